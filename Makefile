@@ -20,7 +20,7 @@ IN_BROWSERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder $(BROWSER
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
 TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSES) $(BROWSERS))
 
-.PHONY: lock long demo test pythons newcomer programs hunt corpus test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
+.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -39,6 +39,20 @@ lock:                    ## write requirements.lock: the versions of constraints
 	.cache/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --extra all --extra adapters --group dev --constraint constraints.txt \
 	  --generate-hashes --no-annotate --no-header --no-emit-index-url --output-file requirements.lock pyproject.toml
 
+# RE-02: what pyproject.toml calls enough must be enough. The lowest versions that it allows, with the tools of the tests.
+LOWEST := .cache/lowest
+LOWEST_EXTRAS := $(patsubst %,--extra %,server cli yaml jwt oauth limits redis postgres overlay telemetry)
+
+lowest:                  ## run the tests of the pure rooms, stores and limits on the lowest versions that pyproject.toml allows
+	$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet --disable-pip-version-check uv
+	$(PYTHON) -m venv $(LOWEST)
+	.cache/uv/bin/uv pip compile --quiet --resolution lowest-direct --python-version 3.11 $(LOWEST_EXTRAS) --no-annotate --no-header \
+	  --output-file $(LOWEST)/lowest.txt pyproject.toml
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --requirement $(LOWEST)/lowest.txt --constraint $(LOWEST)/lowest.txt \
+	  pytest pytest-randomly pytest-timeout pytest-xdist hypothesis jsonschema httpx2 hatchling editables mcp PyJWT Authlib standardwebhooks Flask
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(LOWEST)/bin/pytest --numprocesses 2 $(or $(ARGS),$(patsubst %,tests/%,core consent limits validation framing define auth convert stores))
+
 demo: $(READY)           ## serve the examples, then use them by their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
@@ -55,10 +69,12 @@ test:                    ## every test: four at a time, then those in browsers, 
 pythons:                 ## run the tests on each other CPython that pyproject.toml names; say which are not here
 	@for version in $$(sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml); do \
 	  if $(PYTHON) -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$version')"; then continue; fi; \
-	  if ! command -v python$$version >/dev/null; then \
+	  found=; for one in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
+	    if [ -z "$$found" ] && $$one -c pass 2>/dev/null; then found=$$one; fi; done; \
+	  if [ -z "$$found" ]; then \
 	    echo "not run: the tests on CPython $$version, because python$$version is not on this machine"; \
 	  elif [ -n "$(LIST)" ]; then echo "not run: the tests on CPython $$version: make pythons runs them"; \
-	  else $(MAKE) test PYTHON=python$$version VENV=.cache/python$$version || exit 1; fi; \
+	  else $(MAKE) test PYTHON=$$found VENV=.cache/python$$version || exit 1; fi; \
 	done
 
 newcomer: $(READY)       ## install the built wheel in an empty environment, and do there what a newcomer does

@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Final
 
+from toolwire.core.errors import DefinitionError
+
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 """The signals that end a program at once, unlike SIGINT, which Python raises as an exception."""
 
@@ -42,10 +44,18 @@ def open_temporary_folder() -> Generator[str, None, None]:
 
     A signal for which the program has its own handler is left to that, as is one that is ignored. Within the block
     others may take the signals. Only the main thread can call this.
+
+    Raises:
+        DefinitionError: there is no place for temporary files.
     """
     # CL-03
     owner = os.getpid()
-    with TemporaryDirectory(prefix="toolwire-") as folder:
+    try:
+        temporary = TemporaryDirectory(prefix="toolwire-")
+    except OSError as error:  # RE-05
+        text = "There is no folder for temporary files that can be written: set TMPDIR to one."
+        raise DefinitionError(text) from error
+    with temporary as folder:
 
         def remove_and_end(number: int, _: FrameType | None) -> None:
             if os.getpid() == owner:  # a process that was forked has the handler, and not the folder

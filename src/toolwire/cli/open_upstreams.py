@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic
 
+from toolwire.client.calls.receipt_signing import FindKey
 from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import (
@@ -38,7 +39,7 @@ from toolwire.server.limits import THREADS
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.files import CredentialStore
-from toolwire.stores.paths import find_state_folder, find_state_places
+from toolwire.stores.paths import NoHomeError, find_state_folder, find_state_places
 
 from .caller_consent import build_caller_consent
 from .exits import UsageError
@@ -292,9 +293,16 @@ def build_gateway_session(receipts: str, principal: str = "me") -> Session:
         limits=ClientRateLimits(tool=None, connection=None),
         rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE),
         # CC-06: a site that requires receipts gets one of the gateway: its word that its caller decided.
-        receipt_key=StoredReceiptKeys(find_state_folder()).find_current,
+        receipt_key=_find_receipt_key(),
         audit=SignedDecisions(Path(receipts)) if receipts else None,
     )
+
+
+def _find_receipt_key() -> FindKey | None:
+    try:
+        return StoredReceiptKeys(find_state_folder()).find_current
+    except NoHomeError:  # RE-05: a server has no user, and then no key
+        return None
 
 
 def build_url_options(

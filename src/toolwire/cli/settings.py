@@ -16,6 +16,7 @@ import os
 import stat
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,7 +27,7 @@ from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.url_origin import get_origin
 from toolwire.stores.consent.agreed_digests import open_trusted_settings
-from toolwire.stores.paths import find_state_folder
+from toolwire.stores.paths import NoHomeError, find_home, find_state_folder
 
 from .exits import UsageError
 from .parser import list_commands, list_given
@@ -157,9 +158,12 @@ def find_user_file() -> Path | None:
 def find_project_file() -> Path | None:
     """Return the first file in the working folder or above it, up to the root of a repository or the user's home."""
     try:
-        here, home = Path.cwd(), Path.home()
-    except (OSError, RuntimeError):  # the working folder was deleted, or this user has no home
+        here = Path.cwd()
+    except OSError:  # the working folder was deleted
         return None
+    home: Path | None = None
+    with suppress(NoHomeError):
+        home = find_home()
     for folder in (here, *here.parents):
         if found := _find_file(folder):
             return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from toolwire.limits import CallerRules, LocalRates, RatesFail, RulesByCaller
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
 from toolwire.stores.consent.open import is_in_database
 from toolwire.stores.limits.open import open_windows
-from toolwire.stores.paths import WAKE_VARIABLE, find_decisions_place, find_state_places
+from toolwire.stores.paths import WAKE_VARIABLE, NoHomeError, find_decisions_place, find_state_places
 from toolwire.telemetry.calls import Telemetry
 from toolwire.validation import Authorizer
 
@@ -315,8 +316,15 @@ def open_inbox(place: Path | str = "", *, page_url: str = "", on_question: TellQ
     Raises:
         DefinitionError: the place cannot be used.
     """
-    own = find_decisions_place()
-    chosen = own if not str(place) else str(place) if is_in_database(place) else Path(place)
+    own: Path | str | None = None
+    with suppress(NoHomeError):  # RE-05: a place that is named needs no home
+        own = find_decisions_place()
+    if str(place):
+        chosen: Path | str = str(place) if is_in_database(place) else Path(place)
+    elif own is not None:
+        chosen = own
+    else:
+        raise NoHomeError("This user has no home folder for the questions of the inbox: name a place with --state.")
     return Inbox(chosen, is_default=chosen == own, page_url=page_url, on_question=on_question)
 
 

@@ -12,11 +12,33 @@ STATE_VARIABLE = "TOOLWIRE_STATE"
 WAKE_VARIABLE = "TOOLWIRE_WAKE"
 
 
+class NoHomeError(DefinitionError):
+    """This user has no home folder, as in many containers."""
+
+
+def find_home() -> Path:
+    """Return the home folder of this user.
+
+    Raises:
+        NoHomeError: there is none.
+    """
+    # RE-05
+    try:
+        return Path.home()
+    except RuntimeError:
+        text = f"This user has no home folder: set HOME, or {STATE_VARIABLE} and XDG_STATE_HOME to a folder."
+        raise NoHomeError(text) from None
+
+
 def find_state_folder() -> Path:
-    """Return the folder of the stored state of this user: below XDG_STATE_HOME or ~/.local/state."""
+    """Return the folder of the stored state of this user: below XDG_STATE_HOME or ~/.local/state.
+
+    Raises:
+        NoHomeError: there is none.
+    """
     given = os.environ.get("XDG_STATE_HOME", "")
     # The XDG Base Directory Specification says to ignore a path that is not absolute.
-    return (Path(given) if given.startswith("/") else Path.home() / ".local" / "state") / "toolwire"
+    return (Path(given) if given.startswith("/") else find_home() / ".local" / "state") / "toolwire"
 
 
 def is_postgres_url(where: str) -> bool:
@@ -90,5 +112,8 @@ def find_credentials_place() -> Path | str:
 
 def has_credentials_place() -> bool:
     """Return whether there may be credentials of this user, without asking a database."""
-    place = find_credentials_place()
+    try:
+        place = find_credentials_place()
+    except NoHomeError:
+        return False
     return isinstance(place, str) or place.is_dir()

@@ -19,6 +19,7 @@ from typing import Any, Final
 from toolwire.cli.exits import UsageError
 from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json
+from toolwire.stores.paths import find_home
 
 from .json_edit import read_commented_json, remove_member, set_member
 
@@ -47,16 +48,16 @@ class Host:
 def _find_settings(*parts: str) -> Path:
     """Return a file below the folder of settings of this user: as the system has it."""
     if sys.platform == "darwin":
-        return Path.home().joinpath("Library", "Application Support", *parts)
+        return find_home().joinpath("Library", "Application Support", *parts)
     if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming").joinpath(*parts)
+        return Path(os.environ.get("APPDATA") or find_home() / "AppData" / "Roaming").joinpath(*parts)
     given = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(given) if given.startswith("/") else Path.home() / ".config").joinpath(*parts)
+    return (Path(given) if given.startswith("/") else find_home() / ".config").joinpath(*parts)
 
 
 def _find_zed_settings() -> Path:
     if sys.platform == "darwin":
-        return Path.home() / ".config" / "zed" / "settings.json"
+        return find_home() / ".config" / "zed" / "settings.json"
     return _find_settings("Zed" if sys.platform == "win32" else "zed", "settings.json")
 
 
@@ -74,7 +75,7 @@ HOSTS: Final[Mapping[str, Host]] = {
     "claude-code": Host(
         title="Claude Code",
         section="mcpServers",
-        user_file=lambda: Path.home() / ".claude.json",
+        user_file=lambda: find_home() / ".claude.json",
         project=".mcp.json",
         members={"type": "stdio"},
         refer=lambda name: f"${{{name}}}",
@@ -82,7 +83,7 @@ HOSTS: Final[Mapping[str, Host]] = {
     "cursor": Host(
         title="Cursor",
         section="mcpServers",
-        user_file=lambda: Path.home() / ".cursor" / "mcp.json",
+        user_file=lambda: find_home() / ".cursor" / "mcp.json",
         project=".cursor/mcp.json",
         members={},
         refer=_refer_to_env,
@@ -98,7 +99,7 @@ HOSTS: Final[Mapping[str, Host]] = {
     "windsurf": Host(
         title="Windsurf",
         section="mcpServers",
-        user_file=lambda: Path.home() / ".codeium" / "windsurf" / "mcp_config.json",
+        user_file=lambda: find_home() / ".codeium" / "windsurf" / "mcp_config.json",
         members={},
         refer=_refer_to_env,
     ),

@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -253,14 +254,20 @@ def open_stored_session(place: Path | str | None = None, *, principal: str = "me
     """
     from toolwire.stores.consent.open import is_in_database, open_decisions, open_grants, open_levels  # loads sqlite3
     from toolwire.stores.consent.receipt_keys import StoredReceiptKeys  # likewise
-    from toolwire.stores.paths import find_decisions_place, find_state_folder  # likewise
+    from toolwire.stores.paths import NoHomeError, find_decisions_place, find_state_folder  # likewise
 
     place = find_decisions_place() if place is None else place
     # A private key stays on its machine: who can read the database must not be able to sign for the user.
-    keys = StoredReceiptKeys(find_state_folder() if is_in_database(place) else Path(place))
+    keys: StoredReceiptKeys | None = None
+    with suppress(NoHomeError):
+        keys = StoredReceiptKeys(find_state_folder() if is_in_database(place) else Path(place))
     grants, audit = open_grants(place), open_decisions(place)
     session = Session(
-        principal=principal, grants=grants, audit=audit, kept=open_levels(place), receipt_key=keys.find_current
+        principal=principal,
+        grants=grants,
+        audit=audit,
+        kept=open_levels(place),
+        receipt_key=None if keys is None else keys.find_current,
     )
     session._closers += (grants.close, audit.close)
     return session

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -31,9 +32,9 @@ from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.resources import Resources
 from toolwire.core.url_origin import get_origin
-from toolwire.stores.consent.agreed_digests import open_agreed_commands
-from toolwire.stores.consent.open import open_levels
-from toolwire.stores.paths import find_decisions_place, find_state_folder, has_credentials_place
+from toolwire.stores.consent.agreed_digests import AgreedDigests, open_agreed_commands
+from toolwire.stores.consent.open import StoredLevels, open_levels
+from toolwire.stores.paths import NoHomeError, find_decisions_place, find_state_folder, has_credentials_place
 
 from .connection import Connection, open_connection
 from .options import ConnectOptions
@@ -113,14 +114,17 @@ class ConnectionFactory:
         command, approve = self.options.command, self.options.approve_command
         if command is None:
             return None
-        agreed = open_agreed_commands(find_state_folder())
-        if not agreed.has(command.digest):
+        agreed: AgreedDigests | None = None
+        with suppress(NoHomeError):  # RE-05: without a place to keep it, the user is asked each time
+            agreed = open_agreed_commands(find_state_folder())
+        if agreed is None or not agreed.has(command.digest):
             if approve is None:
                 text = "you have not agreed to this command yet: pass approve_command=, or use it once at a terminal."
                 raise ConnectError(f"{command.name} was not run: {text}", kind=Kind.DENIED)
             if approve(command) is not True:
                 raise ConnectError(f"{command.name} was not run: it was denied.", kind=Kind.DENIED)
-            agreed.add(command.digest, command.summary)
+            if agreed is not None:
+                agreed.add(command.digest, command.summary)
         return ServerProgram(command)
 
     def open_event_stream(self) -> EventStreamServer | None:
@@ -323,7 +327,7 @@ class ConnectionFactory:
             retries=RetryLimits(retries=options.retries),
             wait_s=options.timeout_s,
             session=session,
-            kept=None if options.preferences is None else session.kept or open_levels(find_decisions_place()),
+            kept=None if options.preferences is None else session.kept or _open_own_levels(),
             name=options.name,
             locked=options.locked,
             credential=self.credential_of,
@@ -426,3 +430,12 @@ def _choose_cache(session: Session | None) -> Cache:
         return Cache()
     # One clock for cache and session, so that tests and stores agree on what is fresh.
     return session.cache if session.cache is not None else Cache(clock=session.wall)
+
+
+def _open_own_levels() -> StoredLevels | None:
+    """Return the levels of this user, or None where nothing can be kept because the user has no home."""
+    try:
+        place = find_decisions_place()
+    except NoHomeError:  # RE-05
+        return None
+    return open_levels(place)
