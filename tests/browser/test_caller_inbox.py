@@ -157,3 +157,21 @@ def test_hostile_texts_do_nothing_in_the_inbox(text: str, page: Any, show: Shown
     for path in PAGES:
         page.goto(f"{show.url}/inbox{path}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+
+
+@pytest.mark.requirement("AT-50", "D-22", "D-39")
+def test_link_of_another_site_signs_nobody_in_with_its_key(page: Any, show: Shown) -> None:
+    show.open(page)
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.method))
+    link = f'<a id="go" href="{show.url}/inbox#key=key-of-bob">look</a>'
+    page.goto("about:blank")
+    page.set_content(link)
+    page.click("#go")
+    page.get_by_label("Key").wait_for()
+    page.evaluate("location.hash = '#key=key-of-bob&again'")
+    assert page.get_by_label("Key").input_value() == ""
+    assert "POST" not in sent
+    # The sign-in of before is still there.
+    page.goto(f"{show.url}/inbox/answers")
+    assert "Your answers" in page.inner_text("h1")

@@ -61,7 +61,7 @@ def chat(tmp_path: Path) -> Iterator[Chat]:
     choice = ModelChoice(store)
     conversation = Conversation(choice.make_model, session=open_stored_session(folder), credentials=credentials)
     key = OneTimeKey("you")
-    console = Console(source, key, groups=[build_chat_group(conversation, source, choice)])
+    console = Console(source, key, own_user_only=True, groups=[build_chat_group(conversation, source, choice)])
     with background(console) as url:
         yield Chat(url, source, conversation, store, key)
         console.drain()

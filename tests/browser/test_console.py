@@ -158,7 +158,7 @@ def test_each_page_of_the_console_looks_like_one_product(
 def test_empty_pages_say_what_to_do(page: Any, tmp_path: Path, look: Callable[[str], None]) -> None:
     source = ConsoleSource(place=tmp_path / "new", list_connections=list, list_locked=list)
     key = OneTimeKey("you")
-    with background(Console(source, key)) as url:
+    with background(Console(source, key, own_user_only=True)) as url:
         page.goto(f"{url}/#key={key.key}")
         page.get_by_text("No question waits for you.").wait_for()
         look("console-empty")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from getpass import getuser
 from html import unescape
 from http.client import HTTPConnection
 from pathlib import Path
@@ -40,7 +41,7 @@ from toolwire.server.access.api_keys import parse_api_key
 from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.stores.consent.approvals import Approvals, PendingQuestion
-from toolwire.stores.consent.open import open_decisions
+from toolwire.stores.consent.open import open_decisions, open_grants
 from toolwire.testing import background
 
 PUBLIC_URL = "https://tools.example"
@@ -274,6 +275,44 @@ def test_host_without_forms_waits_as_long_as_the_file_says(start: Callable[..., 
     # The terminal answers as well as the page does.
     assert main(["approvals", "--path", str(gateway.state), "allow", asked.id]) == 0
     assert "published tea" in json.dumps(waiting.result(20))
+
+
+@pytest.mark.requirement("FU-60", "CC-07")
+@pytest.mark.parametrize("action", ["allow", "deny"])
+def test_decision_at_the_terminal_is_in_the_log_with_who_decided_and_for_whom(
+    action: str, start: Callable[..., Started], capsys: pytest.CaptureFixture[str]
+) -> None:
+    gateway = start()
+    assert Client(gateway.url, fields={"prefer": "wait=0"}).call("publish", {"name": "tea"})[0] == 428
+    [asked] = gateway.approvals.list_pending()
+    place = ["--path", str(gateway.state)]
+    assert main(["approvals", *place, action, asked.id]) == 0
+    [record] = [one.record for one in open_decisions(gateway.state).entries() if one.record.channel == "terminal"]
+    assert (record.principal, record.caller, record.tool) == (getuser(), "key:ann", "publish")
+    assert (record.decision, record.binding) == ("allowed" if action == "allow" else "denied", asked.id)
+    assert main(["approvals", *place, "log"]) == 0
+    assert f"{getuser()} for key:ann" in capsys.readouterr().out
+    # An answer that comes too late is none, and is not in the log.
+    assert main(["approvals", *place, action, asked.id]) == 1
+    assert len([one for one in open_decisions(gateway.state).entries() if one.record.channel == "terminal"]) == 1
+
+
+@pytest.mark.requirement("FU-60")
+def test_rules_and_permissions_that_are_changed_at_the_terminal_are_in_the_log(start: Callable[..., Started]) -> None:
+    gateway = start()
+    client = Client(gateway.url, fields={"prefer": "wait=0"})
+    assert client.call("publish", {"name": "tea"})[0] == 428
+    [asked] = gateway.approvals.list_pending()
+    place = ["--path", str(gateway.state)]
+    assert main(["approvals", *place, "allow", asked.id, "--always"]) == 0
+    assert client.call("publish", {"name": "tea"})[0] == 200
+    [grant] = open_grants(gateway.state).list_grants()
+    assert main(["approvals", *place, "revoke", grant.id]) == 0
+    records = [one.record for one in open_decisions(gateway.state).entries() if one.record.channel == "terminal"]
+    assert [(one.decision, one.always, one.principal, one.caller) for one in records] == [
+        ("allowed", True, getuser(), "key:ann"),
+        ("revoked", False, getuser(), "key:ann"),
+    ]
 
 
 @pytest.mark.requirement("GW-04", "D-39")

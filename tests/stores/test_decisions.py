@@ -17,7 +17,7 @@ from toolwire.client.approvers.store_approver import astore_approver, store_appr
 from toolwire.consent.decision_record import FIRST_DIGEST, Decision, compute_chain_digest, find_chain_fault
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
-from toolwire.stores.consent.approvals import Approvals
+from toolwire.stores.consent.approvals import Approvals, build_answer_record
 from toolwire.stores.consent.audit import StoredAudit, list_audit_files
 from toolwire.stores.consent.memory import MemoryAudit
 
@@ -255,3 +255,18 @@ def test_full_audit_in_memory_drops_the_oldest_record_and_logs_once(caplog: pyte
     assert [entry.record.at for entry in audit.entries()] == [2.0, 3.0, 4.0]
     assert [one.levelname for one in caplog.records] == ["WARNING"]
     assert "open_stored_session" in caplog.text
+
+
+@pytest.mark.requirement("FU-60")
+def test_answer_is_taken_with_who_gave_it_and_where(tmp_path: Path) -> None:
+    approvals = Approvals(tmp_path)
+    for number, (decider, channel) in enumerate((("ops", "console"), ("key:phone", "inbox"), ("ann", "terminal"))):
+        question = replace(QUESTION, binding=f"b{number}", principal="key:agent")
+        id_ = approvals.ask(question)
+        [asked] = approvals.list_pending()
+        assert asked.principal == "key:agent"
+        answer = Answer(allowed=True, decided_by=decider, channel=channel)
+        assert approvals.answer(id_, answer)
+        record = build_answer_record(asked, answer, 7.0)
+        assert (record.principal, record.caller, record.channel) == (decider, "key:agent", channel)
+        assert approvals.take(id_, f"b{number}") == Answer(allowed=True, decided_by=decider, channel=channel)

@@ -156,18 +156,22 @@ def build_sign_in_page(
     *,
     login_path: str = "",
     takes_keys: bool = True,
+    takes_link_keys: bool = False,
 ) -> Response:
     """Return the page that asks for the key; ``path`` is where the user wanted to go. ``notice`` says what happened.
 
     With ``login_path``, a person can sign in at the server there instead; without ``takes_keys``, only there.
+    With ``takes_link_keys``, the script of the page sends the key in the fragment of the URL.
     """
     login = f"{login_path}?{urlencode({'next': root + path})}"
     style = "" if takes_keys else ' class="button primary"'
     other = f'<p><a{style} href="{escape(login)}">Sign in with your account</a></p>' if login_path else ""
     kind, role = ("", "status") if status == 200 else ("destroys", "alert")
     told = build_notice(notice, kind, role=role) if notice else ""
+    # AT-50: a link of any other site could bring somebody else's key.
+    links = " data-link-keys" if takes_link_keys else ""
     form = (
-        f'<form method="post" action="{escape(root)}/sign-in" id="sign-in">{build_hidden_fields([("next", path)])}'
+        f'<form method="post" action="{escape(root)}/sign-in" id="sign-in"{links}>{build_hidden_fields([("next", path)])}'
         f'<p class="field"><label>Key <small>{escape(words.hint)}</small>'
         '<input name="key" type="password" autocomplete="off" required autofocus></label></p>'
         '<div class="actions bar"><button class="primary">Sign in</button></div></form>'

@@ -13,7 +13,7 @@ _SCRIPT: Final = """// Signs in with the key after the # of a link, and brings n
 const root = new URL(".", document.currentScript.src).pathname.slice(0, -1);
 const signIn = document.getElementById("sign-in");
 const useKey = () => {
-  if (!signIn || !location.hash.startsWith("#key=")) return;
+  if (!signIn || !("linkKeys" in signIn.dataset) || !location.hash.startsWith("#key=")) return;
   signIn.elements.key.value = location.hash.slice(5);
   history.replaceState(null, "", location.pathname + location.search);
   signIn.requestSubmit();

@@ -1,7 +1,8 @@
 """Let an operator into a console by a key, and know the browser again by a cookie.
 
 Rules:
-- The key of a start is good for one browser. It is in the fragment of a URL, which no browser sends.
+- The key of a start is good for one browser. It is in the fragment of a URL, which no browser sends. A server that
+  others can reach takes no key from a URL.
 - A session ends after twelve hours. Its cookie is for this console only, and no script reads it.
 - A session that its user ends is over in all processes; ``EndedSessions`` keeps it.
 - A form carries the token of its session. Wrong keys are limited; see ``wrong_keys.py``.

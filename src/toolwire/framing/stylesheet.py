@@ -58,11 +58,11 @@ main{max-width:44rem;margin:0 auto;padding:0 16px 32px}
 .card{background:var(--surface);border:1px solid var(--line);border-radius:8px;padding:24px;margin:0 0 16px}
 .card>:first-child{margin-top:0}
 .card>:last-child{margin-bottom:0}
-.facts{display:grid;grid-template-columns:minmax(7rem,auto) 1fr;gap:8px 24px;margin:16px 0}
+.facts{display:grid;grid-template-columns:fit-content(min(16rem,40%)) minmax(0,1fr);gap:8px 24px;margin:16px 0}
 .facts .facts{margin:0;gap:4px 16px}
-.facts dt{color:var(--muted)}
+.facts dt{color:var(--muted);min-width:0;overflow-wrap:anywhere}
 .facts dt small{display:block}
-.facts dd{margin:0;min-width:0}
+.facts dd{margin:0;min-width:0;overflow-wrap:anywhere}
 .terms dt::first-letter{text-transform:uppercase}
 .value{white-space:pre-wrap}
 .value-list{margin:0;padding-left:20px}
@@ -193,7 +193,7 @@ progress,meter{accent-color:var(--accent);width:8rem;max-width:100%;height:12px;
   .card{padding:16px;margin-left:-8px;margin-right:-8px}
   .facts{grid-template-columns:minmax(0,1fr);gap:0}
   .facts dd{margin:0 0 12px}
-  .facts .facts{grid-template-columns:minmax(4rem,auto) 1fr;gap:4px 12px}
+  .facts .facts{grid-template-columns:fit-content(40%) minmax(0,1fr);gap:4px 12px}
   .facts .facts dd{margin:0}
   h1{font-size:1.25rem}
   .bar{
