@@ -188,7 +188,9 @@ def test_adding_a_key_is_no_change_of_the_site_definition(listen: Any, encode_re
     assert before.credential == "none"
     assert "You approved this tool with another credential, or with none." in after.reasons
     assert not [reason for reason in after.reasons if "site has changed" in reason]
-    assert after.changes == ('credential (wider): "none" -> "the key of `head` in the header X-Key"',)
+    assert after.changes == (
+        "What signs a call was “none”. Now it is “the key of `head` in the header X-Key”. It may do more than before.",
+    )
 
 
 @pytest.mark.requirement("FU-01")

@@ -171,3 +171,34 @@ def test_invalid_or_unusual_schema_still_produces_a_form(schema: dict[str, Any])
     assert html.count("<div") < 20
     assert isinstance(read_form(schema, Fields(html).fields), dict)
     has_lists(schema)
+
+
+DECIMAL = {"anyOf": [{"type": "number"}, {"type": "string", "pattern": r"^\d+(\.\d+)?$"}]}
+
+
+@pytest.mark.requirement("FU-57")
+@pytest.mark.parametrize("schema", [DECIMAL, {"anyOf": [*DECIMAL["anyOf"], {"type": "null"}]}])
+def test_decimal_is_a_field_for_a_number_and_keeps_each_digit(schema: dict[str, Any]) -> None:
+    whole = {"type": "object", "properties": {"amount": schema}, "required": ["amount"]}
+    html = build_form_fields(whole, {"amount": "0.10"}, {})
+    assert 'inputmode="decimal"' in html
+    assert 'value="0.10"' in html
+    assert "JSON" not in html
+    assert read_form(whole, {"/amount": " 12345678901234567890.10 "}) == {"amount": "12345678901234567890.10"}
+    assert read_form(whole, {"/amount": ""}) == {}
+
+
+@pytest.mark.requirement("FU-57")
+def test_link_fills_a_list_without_its_counter() -> None:
+    tags = {"type": "array", "items": {"type": "string"}}
+    lines = {"type": "array", "items": {"type": "object", "properties": {"sku": {"type": "string"}}}}
+    whole = {"type": "object", "properties": {"tags": tags, "lines": lines}}
+    fields = {"/tags/0": "a", "/tags/1": "b", "/tags/3": "d", "/lines/0/sku": "tea", "/lines/1/sku": "milk"}
+    found = {"tags": ["a", "b"], "lines": [{"sku": "tea"}, {"sku": "milk"}]}
+    assert read_form(whole, fields) == found
+    assert read_form(whole, {"/tags": '["a", "b"]', "/lines/0/sku": "tea"}) == {
+        "tags": ["a", "b"],
+        "lines": [{"sku": "tea"}],
+    }
+    assert read_form(whole, {"/tags": "[no"}) == {}
+    assert len(read_form(whole, {f"/tags/{number}": "x" for number in range(500)})["tags"]) == 100

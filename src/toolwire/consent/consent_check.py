@@ -90,11 +90,13 @@ def _find_reasons(tool: Tool) -> tuple[str, ...]:
     reasons: list[str] = []
     if tool.approval is None:
         reasons.append("The site does not declare how much consent this tool needs.")
-    if tool.destructive:
+    if tool.destructive and tool.claimed_safe:  # FU-58: one sentence for two claims that contradict each other
+        reasons.append("The site says both that this tool only reads and that it destroys something.")
+    elif tool.destructive:
         reasons.append("The site declares that this tool destroys something.")
     if tool.cost in (Cost.CREDITS, Cost.PAID):
         reasons.append(f"The site declares that this tool costs: {tool.cost}.")
-    if tool.approval is Approval.AUTO and not tool.safe:
+    if tool.approval is Approval.AUTO and not tool.safe and not tool.destructive:
         reasons.append(
             _CLAIMED_SAFE if tool.claimed_safe else "The site would not ask, but this tool changes something."
         )

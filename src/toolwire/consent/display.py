@@ -13,11 +13,11 @@ Rules:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from toolwire.core.check import Question
-from toolwire.core.model import Json, Schema
+from toolwire.core.model import Json, Schema, Tool
 from toolwire.framing.question_template import fill_template
 from toolwire.framing.visible_text import count_hidden, make_visible, make_visible_json
 
@@ -82,8 +82,12 @@ def find_unshown(question: Question) -> frozenset[str]:
 def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
     tool = question.call.tool
     title = f"calls itself {make_visible(question.title)!r}" if question.title else ""
-    site = display_origin(question.site) if "://" in question.site else make_visible(question.site)
-    yield DisplayRow("part", "site", site, title)
+    if question.program:
+        # FU-58: the address of a program is made up, and says nothing to a user.
+        yield DisplayRow("part", "program", make_visible(question.program), title)
+    else:
+        site = display_origin(question.site) if "://" in question.site else make_visible(question.site)
+        yield DisplayRow("part", "site", site, title)
     warning = find_lookalike_warning(question.site)
     if warning:
         yield DisplayRow("warning", "address", warning)
@@ -96,7 +100,8 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
         # OQ-2: a user who approves the third of four calls sees what the other ones are for.
         number, count, recipe = question.step.number, question.step.count, make_visible(question.step.recipe)
         yield DisplayRow("part", "step", f"{number} of {count} of the recipe {recipe}", "a recipe of the site")
-    yield DisplayRow("part", "sends", make_visible(question.target))
+    sends = f"a call of {tool.name} to the program, on this machine" if question.program else question.target
+    yield DisplayRow("part", "sends", make_visible(sends))
     if question.request is not None and question.request.body:
         yield DisplayRow("part", "body", f"{len(question.request.body):,} bytes")
 
@@ -121,7 +126,7 @@ def _build_argument_rows(question: Question) -> Iterator[DisplayRow]:
 
 def _build_term_rows(question: Question) -> Iterator[DisplayRow]:
     tool = question.call.tool
-    yield DisplayRow("part", "destroys something", "yes" if tool.destructive else "no")
+    yield DisplayRow("part", "destroys something", _describe_harm(tool))
     yield DisplayRow("part", "costs", str(tool.cost or "not declared"))
     if question.credential:
         yield DisplayRow("part", "signed with", make_visible(question.credential))
@@ -136,6 +141,17 @@ def _build_term_rows(question: Question) -> Iterator[DisplayRow]:
         yield DisplayRow("warning", "changed since it was approved", make_visible(change))
     for reason in question.reasons:
         yield DisplayRow("warning", "why", make_visible(reason))
+
+
+def _describe_harm(tool: Tool) -> str:
+    """Return whether a call destroys something: "no" only where something says so."""
+    # FU-58
+    if tool.destructive:
+        return "yes"
+    mcp = tool.hints.get("mcp")
+    annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
+    says_no = isinstance(annotations, Mapping) and annotations.get("destructiveHint") is False
+    return "no" if tool.safe or tool.claimed_safe or says_no else "not declared"
 
 
 def _list_context_credentials(question: Question) -> list[str]:

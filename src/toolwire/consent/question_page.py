@@ -52,7 +52,8 @@ def build_question_page(
 
     ``entered`` is what the user entered before, if that could not be read.
     """
-    name, site = make_visible(question.call.tool.name), _show_site(question.site)
+    name = make_visible(question.call.tool.name)
+    site = make_visible(question.program) or _show_site(question.site)
     alert = build_notice(make_visible(note), "destroys", role="alert") if note else ""
     heading = f"<h1>May <code>{escape(name)}</code> be called at {escape(site)}?</h1>"
     form = build_question_form(question, [("token", token)], entered)
@@ -73,7 +74,7 @@ def build_question_parts(question: Question, *, level: int = 2) -> str:
     values = list(question.call.arguments.values())
     unshown = find_unshown(question)
     hidden = [name in unshown for name in question.call.arguments]
-    said = build_quote(f"{make_visible(question.title) or 'The site'} says", about) if about else ""
+    said = build_quote(_SITE_SAYS, about) if about else ""
     return _build_parts(rows, build_tool_badges(question.call.tool), said, zip(values, hidden, strict=True), level)
 
 
@@ -86,10 +87,14 @@ def build_waiting_parts(rows: Sequence[DisplayRow], *, level: int = 2) -> str:
     cost = facts.get("costs", _NO_ROW).text
     badges += _build_cost_badges("" if cost == "not declared" else cost)
     about = facts.get("tool", _NO_ROW).note
-    said = build_quote("The site says", about) if about else ""
+    said = build_quote(_SITE_SAYS, about) if about else ""
     return _build_parts(rows, badges, said, [_read_value(row) for row in rows if row.kind == "argument"], level)
 
 
+# AT-52: a caption is ours. What a server calls itself could pose as one.
+_SITE_SAYS: Final = "The site says"
+_SITE_WORDS: Final = "In the site's own words"
+_SITES: Final = ("site", "program")
 _NO_ROW: Final = DisplayRow("part", "", "")
 
 
@@ -164,13 +169,17 @@ def _build_argument(row: DisplayRow, value: Json, *, is_unshown: bool) -> str:
 
 
 def _build_row(row: DisplayRow, html: str) -> str:
-    note = f" <small>{escape(row.note)}</small>" if row.note else ""
+    note = f" <small>{escape(row.note)}</small>" if row.note and row.label not in _SITES else ""
     marked = ' data-hidden="yes"' if row.note.endswith("hidden") else ""
     return f"<dt>{escape(row.label)}{note}</dt><dd{marked}>{html}</dd>"
 
 
 def _build_text(row: DisplayRow) -> str:
+    if row.label == "the site asks":
+        return build_quote(_SITE_WORDS, row.text)
     text = f'<span class="value">{escape(row.text)}</span>'
+    if row.label in _SITES and row.note:
+        return f"{text}{build_quote(_SITE_WORDS, row.note)}"
     return build_fold(f"{row.note}: show all of it", text, kind="fold") if row.is_long else text
 
 

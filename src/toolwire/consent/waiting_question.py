@@ -36,7 +36,7 @@ def read_waiting_question(rows: Sequence[DisplayRow], *, always_allowed: bool) -
     )
     return Question(
         Call(tool, arguments),
-        facts.get("site", ""),
+        facts.get("site", "") or facts.get("program", ""),
         facts.get("sends", ""),
         Approval.PER_CALL,
         always_allowed=always_allowed,

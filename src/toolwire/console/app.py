@@ -95,10 +95,10 @@ class Console:
 
     ``sign_in`` knows the keys of operators. ``root`` is the path below which the pages are; with ``serve_before`` it
     stands before the application of a server. ``hosts`` are names of this server besides those of this machine. With
-    ``own_user_only``, programs of other users of this machine are refused, where the system can tell, and the link of the
-    page can hold the key. ``secret`` signs the sessions: workers of one server need the same one. ``tables`` are other
-    pages than those of an operator. ``public_url`` is the address of the server for its users, if it is known. ``find_known`` is that of
-    ``OperatorSessions``.
+    ``own_user_only``, programs of other users of this machine are refused, where the system can tell, and the link of
+    the page can hold the key. ``secret`` signs the sessions: workers of one server need the same one. ``tables`` are
+    other pages than those of an operator. ``public_url`` is the address of the server for its users, if it is known.
+    ``find_known`` is that of ``OperatorSessions``.
     """
 
     active_calls = 0

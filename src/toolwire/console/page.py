@@ -171,10 +171,11 @@ def build_sign_in_page(
     # AT-50: a link of any other site could bring somebody else's key.
     links = " data-link-keys" if takes_link_keys else ""
     form = (
-        f'<form method="post" action="{escape(root)}/sign-in" id="sign-in"{links}>{build_hidden_fields([("next", path)])}'
+        f'<form method="post" action="{escape(root)}/sign-in" id="sign-in"{links}>'
+        f"{build_hidden_fields([('next', path)])}"
         f'<p class="field"><label>Key <small>{escape(words.hint)}</small>'
         '<input name="key" type="password" autocomplete="off" required autofocus></label></p>'
-        '<div class="actions bar"><button class="primary">Sign in</button></div></form>'
+        '<div class="actions"><button class="primary">Sign in</button></div></form>'
     )
     html = f'<div class="card"><h1>{escape(words.heading)}</h1>{told}{form if takes_keys else ""}{other}</div>'
     page = build_html_page("Sign in", html, place=words.place, width="narrow", script=f"{root}{SCRIPT_PATH}")

@@ -147,5 +147,5 @@ def _build_rule_form(request: PageRequest) -> str:
         "<span>Ask me before each call</span></label>"
         '<label class="check"><input type="radio" name="level" value="deny"> '
         "<span>Never call it, and do not ask</span></label></fieldset>"
-        '<div class="actions bar"><button class="primary">Add the rule</button></div></form></div>'
+        '<div class="actions"><button class="primary">Add the rule</button></div></form></div>'
     )

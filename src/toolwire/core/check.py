@@ -49,6 +49,7 @@ class Question:
     - ``consent_reasons``: the server asks only for consent, for these reasons. An approval of exactly this call that
       showed all of them answers it. None: only a new answer does.
     - ``receipt``: what the server wants signed if the user allows the call, or None.
+    - ``program``: the command of the program that is called, if it is one on this machine.
     - ``definition``: the digest of the tool's definition, with where and how a call of it is sent.
     """
 
@@ -77,6 +78,7 @@ class Question:
     consent_reasons: tuple[str, ...] | None = field(default=None, repr=False)
     receipt: ReceiptTerms | None = field(default=None, repr=False)
     definition: str = field(default="", repr=False)
+    program: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,11 +37,13 @@ class _Field(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """The kind of input: enum, boolean, integer, number, string, object, array or json."""
+        """The kind of input: enum, boolean, integer, number, decimal, string, object, array or json."""
         schema = self.schema
         choices = schema.get("enum")
         if isinstance(choices, list) and choices and all(not isinstance(one, dict | list) for one in choices):
             return "enum"
+        if _is_decimal(schema):
+            return "decimal"
         kind = schema.get("type")
         if kind == "object":
             return "object" if self.depth < _DEEPEST and _find_properties(schema) else "json"
@@ -125,6 +127,18 @@ def _find_properties(schema: Schema) -> Mapping[str, Schema]:
     return {name: one if isinstance(one, Mapping) else {} for name, one in properties.items()}
 
 
+def _is_decimal(schema: Schema) -> bool:
+    """Return whether ``schema`` takes a number, and a text of digits where a number would lose some of them."""
+    # FU-57
+    alternatives = schema.get("anyOf", schema.get("oneOf"))
+    if not isinstance(alternatives, list):
+        return False
+    real = [one for one in alternatives if isinstance(one, Mapping) and one.get("type") != "null"]
+    texts = [one for one in real if one.get("type") == "string" and not one.keys().isdisjoint(("pattern", "format"))]
+    numbers = [one for one in real if one.get("type") in ("number", "integer")]
+    return len(texts) == 1 and bool(numbers) and len(texts) + len(numbers) == len(real)
+
+
 def _resolve(schema: Schema, root: Schema) -> Schema:
     """Return ``schema`` with its local reference followed, and without the alternative ``null``."""
     for _ in range(8):
@@ -204,7 +218,7 @@ def _build_input(field: _Field, value: Json, attributes: str) -> str:
         text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return f'<textarea {attributes} spellcheck="false">\n{escape(text)}</textarea>'
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    if field.kind in ("integer", "number"):
+    if field.kind in ("integer", "number", "decimal"):
         mode = "numeric" if field.kind == "integer" else "decimal"
         return f'<input {attributes} inputmode="{mode}" autocomplete="off" value="{escape(text)}"{needed}>'
     format_ = schema.get("format")
@@ -261,16 +275,27 @@ def _read_field(field: _Field, fields: Mapping[str, str]) -> Json:
         # An optional object whose texts are all empty was not meant.
         return given if field.required or any(value not in ("", []) for value in given.values()) else _LEFT_OUT
     if field.kind == "array":
+        if isinstance(whole := _read_whole_list(fields.get(field.pointer, "")), list):
+            return whole
         items = [
             _read_field(field.step(str(number), field.schema["items"], required=True), fields)
             for number in range(_read_count(fields, field.pointer))
         ]
         return ["" if one is _LEFT_OUT else one for one in items] if items or field.required else _LEFT_OUT
+    return _read_text(field, fields)
+
+
+def _read_text(field: _Field, fields: Mapping[str, str]) -> Json:
+    """Return the value of a field that is no object and no list."""
     text = fields.get(field.pointer, "").replace("\r\n", "\n")
     if field.kind == "string":
         return text if text or field.required else _LEFT_OUT
     if not text.strip():
         return _LEFT_OUT
+    return text.strip() if field.kind == "decimal" else _read_json(text)
+
+
+def _read_json(text: str) -> Json:
     try:
         value: Json = json.loads(text)
     except (ValueError, RecursionError):
@@ -278,8 +303,21 @@ def _read_field(field: _Field, fields: Mapping[str, str]) -> Json:
     return value
 
 
+def _read_whole_list(text: str) -> Json:
+    """Return the list that a link gives as JSON, or None."""
+    try:
+        value: Json = json.loads(text) if text.startswith("[") else None
+    except (ValueError, RecursionError):
+        return None
+    return value[:_MOST_ITEMS] if isinstance(value, list) else None
+
+
 def _read_count(fields: Mapping[str, str], pointer: str) -> int:
-    text = fields.get(f"{COUNT}{pointer}", "")
+    text = fields.get(f"{COUNT}{pointer}")
+    if text is None:  # FU-57: a link names the items alone
+        starts = f"{pointer}/"
+        given = {name[len(starts) :].partition("/")[0] for name in fields if name.startswith(starts)}
+        return next((number for number in range(_MOST_ITEMS) if str(number) not in given), _MOST_ITEMS)
     return min(int(text), _MOST_ITEMS) if text.isascii() and text.isdigit() and len(text) < 6 else 0
 
 

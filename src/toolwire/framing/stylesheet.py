@@ -99,7 +99,8 @@ thead th{position:sticky;top:0;background:var(--surface);color:var(--muted);font
 .notice.safe{border-color:var(--safe);background:var(--safe-ground)}
 .said{border:1px solid var(--line);border-radius:6px;padding:8px 16px;margin:16px 0;background:var(--ground)}
 .said figcaption{color:var(--muted);font-size:.8125rem}
-.said blockquote{margin:0;white-space:pre-wrap}
+.said blockquote{margin:0;white-space:pre-wrap;overflow-wrap:anywhere}
+.facts .said{margin:4px 0 0}
 [data-hidden]{background:var(--costs-ground);box-shadow:-8px 0 0 var(--costs-ground)}
 button,.button{
   display:inline-flex; align-items:center; justify-content:center; min-height:44px; padding:8px 20px;
@@ -201,7 +202,9 @@ progress,meter{accent-color:var(--accent);width:8rem;max-width:100%;height:12px;
     border-top:1px solid var(--line)
   }
   .bar>*{flex:1;padding:8px 12px}
-  .top nav{order:1;flex-basis:100%}
+  .top nav{order:1;flex-basis:100%;flex-wrap:nowrap;overflow-x:auto}
+  .top nav a{white-space:nowrap}
+  html{scroll-padding-bottom:6rem}
   .cards thead{display:none}
   .cards,.cards tbody,.cards tr,.cards td,.cards th{display:block}
   .cards tr{border-bottom:1px solid var(--line);padding:8px 0}

@@ -42,7 +42,7 @@ class CallParties:
 
     ``site`` is the origin of the server and ``title`` its own name for itself. ``name`` is the name of the connection
     in ``session``. ``preferences`` are those of the session and the connection together. ``credential`` returns how
-    requests of a tool are signed at that moment.
+    requests of a tool are signed at that moment. ``program`` is the command of a program that is called instead.
     """
 
     session: Session
@@ -51,6 +51,7 @@ class CallParties:
     title: str
     preferences: CurrentPreferences
     credential: Callable[[Tool], CredentialRef]
+    program: str = ""
 
 
 class _DefinedTool(NamedTuple):

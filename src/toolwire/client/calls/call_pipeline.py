@@ -95,6 +95,7 @@ class CallPipeline:
         kept: PreferenceStore | None = None,
         wait_s: float = DEFAULT_WAIT_S,
         before: Agreements | None = None,
+        program: str = "",
     ) -> None:
         self.session = session
         self.name = name
@@ -121,6 +122,7 @@ class CallPipeline:
             title=peer.site,
             preferences=self.preferences,
             credential=credential,
+            program=program,
         )
         self._parties = parties
         self._agreements = agreements = Agreements(
@@ -191,6 +193,7 @@ class CallPipeline:
             definitions=self._current,
             wait_s=self.waits.total_s,
             before=before,
+            program=self._parties.program,
         )
         # Called for its effect: it marks the tools whose present definition the user has agreed to.
         pipeline.find_unapproved()

@@ -20,6 +20,7 @@ from dataclasses import replace
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
 from toolwire.consent.binding import DECISION_VALID_S, compute_binding
+from toolwire.consent.change_words import describe_change
 from toolwire.consent.policy import can_allow_always
 from toolwire.core.check import Answer, Check, Deny, Question
 from toolwire.core.codec import Codec, Flow, Peer, ask
@@ -196,8 +197,9 @@ class Questions:
             connection=parties.name,
             principal=session.principal,
             title=parties.title,
+            program=parties.program,
             credential=str(parties.credential(tool)),
-            changes=tuple(change.sentence for change in self.agreements.find_changes(tool)),
+            changes=tuple(map(describe_change, self.agreements.find_changes(tool))),
             remaining=self.budget.throttle.count_remaining(tool),
             binding=bound,
             can_keep_level=parties.preferences.can_keep,

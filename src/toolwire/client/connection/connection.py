@@ -207,7 +207,7 @@ class ConnectionTerms(TypedDict, total=False):
     ``session`` is shared with other connections, and ``name`` is the connection's name in it. ``locked`` refuses tools
     that differ from their locked definitions. ``kept`` has the levels that the user keeps for sites. ``credential``
     returns how requests of a tool are signed at that moment. ``wait_s`` is how long a call waits for the end of a call
-    that goes on at the server.
+    that goes on at the server. ``program`` is the command of the program that is called, if it is one.
     """
 
     session: Session
@@ -217,6 +217,7 @@ class ConnectionTerms(TypedDict, total=False):
     retries: RetryLimits
     kept: PreferenceStore | None
     wait_s: float
+    program: str
 
 
 def connection_to(
@@ -246,6 +247,7 @@ def connection_to(
         locked=terms.get("locked"),
         kept=terms.get("kept"),
         wait_s=terms.get("wait_s", DEFAULT_WAIT_S),
+        program=terms.get("program", ""),
     )
     # The session refuses tools of two connections that a model could not tell apart.
     session.renew(pipeline.name, pipeline.peer.catalog)

@@ -331,6 +331,7 @@ class ConnectionFactory:
             name=options.name,
             locked=options.locked,
             credential=self.credential_of,
+            program="" if options.command is None else str(options.command),
         )
         connection = replace(
             connection,

@@ -159,7 +159,8 @@ class ChatPages:
             case QuestionServer(question=question):
                 entered = {name: values[0] for name, values in request.form.items() if values} if fault else {}
                 name = make_visible(question.call.tool.name)
-                heading = f"May <code>{escape(name)}</code> be called at {escape(make_visible(question.site))}?"
+                place = make_visible(question.program or question.site)
+                heading = f"May <code>{escape(name)}</code> be called at {escape(place)}?"
                 html = f"{build_question_parts(question, level=3)}" + build_question_form(
                     question, hidden, entered, action=action
                 )

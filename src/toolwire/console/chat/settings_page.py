@@ -98,7 +98,7 @@ def build_settings(choice: ModelChoice, request: PageRequest, rules: str, *, pro
         "</label></p>"
         f'<p class="field"><label>Key <small>{state}</small><input name="key" type="password" autocomplete="off">'
         f"</label></p>{forget}"
-        f'<div class="actions bar"><button class="primary">Keep</button></div></form></div>{rules}'
+        f'<div class="actions"><button class="primary">Keep</button></div></form></div>{rules}'
         f'<p><a href="{escape(request.link("/chat"))}">Back to the chat</a></p>'
     )
     return Page("Settings of the chat", html, (), status=400 if problem else 200, width="")

@@ -103,7 +103,7 @@ def build_login_page(
         f'<p class="field"><label>Name<input name="name" value="{escape(name)}" autocomplete="username" required'
         f'{focused[0]}></label></p><p class="field"><label>Password<input name="password" type="password"'
         f' autocomplete="current-password" required{focused[1]}></label></p>'
-        f'<div class="actions bar"><button class="primary">Sign in</button></div></form>{no_account}'
+        f'<div class="actions"><button class="primary">Sign in</button></div></form>{no_account}'
     )
     return build_page("Sign in", body, product=site, status=status if problem else 200)
 

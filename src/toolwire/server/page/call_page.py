@@ -142,7 +142,7 @@ class CallPages:
             hidden = build_hidden_fields([("step", "sign-in")])
             parts.append(
                 f'<form method="post" action="{escape(action)}" autocomplete="off">{hidden}{build_key_field("key")}'
-                '<div class="actions bar"><button class="primary">Sign in</button></div></form>'
+                '<div class="actions"><button class="primary">Sign in</button></div></form>'
             )
         return self._build(title, f'<div class="card">{"".join(parts)}</div>', 401, width="narrow")
 
@@ -227,7 +227,7 @@ class CallPages:
         return (
             f'<form method="post" action="{escape(action)}" autocomplete="off">'
             f"{build_hidden_fields([('cursor', cursor)])}{build_key_field('key')}"
-            '<div class="actions bar"><button>Older calls</button></div></form>'
+            '<div class="actions"><button>Older calls</button></div></form>'
         )
 
     # Parts of both

@@ -160,7 +160,7 @@ class IndexPage:
         about = f'<span class="muted">{escape(make_visible(tool.description.partition(chr(10))[0]))}</span>'
         badges = "".join(f"<li>{badge}</li>" for badge in build_tool_badges(tool))
         return (
-            f'<li><a href="{escape(self._root)}/?tool={quote(name, safe="")}"{current}>'
+            f'<li><a href="{escape(self._root)}/?tool={quote(name, safe="")}#tool"{current}>'
             f'<span class="name">{escape(make_visible(name))}</span> {about}'
             f'</a><ul class="badges">{badges}</ul></li>'
         )
@@ -173,7 +173,8 @@ class IndexPage:
         form = view.html or self._build_form(view, tool)
         answer = "" if view.answer is None else self._build_answer(view.answer)
         return (
-            f'<div class="card"><h1><code>{escape(make_visible(view.name))}</code></h1><ul class="badges">{badges}</ul>'
+            f'<div class="card" id="tool"><h1><code>{escape(make_visible(view.name))}</code></h1>'
+            f'<ul class="badges">{badges}</ul>'
             f"{about}{problem}{answer}{form}</div>{self._build_wires(view, tool)}"
         )
 
@@ -184,9 +185,9 @@ class IndexPage:
         opening = first if has_lists(tool.input_schema) else ""
         asks = "You are asked before it runs." if asks_first(tool) else "It only reads, and runs at once."
         return (
-            f'<form method="post" action="{escape(self._root)}/" autocomplete="off">{opening}'
+            f'<form method="post" action="{escape(self._root)}/#tool" autocomplete="off">{opening}'
             f"{build_hidden_fields([('tool', view.name)])}{fields}{self.build_key_field()}"
-            f'<div class="actions bar"><button class="primary" name="step" value="try">Try it</button></div>'
+            f'<div class="actions"><button class="primary" name="step" value="try">Try it</button></div>'
             f'<p class="muted">{asks}</p></form>'
         )
 
@@ -223,7 +224,7 @@ class IndexPage:
             "<h1>This server shows its tools to known callers</h1><p>Your key or token opens the list of the tools that"
             f' you may use. The page does not keep it.</p><form method="post" action="{escape(self._root)}/"'
             f' autocomplete="off">{build_hidden_fields([*fields.items(), ("step", "show")])}{self.build_key_field()}'
-            '<div class="actions bar"><button class="primary">Show my tools</button></div></form>'
+            '<div class="actions"><button class="primary">Show my tools</button></div></form>'
         )
         page = build_html_page(
             "Tools for known callers", f'<div class="card">{html}</div>', home=f"{self._root}/", width="narrow"

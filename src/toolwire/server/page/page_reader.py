@@ -226,7 +226,7 @@ class PageReader:
         return self._page.build(replace(view, html=html))
 
     def _open_form(self, hidden: Sequence[tuple[str, str]]) -> str:
-        action = f"{escape(self._site.root)}/"
+        action = f"{escape(self._site.root)}/#tool"
         return f'<form method="post" action="{action}" autocomplete="off">{build_hidden_fields(hidden)}'
 
     def _find_base(self, request: Request) -> str:

@@ -292,7 +292,7 @@ def build_answer_record(asked: PendingQuestion, answer: Answer, at: float) -> De
         decision="allowed" if answer.allowed else "denied",
         channel=answer.channel,
         always=answer.allowed and answer.always,
-        site=facts.get("site", ""),
+        site=facts.get("site", "") or facts.get("program", ""),
     )
 
 

@@ -1,0 +1,79 @@
+"""What has changed in a tool since it was approved, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from toolwire.consent.change_words import describe_change
+from toolwire.consent.display import build_display_rows
+from toolwire.consent.question_page import build_question_page
+from toolwire.consent.tool_definition import Change
+from toolwire.core.check import Question
+from toolwire.core.model import Approval, Call, Tool
+
+
+@pytest.mark.requirement("FU-58", "XL-047")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (Change("description", "same", "Pay.", "Pay more."), "Its description was “Pay.”. Now it is “Pay more.”."),
+        (Change("destructive", "wider", False, True), "It now destroys something."),
+        (Change("blanket_allowed", "narrower", True, False), "One answer no longer covers later calls."),
+        (
+            Change("target", "wider", "POST https://a.example/x", "POST https://b.example/x"),
+            "Where a call goes was “POST https://a.example/x”. Now it is “POST https://b.example/x”."
+            " It may do more than before.",
+        ),
+        (
+            Change(
+                "input_schema", "wider", {"properties": {"to": {}, "cc": {}}}, {"properties": {"to": {}, "bcc": {}}}
+            ),
+            "The argument bcc is new; the argument cc is gone.",
+        ),
+        (
+            Change("scopes", "wider", [], ["mail"]),
+            'Its scopes was empty. Now it is ["mail"]. It may do more than before.',
+        ),
+        (Change("hint", "same", "", "\u202etxt"), "Its hint was empty. Now it is “\\u202etxt”."),
+    ],
+)
+def test_change_is_a_sentence_and_no_diff(change: Change, words: str) -> None:
+    assert describe_change(change) == words
+
+
+def build_question(**tool: Any) -> Question:
+    program = tool.pop("program", "")
+    call = Call(Tool(name="read_file", **tool), {"path": "notes.txt"})
+    site = "https://npx-0123456789abcdef.stdio.invalid"
+    return Question(call, site, f"POST {site}/mcp", Approval.PER_CALL, program=program, title="files")
+
+
+@pytest.mark.requirement("FU-58")
+def test_question_about_a_program_names_its_command() -> None:
+    question = build_question(program="npx -y @scope/server-files /home/ann")
+    rows = build_display_rows(question)
+    texts = " ".join(row.text for row in rows)
+    assert "npx -y @scope/server-files /home/ann" in texts
+    assert "a call of read_file to the program, on this machine" in texts
+    assert ".invalid" not in texts
+    page = build_question_page(question, "token")
+    assert "be called at npx -y @scope/server-files /home/ann?" in page
+    assert ".invalid" not in page
+
+
+@pytest.mark.requirement("FU-58")
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        ({}, "not declared"),
+        ({"destructive": True}, "yes"),
+        ({"safe": True}, "no"),
+        ({"hints": {"mcp": {"annotations": {"destructiveHint": False}}}}, "no"),
+        ({"hints": {"mcp": {"annotations": {}}}}, "not declared"),
+    ],
+)
+def test_question_says_no_only_where_something_says_so(tool: dict[str, Any], text: str) -> None:
+    [row] = [row for row in build_display_rows(build_question(**tool)) if row.label == "destroys something"]
+    assert row.text == text
