@@ -23,8 +23,8 @@ from toolwire.core.model import Approval, Call, Tool
         (Change("blanket_allowed", "narrower", True, False), "One answer no longer covers later calls."),
         (
             Change("target", "wider", "POST https://a.example/x", "POST https://b.example/x"),
-            "Where a call goes was “POST https://a.example/x”. Now it is “POST https://b.example/x”."
-            " It may do more than before.",
+            "Where a call goes was “POST https://a.example/x”. Now it is “POST https://b.example/x”. It may do more than "
+            "before.",
         ),
         (
             Change(
@@ -36,7 +36,7 @@ from toolwire.core.model import Approval, Call, Tool
             Change("scopes", "wider", [], ["mail"]),
             'Its scopes was empty. Now it is ["mail"]. It may do more than before.',
         ),
-        (Change("hint", "same", "", "\u202etxt"), "Its hint was empty. Now it is “\\u202etxt”."),
+        (Change("hint", "same", "", "\u202etxt"), "Its hint was empty. Now it is “<U+202E>txt”."),
     ],
 )
 def test_change_is_a_sentence_and_no_diff(change: Change, words: str) -> None:

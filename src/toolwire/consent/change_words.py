@@ -19,6 +19,7 @@ _TEXTS: Final = {
     "target": "Where a call goes",
     "credential": "What signs a call",
     "cost": "Its cost",
+    "scopes": "The set of its scopes",
     "approval": "How much consent its server asks for",
     "version": "Its version",
     "question": "The question that its server asks",
