@@ -13,32 +13,24 @@ from toolwire.consent.tool_definition import Change
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Tool
 
+MORE = "It may do more than before."
+HERE, THERE = "POST https://a.example/x", "POST https://b.example/x"
+CHANGES = [
+    (Change("description", "same", "Pay.", "Pay more."), "Its description was “Pay.”. Now it is “Pay more.”."),
+    (Change("destructive", "wider", False, True), "It now destroys something."),
+    (Change("blanket_allowed", "narrower", True, False), "One answer no longer covers later calls."),
+    (Change("target", "wider", HERE, THERE), f"Where a call goes was “{HERE}”. Now it is “{THERE}”. {MORE}"),
+    (
+        Change("input_schema", "wider", {"properties": {"cc": {}}}, {"properties": {"bcc": {}}}),
+        "The argument bcc is new; the argument cc is gone.",
+    ),
+    (Change("scopes", "wider", [], ["mail"]), f'The set of its scopes was empty. Now it is ["mail"]. {MORE}'),
+    (Change("hint", "same", "", "\u202etxt"), "Its hint was empty. Now it is “<U+202E>txt”."),
+]
+
 
 @pytest.mark.requirement("FU-58", "XL-047")
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (Change("description", "same", "Pay.", "Pay more."), "Its description was “Pay.”. Now it is “Pay more.”."),
-        (Change("destructive", "wider", False, True), "It now destroys something."),
-        (Change("blanket_allowed", "narrower", True, False), "One answer no longer covers later calls."),
-        (
-            Change("target", "wider", "POST https://a.example/x", "POST https://b.example/x"),
-            "Where a call goes was “POST https://a.example/x”. Now it is “POST https://b.example/x”. It may do more than "
-            "before.",
-        ),
-        (
-            Change(
-                "input_schema", "wider", {"properties": {"to": {}, "cc": {}}}, {"properties": {"to": {}, "bcc": {}}}
-            ),
-            "The argument bcc is new; the argument cc is gone.",
-        ),
-        (
-            Change("scopes", "wider", [], ["mail"]),
-            'Its scopes was empty. Now it is ["mail"]. It may do more than before.',
-        ),
-        (Change("hint", "same", "", "\u202etxt"), "Its hint was empty. Now it is “<U+202E>txt”."),
-    ],
-)
+@pytest.mark.parametrize(("change", "words"), CHANGES)
 def test_change_is_a_sentence_and_no_diff(change: Change, words: str) -> None:
     assert describe_change(change) == words
 
