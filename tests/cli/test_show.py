@@ -35,7 +35,7 @@ def test_show_prints_signature_arguments_and_needs_of_one_tool(desk: Path, toolw
 
 def test_url_shows_the_same_tool_as_its_local_code(desk: Path, site: str, toolwire: Callable[..., Any]) -> None:
     of_code, of_url = (toolwire("show", target, "add").out.partition("\nExample")[0] for target in (desk, site))
-    assert of_url == of_code
+    assert of_url.replace(f"  goes to {site}\n", "") == of_code
 
 
 def test_printed_example_call_can_be_executed(site: str, toolwire: Callable[..., Any]) -> None:
@@ -151,3 +151,53 @@ def test_example_of_a_tool_with_requirements_brings_what_it_requires(
         python = shown["python"].replace("http://127.0.0.1:9627", url).replace("protocol=", "agree=bool, protocol=")
         ran = subprocess.run([sys.executable, "-c", python], capture_output=True, text=True, timeout=60, check=True)
         assert ran.stdout == "Value(value='example of ada@example.com: 6')\n"
+
+
+FULL = """
+    from toolwire import Authorization, Requirements, Toolkit
+    kit = Toolkit("Mail")
+
+    @kit.tool(
+        approval="per-call", rate_limit="5/1m", timeout_s=400, keep_s=60, hint="Use it to write to a person.",
+        requirements=Requirements(authorization=(Authorization(id="mail", scopes=("send",)),), secrets=("KEY",)),
+        result="card", next=["look"],
+    )
+    def send(to: str) -> dict[str, str]:
+        return {"to": to}
+
+    @kit.tool(approval="auto")
+    def look() -> str:
+        return "here"
+"""
+
+
+@pytest.mark.requirement("SE-09")
+def test_show_prints_server_requirements_limits_and_hints(
+    write: Callable[..., Path], toolwire: Callable[..., Any]
+) -> None:
+    file = write("mail.py", FULL)
+    with background(asgi(open_code(FileTarget(file)))) as url:
+        text = toolwire("show", url, "send", "--protocol", "otc").out
+        data = json.loads(toolwire("show", url, "send", "--protocol", "otc", "--json").out)
+        claimed = toolwire("show", url, "look", "--protocol", "otc").out
+    for line in (
+        f"goes to {url}",
+        "may be made 5 times in 1m",
+        "needs the scopes send",
+        "needs a sign-in: mail",
+        "needs the secrets KEY",
+        "takes a destination: to",
+        "shows its result as: card",
+        "is usually followed by: look",
+    ):
+        assert f"  {line}\n" in text
+    assert "Use it to write to a person." in text
+    assert data["server"] == url
+    assert data["limits"]["rate"] == {"max": 5, "window": "1m"}
+    of_code = toolwire("show", file, "send").out
+    for line in ("ends after 400 seconds", "goes on when its caller leaves", "keeps its result for 60 seconds"):
+        assert f"  {line}\n" in of_code
+    assert json.loads(toolwire("show", file, "send", "--json").out)["limits"]["timeout_s"] == 400
+    assert data["requirements"]["secrets"] == ["KEY"]
+    assert "shows its result as: card" in data["hints"]
+    assert "says that it only reads: --agree trusts that" in claimed

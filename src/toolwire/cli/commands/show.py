@@ -18,9 +18,12 @@ from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, jso
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.consent import effective_level
 from toolwire.consent.conditions import describe_condition
+from toolwire.consent.tool_facts import find_scopes, list_ways_out
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Approval, Json, Problem, Tool
 from toolwire.core.recipe import describe_step
+from toolwire.core.url_origin import get_origin
+from toolwire.framing.xllm import collect_extra_members
 
 from .lock import find_differences, list_differences, read_lock_file
 from .tools import describe, describe_type
@@ -53,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         tool = source.find(arguments.name)
         changed = () if locked is None else find_differences(locked, source)
         steps = [step for recipe in source.recipes for step in recipe.steps]
+        server = getattr(source, "url", "")
     if isinstance(tool, Problem):
         print_error(tool.message)
         if arguments.json:
@@ -68,10 +72,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         calls: Json = {"arguments": example, "command": command, "python": python}
         shown = describe(tool) | {"signature": write_signature(tool), "scopes": list(tool.scopes), "example": calls}
+        shown |= {"server": find_server(tool, server), "limits": _describe_limits(tool), "hints": _list_hints(tool)}
         shown["recipes"] = [{"id": step.recipe, "step": step.number} for step in steps]
         print(json_text(shown, indent=2))
     else:
-        _print(tool, command, python, [describe_step(step) for step in steps])
+        _print(tool, find_server(tool, server), command, python, [describe_step(step) for step in steps])
     return FAILED if changed else OK
 
 
@@ -86,7 +91,43 @@ def write_signature(tool: Tool) -> str:
     return f"{tool.name}({given}){result}"
 
 
-def _print(tool: Tool, command: str, python: str, steps: list[str]) -> None:
+def find_server(tool: Tool, url: str) -> str:
+    """Return the origin that a call of ``tool`` goes to, or ``""`` for code; ``url`` is that of its connection."""
+    # SE-09
+    hints = tool.hints.get("openapi")
+    declared = hints.get("origin") if isinstance(hints, Mapping) else None
+    return declared if isinstance(declared, str) and declared else get_origin(url)
+
+
+def _describe_limits(tool: Tool) -> Json:
+    limit = tool.rate_limit
+    return {
+        "rate": None if limit is None else {"max": limit.max, "window": limit.window},
+        "timeout_s": tool.timeout_s,
+        "long": tool.long,
+        "keep_s": tool.keep_s,
+    }
+
+
+def _list_hints(tool: Tool) -> list[str]:
+    """Return what the tool's author or server says that binds nobody, a sentence each."""
+    extra = collect_extra_members(tool)
+    shown, following = extra.get("result"), extra.get("next")
+    form = shown.get("render", "text") if isinstance(shown, Mapping) else None
+    names = (
+        [one.get("operationId") for one in following if isinstance(one, Mapping)] if isinstance(following, list) else []
+    )
+    listed = [name for name in names if isinstance(name, str)]
+    sentences = (
+        (tool.claimed_safe, "says that it only reads: --agree trusts that"),
+        *((True, one) for one in list_ways_out(tool)),
+        (isinstance(form, str), f"shows its result as: {form}"),
+        (bool(listed), f"is usually followed by: {', '.join(listed)}"),
+    )
+    return [sentence for applies, sentence in sentences if applies]
+
+
+def _print(tool: Tool, server: str, command: str, python: str, steps: list[str]) -> None:
     print(apply_style(escaped(write_signature(tool)), "bold", sys.stdout))
     print(escaped(tool.id))
     for text in (tool.description, tool.hint):
@@ -96,7 +137,9 @@ def _print(tool: Tool, command: str, python: str, steps: list[str]) -> None:
     if tool.output_schema is not None:
         fields = list_schema_lines(tool.output_schema)
         _print_lines("Result", fields or [_write_words(tool.output_schema)])
-    _print_lines("A call", _list_needs(tool))
+    _print_lines("A call", [*([f"goes to {server}"] if server else []), *_list_needs(tool)])
+    if hints := _list_hints(tool):
+        _print_lines("Hints", hints)
     if steps:
         _print_lines("Recipes of the site", steps)
     _print_lines("Example", [command, "", *python.split("\n")])
@@ -112,7 +155,7 @@ def _list_needs(tool: Tool) -> list[str]:
     """Return a sentence for each thing that a caller should know before a call."""
     asks = f"asks you {'unless you allowed it for good' if tool.blanket_allowed else 'each time'}"
     limit, needed = tool.rate_limit, tool.requirements
-    scopes = dict.fromkeys([*tool.scopes, *(scope for one in needed.authorization for scope in one.scopes)])
+    scopes = find_scopes(tool)
     sentences = (
         (True, "runs without a question" if effective_level(tool) is Approval.AUTO else asks),
         *((True, f"asks you where {describe_condition(one)}") for one in tool.ask_when),
@@ -126,6 +169,8 @@ def _list_needs(tool: Tool) -> list[str]:
         (bool(needed.authorization), f"needs a sign-in: {', '.join(one.id for one in needed.authorization)}"),
         (bool(needed.secrets), f"needs the secrets {', '.join(needed.secrets)}"),
         (needed.user_id, "needs a user id"),
+        (tool.long, "goes on when its caller leaves"),
+        (tool.keep_s is not None, f"keeps its result for {tool.keep_s or 0:g} seconds"),
         (tool.streams, "sends its result piece by piece"),
         (tool.deprecated, "is deprecated: look for another tool"),
     )
