@@ -174,8 +174,8 @@ def test_file_by_handle_keeps_its_media_type_and_gets_a_safe_name() -> None:
     kept = Resources(b"salt")
     wanted = plan(MULTIPART, "file", encodings={"file": Encoding(binary=True)})
     for name, shown in [
-        ("cat.png", "cat.png"), ("../../etc/passwd", "passwd"), ("C:\\x\\évil \"n\r\n.exe", "vil_n_.exe"),
-        ("..", "file"), ("", "file"), ("a" * 300 + ".png", "a" * 96 + ".png"),
+        ("cat.png", "cat.png"), ("../../etc/passwd", "passwd"), ("C:\\x\\évil \"n\r\n.exe", "évil _n_.exe"),
+        ("..", "file.webp"), ("", "file.webp"), ("a" * 300 + ".png", "a" * 96 + ".png"),
     ]:  # fmt: skip
         handle = kept.keep(Resource(data=CAT, media_type="image/webp", name=name))
         (part,) = parts(build_sent_request(wanted, kept, file=handle))

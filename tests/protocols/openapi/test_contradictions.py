@@ -208,6 +208,8 @@ def test_all_of_with_contradicting_types_accepts_anything() -> None:
     [
         ("/^[a-z0-9]+$/", "ada"),
         ("/^[0-9]{5}$/i", "75001"),
+        ("/[a-z]+/", "a"),
+        ("^[a-z-[aeiou]]+$", "bcd"),
         ("^[[:alnum:]_]+$", "ada_1"),
         (r"^[\p{Print}&&[^|:/]]+$", "plan"),
     ],

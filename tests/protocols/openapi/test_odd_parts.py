@@ -32,7 +32,7 @@ def test_dangling_reference_is_reported(node: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("name", "otherwise", "sent"),
     [
-        ("../a b.png", "x", "a_b.png"),
+        ("../a b.png", "x", "a b.png"),
         ("", "photo", "photo"),
         ("...", "///", "file"),
         ("C:\\dir\\cat.png", "", "cat.png"),

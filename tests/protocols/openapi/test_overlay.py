@@ -298,3 +298,49 @@ def test_text_hidden_by_an_overlay_makes_its_tool_ask_each_time() -> None:
         assert step is not None
         (tool,) = [one for one in peer.catalog.tools if one.name == "listPets"]
         assert tool.approval is level
+
+
+def make_overlay_of_version(version: str, *actions: dict[str, Any]) -> Overlay:
+    found = overlay.read({"overlay": version, "info": {"title": "O", "version": "1"}, "actions": list(actions)})
+    assert isinstance(found, Overlay)
+    return found
+
+
+@pytest.mark.requirement("O-36")
+def test_overlay_11_copies_a_value_before_it_is_removed() -> None:
+    done = apply_overlay(
+        make_overlay_of_version(
+            "1.1.0",
+            {"target": "$.paths", "update": {"/new": {}}},
+            {"target": "$.paths['/new']", "copy": "$.paths['/pets']"},
+            {"target": "$.paths['/pets']", "remove": True},
+            {"target": "$.tags", "copy": "$.tags"},
+            {"target": "$.info.title", "update": "New words"},
+        ),
+        DOCUMENT,
+    )
+    assert done.document["paths"]["/new"] == DOCUMENT["paths"]["/pets"]
+    assert "/pets" not in done.document["paths"]
+    assert [one["name"] for one in done.document["tags"]] == ["a", "b", "c", "a", "b", "c"]
+    assert done.document["info"]["title"] == "New words"
+    assert done.notes == []
+
+
+@pytest.mark.requirement("O-36")
+@pytest.mark.parametrize(
+    ("version", "action", "finding"),
+    [
+        ("1.0.0", {"target": "$.info", "copy": "$.tags[0]"}, "action 0 has no effect at $.info: it has no update"),
+        ("1.0.0", {"target": "$.info.title", "update": "New"}, "the update is not of the kind of the value there"),
+        ("1.1.0", {"target": "$.info.title", "update": {"a": 1}}, "the update is not of the kind of the value there"),
+        ("1.1.0", {"target": "$.info", "copy": "$.tags[*]"}, "$.tags[*] is 3 values of the document, and one"),
+        ("1.1.0", {"target": "$.info", "copy": "$.none"}, "$.none is 0 values of the document, and one can be copied"),
+        ("1.1.0", {"target": "$.info"}, "it has no update, no remove and, for Overlay 1.1, no copy"),
+        ("1.0.0", {"target": "$", "remove": True}, "the whole document is not removed"),
+        ("1.2.0", {"target": "$.info", "update": {}}, "Overlay 1.2 is newer than 1.1, and read like it"),
+    ],
+)
+def test_action_without_effect_is_a_finding(version: str, action: dict[str, Any], finding: str) -> None:
+    done = apply_overlay(make_overlay_of_version(version, action), DOCUMENT)
+    assert done.document == DOCUMENT
+    assert finding in " ".join(map(str, done.notes))

@@ -100,15 +100,13 @@ def _examine_action(action: Json, path: Path) -> Iterator[PathFault]:
             yield _build((path, "target"), "error", f"This is no JSONPath: {str(error).rstrip('.')}.")
     if not isinstance(remove, bool):
         yield _build((path, "remove"), "error", f'"remove" must be true or false, not {describe_type(remove)}.')
-    elif not remove and "update" not in action:
-        yield _build(path, "warning", 'This action has no effect: give it an "update", or "remove": true.')
-    elif remove and "update" in action:
+    elif not remove and "update" not in action and "copy" not in action:
+        yield _build(path, "warning", 'This action has no effect: give it an "update", a "copy", or "remove": true.')
+    elif remove and ("update" in action or "copy" in action):
         yield _build((path, "update"), "warning", "This has no effect: the action removes its targets.")
     for name in action:
         if name not in _OF_ACTION and not name.startswith("x-"):
             yield _build((path, name), "warning", f'"{name[:60]}" is no member of an action, and is not read.')
-    if "copy" in action:
-        yield _build((path, "copy"), "warning", '"copy" is of Overlay 1.1, and is not read.')
 
 
 def _compare(read: overlay.Overlay, documents: Sequence[OverlayTarget]) -> Iterator[PathFault]:

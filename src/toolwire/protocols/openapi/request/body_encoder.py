@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from toolwire.core.model import Json
 from toolwire.core.resources import Resources
-from toolwire.framing import jsontext
+from toolwire.framing import jsontext, stream_types
 
 from . import files, forms, parameter_styles
 from .forms import Unsendable
@@ -58,26 +59,61 @@ def describe_place(plan: Plan, name: str, argument: str, value: Json) -> str:
 
 
 NOTHING = Payload(b"", "")
+# RFC 2046, 5.1.1; without the quotation mark
+_BOUNDARY = re.compile(r"(?:\r?\n)?--([0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-])[ \t]*\r?\n")
 
 
 def _encode(plan: Plan, data: Json, resources: Resources | None) -> Payload:
     media_type = plan.media_type or ""
     kind = get_essence(media_type)
+    if stream_types.is_stream(kind):
+        return Payload(_write_lines(kind, data), media_type)
     if is_json(kind):
         return Payload(jsontext.write(data), media_type)
     if plan.binary:
         return _encode_file(plan, data, resources)
     if kind == parameter_styles.FORM or kind.startswith("multipart/"):
-        if not isinstance(data, dict):
-            raise Unsendable("", "must be an object: its properties are the fields of a form")
-        if kind == parameter_styles.FORM:
-            return Payload(forms.encode_urlencoded(data, plan.encodings), media_type)
-        body, boundary = forms.encode_multipart(data, plan.encodings, resources)
-        return Payload(body, f"{media_type}; boundary={boundary}")
+        return _encode_form(plan, media_type, data, resources)
     # A string is sent as it is in any type that is not JSON: the model has written the text itself.
     if is_text(kind) or is_xml(kind) or isinstance(data, str):
         return Payload(parameter_styles.write_scalar(data).encode(), media_type)
     return Payload(jsontext.write(data), media_type)
+
+
+def _encode_form(plan: Plan, media_type: str, data: Json, resources: Resources | None) -> Payload:
+    is_multipart = get_essence(media_type) != parameter_styles.FORM
+    # O-28: where the document says that the body is a text, it is sent as it is.
+    if isinstance(data, str):
+        return Payload(data.encode(), _add_boundary(media_type, data) if is_multipart else media_type)
+    # The parts of form-data have names, which the items of a list have not.
+    if isinstance(data, list) and is_multipart and get_essence(media_type) != "multipart/form-data":
+        body, boundary = forms.encode_unnamed_parts(data)
+    elif not isinstance(data, dict):
+        raise Unsendable("", "must be an object: its properties are the fields of a form")
+    elif is_multipart:
+        body, boundary = forms.encode_multipart(data, plan.encodings, resources)
+    else:
+        return Payload(forms.encode_urlencoded(data, plan.encodings), media_type)
+    return Payload(body, f"{media_type}; boundary={boundary}")
+
+
+def _write_lines(kind: str, data: Json) -> bytes:
+    """Return the items of ``data`` as JSON, one on each line; before each, a json-seq has a record separator."""
+    # O-28
+    start = b"\x1e" if kind.endswith("json-seq") else b""
+    return b"".join(start + jsontext.write(item) + b"\n" for item in (data if isinstance(data, list) else [data]))
+
+
+def _add_boundary(media_type: str, text: str) -> str:
+    """Return ``media_type`` with the boundary that the whole body ``text`` begins with.
+
+    Raises:
+        Unsendable: it begins with none.
+    """
+    found = _BOUNDARY.match(text)
+    if found is None:
+        raise Unsendable("", "must be the whole body of parts: its first line is -- and the boundary")
+    return f'{media_type}; boundary="{found[1]}"'
 
 
 def _encode_file(plan: Plan, data: Json, resources: Resources | None) -> Payload:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import mimetypes
 import re
+import unicodedata
 from urllib.parse import unquote
 
 from toolwire.core.model import Json
@@ -19,7 +21,10 @@ UNTYPED = "application/octet-stream"
 
 _DATA_URL = re.compile(r"data:(?P<type>[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+)?(?:;[^,;]{0,1000})*;base64,")
 _NAME = re.compile(r";name=([^,;]*)")
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE = frozenset("\"'\\/:*?<>|;%`$&")
+_TYPES = mimetypes.MimeTypes()  # Python's own table: that of the machine is not read
+_UNSEEN = frozenset(("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"))
+_ENDINGS = {"image/jpeg": ".jpg", "text/plain": ".txt", "image/svg+xml": ".svg", "audio/mpeg": ".mp3"}
 _MOST_NAME = 100
 
 
@@ -48,11 +53,24 @@ def read_file(value: Json, resources: Resources | None) -> Resource:
 
 
 def choose_file_name(resource: Resource, otherwise: str) -> str:
-    """Return the file name to send: only letters, digits, ``.``, ``_`` and ``-``, without a folder."""
-    # CV-13
+    """Return the file name to send, in any script, without a folder.
+
+    A file without a name gets the name ``otherwise`` and the ending of its media type, such as ``file.png``.
+    """
+    # CV-13, O-38
     # Only the last part: a name with folders could be written outside of the server's upload folder.
-    for text in (re.split(r"[/\\]", resource.name)[-1], otherwise):
-        name = _NOT_IN_A_NAME.sub("_", text).strip("._")[-_MOST_NAME:]
-        if name:
-            return name
-    return "file"
+    if name := _clean_name(re.split(r"[/\\]", resource.name)[-1]):
+        return name
+    kind = resource.media_type.partition(";")[0].strip().lower()
+    known = kind and kind != UNTYPED
+    ending = _ENDINGS.get(kind) or (_TYPES.guess_extension(kind, strict=False) if known else None) or ""
+    return (_clean_name(otherwise) or "file") + ending
+
+
+def _clean_name(text: str) -> str:
+    """Return ``text`` without what ends a header, leads to a folder or cannot be seen."""
+    letters = (
+        "_" if one in _UNSAFE or unicodedata.category(one) in _UNSEEN else one
+        for one in unicodedata.normalize("NFC", text)
+    )
+    return re.sub("__+", "_", "".join(letters)).strip("._ ")[-_MOST_NAME:]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -58,6 +58,22 @@ def encode_multipart(
     parts = [
         part for name, value in data.items() for part in _list_parts(name, value, encodings.get(name, PLAIN), resources)
     ]
+    return _join_parts(parts)
+
+
+def encode_unnamed_parts(items: Sequence[Json]) -> tuple[bytes, str]:
+    """Return ``items`` as a multipart body whose parts have no names, and its boundary: text as text, else JSON."""
+    # O-28
+    texts = [
+        Part("", parameter_styles.write_scalar(one).encode(), "text/plain")
+        if isinstance(one, str)
+        else Part("", jsontext.write(one), "application/json")
+        for one in items
+    ]
+    return _join_parts(texts)
+
+
+def _join_parts(parts: Sequence[Part]) -> tuple[bytes, str]:
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.data)
@@ -138,8 +154,8 @@ def _is_handle(item: Json, resources: Resources | None) -> bool:
 
 
 def _write_part_head(part: Part) -> bytes:
-    lines = [f'content-disposition: form-data; name="{_quote(part.name)}"']
-    if part.file is not None:
+    lines = [f'content-disposition: form-data; name="{_quote(part.name)}"'] if part.name else []
+    if part.file is not None and lines:
         lines[0] += f'; filename="{part.file}"'
     if part.media_type and _MEDIA_TYPE.fullmatch(part.media_type):
         lines.append(f"content-type: {part.media_type}")

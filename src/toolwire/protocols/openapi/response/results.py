@@ -45,7 +45,6 @@ _INERT: Final = (
 
 _FILE_NAME = re.compile(r"""filename\*\s*=\s*UTF-8'[^']*'([^;\s]+)""", re.IGNORECASE)
 _PLAIN_FILE_NAME = re.compile(r"""filename\s*=\s*(?:"([^"]*)"|([^;\s]+))""", re.IGNORECASE)
-_NO_JSON = "The server's answer is not the JSON it says it is: "
 
 
 class Expected(NamedTuple):
@@ -257,7 +256,10 @@ def _read_json(body: bytes, media_type: str, expected: Expected, notes: dict[str
         return _read_text(body, "utf-8", resource, expected, notes)
     data = jsontext.read(body.removeprefix(_UTF_8_MARK))
     if isinstance(data, Problem):
-        return _build_problem(_NO_JSON + data.message) if media_type else _read_untyped(body, expected, notes)
+        # O-33: the call has run, so what it answered is not lost: it is text, and the notes say why.
+        if media_type:
+            notes["not_json"] = data.message
+        return _read_untyped(body, expected, notes)
     # A search in the bytes is far cheaper than walking the data, and hidden characters are rare.
     if text_cleaning.may_hide(body):
         data = _clean(data, notes)

@@ -59,7 +59,7 @@ from .upgrade_30 import add_example, upgrade_schema
 
 _TEXTS = frozenset(("description", "title"))
 _COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
-_EXAMPLES = frozenset(("const", "default", "enum", "examples"))
+_DATA = frozenset(("const", "default", "enum"))
 _HANDLED_KEYWORDS = frozenset(("$ref", "discriminator", "example", "nullable"))
 _DROPPED_KEYWORDS = frozenset(
     (
@@ -357,7 +357,10 @@ class SchemaConverter:
             if kept:
                 built[key] = kept
         elif self._fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
-            built[key] = self._convert_plain(key, value, gone)
+            if not self._hides or key not in _DATA or next(text_cleaning.find_hidden(value), None) is None:
+                built[key] = self._convert_plain(key, value, gone)
+            else:
+                self._leave_out_hidden(built, key, value)
         elif key == "$dynamicRef":
             self._loosen(CUT)
         elif key == "$ref":
@@ -384,7 +387,18 @@ class SchemaConverter:
             return {name: self._keep_names(others, gone) for name, others in value.items() if name not in gone}
         elif key == "enum":
             value = _remove_duplicates(value)
-        return text_cleaning.clean_data(value) if self._hides and key in _EXAMPLES else value
+        return text_cleaning.clean_data(value) if self._hides and key == "examples" else value
+
+    def _leave_out_hidden(self, built: dict[str, Json], key: str, value: Json) -> None:
+        """Leave out data that cannot be shown as it is, and let every value through: cleaned it would be another."""
+        # O-37
+        if key == "default":
+            self._note(self._where, "a default in it has characters that cannot be shown, and is left out")
+            return
+        self._approximate(f"a value of its {key} has characters that cannot be shown, and any value is taken")
+        values = value if key == "enum" and isinstance(value, list) else []
+        if shown := [one for one in values if next(text_cleaning.find_hidden(one), None) is None]:
+            built["examples"] = _remove_duplicates(shown)
 
     def _convert_odd(self, built: dict[str, Json], key: str, value: Json) -> None:
         """Convert a value that is almost valid, and add a finding for any other."""

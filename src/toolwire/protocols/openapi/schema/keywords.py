@@ -9,8 +9,8 @@ from toolwire.core import subschemas
 from toolwire.core.content import FILE_KEYWORD
 from toolwire.core.model import Json
 
-_FOREIGN = re.compile(r"\A/\^.*\$/[a-z]*\Z|\[\[:\^?[a-z]+:\]|&&\[", re.DOTALL)
-"""Marks of a pattern in another language: slashes around anchors, a POSIX class, a Java intersection.
+_FOREIGN = re.compile(r"\A/.+/[a-z]*\Z|\[\[:\^?[a-z]+:\]|&&\[|\[[^\[\]]{1,200}-\[[^\[\]]{1,200}\]\]", re.DOTALL)
+"""Marks of a pattern in another language: slashes around it, a POSIX class, a Java intersection, a .NET subtraction.
 
 Read as ECMA-262, the first matches nothing, and the others not what their author meant.
 """

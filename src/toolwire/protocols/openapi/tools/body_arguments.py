@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from toolwire.core.content import FILE_KEYWORD
 from toolwire.core.model import Json
+from toolwire.framing import stream_types
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.document.swagger_20 import COLLECTION_FORMATS, SEPARATORS
 from toolwire.protocols.openapi.request import media_types
@@ -27,7 +28,10 @@ BODY = "body"
 _TEXT_WORDS = ("description", "enum", "maxLength", "minLength", "pattern")
 _MOST_ARGUMENTS = 256
 _MOST_WRAPPERS = 4
-_FILE = "The file as base64 text, or the handle of a file."
+_FILE = (
+    "The file as base64 text, or the handle of a file. A data: URL gives its type and name too: "
+    "data:image/png;name=cat.png;base64,..."
+)
 _FILE_TEXT: Mapping[str, Json] = {"type": "string", "contentEncoding": "base64", FILE_KEYWORD: {}}
 """The keyword says that a ``data:`` URL is read too."""
 _UNSPLITTABLE_KEYWORDS = frozenset(
@@ -49,6 +53,7 @@ _UNSPLITTABLE_KEYWORDS = frozenset(
         "unevaluatedProperties",
     )
 )
+_WRITTEN_AS_TEXT = ("integer", "number", "boolean")
 _STYLE_FIELDS = frozenset(("allowReserved", "explode", "style"))
 _SHAPES = frozenset(("allOf", "anyOf", "const", "enum", "items", "oneOf", "properties"))
 _PATCHES = (
@@ -71,6 +76,7 @@ class BodyKind(IntEnum):
     TEXT = 5
     BYTES = 6
     XML = 7
+    LINES = 8
 
 
 _SORTS = {
@@ -95,17 +101,36 @@ class Body(NamedTuple):
     def schema(self) -> Json:
         """The schema of the body; for text and bytes always a string, even if the document says otherwise."""
         schema = self.media.get("schema", {})
+        if self.sort is BodyKind.LINES:
+            return _build_lines_schema(self.media)
         if self.sort is BodyKind.BYTES:
             return {**_FILE_TEXT, "description": _FILE}
         if self.sort in (BodyKind.TEXT, BodyKind.XML):
-            words = schema if isinstance(schema, dict) else {}
-            kept = {key: words[key] for key in _TEXT_WORDS if key in words and words.get("type") == "string"}
-            return {"type": "string", "contentMediaType": self.media_type, **kept}
+            return _build_text_schema(self, schema if isinstance(schema, dict) else {})
         if "itemSchema" in self.media and "schema" not in self.media:
             return {"type": "array", "items": self.media["itemSchema"]}
         if self.sort in (BodyKind.FORM, BodyKind.MULTIPART) and (schema is True or _says_no_shape(schema)):
             return {**(schema if isinstance(schema, dict) else {}), "type": "object"}  # a form has fields
         return schema
+
+
+def _build_text_schema(body: Body, words: dict[str, Any]) -> Json:
+    if body.sort is BodyKind.TEXT and words.get("type") in _WRITTEN_AS_TEXT:
+        return words  # O-28: a number or a boolean is its text
+    kept = {key: words[key] for key in _TEXT_WORDS if key in words and words.get("type") == "string"}
+    return {"type": "string", "contentMediaType": body.media_type, **kept}
+
+
+def _build_lines_schema(media: dict[str, Any]) -> Json:
+    """Return the schema of a body of lines: a list of what its item schema says, or of what its schema says."""
+    # O-28
+    if "itemSchema" in media:
+        return {"type": "array", "items": media["itemSchema"]}
+    schema = media.get("schema", {})
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    if kind == "array":
+        return schema
+    return {"type": "array", "items": {} if kind == "string" else schema}
 
 
 def _says_no_shape(schema: Json) -> bool:
@@ -137,6 +162,8 @@ def read_body(references: References, node: Json) -> Body | None:
     ranked = sorted((_classify(key), "*" in key, _rank_json_type(key), key) for key in keys)
     sort, _, _, key = ranked[0]
     media = references.follow(content[key], "media type")
+    if sort in (BodyKind.TEXT, BodyKind.LINES) and isinstance(media.get("schema"), dict):
+        media = {**media, "schema": references.follow_or_empty(media["schema"])}
     return Body(_choose_content_type(key, sort), sort, declared.get("required") is True, media, tuple(sorted(keys)))
 
 
@@ -228,9 +255,11 @@ def _has_styles(references: References, body: Body) -> bool:
 
 def build_file_schema(references: References, schema: Json, encoding: Encoding) -> Json:
     """Return ``schema``, replaced by that of a file or of a list of files if ``encoding`` is binary."""
-    if not encoding.binary:
-        return schema
     node = _unwrap_single(references, schema)
+    if not encoding.binary:
+        # O-28: what a part of XML says cannot be made of an object, so the model writes the text.
+        is_text = not media_types.is_xml(encoding.media_type) or node.get("type") in ("string", *_WRITTEN_AS_TEXT)
+        return schema if is_text else {"type": "string", "contentMediaType": encoding.media_type}
     if node.get("type") == "array":
         # Several files of one field are a list, each with a part of its own.
         return {**node, "items": {**_FILE_TEXT, "description": _FILE}}
@@ -301,6 +330,41 @@ def _list_fixed_headers(references: References, declared: Json) -> list[tuple[st
     return found
 
 
+def find_body_limits(references: References, body: Body) -> list[str]:
+    """Return what of ``body`` cannot be given, each as the end of a finding."""
+    # O-28, O-31
+    found = []
+    if body.sort in (BodyKind.FORM, BodyKind.MULTIPART):
+        schema = references.follow_or_empty(body.schema)
+        if schema.get("type") == "string":
+            found.append(f"its body is {body.media_type} as one text, which is sent as it is given")
+        encodings = body.media.get("encoding")
+        for name, said in encodings.items() if isinstance(encodings, dict) else ():
+            if isinstance(said, dict):
+                found += _find_part_limits(references, str(name), said, schema)
+    essence = get_essence(body.media_type)
+    others = [one for one in body.declared if get_essence(one) == essence and one != body.media_type]
+    if others and essence not in ("multipart/form-data",):
+        found.append(f"its body is sent as {body.media_type}, never as {', '.join(others)[:200]}")
+    return found
+
+
+def _find_part_limits(references: References, name: str, said: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    declared = said.get("headers")
+    fixed = {header.lower() for header, _ in _list_fixed_headers(references, declared)}
+    found = [
+        f"the part {name} needs the header {header}, which has no fixed value and is not sent"
+        for header, node in (declared.items() if isinstance(declared, dict) else ())
+        if references.follow_or_empty(node).get("required") is True and header.lower() not in {*fixed, "content-type"}
+    ]
+    kind = said.get("contentType")
+    properties = schema.get("properties")
+    own = _unwrap_single(references, properties.get(name)) if isinstance(properties, dict) else {}
+    if isinstance(kind, str) and media_types.is_xml(media_types.get_first(kind)) and own.get("type") != "string":
+        found.append(f"the part {name} is XML, which is one text here")
+    return found
+
+
 def _is_file(schema: dict[str, Any], media_type: str) -> bool:
     """Return whether a property is a file: by its format, by its content type, or because it has no other type.
 
@@ -323,6 +387,8 @@ def _classify(media_type: str) -> BodyKind:
     known = _SORTS.get(kind)
     if known is not None:
         return known
+    if stream_types.is_stream(kind) and kind != "text/event-stream":
+        return BodyKind.LINES
     if media_types.is_json(kind):
         return BodyKind.JSON_LIKE
     if kind.startswith("multipart/"):
@@ -344,7 +410,13 @@ def _choose_content_type(key: str, sort: BodyKind) -> str:
         return "application/json"
     if "*" in kind:
         # A range cannot be sent, so the most common type in it is.
-        return {BodyKind.TEXT: "text/plain", BodyKind.MULTIPART: "multipart/form-data"}.get(sort, kind)
+        common = {
+            BodyKind.TEXT: "text/plain",
+            BodyKind.MULTIPART: "multipart/form-data",
+            BodyKind.JSON_LIKE: "application/json",
+            BodyKind.XML: "application/xml",
+        }
+        return common.get(sort, kind)
     return media_types.write_content_type(key)
 
 

@@ -23,6 +23,7 @@ from .parameter_arguments import DeclaredParameter
 _MOST_PAIRS = 3
 """The most arguments for which the schema lists the arguments that each depends on."""
 
+_NEEDED_WITH_A_BODY = "Required if any argument of the body is given."
 _MOST_EXAMPLES = 2_000
 """How many values in the examples of a body are examined."""
 
@@ -106,7 +107,11 @@ def _list_body_arguments(
     needed = required if payload.required else ()
     return [
         _Argument(
-            BODY, name, body_arguments.build_file_schema(references, schema, encodings.get(name, PLAIN)), name in needed
+            BODY,
+            name,
+            body_arguments.build_file_schema(references, schema, encodings.get(name, PLAIN)),
+            name in needed,
+            None if payload.required or name not in required else _NEEDED_WITH_A_BODY,
         )
         for name, schema in properties.items()
         if not schemas.is_hidden(schema)
@@ -121,7 +126,7 @@ def _write_dependencies(
 ) -> dict[str, Json]:
     """Return keywords that require the required properties of an optional body if any property is given.
 
-    For many arguments it is one condition on their number: more arguments than parameters means that there is a body.
+    For many arguments it is one condition: any of those of the body means that there is a body.
     """
     # XL-086
     if payload is None or payload.required or apart is None:
@@ -130,9 +135,12 @@ def _write_dependencies(
     needed = [names[one.place, one.name] for one in arguments if one.place == BODY and one.name in apart[1]]
     pairs = {name: [other for other in needed if other != name] for name in given}
     pairs = {name: others for name, others in pairs.items() if others}
-    if len(pairs) > _MOST_PAIRS:
-        return {"if": {"minProperties": len(arguments) - len(given) + 1}, "then": {"required": needed}}
-    return {"dependentRequired": pairs} if pairs else {}
+    if len(pairs) <= _MOST_PAIRS:
+        return {"dependentRequired": pairs} if pairs else {}
+    # O-29: the arguments of the body alone make the condition, not how many there are with the parameters.
+    if len(given) == len(arguments):
+        return {"if": {"minProperties": 1}, "then": {"required": needed}}
+    return {"if": {"anyOf": [{"required": [name]} for name in given]}, "then": {"required": needed}}
 
 
 def _list_example_names(references: References, payload: Body | None) -> frozenset[str]:
@@ -178,7 +186,9 @@ def _build_schema(
         schema, references = schemas.read(one.schema, where)
         used |= references
         name = names[one.place, one.name]
-        if isinstance(one.description, str) and one.description and "description" not in schema:
+        if one.description is _NEEDED_WITH_A_BODY and isinstance(schema.get("description"), str):
+            schema = {**schema, "description": f"{schema['description']} {_NEEDED_WITH_A_BODY}"}
+        elif isinstance(one.description, str) and one.description and "description" not in schema:
             schema = {**schema, "description": schemas.clean_text(one.description)}
         # The argument was renamed for models; the title keeps the name that the vendor's documentation uses.
         if name != one.name and "title" not in schema:

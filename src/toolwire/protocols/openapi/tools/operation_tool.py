@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from toolwire.core.catalog import build_toolkit_name
@@ -19,7 +20,7 @@ from toolwire.protocols.openapi.document.operation_list import Operation
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.document.servers import Server, choose_server
 from toolwire.protocols.openapi.request.path_template import is_template
-from toolwire.protocols.openapi.request.plan import Plan
+from toolwire.protocols.openapi.request.plan import Place, Plan
 from toolwire.protocols.openapi.schema.converter import SchemaConverter
 from toolwire.protocols.openapi.schema.write_only import WriteOnlyProperties
 
@@ -32,6 +33,7 @@ from .parameter_arguments import DeclaredParameter, ParameterReader
 from .security import Alternatives, Security
 
 # RFC 9110, 9.3.1, 9.3.2 and 9.3.5 say so.
+_COLON_STYLE = re.compile(r"/(:[A-Za-z_]\w*)(?=/|\Z)")
 _METHODS_WITHOUT_BODY = ("GET", "HEAD", "DELETE")
 """The methods for which HTTP does not define the meaning of a body."""
 
@@ -97,12 +99,15 @@ class ToolSource:
 class OperationTool:
     """One operation as a tool; schemas, hints and plan are built when they are requested."""
 
-    __slots__ = ("_source", "_taken", "alternatives", "body", "declared", "one", "server")
+    __slots__ = ("_source", "_taken", "alternatives", "body", "declared", "fixed_query", "one", "server")
 
     def __init__(self, source: ToolSource, one: Operation, notes: list[str]) -> None:
         path = _get_path(one)
         if not is_template(path):
             raise Unusable("its path is no path template")
+        if found_colon := _COLON_STYLE.search(path):
+            # O-32: OpenAPI knows braces only, so the name itself would be requested.
+            raise Unusable(f"its path has the place {found_colon[1]}, which OpenAPI writes as {{{found_colon[1][1:]}}}")
         self.one = one
         self._source = source
         self._taken: OperationArguments | None = None
@@ -110,6 +115,7 @@ class OperationTool:
         self.declared, found = source.declaring.read(one.item, one.node, path)
         notes.extend(found)
         self.body = _read_body(source, one, notes)
+        self.fixed_query = _read_fixed_query(one, self.declared)
         self.server = source.choose_server(one)
         self.alternatives: Alternatives = source.security.list_alternatives(one.node)
 
@@ -158,14 +164,14 @@ class OperationTool:
         """Return the plan of calls."""
         one, taken, answers = self.one, self.arguments(), self._source.answers
         # Some documents write a fixed query into the path; it is sent with each call.
-        path, _, query = one.path.partition("#")[0].partition("?")
+        path = _get_path(one)
         return Plan(
             method=one.method,
             base=self.server.base,
             server=self.server.template,
             server_variables=self.server.variables,
             path=path,
-            fixed_query=query,
+            fixed_query=self.fixed_query,
             parameters=taken.parameters,
             properties=taken.properties,
             takes_more=taken.takes_more,
@@ -221,6 +227,7 @@ def _read_body(source: ToolSource, one: Operation, notes: list[str]) -> Body | N
         return None
     if found.sort is body_arguments.BodyKind.XML:
         notes.append("its body is XML, which is one text here")
+    notes += body_arguments.find_body_limits(source.references, found)
     return found
 
 
@@ -231,6 +238,27 @@ def _is_ignored(source: ToolSource, method: str, found: Body) -> bool:
     """
     old = str(source.document.get("openapi", "")).startswith("3.0")
     return old and not found.required and method != "DELETE"
+
+
+def _read_fixed_query(one: Operation, declared: Sequence[DeclaredParameter]) -> str:
+    """Return the query that the path ends with, without the parameters that it only repeats.
+
+    Raises:
+        Unusable: a template in it is no declared parameter by its own name.
+    """
+    # O-32
+    query = one.path.partition("#")[0].partition("?")[2]
+    if "{" not in query:
+        return query
+    names = {each.parameter.name for each in declared if each.parameter.place is Place.QUERY}
+    kept = []
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        if "{" not in pair:
+            kept.append(pair)
+        elif name not in names or value != f"{{{name}}}":
+            raise Unusable(f"the query in its path has {pair[:100]}, which is no parameter of that name")
+    return "&".join(kept)
 
 
 def _get_path(one: Operation) -> str:
