@@ -222,9 +222,7 @@ def test_regex_of_another_language_is_dropped(pattern: str, right: str) -> None:
 
 
 @pytest.mark.requirement("CV-30")
-@pytest.mark.parametrize(
-    ("pattern", "right", "wrong"), [("/[a-z]+/", "/a/", "a"), ("^[a&&b]+$", "a&", "c"), (r"^\[\[a\]\]$", "[[a]]", "a")]
-)
+@pytest.mark.parametrize(("pattern", "right", "wrong"), [("^[a&&b]+$", "a&", "c"), (r"^\[\[a\]\]$", "[[a]]", "a")])
 def test_valid_regex_that_resembles_another_language_is_kept(pattern: str, right: str, wrong: str) -> None:
     accepts, notes = read({"type": "string", "pattern": pattern})
     assert accepts(right)
