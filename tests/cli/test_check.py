@@ -340,8 +340,8 @@ def test_overlay_is_checked_with_the_document_that_it_is_for(
 This is none of auto, per-call: each call is asked for, and none is always allowed.",
         "ours.json:6:16: warning [CL-04] /actions/1/target: This target is in no document here, so the action changes \
 nothing.",
-        "ours.json:7:5: warning [CL-04] /actions/2: This action has no effect: "
-        'give it an "update", a "copy", or "remove": true.',
+        'ours.json:7:5: warning [CL-04] /actions/2: This action has no effect: give it an "update", a "copy", or \
+"remove": true.',
         'ours.json:7:37: warning [CL-04] /actions/2/remoove: "remoove" is no member of an action, and is not read.',
         "2 files checked: 1 error, 3 warnings.",
     ]
