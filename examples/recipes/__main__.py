@@ -17,6 +17,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path(), help="the folder of its data (the current one)")
     parser.add_argument("--guest-key", default="", help="make an account for trying it, with this key")
     given = parser.parse_args()
+    try:
+        given.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"--folder {given.folder} cannot be used: {error.strerror}.")
     url = f"http://127.0.0.1:{given.port}"
     app = create_app(Settings(url=url, folder=given.folder, guest_key=given.guest_key))
     uvicorn.run(app, port=given.port, access_log=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -165,3 +166,21 @@ def test_the_chat_offers_the_next_step_as_a_button(document: Any, label: str, tm
             reader.get("/chat")
         assert (sites[0].state, label in reader.get("/chat")) == ("connected", False)
         console.drain()
+
+
+@pytest.mark.requirement("FU-59")
+def test_a_yaml_document_without_its_extra_names_the_extra(
+    toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def application(scope: Any, _receive: Any, send: Any) -> None:
+        is_there = scope["path"] == "/openapi.yaml"
+        head = [(b"content-type", b"application/yaml")]
+        await send({"type": "http.response.start", "status": 200 if is_there else 404, "headers": head})
+        await send({"type": "http.response.body", "body": b"openapi: 3.1.0\n" if is_there else b""})
+
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with background(application) as url:
+        ended = toolwire("tools", f"{url}/openapi.yaml")
+    assert ended.code == 4
+    assert "pip install 'toolwire[yaml]'" in ended.err
+    assert "speaks none" not in ended.err

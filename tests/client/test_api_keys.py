@@ -102,7 +102,7 @@ def test_every_key_is_sent_where_its_scheme_declares(
 ALL = Preferences(everything=Approval.PER_CALL)
 
 
-@pytest.mark.requirement("XL-112", "XL-049", "FU-01")
+@pytest.mark.requirement("XL-112", "XL-049", "FU-01", "FU-59")
 @pytest.mark.parametrize("given", ["api_key", "token"])
 @pytest.mark.parametrize(
     ("security", "line", "fields", "shown"),
@@ -127,6 +127,15 @@ ALL = Preferences(everything=Approval.PER_CALL)
             "/ping?a=1",
             {"x-key": "pasted/secret"},
             "the key of `head` in the header X-Key",
+        ),
+        *(
+            (
+                security,
+                "/ping?a=1",
+                {"authorization": "Bearer pasted/secret"},
+                "the key of `bearer` as a Bearer token in the header Authorization",
+            )
+            for security in ([{"bearer": []}, {"jar": []}], [{"jar": []}, {"bearer": []}])
         ),
         ([{"head": [], "jar": []}], "/ping?a=1", {"authorization": "Bearer pasted/secret"}, "bearer key"),
         ([{"gone": []}], "/ping?a=1", {"authorization": "Bearer pasted/secret"}, "bearer key"),

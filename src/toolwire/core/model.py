@@ -301,6 +301,13 @@ class Context:
     # LC-02: how many seconds the caller waits for the end of a long call; None leaves that to the server.
     wait_s: float | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        # FU-59: a plain text is kept as a Secret, so that it is printed nowhere.
+        for name in ("tokens", "secrets"):
+            given: Mapping[str, Any] = getattr(self, name)
+            if given and any(type(one) is not Secret for one in given.values()):
+                object.__setattr__(self, name, {key: _read_secret(one, name, key) for key, one in given.items()})
+
     def token(self, provider: str) -> Secret:
         """Return the token for ``provider`` that the tool's requirements asked for.
 
@@ -426,6 +433,14 @@ _OTHER_WORDS: Mapping[str, str] = {
     "get_state": "write `context.state`",
 }
 """What to write here for what other MCP frameworks call so."""
+
+
+def _read_secret(value: Any, name: str, key: str) -> Secret:
+    if isinstance(value, Secret):
+        return value
+    if not isinstance(value, str):
+        raise DefinitionError(f"{name}[{key!r}] of a Context is a Secret or a text, not {type(value).__name__}.")
+    return Secret(value)
 
 
 class _Completed:

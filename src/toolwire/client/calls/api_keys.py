@@ -41,7 +41,8 @@ def attach_keys(flow: Flow[T], tool: Tool, keys: Keys, site: str) -> Flow[T]:
 def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Secret]]:
     """Return the schemes of the first alternative of ``tool`` that ``keys`` satisfies, each with its key.
 
-    A key without a name is used for an alternative of one scheme, for an API key rather than for a token.
+    A key without a name is used for an alternative of one scheme, for an API key rather than for a token, and for a
+    cookie only if there is nothing else.
     """
     facts = tool.hints.get("openapi")
     alternatives = facts.get("security", ()) if isinstance(facts, Mapping) else ()
@@ -54,7 +55,12 @@ def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Se
     alone = [schemes[0] for schemes in alternatives if len(schemes) == 1 and schemes[0].get("kind") in _KINDS]
     if "" not in keys or not alone:
         return ()
-    return [(min(alone, key=lambda scheme: _KINDS.index(scheme["kind"])), keys[""])]
+    return [(min(alone, key=_rank_scheme), keys[""])]
+
+
+def _rank_scheme(scheme: Mapping[str, Json]) -> tuple[bool, int]:
+    # FU-59: a cookie is the session of a browser, such as Django's, and seldom takes a key that a user was given.
+    return scheme.get("place") == "cookie", _KINDS.index(scheme["kind"])
 
 
 def describe_key(scheme: Mapping[str, Json]) -> str:

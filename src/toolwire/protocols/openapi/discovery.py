@@ -166,7 +166,10 @@ def _read(look: _PlannedProbe, answer: Response, home: str, selection: Selection
     linked = _list_same_origin(_SERVICE_DESC.findall(get_header(answer.headers, b"link")[:8192]), look.url, home)
     loaded = load_document(answer.body, get_header(answer.headers, b"content-type"), look.url)
     if isinstance(loaded, Problem):
-        return _ProbeResult(loaded.message + (", which names a document" if linked else ""), None, linked)
+        # FU-59: a document that only an extra can read is no sign of a server that speaks nothing we know.
+        reason = "unreadable" if "toolwire[yaml]" in loaded.message else ""
+        text = loaded.message + (", which names a document" if linked else "")
+        return _ProbeResult(text, None, linked, reason=reason)
     data = loaded.data
     if not isinstance(data, dict):
         return _ProbeResult(f"is {loaded.written_as}, but neither an llm.json nor an OpenAPI document", None, linked)
