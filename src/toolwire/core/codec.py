@@ -27,6 +27,7 @@ from .recipe import Recipe
 from .resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from .selection import Selection
 from .tool_names import add_digest
+from .toolbox import OutputPromise, judge_unknown_output
 from .url_display import show_url
 from .user_input import InputRequest
 
@@ -267,6 +268,7 @@ class Site:
     cannot be asked. ``private`` is true if only known callers may learn which tools there are. ``takes_work`` is
     true if the server does the ``Work`` that a reader of a list returns once; else the reader does it itself.
     ``find_inbox_page`` returns the address at which the caller of this request decides in the inbox, empty without.
+    ``judge_output`` says what the output schema of a tool is worth.
     """
 
     # S-13
@@ -283,6 +285,7 @@ class Site:
     recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
     takes_work: bool = False
     find_inbox_page: Callable[[], str] = field(default=NO_PAGE, repr=False, compare=False)
+    judge_output: Callable[[Tool], OutputPromise] = field(default=judge_unknown_output, repr=False, compare=False)
 
     def defer(self, build: Callable[[], T]) -> Deferred[T]:
         """Return the value that ``build`` returns for all tools, which is built when it is first needed."""

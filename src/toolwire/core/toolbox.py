@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from enum import StrEnum
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from .catalog import Catalog
@@ -31,6 +32,36 @@ class AsksItself(Protocol):
 def find_self_asking(toolbox: object) -> Callable[[Tool], bool]:
     """Return a function that says of which tools ``toolbox`` asks for consent by itself."""
     return toolbox.asks_itself if isinstance(toolbox, AsksItself) else lambda _: False
+
+
+class OutputPromise(StrEnum):
+    """What the output schema of a tool is worth."""
+
+    KEPT = "kept"
+    """Each result was checked when the tool returned it."""
+    UNCHECKED = "unchecked"
+    """This program promises it, and nobody has checked the result yet."""
+    FOREIGN = "foreign"
+    """Another server says so, and its results might differ."""
+
+
+@runtime_checkable
+class JudgesOutput(Protocol):
+    """A Toolbox that knows what the output schemas of its tools are worth."""
+
+    def judge_output(self, tool: Tool, /) -> OutputPromise:
+        """Return what the output schema of ``tool`` is worth."""
+        ...
+
+
+def find_output_judge(toolbox: object) -> Callable[[Tool], OutputPromise]:
+    """Return a function that says what the output schema of a tool of ``toolbox`` is worth."""
+    return toolbox.judge_output if isinstance(toolbox, JudgesOutput) else judge_unknown_output
+
+
+def judge_unknown_output(_tool: Tool) -> OutputPromise:
+    """Return what is known of a Toolbox that does not say what its output schemas are worth."""
+    return OutputPromise.UNCHECKED
 
 
 @runtime_checkable

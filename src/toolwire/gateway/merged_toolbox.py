@@ -16,8 +16,10 @@ from toolwire.core.offered import is_reader, merge_offered
 from toolwire.core.recipe import Recipe, rename_recipe
 from toolwire.core.toolbox import (
     Notify,
+    OutputPromise,
     Toolbox,
     embed_kept_bytes,
+    find_output_judge,
     find_recipes,
     find_self_asking,
     ignore_progress,
@@ -193,6 +195,10 @@ class _MergedToolbox:
     def asks_itself(self, tool: Tool) -> bool:
         home = self._merge.homes.get(tool.id)
         return home is not None and find_self_asking(home[0])(home[1].tool)
+
+    def judge_output(self, tool: Tool) -> OutputPromise:
+        home = self._homes.get(tool.id)
+        return OutputPromise.FOREIGN if home is None else find_output_judge(home[0])(home[1].tool)
 
     async def begin(self) -> None:
         for number, toolbox in enumerate(self._toolboxes):

@@ -37,6 +37,7 @@ from toolwire.core.offered import is_reader
 from toolwire.core.recipe import Recipe
 from toolwire.core.toolbox import (
     Notify,
+    OutputPromise,
     Toolbox,
     embed_kept_bytes,
     find_recipes,
@@ -187,6 +188,10 @@ class PersonalToolbox:
     def asks_itself(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection; see ``AsksItself``."""
         return self.is_hidden or find_self_asking(self.shared)(tool)
+
+    def judge_output(self, _tool: Tool) -> OutputPromise:
+        """Return that every output schema is the word of another server."""
+        return OutputPromise.FOREIGN
 
     async def has_credential(self, principal: str) -> bool:
         """Return whether the caller can be served without a sign-in."""

@@ -14,6 +14,7 @@ from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.recipe import Recipe
 from toolwire.core.toolbox import (
     Notify,
+    OutputPromise,
     Toolbox,
     embed_kept_bytes,
     find_recipes,
@@ -60,6 +61,10 @@ class WaitingToolbox:
     def asks_itself(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection."""
         return self._toolbox is not None and find_self_asking(self._toolbox)(tool)
+
+    def judge_output(self, _tool: Tool) -> OutputPromise:
+        """Return that every output schema is the word of another server."""
+        return OutputPromise.FOREIGN
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` at the server and return its result, or the Problem that the server has not been reached yet."""

@@ -35,7 +35,7 @@ from toolwire.core.http import JSON_HEADERS, Headers, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import DEFAULT_SELECTION
-from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.limits import ClientRateLimits
 from toolwire.protocols.openapi.discovery import find
 from toolwire.server import App, asgi
@@ -175,6 +175,9 @@ class _RouteToolbox:
 
     def catalog(self) -> Catalog:
         return self._catalog
+
+    def judge_output(self, _tool: Tool) -> OutputPromise:
+        return OutputPromise.FOREIGN  # O-21: a route may answer what its document does not say
 
     async def begin(self) -> None:
         self._catalog = await to_thread.run_sync(_read_catalog, self._app.document)

@@ -43,7 +43,14 @@ from toolwire.core.ledger import Ledger
 from toolwire.core.long_call import CallEngine, LongCallStore
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, Value, make_call
 from toolwire.core.thread_switching import switch_threads_often
-from toolwire.core.toolbox import Notify, Toolbox, find_recipes, find_self_asking, ignore_progress
+from toolwire.core.toolbox import (
+    Notify,
+    Toolbox,
+    find_output_judge,
+    find_recipes,
+    find_self_asking,
+    ignore_progress,
+)
 from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.protocols import BUILTIN
 from toolwire.protocols.mcp.revision import SESSION_HEADER, STATELESS, VERSION_HEADER
@@ -749,6 +756,7 @@ class App:
             private=self._private,
             takes_work=True,
             find_inbox_page=NO_PAGE if self._inbox is None else self._inbox.find_page,
+            judge_output=find_output_judge(self._toolbox),
         )
         documents = self._documents
         if self._receipts is not None:

@@ -15,7 +15,7 @@ from typing import Final
 from toolwire.core.model import Json, Schema
 
 from .json_size import TEXT_UNIT, is_within_size
-from .schema_bound import UNKNOWN, compute_bound, cut_circles, order_in_place
+from .schema_bound import UNKNOWN, compute_bound, cut_circles, has_circles, order_in_place
 from .schema_graph import REFERENCES, SchemaGraph, SchemaNode, SchemaSurvey
 
 MOST_WORK: Final = 10_000_000
@@ -40,10 +40,11 @@ class SchemaCost:
     """The work of one schema.
 
     ``units_per_part`` is the most units of work for any one part of a value. ``has_choices`` says that the schema has
-    keywords such as ``anyOf``, whose errors are expensive to describe.
+    keywords such as ``anyOf``, whose errors are expensive to describe. ``has_circles`` says that it comes back to
+    itself for the same value, so that simple validators never end.
     """
 
-    __slots__ = ("_cut", "_nodes", "_order", "has_choices", "units_per_part")
+    __slots__ = ("_cut", "_nodes", "_order", "has_choices", "has_circles", "units_per_part")
 
     def __init__(self, schema: Schema) -> None:
         """Find the cost of ``schema``.
@@ -53,6 +54,7 @@ class SchemaCost:
         """
         survey = SchemaSurvey(schema)
         self.has_choices = survey.has_choices
+        self.has_circles = False
         self._nodes: Sequence[SchemaNode] = ()
         self._order: Sequence[int] = ()
         self._cut: frozenset[int] = frozenset()
@@ -61,6 +63,7 @@ class SchemaCost:
             return
         graph = SchemaGraph(schema, survey)
         self._nodes = graph.nodes
+        self.has_circles = has_circles(graph.nodes)
         self._cut = frozenset(id(graph.schemas[number]) for number in cut_circles(graph.nodes))
         self._order = order_in_place(graph.nodes)
         self.units_per_part = compute_bound(self._nodes, self._order)

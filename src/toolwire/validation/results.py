@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, Protocol, TypeAlias
 
 import jsonschema_rs
 
-from toolwire.core.model import Json, Tool
+from toolwire.core.model import Json, Schema, Tool
+
+from .cost import SchemaCost
 
 FindFault: TypeAlias = Callable[[Json], str]
 """Return in a few words which rule of the schema a result breaks, without the result; ``""`` if it fits."""
@@ -21,6 +23,7 @@ _CONSTRAINTS: Final = frozenset(
 )
 """What a value of the declared Python type may still break; the type itself is checked when the value is written."""
 _SHOWN_STEPS: Final = 8
+_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=1_000)
 
 
 def build_result_check(tool: Tool) -> FindFault | None:
@@ -47,6 +50,37 @@ def build_result_check(tool: Tool) -> FindFault | None:
     return find_fault
 
 
+def build_foreign_result_check(schema: Schema) -> FindFault:
+    """Return a check of one result against ``schema``, which others have written.
+
+    The schema is read in the dialect that its ``$schema`` names. What takes too much work to check has a fault.
+
+    Raises:
+        ValueError: results cannot be checked against it, or it comes back to itself for the same value.
+    """
+    # O-26: on such a circle the validators of both official MCP clients end with a stack overflow.
+    try:
+        cost = SchemaCost(schema)
+        if cost.has_circles:
+            raise ValueError("it comes back to itself for the same value")
+        compiled = jsonschema_rs.validator_for(
+            dict(schema), retriever=_refuse_reference, validate_formats=False, pattern_options=_PATTERNS
+        )
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        raise ValueError(str(error).partition("\n")[0]) from error
+
+    def find_fault(result: Json) -> str:
+        if not cost.allows(result):
+            return "it is too large to be checked"
+        return "" if compiled.is_valid(result) else _describe_fault(compiled, result)
+
+    return find_fault
+
+
+def _refuse_reference(uri: str) -> NoReturn:
+    raise ValueError(f"it refers to {uri[:200]}, outside itself")
+
+
 def _walk_objects(schema: Any) -> Iterator[Mapping[str, Any]]:
     """Yield every object in ``schema``; one too many costs a check that finds nothing."""
     waiting = [schema]
@@ -59,7 +93,11 @@ def _walk_objects(schema: Any) -> Iterator[Mapping[str, Any]]:
             waiting += one
 
 
-def _describe_fault(compiled: jsonschema_rs.Draft202012Validator, result: Json) -> str:
+class _Validator(Protocol):
+    def validate(self, instance: Any) -> None: ...
+
+
+def _describe_fault(compiled: _Validator, result: Json) -> str:
     try:
         compiled.validate(result)
     except jsonschema_rs.ValidationError as error:

@@ -87,6 +87,11 @@ def cut_circles(nodes: Sequence[SchemaNode]) -> set[int]:
     return cut
 
 
+def has_circles(nodes: Sequence[SchemaNode]) -> bool:
+    """Return whether a schema comes back to itself for the same value; naive validators never end then."""
+    return any(not _is_acyclic(nodes, component) for component in _find_components([node.here for node in nodes]))
+
+
 def order_in_place(nodes: list[SchemaNode]) -> list[int]:
     """Return a place for each of ``nodes``, before all those it has looked at for the same value.
 

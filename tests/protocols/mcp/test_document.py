@@ -259,7 +259,7 @@ def test_structured_content_that_repeats_the_blocks_is_content():
     assert read_content(value) == Image(b"\x89PNG\r\n\x1a\n", "image/png")
     # A gateway passes it on as blocks alone, and an answer that differs from its blocks as it is.
     assert "outputSchema" not in document.write_tool(tool, tool.name)
-    said = json.loads(result.write_value(b"1", tool, value, b"}}"))["result"]
+    said = json.loads(result.write_value(b"1", build_output_form(tool), value, b"}}"))["result"]
     assert said == {"content": MEDIA_BLOCKS, "isError": False}
     other = {"content": [{"name": "a.png"}]}
     assert result.read(tool, {"content": MEDIA_BLOCKS, "structuredContent": other}) == Value(other)

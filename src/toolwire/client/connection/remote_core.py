@@ -42,6 +42,7 @@ from toolwire.core.model import (
 from toolwire.core.offered import Offered
 from toolwire.core.recipe import Recipe, RecipeStep, describe_step
 from toolwire.core.resources import Resource
+from toolwire.core.toolbox import OutputPromise
 from toolwire.core.user_input import InputProvider
 
 from .connection import Connection
@@ -177,6 +178,10 @@ class RemoteCore(Generic[TransportT, NotifyT]):
     def asks_itself(self, _tool: Tool) -> bool:
         """Return True: each call passes the consent of this connection, so a server in front of it need not ask."""
         return True
+
+    def judge_output(self, _tool: Tool) -> OutputPromise:
+        """Return that every output schema is the word of another server."""
+        return OutputPromise.FOREIGN
 
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""

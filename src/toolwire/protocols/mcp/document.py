@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.codec import Describe
-from toolwire.core.content import MEDIA_RANGES, build_content_schema, describes_content, find_content_kind
+from toolwire.core.content import MEDIA_RANGES, build_content_schema, find_content_kind
 from toolwire.core.model import Approval, Json, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
@@ -29,14 +29,11 @@ from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
 
 from .header_arguments import find_mirrored
 from .nulls import remove_nulls
+from .output_form import FASTMCP_MARK, OutputForm, build_output_form, lists_same, unwrap_schema
 from .revision import IDENTITY_META, POLICY_META
-
-FASTMCP_MARK = "x-fastmcp-wrap-result"
-"""Tells FastMCP's clients that the value is under ``result``."""
 
 _LONGEST_TITLE = 200
 _SDK_TITLE = re.compile(r"[a-z_][A-Za-z0-9_]*Output")
-_FOREIGN_REFERENCE = re.compile(rb'"\$ref":"(?!#/\$defs/)')
 
 
 class Identity(NamedTuple):
@@ -91,30 +88,17 @@ def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) 
     return ReadCatalog(catalog, (*findings, *renamed))
 
 
-def is_wrapped(tool: Tool) -> bool:
-    """Say whether results go as ``{"result": value}``: MCP's structured content is an object, our value may be any."""
-    return tool.output_schema is not None and tool.output_schema.get("type") != "object" and not is_untyped(tool)
-
-
-def is_untyped(tool: Tool) -> bool:
-    """Return whether ``tool`` is one of another MCP server, which does not say what it returns.
-
-    It is passed on as it is: a schema would have its images sent twice, and as text to those models that read
-    structured content first.
-    """
-    return not tool.output_schema and get_object(tool.hints, "mcp").get("untyped") is True
-
-
-def write_tool(tool: Tool, name: str) -> dict[str, Json]:
-    """Return the definition of ``tool`` as it is listed under ``name``."""
+def write_tool(tool: Tool, name: str, form: OutputForm | None = None) -> dict[str, Json]:
+    """Return the definition of ``tool`` as it is listed under ``name``; ``form`` says what of its results is listed."""
+    form = build_output_form(tool) if form is None else form
     policy = xllm.write(tool)
     if tool.safe:
         policy["readOnly"] = True
     identity: dict[str, Json] = {"toolkit": tool.toolkit, "name": tool.name, "version": tool.version}
-    has_blocks = describes_content(tool.output_schema)
-    untyped = is_untyped(tool)
-    if not untyped:
-        identity["wrapped"] = has_blocks or is_wrapped(tool)
+    if not form.is_untyped:
+        identity["wrapped"] = form.has_blocks or form.is_wrapped
+    if tool.output_schema is not None and form.schema is None and not (form.is_untyped or form.has_blocks):
+        identity["output"] = dict(tool.output_schema)
     if kind := find_content_kind(tool.output_schema):
         identity["content"] = kind
     identity["reports"] = tool.reports or tool.streams
@@ -130,8 +114,8 @@ def write_tool(tool: Tool, name: str) -> dict[str, Json]:
         "annotations": _write_annotations(tool),
         "_meta": {POLICY_META: policy, IDENTITY_META: identity},
     }
-    if tool.output_schema is not None and not has_blocks and not untyped:  # blocks have no schema in MCP
-        data["outputSchema"] = _wrap(tool.output_schema) if is_wrapped(tool) else dict(tool.output_schema)
+    if form.schema is not None:
+        data["outputSchema"] = form.schema
     return data
 
 
@@ -159,21 +143,6 @@ def _read_title(entry: dict[str, Json], annotations: Mapping[str, Json]) -> str:
         if isinstance(text, str) and text:
             return cap_text(clean(text).text, _LONGEST_TITLE)
     return ""
-
-
-def _wrap(schema: Schema) -> dict[str, Json]:
-    inner = dict(schema)
-    definitions = inner.pop("$defs", None)
-    if _FOREIGN_REFERENCE.search(to_json(schema)):
-        inner, definitions = {}, None  # a reference to the schema's own root would now mean the wrapper
-    wrapper: dict[str, Json] = {"type": "object", "properties": {"result": inner}, "required": ["result"]}
-    wrapper[FASTMCP_MARK] = True
-    return wrapper if definitions is None else {**wrapper, "$defs": definitions}
-
-
-def _unwrap(schema: Schema) -> Schema:
-    inner = get_object(get_object(schema, "properties"), "result")
-    return inner if "$defs" not in schema else {**inner, "$defs": schema["$defs"]}
 
 
 def _index_by_name(entries: Iterable[Json], findings: list[str]) -> dict[str, dict[str, Json]]:
@@ -253,13 +222,16 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
     claims_read = not ours and annotations.get("readOnlyHint") is True and not members["destructive"]
     if claims_read:
         members["approval"], members["blanket_allowed"] = Approval.AUTO, True
-    wrapped = _is_wrapping(entry)
+    output_schema = _read_output_schema(entry)
+    # O-21: what differs from the server's own list is no promise of that server.
+    is_hint = bool(output_schema) and not lists_same(output_schema, entry.get("outputSchema"))
+    is_hint = is_hint or isinstance(get_object(meta, IDENTITY_META).get("output"), dict)
     return Tool(
         **identity._asdict(),
         **members,
         description=_read_description(entry, policy),
         input_schema=input_schema,
-        output_schema=_read_output_schema(entry),
+        output_schema=output_schema,
         reports=get_object(meta, IDENTITY_META).get("reports") is not False,
         requirements=read_requirements(get_object(meta, IDENTITY_META).get("requirements")),
         safe=claims_read or (ours and get_object(meta, POLICY_META).get("readOnly") is True),
@@ -269,9 +241,10 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
                 "name": entry["name"],
                 "annotations": annotations,
                 "title": _read_title(entry, annotations),
-                "wrapped": wrapped,
+                "wrapped": _is_wrapping(entry),
                 "untyped": _is_untyped(entry),
                 "mirror": find_mirrored(input_schema),
+                **({"hinted": True} if is_hint else {}),
             }
         },
     )
@@ -336,10 +309,13 @@ def _repeats_content(entry: dict[str, Json]) -> bool:
 
 
 def _read_output_schema(entry: dict[str, Json]) -> Schema | None:
-    kind = get_object(get_object(entry, "_meta"), IDENTITY_META).get("content")
+    identity = get_object(get_object(entry, "_meta"), IDENTITY_META)
+    kind = identity.get("content")
     if isinstance(kind, str) and kind in MEDIA_RANGES and "outputSchema" not in entry:
         return build_content_schema(kind)  # so that a gateway passes on that it is exactly one
     schema = entry.get("outputSchema")
     if isinstance(schema, dict) and not _repeats_content(entry):
-        return _unwrap(schema) if _is_wrapping(entry) else schema
-    return None if get_object(get_object(entry, "_meta"), IDENTITY_META).get("wrapped") is False else {}
+        return unwrap_schema(schema) if _is_wrapping(entry) else schema
+    if isinstance(identity.get("output"), dict):
+        return get_object(identity, "output")
+    return None if identity.get("wrapped") is False else {}

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from toolwire.core.content import describes_content
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
 from toolwire.framing import jsontext, problem_members
@@ -19,8 +18,8 @@ from toolwire.framing.jsontext import get_object
 from toolwire.framing.problem_members import CAMEL_CASE
 
 from . import content_blocks
-from .document import is_untyped, is_wrapped
-from .revision import PROBLEM_META, SERVER_META, STATELESS, VERSION_HEADER
+from .output_form import OutputForm, is_plain_text, is_untyped
+from .revision import PROBLEM_META, SERVER_META, STATELESS, TEXT_META, VERSION_HEADER
 
 TOLD = AFTER_START | {
     Kind.ACCEPTED,
@@ -35,6 +34,9 @@ TOLD = AFTER_START | {
 """The kinds of Problem that are told to the model, as a result with ``isError``."""
 
 _UNNAMED: Final = "2025-03-26"
+_MARKS: Final = {is_text: b',"_meta":' + jsontext.write({TEXT_META: is_text}) for is_text in (True, False)}
+_JSON_STARTS: Final = frozenset('{["-0123456789 \t\r\n')
+_JSON_WORDS: Final = frozenset(("true", "false", "null"))
 _NUMBERS: Final = frozenset({int, float, bool})
 _CONTENT_TYPES: Final = frozenset({dict, list})
 
@@ -54,38 +56,62 @@ def write_opening(id_: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":{'
 
 
-def write_value(id_: bytes, tool: Tool, value: Json, end: bytes, request: Request | None = None) -> bytes:
-    """Return the answer for a value: as text, and as structured content where the tool says what it returns.
+def write_value(id_: bytes, form: OutputForm, value: Json, end: bytes, request: Request | None = None) -> bytes:
+    """Return the answer for a value: as text, and as structured content where that is listed, or an object.
 
-    ``request`` says in which revision with a handshake it is written; without it, all words are known.
+    ``request`` says in which revision with a handshake it is written; without it, all words are known. A value that
+    does not fit what is listed goes as content alone, with a sentence, and with ``isError``: clients discard it
+    otherwise.
     """
-    if value is None and (tool.output_schema is None or is_untyped(tool)):
+    if value is None and (form.returns_nothing or form.is_untyped):
         return write_opening(id_) + b'"content":[],"isError":false' + end
+    body = b""
     if type(value) in _CONTENT_TYPES and content_blocks.has_blocks(value):
         version = STATELESS if request is None else read_handshake_version(request)
-        content = b'"content":' + jsontext.write(content_blocks.write_for(value, version))
+        content = jsontext.write(content_blocks.write_for(value, version))
         # Where the list says nothing of the result, the bytes go once.
-        if not describes_content(tool.output_schema) and not is_untyped(tool):
-            content += _write_structured(tool, value, jsontext.write(value))
-        return write_opening(id_) + content + b',"isError":false' + end
-    body = jsontext.write(value)
-    if isinstance(value, str):
-        text = body
-    else:  # in the text of a number there is nothing to escape
-        text = b'"%b"' % body if type(value) in _NUMBERS else jsontext.write(body.decode())
-    return b'{"jsonrpc":"2.0","id":%b,"result":{"content":[{"type":"text","text":%b}]%b,"isError":false%b' % (
+        if form.schema is not None:
+            body = jsontext.write(value)
+    else:
+        body = jsontext.write(value)
+        if isinstance(value, str):
+            text = body
+        else:  # in the text of a number there is nothing to escape
+            text = b'"%b"' % body if type(value) in _NUMBERS else jsontext.write(body.decode())
+        mark = _find_mark(form, value) if request is None and form.schema is None else b""
+        content = b'[{"type":"text","text":%b%b}]' % (text, mark)
+    if form.schema is not None and (form.find_fault is not None or not (form.is_wrapped or type(value) is dict)):
+        fault = _find_fault(form, value)
+        if fault:
+            return _write_misfit(id_, content, fault, end)
+    return b'{"jsonrpc":"2.0","id":%b,"result":{"content":%b%b,"isError":false%b' % (
         id_,
-        text,
-        _write_structured(tool, value, body),
+        content,
+        _write_structured(form, value, body),
         end,
     )
 
 
-def _write_structured(tool: Tool, value: Json, body: bytes) -> bytes:
-    """Return the structured content for ``value``, whose JSON is ``body``; nothing where the tool declares none."""
-    if is_wrapped(tool):
+def _write_structured(form: OutputForm, value: Json, body: bytes) -> bytes:
+    """Return the structured content for ``value``, whose JSON is ``body``; nothing where there is none."""
+    if form.is_wrapped:
         return b',"structuredContent":{"result":%b}' % body
-    return b',"structuredContent":' + body if tool.output_schema is not None and isinstance(value, dict) else b""
+    has_any = body and type(value) is dict and not (form.returns_nothing or form.is_untyped or form.has_blocks)
+    return b',"structuredContent":' + body if has_any else b""
+
+
+def _find_fault(form: OutputForm, value: Json) -> str:
+    """Return what keeps ``value`` from being the structured content that is listed, or ``""``."""
+    if not form.is_wrapped and type(value) is not dict:
+        return "it is not an object"
+    return "" if form.find_fault is None else form.find_fault({"result": value} if form.is_wrapped else value)
+
+
+def _write_misfit(id_: bytes, content: bytes, fault: str, end: bytes) -> bytes:
+    # O-21: the call has run, so its result must reach the model.
+    said = f"The call has run. Its result does not fit the schema that its server lists ({fault}). The result:"
+    blocks = b'[{"type":"text","text":%b},%b' % (jsontext.write(said), content[1:])
+    return write_opening(id_) + b'"content":' + blocks + b',"isError":true' + end
 
 
 def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> bytes:
@@ -138,7 +164,24 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
         return Value(_unwrap(tool, result, text))
     if text is None:
         return Value(content_blocks.read(content) if content else None)
-    return Value(_parse(text) if tool.output_schema else text)
+    return Value(text if _is_text(tool, content) else _parse(text))
+
+
+def _find_mark(form: OutputForm, value: Json) -> bytes:
+    """Return what tells our own client whether a text is the value, where it would take it for the other."""
+    if form.is_text:
+        return b"" if isinstance(value, str) else _MARKS[False]
+    is_like_json = isinstance(value, str) and (value[:1] in _JSON_STARTS or value in _JSON_WORDS)
+    return _MARKS[True] if is_like_json else b""
+
+
+def _is_text(tool: Tool, content: list[dict[str, Any]]) -> bool:
+    """Return whether the text of a result is the value, and not the JSON of it."""
+    schema = tool.output_schema
+    if not schema and get_object(tool.hints, "mcp").get("hinted") is not True:
+        return True
+    said = get_object(content[0], "_meta").get(TEXT_META) if content else None
+    return said if isinstance(said, bool) else schema is not None and is_plain_text(schema)
 
 
 def _join_text(content: list[dict[str, Any]]) -> str | None:

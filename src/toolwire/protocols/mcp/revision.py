@@ -31,6 +31,8 @@ CONFIRMATION_META = "toolwire/confirmation"
 RECEIPT_META = "toolwire/receipt"
 PROGRESS_META = "toolwire/progress"
 PROGRESS_EVENT_META = "toolwire/event"
+TEXT_META = "toolwire/text"
+"""In a text block: whether the text is the value, and not the JSON of it."""
 CALL_META = "toolwire/call"
 
 TASKS = "io.modelcontextprotocol/tasks"

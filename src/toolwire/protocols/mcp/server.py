@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_PAGE, Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
 from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
+from toolwire.core.toolbox import OutputPromise
 from toolwire.framing import call_context, jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from toolwire.framing.jsontext import encode_fragment, get_object, read_object
@@ -38,6 +39,7 @@ from .answers import (
 from .header_arguments import Mirror, find_mirrored
 from .headers import find_mismatch
 from .offered_methods import build_capabilities, build_offered_methods
+from .output_form import OutputForm, build_output_form
 from .progress import Notifications
 from .result import TOLD, write_ending, write_failure, write_value
 from .revision import HANDSHAKE, HEADER_MISMATCH, STATELESS, SUPPORTED, VERSION_HEADER, WITH_SESSIONS
@@ -50,6 +52,10 @@ _HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
 _STATELESS_FIELD = STATELESS.encode()
 _EVENTS: Headers = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 _STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
+
+
+FindForm: TypeAlias = Callable[[Tool, str], OutputForm]
+"""Return how the results of a tool are written."""
 
 
 class _ServerWords(NamedTuple):
@@ -68,11 +74,12 @@ class _ServerWords(NamedTuple):
 
 
 class _KnownTool(NamedTuple):
-    """A tool that was called: the arguments that go into headers too, and whether a call is more than one answer."""
+    """A tool that was called: the arguments that go into headers too, whether a call is one answer, and its results."""
 
     tool: Tool
     mirror: Mirror
     is_plain: bool
+    form: OutputForm
 
 
 class _Calls(NamedTuple):
@@ -82,6 +89,7 @@ class _Calls(NamedTuple):
     known: dict[str, _KnownTool]
     said: _ServerWords
     mirrors: bool
+    find_form: FindForm
 
 
 class Revision(NamedTuple):
@@ -96,7 +104,15 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     server = {"name": catalog.title, "version": catalog.version}
     end = write_ending(server)
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
-    describe = partial(site.cache.get, _serialize_tool)
+    build_form: FindForm = _FormBuilder(site.judge_output)
+    write_tool: Callable[[Tool, str], Json] = _ToolWriter(site.judge_output)
+
+    def find_form(tool: Tool, name: str) -> OutputForm:
+        return site.cache.get(build_form, tool, name)
+
+    def describe(tool: Tool, name: str) -> Json:
+        return site.cache.get(write_tool, tool, name)
+
     tools = site.defer(lambda: write_pages("tools", document.write(catalog, describe), cached, end))
     lists: dict[str, Method] = {
         "tools/list": lambda asked: tools.read(lambda pages: answer_page(pages, asked)),
@@ -111,7 +127,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     # Every server declares a log: what a tool behind a gateway may write to it is not known beforehand.
     told = build_capabilities(catalog.offered, notifies=True) | {"logging": {}}
     notifying = {**about, "capabilities": told}
-    tasks = task_server.build_task_methods(catalog, server, end)
+    tasks = task_server.build_task_methods(catalog, server, end, find_form)
     discovered = {**about, "capabilities": task_server.add_capability(told, tasks)}
     discovery = write_static({"supportedVersions": list(SUPPORTED), **discovered, **cached}, end)
     greetings = {
@@ -130,21 +146,35 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         ),
         "ping": partial(build_answer, b"}}"),  # nothing at all: clients of these revisions compare
         **lists,
-        "tools/call": partial(_call_tool, _Calls(catalog, known, said, mirrors=False)),
+        "tools/call": partial(_call_tool, _Calls(catalog, known, said, mirrors=False, find_form=find_form)),
     }
     stateless: dict[str, Method] = {
         "server/discover": partial(build_answer, discovery),
         change_notices.METHOD: change_notices.open_subscription,
         **lists,
-        "tools/call": partial(_call_tool, _Calls(catalog, known, said, mirrors=True)),
+        "tools/call": partial(_call_tool, _Calls(catalog, known, said, mirrors=True, find_form=find_form)),
         **tasks,
     }
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read, has_sessions=site.has_sessions)}
 
 
-def _serialize_tool(tool: Tool, name: str) -> Json:
-    return encode_fragment(document.write_tool(tool, name))
+class _FormBuilder(NamedTuple):
+    """Builds the form of a tool's results. Two are equal if they judge alike, so that a cache knows them."""
+
+    judge: Callable[[Tool], OutputPromise]
+
+    def __call__(self, tool: Tool, _name: str) -> OutputForm:
+        return build_output_form(tool, self.judge(tool))
+
+
+class _ToolWriter(NamedTuple):
+    """Writes the definition of a tool; as ``_FormBuilder``."""
+
+    judge: Callable[[Tool], OutputPromise]
+
+    def __call__(self, tool: Tool, name: str) -> Json:
+        return encode_fragment(document.write_tool(tool, name, build_output_form(tool, self.judge(tool))))
 
 
 def refuse(problem: Problem) -> Response:
@@ -192,26 +222,28 @@ def _refuse_message(data: dict[str, Json], message: jsonrpc.Message | Problem) -
     return build_error(b"null", INVALID_REQUEST, '"id" must be a string or a number, not null.', 400)
 
 
-def _find_known(catalog: Catalog, known: dict[str, _KnownTool], name: str) -> _KnownTool | Problem:
-    """Return the tool that ``name`` means, and keep in ``known`` what each call of it needs."""
+def _find_known(calls: _Calls, name: str) -> _KnownTool | Problem:
+    """Return the tool that ``name`` means, and keep what each call of it needs."""
+    catalog, known = calls.catalog, calls.known
     tool = catalog.names.get(name) or catalog.find(name)
     if isinstance(tool, Problem):
         return tool
     is_plain = not (tool.long or tool.reports or tool.streams)
-    found = known[name] = _KnownTool(tool, find_mirrored(tool.input_schema), is_plain)
+    form = calls.find_form(tool, "")
+    found = known[name] = _KnownTool(tool, find_mirrored(tool.input_schema), is_plain, form)
     return found
 
 
 def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
-    catalog, known, said, mirrors = calls
+    said, mirrors = calls.said, calls.mirrors
     asked_id, params, request, status = asked
     name = params.get("name")
     if not isinstance(name, str):
         return build_invalid(asked, '"name" must be the name of a tool, as a string.')
-    listed = known.get(name) or _find_known(catalog, known, name)
+    listed = calls.known.get(name) or _find_known(calls, name)
     if isinstance(listed, Problem):
         return build_invalid(asked, listed.message)
-    tool, mirror, is_plain = listed
+    tool, mirror, is_plain, form = listed
     arguments = params.get("arguments")
     if not isinstance(arguments, dict):
         if arguments is not None:
@@ -230,7 +262,7 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
-            return make_response((200, JSON_HEADERS, write_value(asked_id, tool, result.value, end, handshake)))
+            return make_response((200, JSON_HEADERS, write_value(asked_id, form, result.value, end, handshake)))
         return _answer_problem(asked, call, result, said)
 
     call = make_call((tool, arguments, request.id, context, ""))

@@ -8,7 +8,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -23,6 +23,7 @@ from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
 from .answers import AskedMethod, Method, build_answer, build_error, build_invalid, build_refusal, write_static
+from .output_form import OutputForm
 from .result import TOLD, write_failure, write_opening, write_value
 from .revision import CALL_META, CAPABILITIES_META, MISSING_CAPABILITY, SERVER_META, TASKS
 
@@ -35,7 +36,7 @@ _STATUSES: Final = {
     LongCallState.CANCELLED: "cancelled",
 }
 _NO_RESULT: Final = Problem(kind=Kind.INTERNAL, message="The result of the call cannot be read.")
-_ANY_TOOL: Final = Tool(name="call", output_schema=None)
+_ANY_FORM: Final = OutputForm(None, returns_nothing=True)
 
 
 def declares_tasks(params: Mapping[str, Json]) -> bool:
@@ -44,13 +45,15 @@ def declares_tasks(params: Mapping[str, Json]) -> bool:
     return isinstance(get_object(capabilities, "extensions").get(TASKS), dict)
 
 
-def build_task_methods(catalog: Catalog, server: Mapping[str, Json], end: bytes) -> dict[str, Method]:
+def build_task_methods(
+    catalog: Catalog, server: Mapping[str, Json], end: bytes, find_form: Callable[[Tool, str], OutputForm]
+) -> dict[str, Method]:
     """Return the methods of tasks; none for a server without long tools."""
     if not any(tool.long for tool in catalog.tools):
         return {}
     acknowledgement = write_static({}, end)
     return {
-        "tasks/get": partial(_check_declared, partial(_get_task, catalog, server)),
+        "tasks/get": partial(_check_declared, partial(_get_task, catalog, server, find_form)),
         "tasks/update": partial(_check_declared, partial(_update_task, acknowledgement)),
         "tasks/cancel": partial(_check_declared, partial(_cancel_task, acknowledgement)),
     }
@@ -94,11 +97,17 @@ def _check_declared(method: Method, asked: AskedMethod) -> Reading | Work:
     return method(asked)
 
 
-def _get_task(catalog: Catalog, server: Mapping[str, Json], asked: AskedMethod) -> Reading:
+def _get_task(
+    catalog: Catalog,
+    server: Mapping[str, Json],
+    find_form: Callable[[Tool, str], OutputForm],
+    asked: AskedMethod,
+) -> Reading:
     def reply(outcome: CallStatus | CallPage | Problem) -> Response:
         if not isinstance(outcome, CallStatus):
             return _refuse(asked, outcome)
-        task = _write_status(outcome, catalog, server)
+        found = catalog.find(outcome.tool)
+        task = _write_status(outcome, find_form(found, "") if isinstance(found, Tool) else _ANY_FORM, server)
         return Response(200, JSON_HEADERS, write_opening(asked.id)[:-1] + to_json(task) + b"}")
 
     return CallQuery(CallAction.READ, reply, str(asked.params["taskId"]))
@@ -130,7 +139,7 @@ def _refuse(asked: AskedMethod, outcome: CallPage | Problem) -> Response:
     return build_refusal(asked.id, outcome)
 
 
-def _write_status(status: CallStatus, catalog: Catalog, server: Mapping[str, Json]) -> dict[str, Json]:
+def _write_status(status: CallStatus, form: OutputForm, server: Mapping[str, Json]) -> dict[str, Json]:
     """Return the task of ``tasks/get``: with its result, its error, or what it asks."""
     said = write_status(status)
     ours = {name: value for name, value in said.items() if name not in ("result", "error")}
@@ -151,15 +160,14 @@ def _write_status(status: CallStatus, catalog: Catalog, server: Mapping[str, Jso
         return {**task, "status": "input_required", "inputRequests": asked}
     if status.state in _STATUSES:
         return {**task, "status": _STATUSES[status.state]}
-    return {**task, **_write_end(status, catalog, server)}
+    return {**task, **_write_end(status, form, server)}
 
 
-def _write_end(status: CallStatus, catalog: Catalog, server: Mapping[str, Json]) -> dict[str, Json]:
+def _write_end(status: CallStatus, form: OutputForm, server: Mapping[str, Json]) -> dict[str, Json]:
     result = _NO_RESULT if status.result is None else status.result
     if isinstance(result, Value):
-        found = catalog.find(status.tool)
         end = b',"resultType":"complete"}}'
-        written = write_value(b"0", found if isinstance(found, Tool) else _ANY_TOOL, result.value, end)
+        written = write_value(b"0", form, result.value, end)
         return {"status": "completed", "result": _take_member(written, "result")}
     # What a call without a task would be told as a JSON-RPC error is one here too.
     if result.kind in TOLD:

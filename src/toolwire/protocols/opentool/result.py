@@ -1,8 +1,8 @@
 """Write the ``result`` of a call, which is always an object, and read the value in it.
 
 Rules:
-- An object goes as it is, and anything else under the name of the return. Where any value may come, an object is put
-  under that name too if it would not be told from one: an empty one, and one whose only member has that name.
+- An object goes as it is, and anything else under the name of the return. Where any value may come, or no object
+  should, an object is put under that name too if it would not be told from one.
 - Nothing returned is ``{}``, and so ``{}`` of a tool that declares nothing is nothing.
 - What ``write`` makes, ``read`` undoes, given the same shape.
 """
@@ -54,9 +54,12 @@ def write(value: Json, form: Shape, name: str) -> dict[str, Json]:
     """Return ``value`` as the result object of a tool of shape ``form`` whose return is called ``name``."""
     if value is None:
         return {}
-    if isinstance(value, dict) and not (form is Shape.ANY and (not value or _is_named(value, name))):
-        return value
-    return {name: value}
+    if not isinstance(value, dict):
+        return {name: value}
+    if form is Shape.ANY:
+        return {name: value} if not value or _is_named(value, name) else value
+    # O-21: another server may send an object where it promised none; its one member would be read as the value.
+    return {name: value} if form is Shape.SIMPLE and len(value) <= 1 else value
 
 
 def read(result: Json, form: Shape, name: str) -> Json:

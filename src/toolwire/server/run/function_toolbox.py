@@ -16,7 +16,7 @@ from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.thread_switching import switch_threads_often
-from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.core.unanswered import InputNeeded
 from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.validation.results import build_result_check
@@ -175,6 +175,10 @@ class FunctionToolbox:
             message=f"{call.tool.name} failed; the server's log has the details.",
             developer_message=f"{type(error).__name__}: {error}",
         )
+
+    def judge_output(self, _tool: Tool) -> OutputPromise:
+        """Return that each result was checked when its function returned it."""
+        return OutputPromise.KEPT
 
     def _find_runner(self, tool: Tool) -> _Runner | None:
         if self._catalog is not self._toolkit.catalog():
