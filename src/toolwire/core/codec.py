@@ -268,7 +268,8 @@ class Site:
     cannot be asked. ``private`` is true if only known callers may learn which tools there are. ``takes_work`` is
     true if the server does the ``Work`` that a reader of a list returns once; else the reader does it itself.
     ``find_inbox_page`` returns the address at which the caller of this request decides in the inbox, empty without.
-    ``judge_output`` says what the output schema of a tool is worth.
+    ``judge_output`` says what the output schema of a tool is worth. ``sign_in`` is OpenAPI's security scheme by which a
+    user signs in, None if there are only keys; ``takes_keys`` is false if callers have no other credentials.
     """
 
     # S-13
@@ -285,6 +286,8 @@ class Site:
     recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
     takes_work: bool = False
     find_inbox_page: Callable[[], str] = field(default=NO_PAGE, repr=False, compare=False)
+    sign_in: Json = field(default=None, repr=False, compare=False)
+    takes_keys: bool = True
     judge_output: Callable[[Tool], OutputPromise] = field(default=judge_unknown_output, repr=False, compare=False)
 
     def defer(self, build: Callable[[], T]) -> Deferred[T]:

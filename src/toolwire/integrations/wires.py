@@ -62,6 +62,8 @@ _SAME: Final = ("client", "server", "scheme", "state")
 """What of the ASGI scope of a request is the same for the call of a route."""
 
 _REQUEST: ContextVar[Mapping[str, Any] | None] = ContextVar("toolwire_request", default=None)
+_CHALLENGES: ContextVar[list[bytes] | None] = ContextVar("toolwire_challenges", default=None)
+"""The ``WWW-Authenticate`` fields of the last route that refused the caller of the running request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,11 +123,17 @@ class AppWires:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
         app = self._app or await self._begin()
-        token = _REQUEST.set(scope)
+        challenges: list[bytes] = []
+        token, kept = _REQUEST.set(scope), _CHALLENGES.set(challenges)
+
+        async def send_challenged(message: MutableMapping[str, Any]) -> None:
+            await send(_add_challenges(message, challenges) if challenges else message)
+
         try:
-            await app(scope, receive, send)
+            await app(scope, receive, send_challenged)
         finally:
             _REQUEST.reset(token)
+            _CHALLENGES.reset(kept)
 
     async def _begin(self) -> App:
         async with self._beginning:
@@ -255,6 +263,7 @@ class _AsCaller:
         async def send_on(message: MutableMapping[str, Any]) -> None:
             nonlocal started
             started = True
+            _keep_challenges(message)
             await send(message)
 
         try:
@@ -265,6 +274,26 @@ class _AsCaller:
                 await send_answer(_FAILED, send)
 
 
+def _keep_challenges(message: Mapping[str, Any]) -> None:
+    """Keep what the response of a route asks its caller for, if it refuses them."""
+    kept = _CHALLENGES.get()
+    if kept is None or message["type"] != "http.response.start":
+        return
+    is_refusal = message["status"] in _REFUSALS
+    kept[:] = [value for name, value in message["headers"] if is_refusal and name.lower() == _CHALLENGE]
+
+
+def _add_challenges(message: MutableMapping[str, Any], challenges: Sequence[bytes]) -> MutableMapping[str, Any]:
+    """Return ``message`` with the route's challenges, if it begins the response."""
+    # I-22: a client can ask its user for more only if it learns what the route wants. OpenTool refuses with status 200.
+    if message["type"] != "http.response.start":
+        return message
+    others = [field for field in message["headers"] if field[0].lower() != _CHALLENGE]
+    return {**message, "headers": [*others, *((_CHALLENGE, value) for value in challenges)]}
+
+
+_CHALLENGE: Final = b"www-authenticate"
+_REFUSALS: Final = (401, 403)
 _NOTHING: Final = DocumentAnswer(404, {}, b"")
 _FAILED: Final = DocumentAnswer(500, {}, b"")
 

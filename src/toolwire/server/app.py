@@ -74,7 +74,7 @@ from .access.host_guard import HostGuard
 from .access.key_sessions import KeySessions, find_form_step, read_session_change
 from .access.own_lists import open_own_lists
 from .access.people import PeopleSignIn
-from .access.visibility import add_challenge, filter_reading, mark_private
+from .access.visibility import add_challenge, filter_reading, mark_private, name_scopes
 from .deadline_scheduler import DeadlineScheduler
 from .http.exchange import Exchange, Receive, Scope, Send, get_exchange
 from .http.lifespan import begin_lifespan, end_lifespan, run_lifespan
@@ -189,6 +189,8 @@ class App:
         require_confirmation: ConfirmationQuestion | None = None,
         documents: Mapping[str, Document] = NO_DOCUMENTS,
         resource: ProtectedResource | None = None,
+        sign_in: Json = None,
+        takes_keys: bool = True,
         host_confirmation: str = "",
         confirmations: Path | str = "",
         ask_hosts: bool = True,
@@ -214,11 +216,11 @@ class App:
         self._receipts, self._rules, self._ask_wait = receipts, rules, ask_wait
         self._inbox, self._question_waits = inbox, None if inbox is None else QuestionWaits(inbox)
         self._has_rare_calls = receipts is not None or inbox is not None
-        self._workflows, self._private = workflows, private and callers.needs_credentials
+        self._workflows, self._private, self._takes_keys = workflows, private and callers.needs_credentials, takes_keys
         self.older_clients = True
         self._toolbox, self._own_lists = toolbox, open_own_lists(toolbox, self._build_table)
         self._codecs = codecs
-        self._documents, self._resource = documents, resource
+        self._documents, self._resource, self._sign_in = documents, resource, sign_in
         # CC-06: where receipts are required, what a host says of itself proves nothing.
         self._host_confirmation = host_confirmation if receipts is None else ""
         self._consent, self._asks_hosts = consent, ask_hosts
@@ -384,7 +386,8 @@ class App:
             caller, entry = await self._admit_person(scope, fields, entry, table, body, caller)
         if isinstance(caller, Problem):
             refusal = self._refuse_caller(scope, entry, caller)
-            await send_response(scope, exchange, add_challenge(refusal, caller, self._callers, path))
+            named = name_scopes(caller, frozenset() if self._private else table.scopes)
+            await send_response(scope, exchange, add_challenge(refusal, named, self._callers, path))
             return
         if self._own_lists is not None and caller is not ANONYMOUS_CALLER:
             own = await self._own_lists.find_table(caller.name, table, scope.get("root_path") or "")
@@ -506,7 +509,8 @@ class App:
         if caller is None:
             caller = await self._admission.verify_caller(fields, entry)
         if isinstance(caller, Problem):
-            await send_response(scope, exchange, add_challenge(entry.refuse(caller), caller, self._callers, path))
+            named = name_scopes(caller, frozenset() if self._private else table.scopes)
+            await send_response(scope, exchange, add_challenge(entry.refuse(caller), named, self._callers, path))
             return
         if scope["method"] not in ("GET", "POST", "DELETE"):
             wrong = Problem(kind=Kind.WRONG_METHOD, message="A session takes GET, POST and DELETE.")
@@ -756,6 +760,8 @@ class App:
             private=self._private,
             takes_work=True,
             find_inbox_page=NO_PAGE if self._inbox is None else self._inbox.find_page,
+            sign_in=self._sign_in,
+            takes_keys=self._takes_keys,
             judge_output=find_output_judge(self._toolbox),
         )
         documents = self._documents

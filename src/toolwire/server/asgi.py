@@ -200,6 +200,8 @@ def asgi(
         require_confirmation=require_confirmation,
         documents=documents,
         resource=_find_resource(callers),
+        sign_in=getattr(callers, "security_scheme", None),
+        takes_keys=keys.needs_credentials,
         host_confirmation=host_confirmation,
         confirmations=confirmations or places.confirmations,
         ask_hosts=ask_hosts,

@@ -10,8 +10,8 @@ Rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
@@ -28,6 +28,10 @@ from .document.paths import WORKFLOWS
 from .document.references import Unusable, resolve
 from .request import query
 from .request.query import Field, Form
+
+OAUTH: Final = "oauth"
+KEY: Final = "key"
+"""The names of the security schemes."""
 
 _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 _SCHEMAS = "#/components/schemas/"
@@ -129,14 +133,28 @@ def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
     if site.workflows is not None or site.recipes:
         document["x-llm"]["workflows"] = site.root + WORKFLOWS
     if site.keys:
-        # One scheme for whichever credential the site takes: a key and a token are both sent as Bearer.
-        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-        document["security"] = [{"key": []}]
+        # One scheme for a key and for a token of unknown origin: both are sent as Bearer.
+        schemes = {OAUTH: site.sign_in, KEY: {"type": "http", "scheme": "bearer"}}
+        names = list_schemes(site)
+        components["securitySchemes"] = {name: schemes[name] for name in names}
+        document["security"] = [{name: []} for name in names]
     return document
 
 
-def write_parts(tool: Tool, operation_id: str) -> Parts:
-    """Return the path item and the schemas of ``tool``, with ``operation_id``."""
+def list_schemes(site: Site) -> tuple[str, ...]:
+    """Return the names of the security schemes of ``site``; none if it needs no credentials."""
+    # I-31
+    if not site.keys:
+        return ()
+    signs_in = site.sign_in is not None
+    return (OAUTH,) * signs_in + (KEY,) * (site.takes_keys or not signs_in)
+
+
+def write_parts(tool: Tool, operation_id: str, schemes: Sequence[str] = ()) -> Parts:
+    """Return the path item and the schemas of ``tool``, with ``operation_id``.
+
+    With ``schemes``, the names of the security schemes, it says which scopes the tool needs.
+    """
     schemas: dict[str, Json] = {}
     operation: dict[str, Json] = {"operationId": operation_id}
     description = describe_own(tool)
@@ -146,6 +164,8 @@ def write_parts(tool: Tool, operation_id: str) -> Parts:
         operation["tags"] = [tool.toolkit]
     if tool.deprecated:
         operation["deprecated"] = True
+    if tool.scopes and OAUTH in schemes:
+        operation["security"] = [{name: list(tool.scopes) if name == OAUTH else []} for name in schemes]
     operation["x-llm"] = _write_policy(tool)
     operation[identity.MEMBER] = identity.write(tool)
     arguments = _hoist_definitions(tool.input_schema, f"{operation_id}.input", schemas)

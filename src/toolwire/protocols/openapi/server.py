@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cache, partial
+from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site, Work, build_deferred_reader
@@ -28,7 +29,7 @@ _CACHE_FIVE_MINUTES = (b"cache-control", b"max-age=300")
 def build_routes(catalog: Catalog, site: Site) -> Routes:
     """Return the routes of llm.json, the OpenAPI document (two paths), the API catalog and each tool."""
     # XL-018, XL-019
-    auth = "api-key" if site.keys else "none"
+    auth = "none" if not site.keys else "api-key" if site.sign_in is None else "oauth2"
     entry = _build_static_response(jsontext.write({"openapi": site.root + CONVENTIONAL[1], "auth": auth}))
     # XL-019: one reader for both paths, so that they serve the same bytes.
     described = _build_document_reader(catalog, site)
@@ -74,10 +75,11 @@ def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
 
     def serialize(version: Version) -> Response:
         # A tool that is unchanged in a new catalog keeps the bytes that were written for the old one.
-        describe = partial(site.cache.get, _SERIALIZED[version])
+        describe = partial(site.cache.get, write_parts[version])
         outline = as_version(document_writer.write_outline(catalog, site), version)
         return _build_static_response(jsontext.write(document_writer.assemble(catalog, outline, describe)))
 
+    write_parts = {version: _PartsWriter(version, document_writer.list_schemes(site)) for version in RELEASES}
     readers = {
         f"openapi={version}": build_deferred_reader(site.defer(partial(serialize, version))) for version in RELEASES
     }
@@ -101,16 +103,19 @@ def _build_workflows_reader(catalog: Catalog, site: Site) -> Reader:
     return lambda _: write()
 
 
-def _serialize_parts(version: Version, tool: Tool, operation_id: str) -> document_writer.Parts:
-    path_item, schemas = document_writer.write_parts(tool, operation_id)
-    written = as_version({"paths": {"": path_item}, "components": {"schemas": schemas}}, version)
-    parts = written["components"]["schemas"]
-    return document_writer.Parts(
-        jsontext.encode_fragment(written["paths"][""]), {key: jsontext.encode_fragment(parts[key]) for key in parts}
-    )
+class _PartsWriter(NamedTuple):
+    """Writes the parts of one tool. Two that write alike are equal, so that a cache knows them."""
 
+    version: Version
+    schemes: tuple[str, ...]
 
-_SERIALIZED = {version: partial(_serialize_parts, version) for version in RELEASES}
+    def __call__(self, tool: Tool, operation_id: str) -> document_writer.Parts:
+        path_item, schemas = document_writer.write_parts(tool, operation_id, self.schemes)
+        written = as_version({"paths": {"": path_item}, "components": {"schemas": schemas}}, self.version)
+        parts = written["components"]["schemas"]
+        return document_writer.Parts(
+            jsontext.encode_fragment(written["paths"][""]), {key: jsontext.encode_fragment(parts[key]) for key in parts}
+        )
 
 
 def _build_constant_reader(response: Response) -> Reader:

@@ -17,7 +17,7 @@ import anyio
 
 from toolwire.auth.caller_token import ExpectedClaims, Keyring, UnknownKey, is_token, read_jwks, read_token
 from toolwire.core.http import Headers
-from toolwire.core.model import Kind, Problem
+from toolwire.core.model import Json, Kind, Problem
 
 from .callers import Caller, Fields, build_scope_challenge, read_credential
 from .protected_resource import find_protected_resource
@@ -107,7 +107,7 @@ class SignedTokenCallers:
             "" if self.protected_resource is None else f'resource_metadata="{self.protected_resource.metadata_url}"'
         )
         self._hint = f", {metadata}" if metadata else ""
-        self._asks = ((b"www-authenticate", f"Bearer {metadata}".encode()),) if metadata else ()
+        self._metadata = metadata
 
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
         """Return the caller of a verified token, None if the token must be verified, a Problem if it is not one."""
@@ -141,12 +141,25 @@ class SignedTokenCallers:
         self._remember(sha256(given).digest(), _CachedCaller(caller, now, min(token.expires, now + CACHED_S)))
         return caller
 
+    @property
+    def security_scheme(self) -> dict[str, Json] | None:
+        """OpenAPI's security scheme, which names the issuer; None if the issuer is no URL that a client may use."""
+        # I-31
+        resource = self.protected_resource
+        if resource is None:
+            return None
+        return {"type": "openIdConnect", "openIdConnectUrl": f"{resource.issuer.rstrip('/')}{_OPENID}"}
+
     def challenge(self, problem: Problem, _path: str, /) -> Headers:
         """Return the challenge of RFC 6750; no error code for a request without a token."""
         # AS-15: a client learns from each refusal where it gets a token.
-        if problem.kind is Kind.UNAUTHORIZED and problem is not _NO_TOKEN:
-            return ((b"www-authenticate", f'Bearer error="invalid_token"{self._hint}'.encode()),)
-        return build_scope_challenge(problem, self._hint) or (self._asks if problem.kind is Kind.UNAUTHORIZED else ())
+        if problem.kind is not Kind.UNAUTHORIZED:
+            return build_scope_challenge(problem, self._hint)
+        named = problem.details.get("scopes")  # I-22: a client asks for what the first refusal names
+        scopes = f'scope="{" ".join(map(str, named))}"' if isinstance(named, list) and self._metadata else ""
+        error = "" if problem.message == _NO_TOKEN.message else 'error="invalid_token"'
+        said = ", ".join(part for part in (error, self._metadata, scopes) if part)
+        return ((b"www-authenticate", f"Bearer {said}".encode("latin-1", "replace")),) if said else ()
 
     def _remember(self, digest: bytes, cached: _CachedCaller) -> None:
         # The oldest is removed, so that a caller with many tokens cannot exceed the limit of memory.
@@ -155,6 +168,7 @@ class SignedTokenCallers:
         self._cached[digest] = cached
 
 
+_OPENID = "/.well-known/openid-configuration"
 _NO_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="Send a token: Authorization: Bearer TOKEN.")
 _NOT_A_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="This token is not valid here.")
 _NO_KEYS = Problem(

@@ -69,6 +69,14 @@ def mark_private(response: Response) -> Response:
     return response._replace(headers=[*kept, _PRIVATE, (b"vary", b", ".join([*vary, _CREDENTIALS]))])
 
 
+def name_scopes(problem: Problem, scopes: frozenset[str]) -> Problem:
+    """Return ``problem`` of a caller without credentials for a challenge that names ``scopes``, those of the tools."""
+    # I-22: an MCP host asks its user for what the first refusal names, and then it can call all tools.
+    if problem.kind is not Kind.UNAUTHORIZED or not scopes:
+        return problem
+    return replace(problem, details={**problem.details, "scopes": sorted(scopes)})
+
+
 def add_challenge(response: Response, problem: Problem, callers: Callers, path: str) -> Response:
     """Return ``response``, a refusal for ``problem``, with the challenge of ``callers``."""
     if problem.kind is not Kind.UNAUTHORIZED and "scopes" not in problem.details:

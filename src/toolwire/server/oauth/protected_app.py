@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
 
@@ -34,7 +35,8 @@ def protect_app(
     # AS-15, XL-115
 
     async def check_and_call(scope: Scope, receive: Receive, send: Send) -> None:
-        scopes = required_scopes(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        needed = required_scopes(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        scopes = None if needed is None else tuple(needed)
         if scopes is None:
             await app(scope, receive, send)
             return
@@ -42,6 +44,8 @@ def protect_app(
         if caller is None:
             caller = await identify_caller(callers, scope["headers"], scopes)
         if isinstance(caller, Problem):
+            if caller.kind is Kind.UNAUTHORIZED and scopes:  # I-22: a client asks for what the first refusal names
+                caller = replace(caller, details={**caller.details, "scopes": list(scopes)})
             await send_response(scope, get_exchange(receive, send), build_refusal(callers, caller, scope["path"]))
             return
         state: dict[str, Any] = {**scope.get("state", {}), "caller": caller}

@@ -15,10 +15,10 @@ from time import monotonic
 from toolwire.auth.challenge import write_challenge
 from toolwire.auth.clients import hash_secret
 from toolwire.auth.scopes import write_scopes
-from toolwire.auth.server_metadata import RESOURCE_PATH, well_known_url
+from toolwire.auth.server_metadata import RESOURCE_PATH, build_server_metadata, well_known_url
 from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Headers
-from toolwire.core.model import Kind, Problem
+from toolwire.core.model import Json, Kind, Problem
 from toolwire.server.access.callers import Caller, Fields
 from toolwire.stores.oauth.database import StoreUnavailableError
 from toolwire.stores.outage_log import OutageLog
@@ -84,16 +84,32 @@ class TokenCallers:
             self._cache[hash_secret(token)] = CachedCaller(caller, self._clock() + left_s)
         return caller
 
+    @property
+    def security_scheme(self) -> dict[str, Json]:
+        """OpenAPI's security scheme, from which a client learns where its user signs in."""
+        # I-31
+        settings = self._context.settings
+        metadata = build_server_metadata(settings.issuer, settings.scopes)
+        page, token = metadata["authorization_endpoint"], metadata["token_endpoint"]
+        flow = {"authorizationUrl": page, "tokenUrl": token, "refreshUrl": token, "scopes": dict(settings.scopes)}
+        return {"type": "oauth2", "flows": {"authorizationCode": flow}}
+
     def challenge(self, problem: Problem, _path: str, /) -> Headers:
-        """Return the ``WWW-Authenticate`` field of a refused request: it asks for a token, or for more scopes."""
-        # AS-15
+        """Return the ``WWW-Authenticate`` field of a refused request: it asks for a token, or for more scopes.
+
+        Without a valid token it names the scopes in ``problem.details["scopes"]``, or else every scope, of which the
+        user chooses.
+        """
+        # AS-15, I-22: an MCP host asks for what the first refusal names, and seldom again for more.
         settings = self._context.settings
         parameters = {"resource_metadata": well_known_url(RESOURCE_PATH, settings.resource)}
         if problem.kind is Kind.FORBIDDEN:
             parameters |= {"error": "insufficient_scope", "scope": write_scopes(problem.details.get("scopes", ()))}
         else:
             parameters |= {"error": "invalid_token"} if problem.details.get("error") == "invalid_token" else {}
-            parameters |= {"scope": write_scopes(settings.offered_scopes.defaults)}
+            named = problem.details.get("scopes")
+            wanted = [scope for scope in named if scope in settings.scopes] if isinstance(named, list) else []
+            parameters |= {"scope": write_scopes(wanted or settings.offered_scopes.scopes)}
         return ((b"www-authenticate", write_challenge("Bearer", parameters).encode("latin-1", "replace")),)
 
     def _forget(self) -> None:
