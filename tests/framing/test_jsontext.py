@@ -52,7 +52,7 @@ def test_any_bytes_are_read_as_json_or_a_problem(text: bytes) -> None:
 @pytest.mark.parametrize(
     "text",
     [b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-1e999", b'"\xff"', b'"\\ud800"', b'"\\udc00\\ud800"', b"", b" ",
-     b"{,}", b"[1,]", b"{'a':1}", b"01", b"+1", b"1.", b".5", b"0x10", b'"\n"', b"[1] 2", b"\xef\xbb\xbf1", b"nul"],
+     b"{,}", b"[1,]", b"{'a':1}", b"01", b"+1", b"1.", b".5", b"0x10", b'"\n"', b"[1] 2", b"nul"],
 )  # fmt: skip
 def test_invalid_json_is_refused_with_and_without_long_numbers(text: bytes) -> None:
     assert "not valid JSON" in read_refusal(text)

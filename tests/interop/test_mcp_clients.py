@@ -77,7 +77,7 @@ def check_story(said: dict[str, Any], revision: str) -> None:
     assert said["tools"] == TOOLS
     assert said["sum"] == {"result": 3}
     assert said["progress"] == [{"progress": one, "total": 3, "message": f"{one} of 3"} for one in (1, 2, 3)]
-    assert said["quiet"] == {"result": "done"}
+    assert said["quiet"] == "done"
     assert (said["image"]["type"], said["image"]["mimeType"]) == ("image", "image/png")
     assert b64decode(said["image"]["data"]) == PNG
     assert said["waited"] == "cancelled"

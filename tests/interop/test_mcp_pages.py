@@ -48,7 +48,7 @@ async def read_pages(url: str, mode: Any) -> list[list[str]]:
                 break
         last = pages[-1][-1]
         called = await client.call_tool(last, {"text": "there"})
-        assert called.structured_content == {"result": "there"}
+        assert called.content[0].text == "there"
     return pages
 
 

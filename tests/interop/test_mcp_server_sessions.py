@@ -236,7 +236,7 @@ def test_an_answer_that_nothing_precedes_is_json(meta: dict[str, str]) -> None:
         params = {"name": "look", "arguments": {}, "_meta": meta}
         response = await session.post({"id": 1, "method": "tools/call", "params": params})
         assert response.headers["content-type"] == "application/json"
-        assert response.json()["result"]["structuredContent"] == {"result": "done"}
+        assert response.json()["result"]["content"] == [{"type": "text", "text": "done"}]
 
     run(asgi(kit), story)
 

@@ -97,7 +97,8 @@ async def open_both(first: httpx2.AsyncClient, other: httpx2.AsyncClient) -> tup
 
 def read_result(response: httpx2.Response) -> Any:
     assert response.status_code == 200, response.text
-    return response.json()["result"]["structuredContent"]["result"]
+    result = response.json()["result"]
+    return result["structuredContent"]["result"] if "structuredContent" in result else result["content"][0]["text"]
 
 
 @pytest.mark.requirement("CC-05")

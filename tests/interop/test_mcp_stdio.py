@@ -180,7 +180,7 @@ def test_an_argument_that_goes_into_a_header_over_http_goes_into_none_here(host:
     prefix = "io.modelcontextprotocol/"
     meta = {f"{prefix}protocolVersion": "2026-07-28", f"{prefix}clientCapabilities": {}}
     called = host.ask(1, "tools/call", name=name, arguments={"region": "north"}, _meta=meta)
-    assert called["result"]["structuredContent"] == {"result": "north"}
+    assert called["result"]["content"] == [{"type": "text", "text": "north"}]
 
 
 @pytest.mark.requirement("MC-01", "MC-06")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import NoReturn
@@ -30,6 +31,7 @@ LARGE_BYTES = 1_048_576
 DUPLICATE_MEMBER = "an object in it has a member twice"
 
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
+_MARK_START = b"\xef"
 _LONG_NUMBER = b"0" * 19
 _PIECE = 1_048_576
 _BLOCK = 128  # brackets
@@ -45,7 +47,9 @@ _JSON_TYPES = ("application/json", "text/json")
 
 
 def read(text: bytes) -> Json | Problem:
-    """Return the data of a JSON text, or a Problem that says what is wrong with it."""
+    """Return the data of a JSON text, or a Problem that says what is wrong with it. A byte order mark is left out."""
+    if text[:1] == _MARK_START:  # I-33: no JSON text begins with this byte
+        text = text.removeprefix(BOM_UTF8)
     if len(text) > LARGE_BYTES:
         return _read_large(text, _build_object)
     if len(text) > 2 * MAX_DEPTH and text.count(b"[") + text.count(b"{") > MAX_DEPTH and _is_too_deep(text):
@@ -66,7 +70,7 @@ def read_without_duplicates(text: bytes) -> Json | Problem:
 
     It takes as long as reading a large text and then looking for such names, and other threads can run meanwhile.
     """
-    return _read_large(text, _build_distinct)
+    return _read_large(text.removeprefix(BOM_UTF8), _build_distinct)
 
 
 def _read_large(text: bytes, build: Callable[[list[tuple[str, Json]]], dict[str, Json]]) -> Json | Problem:

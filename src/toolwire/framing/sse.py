@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ def write(name: str, data: bytes) -> bytes:
 
 
 class Decoder:
-    """Decode chunks of a stream, cut anywhere, into events.
+    """Decode chunks of a stream, cut anywhere, into events. A byte order mark before the first one is left out.
 
     ``last_id`` names the last event that has an id, ``""`` before that; ``retry_ms`` is how long the server wants a
     reader to wait before it comes back, None where it did not say.
@@ -42,6 +43,7 @@ class Decoder:
         self._data: list[str] = []
         self._size = 0
         self._after_cr = False
+        self._is_first = True
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Yield each event that ``chunk`` completes, in order."""
@@ -64,6 +66,9 @@ class Decoder:
             raise ValueError(f"an event is larger than {self._max_event} bytes")
 
     def _read_line(self, line: bytes) -> Event | None:
+        if self._is_first:  # I-33
+            self._is_first = False
+            line = line.removeprefix(BOM_UTF8)
         if not line:
             event = Event(self._name or "message", "\n".join(self._data)) if self._data else None
             self._name, self._data, self._size, self.last_id = "", [], 0, self._id

@@ -8,7 +8,8 @@ Rules:
   the server, which the host answers while the call waits.
 - A host learns when the lists change: since 2026-07-28 if it listens, before that in any case; and when a resource
   changes to which it has subscribed.
-- The end of the input ends the program, after running calls got their time.
+- The end of the input ends the program within 1.5 seconds: hosts kill it soon after. Calls that have not ended in half
+  a second are cancelled. Where the input is a file, which ends at once, running calls have five seconds.
 """
 # MC-01
 
@@ -21,7 +22,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
@@ -50,8 +51,17 @@ from .run.mcp_host import CANCELLED, InnerExchange, McpHost, write_updates
 MAX_LINE: Final = 16 * 1024 * 1024
 """The longest message that is read, in bytes."""
 
-GRACE_S: Final = 5.0
+GRACE_S: Final = 0.5
 """How long running calls may take after the input has ended, in seconds."""
+
+FILE_GRACE_S: Final = 5.0
+"""How long they may take where the input is a file, whose end does not mean that the host has gone."""
+
+CLEANUP_S: Final = 0.5
+"""How long cancelled calls may take to clean up, in seconds."""
+
+_EXIT_S: Final = 1.4
+"""How long after the end of the input the process ends in any case, in seconds."""
 
 MAX_ANSWER: Final = 64 * 1024 * 1024
 """The longest answer of a tool that sent progress before it, in bytes."""
@@ -66,29 +76,58 @@ _FIELDS: Final = (
 )
 
 
-async def serve_stdio(app: App, reader: asyncio.StreamReader, output: BinaryIO) -> None:
-    """Answer the messages of ``reader`` on ``output`` until the input ends."""
+async def serve_stdio(
+    app: App,
+    reader: asyncio.StreamReader,
+    output: BinaryIO,
+    *,
+    grace_s: float = GRACE_S,
+    on_end: Callable[[], object] = bool,
+) -> None:
+    """Answer the messages of ``reader`` on ``output`` until the input ends; then ``on_end`` is called first."""
     await app.begin()
     connection = _Connection(app, output)
     try:
         async for line in _read_lines(reader):
             await connection.take(line)
-        await connection.finish()
+        on_end()
+        await connection.finish(grace_s)
     finally:
         await app.end()
 
 
-def run_stdio(app: App) -> None:
-    """Serve the standard input and output of this process until the input ends, SIGTERM, SIGHUP or Ctrl-C."""
-    # The output is kept for the protocol: what a tool or its child process prints goes to the error output.
+def take_output() -> BinaryIO:
+    """Return the standard output for the protocol. All else that is printed goes to the error output from now on.
+
+    It is taken before the code of the author is imported, which may print too.
+    """
+    # I-25
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     sys.stdout.flush()
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return output
+
+
+def run_stdio(app: App, output: BinaryIO) -> None:
+    """Serve the standard input of this process and ``output`` until the input ends, SIGTERM, SIGHUP or Ctrl-C."""
     with output, suppress(KeyboardInterrupt):
         asyncio.run(_serve_process(app, output))
 
 
+def _is_stream(mode: int) -> bool:
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty()
+
+
+def _limit_exit() -> None:
+    """End the process soon, whatever still runs: a host kills it otherwise, and then nothing is cleaned up."""
+    timer = threading.Timer(_EXIT_S, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
+
+
 async def _serve_process(app: App, output: BinaryIO) -> None:
+    # The host of a file has not gone when it ends.
+    has_host = _is_stream(os.fstat(sys.stdin.fileno()).st_mode)
     loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(limit=MAX_LINE)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _open_input())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -97,15 +136,17 @@ async def _serve_process(app: App, output: BinaryIO) -> None:
         # A signal ends the input, so that running calls get the same time as at its usual end.
         loop.add_signal_handler(number, reader.feed_eof)
     try:
-        await serve_stdio(app, reader, output)
+        if has_host:
+            await serve_stdio(app, reader, output, on_end=_limit_exit)
+        else:
+            await serve_stdio(app, reader, output, grace_s=FILE_GRACE_S)
     finally:
         transport.close()
 
 
 def _open_input() -> BinaryIO:
     """Return the standard input; or a pipe with all of it, where it is a file or a device that no loop waits on."""
-    mode = os.fstat(sys.stdin.fileno()).st_mode
-    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty():
+    if _is_stream(os.fstat(sys.stdin.fileno()).st_mode):
         return sys.stdin.buffer
     read_end, write_end = os.pipe()
 
@@ -188,17 +229,18 @@ class _Connection:
             task.add_done_callback(self._subscriptions.discard)
         task.add_done_callback(lambda done: self._end(key, done))
 
-    async def finish(self) -> None:
-        """Give running calls their time, then cancel them."""
+    async def finish(self, grace_s: float) -> None:
+        """Give running calls ``grace_s`` seconds, then cancel them, and give them a moment to clean up."""
         self._host.cancel_questions()
         for task in (*self._subscriptions, *self._watching):
             task.cancel()
         running = list(self._running.values())
         if running:
-            _, late = await asyncio.wait(running, timeout=GRACE_S)
+            _, late = await asyncio.wait(running, timeout=grace_s)
             for task in late:
                 task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            if late:
+                await asyncio.wait(late, timeout=CLEANUP_S)
 
     def _end(self, key: bytes, done: asyncio.Task[None]) -> None:
         self._room.release()

@@ -43,7 +43,7 @@ async def tell_story(call: Call) -> dict[str, Any]:
     said: dict[str, Any] = {"sum": (await run("add", a=1, b=2))["structuredContent"], "progress": progress}
     await run("count", take_number, to=3)
     await asyncio.gather(*steps)
-    said["quiet"] = (await run("count", to=0))["structuredContent"]
+    said["quiet"] = (await run("count", to=0))["content"][0]["text"]
     said["deleted"] = [(await run("delete", name="old.txt"))["content"][0]["text"] for _ in range(2)]
     image = (await run("chart"))["content"][0]
     said["image"] = {name: image[name] for name in ("type", "mimeType", "data")}

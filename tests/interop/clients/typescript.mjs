@@ -55,7 +55,7 @@ const onprogress = ({ progress, total, message }) => {
 };
 await call("count", { to: 3 }, { onprogress });
 await Promise.all(steps);
-said.quiet = (await call("count", { to: 0 })).structuredContent;
+said.quiet = (await call("count", { to: 0 })).content[0].text;
 said.deleted = [];
 for (const name of ["old.txt", "old.txt"]) said.deleted.push((await call("delete", { name })).content[0].text);
 const [image] = (await call("chart")).content;

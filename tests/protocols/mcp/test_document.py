@@ -11,6 +11,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.content import Image, read_content
 from toolwire.core.model import Approval, Tool, Value
 from toolwire.protocols.mcp import document, result
+from toolwire.protocols.mcp.output_form import build_output_form
 from toolwire.validation import find_schema_fault
 
 

@@ -173,8 +173,7 @@ def test_stateless_request_with_contradicting_headers_is_refused(ask, message, f
     if change == "another":
         headers.append((field, b"other"))
     status, answer = ask(request._replace(headers=headers))
-    expected = -32022 if (field, change) == (b"mcp-protocol-version", "another") else -32020
-    assert (status, answer["error"]["code"]) == (400, expected)
+    assert (status, answer["error"]["code"]) == (400, -32020)
 
 
 def test_stateless_request_must_state_client_capabilities(ask, message):
@@ -325,3 +324,27 @@ def test_a_marked_argument_must_be_in_its_header_since_the_revision_that_has_suc
             assert "north" not in answer["error"]["message"]
         assert call(STATELESS, b"north")[1]["error"]["code"] == -32020  # a header without its argument
         assert call("2025-11-25", region="north")[0] == 200
+
+
+@pytest.mark.requirement("I-33")
+@pytest.mark.parametrize("header", ["2025-11-25", "2099-01-01"])
+def test_header_that_names_another_revision_than_the_envelope_is_refused(header):
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}}
+    kind = (b"content-type", b"application/json")
+    fields = (kind, (b"mcp-protocol-version", header.encode()), (b"mcp-method", b"tools/list"))
+    routes = CODEC.routes(Catalog(tools=()), Site())
+    answer = routes["POST", "/mcp"].read(Request("POST", "/mcp", fields, json.dumps(body).encode()))
+    assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, -32020)
+
+
+@pytest.mark.requirement("I-33")
+def test_unknown_revision_is_refused_in_the_words_that_peers_look_for():
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    fields = ((b"content-type", b"application/json"), (b"mcp-protocol-version", b"2099-01-01"))
+    routes = CODEC.routes(Catalog(tools=()), Site())
+    answer = routes["POST", "/mcp"].read(Request("POST", "/mcp", fields, json.dumps(body).encode()))
+    assert json.loads(answer.body)["error"]["message"].startswith("Unsupported protocol version: '2099-01-01'.")

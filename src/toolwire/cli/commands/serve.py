@@ -47,7 +47,7 @@ from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.http.trusted_proxies import TrustedProxies
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
-from toolwire.server.stdio import run_stdio
+from toolwire.server.stdio import run_stdio, take_output
 from toolwire.stores.paths import WAKE_VARIABLE, find_state_places
 
 if TYPE_CHECKING:
@@ -189,6 +189,7 @@ def _serve(
     confirmations: str = "",
 ) -> int:
     tls = _read_listening(arguments)
+    output = take_output() if arguments.stdio else None
     read_settings = partial(build_settings, arguments) if renew is None else renew
     settings, boxes, app = _prepare(replace(read_settings(), confirmations=confirmations), stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]
@@ -204,10 +205,10 @@ def _serve(
             "Each worker counts calls alone; with --state FOLDER the limits of tools hold for all of them together."
         )
     note = describe_host_consent(count_own_asking_tools(boxes), settings.consent, settings.receipts)
-    if arguments.stdio and isinstance(app, App):  # a gateway with pages speaks HTTP alone
+    if output is not None and isinstance(app, App):  # a gateway with pages speaks HTTP alone
         if note:
             print(note, file=sys.stderr, flush=True)
-        run_stdio(app)
+        run_stdio(app, output)
         return OK
     from toolwire.server.http.process import serve, serve_reloading, serve_workers  # RE-04: --stdio needs no uvicorn
 

@@ -55,6 +55,17 @@ def read_version(fields: Fields, params: Mapping[str, Json]) -> str:
     return named if isinstance(named, str) else ""
 
 
+def names_other_version(field: bytes, params: Mapping[str, Json]) -> bool:
+    """Return whether the envelope of a request names another revision than its header ``field``."""
+    meta = params.get("_meta")
+    return isinstance(meta, dict) and VERSION_META in meta and meta[VERSION_META] != field.decode("latin-1")
+
+
+def refuse_other_version() -> Refusal:
+    """Return the refusal of a request whose header and envelope name two revisions."""
+    return _build_mismatch(VERSION_HEADER)
+
+
 def check_envelope(fields: Fields, method: str, params: Mapping[str, Json], version: str) -> Refusal | None:
     """Return why a request of no handshake revision is refused, or None. ``version`` is what ``read_version`` returns.
 
@@ -62,8 +73,11 @@ def check_envelope(fields: Fields, method: str, params: Mapping[str, Json], vers
     pass for what the headers say.
     """
     if version != STATELESS:
-        text = f"This server does not speak MCP {version[:50]!r}. It speaks {', '.join(SUPPORTED)}."
-        return Refusal(UNSUPPORTED_VERSION, text, {"supported": list(SUPPORTED), "requested": version[:50]})
+        is_other = get_object(params, "_meta").get(VERSION_META, version) != version
+        # I-33: clients of other makers look for these words.
+        text = f"Unsupported protocol version: {version[:50]!r}. This server speaks {', '.join(SUPPORTED)}."
+        refusal = Refusal(UNSUPPORTED_VERSION, text, {"supported": list(SUPPORTED), "requested": version[:50]})
+        return refuse_other_version() if is_other else refusal
     meta = params.get("_meta")
     if not isinstance(meta, dict) or VERSION_META not in meta or CAPABILITIES_META not in meta:
         missing = [key for key in (VERSION_META, CAPABILITIES_META) if key not in get_object(params, "_meta")]

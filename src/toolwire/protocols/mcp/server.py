@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_PAGE, Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
+from toolwire.core.dataclass import dataclass
 from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.core.toolbox import OutputPromise
@@ -159,7 +160,8 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     return {("POST", "/mcp"): Route(read, has_sessions=site.has_sessions)}
 
 
-class _FormBuilder(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _FormBuilder:
     """Builds the form of a tool's results. Two are equal if they judge alike, so that a cache knows them."""
 
     judge: Callable[[Tool], OutputPromise]
@@ -168,7 +170,8 @@ class _FormBuilder(NamedTuple):
         return build_output_form(tool, self.judge(tool))
 
 
-class _ToolWriter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _ToolWriter:
     """Writes the definition of a tool; as ``_FormBuilder``."""
 
     judge: Callable[[Tool], OutputPromise]
@@ -195,16 +198,19 @@ def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading
         if params is not None:
             return build_error(id_, INVALID_PARAMS, '"params" must be an object.', 400)
         params = {}
-    revision = handshake
+    revision, refusal = handshake, None
     fields = envelope.index_fields(request)
     field = fields.get(VERSION_HEADER)
-    if field not in _HANDSHAKE_FIELDS:
+    if field in _HANDSHAKE_FIELDS:
+        if "_meta" in params and envelope.names_other_version(field, params):  # I-33
+            refusal = envelope.refuse_other_version()
+    else:
         version = STATELESS if field == _STATELESS_FIELD else envelope.read_version(fields, params)
         if version and version not in HANDSHAKE:
             refusal = envelope.check_envelope(fields, name, params, version)
-            if refusal is not None:
-                return build_error(id_, refusal.code, refusal.message, 400, refusal.data)
             revision = stateless
+    if refusal is not None:
+        return build_error(id_, refusal.code, refusal.message, 400, refusal.data)
     methods, status = revision
     method = methods.get(name)
     if method is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site, Work, build_deferred_reader
 from toolwire.core.content import find_content_kind
+from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext
@@ -103,7 +103,8 @@ def _build_workflows_reader(catalog: Catalog, site: Site) -> Reader:
     return lambda _: write()
 
 
-class _PartsWriter(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _PartsWriter:
     """Writes the parts of one tool. Two that write alike are equal, so that a cache knows them."""
 
     version: Version

@@ -9,6 +9,7 @@ from contextlib import aclosing, closing
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeAlias, assert_never
 
 from toolwire.core.catalog import Catalog
@@ -31,6 +32,8 @@ from .worker_threads import ThreadPool
 _log = logging.getLogger("toolwire")
 # A generator that never ends must not fill the memory.
 MAX_ITEMS = 10_000
+YIELD_S = 0.005
+"""How long the items of a generator may keep the event loop, in seconds."""
 
 PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
 """The address of a caller without credentials; empty if it is unknown."""
@@ -282,6 +285,7 @@ def convert_tool_error(error: ToolError) -> Problem:
 
 async def _collect_items(function: Function, items: AsyncGenerator[Any, None], notify: Notify) -> Result:
     written: list[Any] = []
+    yielded_at = perf_counter()
     # Closed here, also after a cancellation: otherwise the cleanup of the generator would run at some later time.
     async with aclosing(items):
         async for item in items:
@@ -292,6 +296,10 @@ async def _collect_items(function: Function, items: AsyncGenerator[Any, None], n
                 return _build_too_many(function)
             written.append(result.value)
             await notify(Progress(result.value))
+            if perf_counter() - yielded_at > YIELD_S:
+                # GR-01: a generator that awaits nothing would keep the loop, and a cancellation would never reach it.
+                await asyncio.sleep(0)
+                yielded_at = perf_counter()
     return Value(written)
 
 

@@ -1,0 +1,91 @@
+"""What a module prints when it is imported, and how a server on standard input and output ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+pytestmark = pytest.mark.requirement("I-25")
+
+DESK = '''
+print("imported", flush=True)
+import asyncio, os, sys, time
+from pathlib import Path
+import toolwire
+os.write(1, b"raw\\n")
+kit = toolwire.Toolkit("Desk")
+here = Path(__file__).parent
+
+@kit.tool(approval="auto", safe=True)
+async def wait() -> str:
+    """Wait."""
+    (here / "started").touch()
+    print("running", file=sys.stderr, flush=True)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        (here / "cleaned").touch()
+    return "never"
+
+@kit.tool(approval="auto", safe=True)
+def block() -> str:
+    """Block a thread."""
+    print("running", file=sys.stderr, flush=True)
+    time.sleep(600)
+    return "never"
+'''
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    (tmp_path / "desk.py").write_text(DESK)
+    command = [sys.executable, "-m", "toolwire", "serve", f"{tmp_path / 'desk.py'}:kit", "--stdio"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=tmp_path) as process:
+        yield process
+        process.kill()
+
+
+def write(stream: IO[str] | None, id_: int, method: str, params: dict[str, object]) -> None:
+    assert stream is not None
+    stream.write(json.dumps({"jsonrpc": "2.0", "id": id_, "method": method, "params": params}) + "\n")
+    stream.flush()
+
+
+def begin_call(desk: subprocess.Popen[str], tool: str) -> None:
+    """Call ``tool``, and return when it runs."""
+    write(desk.stdin, 1, "tools/call", {"name": tool, "arguments": {}})
+    assert desk.stderr is not None
+    assert any("running" in line for line in desk.stderr)
+
+
+def test_only_messages_of_the_protocol_are_on_the_output(desk: subprocess.Popen[str]) -> None:
+    write(desk.stdin, 1, "tools/list", {})
+    assert desk.stdout is not None
+    assert json.loads(desk.stdout.readline())["id"] == 1
+    said, other = desk.communicate()
+    assert said == ""
+    assert "imported" in other
+    assert "raw" in other
+
+
+@pytest.mark.parametrize("tool", ["wait", "block"])
+@pytest.mark.parametrize("how", ["eof", "sigterm", "sigint"])
+def test_a_running_call_is_cancelled_and_the_process_ends(
+    desk: subprocess.Popen[str], how: str, tool: str, tmp_path: Path
+) -> None:
+    begin_call(desk, tool)
+    if how == "eof":
+        assert desk.stdin is not None
+        desk.stdin.close()
+    else:
+        desk.send_signal(signal.SIGTERM if how == "sigterm" else signal.SIGINT)
+    assert desk.wait(30) == 0
+    assert tool == "block" or (tmp_path / "cleaned").exists()
