@@ -108,8 +108,12 @@ def take_output() -> BinaryIO:
     return output
 
 
-def run_stdio(app: App, output: BinaryIO) -> None:
-    """Serve the standard input of this process and ``output`` until the input ends, SIGTERM, SIGHUP or Ctrl-C."""
+def run_stdio(app: App, output: BinaryIO | None = None) -> None:
+    """Serve the standard input of this process until it ends, SIGTERM, SIGHUP or Ctrl-C.
+
+    ``output`` is what ``take_output`` has returned; without it, the standard output is taken now.
+    """
+    output = take_output() if output is None else output
     with output, suppress(KeyboardInterrupt):
         asyncio.run(_serve_process(app, output))
 
