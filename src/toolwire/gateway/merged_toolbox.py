@@ -197,7 +197,7 @@ class _MergedToolbox:
         return home is not None and find_self_asking(home[0])(home[1].tool)
 
     def judge_output(self, tool: Tool) -> OutputPromise:
-        home = self._homes.get(tool.id)
+        home = self._merge.homes.get(tool.id)
         return OutputPromise.FOREIGN if home is None else find_output_judge(home[0])(home[1].tool)
 
     async def begin(self) -> None:

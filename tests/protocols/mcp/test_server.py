@@ -208,7 +208,23 @@ def test_tool_errors_that_a_model_can_act_on_are_results_with_is_error(ask, mess
         assert said.startswith("echo did not run: it needs the consent of its user, and this client cannot be asked")
     else:
         assert said == "It did not work."
-    assert answer["result"]["_meta"]["toolwire/problem"]["canRetry"] is True
+    # I-32: the rest is for programs of newer clients; a host that is still asked must tell that from an answer.
+    assert ("_meta" in answer["result"]) == (kind is Kind.UNCONFIRMED)
+    newer = ask(message("tools/call", {"name": "echo"}, version=STATELESS), lambda _: problem)[1]["result"]
+    assert newer["_meta"]["toolwire/problem"]["canRetry"] is True
+
+
+@pytest.mark.requirement("I-32")
+def test_result_for_an_older_client_has_only_what_it_knows(ask, message):
+    call = {"name": "Calculator.add@1.2.0", "arguments": {"a": 2, "b": 2}}
+    older = ask(message("tools/call", call))[1]["result"]
+    assert older == {
+        "content": [{"type": "text", "text": "4"}],
+        "structuredContent": {"result": 4},
+        "isError": False,
+    }
+    newer = ask(message("tools/call", call, version=STATELESS))[1]["result"]
+    assert newer.keys() == {*older, "resultType", "_meta"}
 
 
 @pytest.mark.requirement("A-53")

@@ -114,15 +114,19 @@ def _write_misfit(id_: bytes, content: bytes, fault: str, end: bytes) -> bytes:
     return write_opening(id_) + b'"content":' + blocks + b',"isError":true' + end
 
 
-def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> bytes:
-    """Return the answer for a problem that a model should hear of: its sentence, then what may help."""
+def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json] | None) -> bytes:
+    """Return the answer for a problem that a model should hear of: its sentence, then what may help.
+
+    Without ``server``, it is for a client up to 2025-11-25: the text alone, because frameworks hand the rest to models.
+    """
     texts = [problem.message, problem.additional_prompt_content]
-    result = {
+    result: dict[str, Json] = {
         "content": [{"type": "text", "text": text} for text in texts if text],
         "isError": True,
-        "resultType": "complete",
-        "_meta": {SERVER_META: server, PROBLEM_META: write_problem(problem)},
     }
+    if server is not None:
+        meta: Json = {SERVER_META: server, PROBLEM_META: write_problem(problem)}
+        result |= {"resultType": "complete", "_meta": meta}
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"
 
 

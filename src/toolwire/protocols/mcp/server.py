@@ -52,6 +52,7 @@ ACCEPTED = Response(202)
 _HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
 _STATELESS_FIELD = STATELESS.encode()
 _EVENTS: Headers = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
+_PLAIN_END = b"}}"
 _STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
 
 
@@ -261,10 +262,11 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
         return build_error(asked_id, HEADER_MISMATCH, text, 400)
     context = said.usual_context if consent_question.says_nothing(params) else _read_context(params, tool, said)
     if isinstance(context, Problem):
-        return Response(200, JSON_HEADERS, write_failure(asked_id, context, said.server))
+        return Response(200, JSON_HEADERS, write_failure(asked_id, context, said.server if status else None))
     if not is_plain and tool.long and status and task_server.declares_tasks(params):  # since 2026-07-28
         context = replace(context, wait_s=0.0)
-    end, handshake = said.end, None if status else request
+    # I-32: what older clients do not know reaches the model.
+    end, handshake = (said.end, None) if status else (_PLAIN_END, request)
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
@@ -341,7 +343,9 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
     if problem.kind is Kind.ACCEPTED and asked.status and task_server.declares_tasks(asked.params):
         return task_server.write_task(asked.id, problem, said.server)
     if problem.kind in TOLD:
-        return Response(200, JSON_HEADERS, write_failure(asked.id, problem, said.server))
+        # A host that stays connected is still asked for its user's decision, and that must be told from an answer.
+        is_new = asked.status or problem.kind is Kind.UNCONFIRMED
+        return Response(200, JSON_HEADERS, write_failure(asked.id, problem, said.server if is_new else None))
     return build_refusal(asked.id, problem)
 
 
