@@ -183,3 +183,46 @@ def test_definition_names_reveal_no_folders_or_hosts(drive: Drive) -> None:
     assert "parts_a.json" in text or "parts.a.json" in text, text
     assert "home" not in text
     assert "secret" not in text
+
+
+def find_with_parts(parts: int, selection: Selection) -> tuple[list[str], Peer]:
+    """Return the URLs that were asked for, and the peer of a document that refers to ``parts`` others."""
+    whole = build_document(**{f"p{number}": {"$ref": f"part{number}.json"} for number in range(parts)})
+    part = json.dumps({"type": "integer"}).encode()
+    asked: list[str] = []
+    flow = find(OPEN, selection)
+    try:
+        request = flow.send(None)
+        while True:
+            asked.append(request.url)
+            is_part = "/part" in request.url
+            body = part if is_part else json.dumps(whole).encode()
+            known = is_part or request.url == OPEN
+            request = flow.send(Response(200, (), body) if known else Response(404))
+    except StopIteration as stop:
+        peer = stop.value.peer
+    assert peer is not None
+    return asked, peer
+
+
+@pytest.mark.requirement("O-30")
+def test_every_document_within_the_limit_in_bytes_is_read() -> None:
+    asked, peer = find_with_parts(1_200, EVERYWHERE)
+    assert sum("/part" in one for one in asked) == 1_200
+    assert "not read" not in " ".join(peer.findings())
+
+
+@pytest.mark.requirement("O-30")
+def test_following_says_where_it_stops_and_how_to_go_on() -> None:
+    asked, peer = find_with_parts(100, Selection(include="all", elsewhere=True, document_bytes=100_000))
+    read = sum("/part" in one for one in asked)
+    assert read == 24  # each counts at least 4,096 bytes
+    finding = next(one for one in peer.findings() if one.startswith("Other documents are not read from"))
+    assert "part24.json on, because together they are larger than 100,000 bytes" in finding
+    assert "--document-bytes" in finding
+
+
+@pytest.mark.requirement("O-30")
+def test_finding_about_a_document_that_was_not_read_names_follow() -> None:
+    _, peer = find_with_parts(1, Selection(include="all"))
+    assert "which was not read (elsewhere=True, or --follow, reads it)" in " ".join(peer.findings())

@@ -41,7 +41,7 @@ _HEADERS = ((b"accept", b"application/json"),)  # the same field for each protoc
 _DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")
 _LLM_JSON_BYTES = 64 * 1024
 _MOST_LOOKS = 20
-_MOST_DOCUMENTS = 500
+_LEAST_SIZE = 4_096  # bytes that each document counts at least, so that tiny ones end too
 # RFC 8631: "service-desc" is the link to the description of an API that programs read.
 _SERVICE_DESC = re.compile(
     r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]*\s)?service-desc(?:\s|"|;|,|$)', re.ASCII
@@ -275,10 +275,11 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
     """Return the peer for a document, and the meaning of its request for the user."""
     document: dict[str, Any] = loaded.data
     others: dict[str, Json] = {}
+    unread: list[str] = []
     # Most documents refer only to themselves; they are read as they are, without a copy.
     if not bundle.is_plain(loaded.references, named=loaded.named):
         if selection.elsewhere:
-            others = yield from _fetch_other_documents(document, look.url, selection.document_bytes)
+            others = yield from _fetch_other_documents(document, look.url, selection.document_bytes, unread)
         document = bundle.write_bundle(document, look.url, others)
     # Broken references are looked for in the author's document, not in the upgraded one.
     as_written, notes = document, list[Note]()
@@ -295,6 +296,10 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
         # Reading makes many objects that all stay; collecting garbage meanwhile would find none of them.
         offer = operations.read_operations(document, url, selection, hides=hides, write_only=write_only, site=site)
     offer.memo.notes.extend((*loaded.notes, *notes))
+    if unread:  # O-30
+        text = f"Other documents are not read from {unread[0][:SHOWN]} on, because together they are larger than"
+        more = f"{selection.document_bytes:,} bytes: a larger document_bytes, or --document-bytes, reads on"
+        offer.memo.notes.append(Note("", f"{text} {more}"))
     offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, look.url, loaded, others))
     if look.entry is not None:
         offer.memo.notes.extend(Note("", text) for text in llm_json.find_contradictions(look.entry, document))
@@ -334,7 +339,8 @@ def _find_broken_references(
     for reference in astray:
         if reference not in real:
             continue
-        where = ", which is not there" if reference.startswith("#") else ", outside of it, which was not read"
+        outside = ", outside of it, which was not read" + ("" if others else " (elsewhere=True, or --follow, reads it)")
+        where = ", which is not there" if reference.startswith("#") else outside
         yield f"The document refers to {reference[:SHOWN]!r}{where}: anything fits it"
 
 
@@ -368,22 +374,32 @@ def _choose_server_url(document: dict[str, Any], url: str, selection: Selection)
         return ""
 
 
-def _fetch_other_documents(document: dict[str, Any], url: str, room: int) -> Flow[dict[str, Json]]:
-    """Fetch the documents that this one refers to, by URL; those of another origin or folder are not requested."""
+def _fetch_other_documents(document: dict[str, Any], url: str, room: int, unread: list[str]) -> Flow[dict[str, Json]]:
+    """Fetch the documents that this one refers to, by URL; those of another origin or folder are not requested.
+
+    ``room`` is how many bytes they may have together. What there is no room for is added to ``unread``.
+    """
     found: dict[str, Json] = {}
     waiting = deque(bundle.find_other_documents(document, url))
     asked: set[str] = set()
-    while waiting and len(asked) < _MOST_DOCUMENTS:
+    while waiting:
         other = waiting.popleft()
         # Another origin, or another folder of this machine, is never read because a document says so.
         if other in asked or not is_beside(other, url):
             continue
         asked.add(other)
+        if room < _LEAST_SIZE:
+            unread.append(other)
+            break
         answer = yield from fetch(Request("GET", other, _HEADERS))
-        if isinstance(answer, Problem) or not 200 <= answer.status < 300 or len(answer.body) > room:
+        if isinstance(answer, Problem) or not 200 <= answer.status < 300:
+            room -= _LEAST_SIZE
+            continue
+        if len(answer.body) > room:
+            unread.append(other)
             continue
         # One limit for all documents together: many small ones must not add up to more than one may have.
-        room -= len(answer.body)
+        room -= max(len(answer.body), _LEAST_SIZE)
         loaded = load_document(answer.body, get_header(answer.headers, b"content-type"), other)
         if isinstance(loaded, Loaded):
             found[other] = loaded.data
