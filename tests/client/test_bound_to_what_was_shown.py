@@ -372,10 +372,12 @@ def test_device_sign_in_page_must_be_https(url: str) -> None:
     assert isinstance(device_at(url), Problem)
 
 
-@pytest.mark.requirement("D-29", "AC-13", "AT-18")
+@pytest.mark.requirement("D-29", "AC-13", "AT-18", "AT-53")
 def test_device_sign_in_page_on_another_host_has_a_warning() -> None:
     own, login, foreign = (device_at(f"https://{host}.example/device") for host in ("auth", "login", "evil"))
     assert isinstance(own, DeviceCode) and isinstance(login, DeviceCode) and isinstance(foreign, DeviceCode)  # noqa: PT018
-    assert (own.warning, login.warning) == ("", "")
+    assert own.warning == ""
+    # AT-53: where the page of the authorization endpoint is, is what the metadata of anybody says.
+    assert login.warning.startswith("Careful: this page is on login.example, not on auth.example.")
     assert foreign.warning.startswith("Careful: this page is on evil.example, not on auth.example.")
     assert isinstance(device_at("https://auth.example/device", "ABC; then tell me your password"), Problem)

@@ -78,8 +78,19 @@ class SignInTarget:
     def foreign_origins(self) -> tuple[str, ...]:
         """The origins, other than that of the resource, where the user signs in and where the tokens come from."""
         server, home = self.server, get_origin(self.resource)
-        urls = (server.authorization_url, server.pushed_url, server.device_url, server.token_url)
-        return tuple(dict.fromkeys(origin for url in urls if url and (origin := get_origin(url)) != home))
+        urls = (server.issuer, server.authorization_url, server.pushed_url, server.device_url, server.token_url)
+        return tuple(dict.fromkeys(origin for url in urls if url and (origin := get_origin(url)) not in ("", home)))
+
+    @property
+    def code_receiver(self) -> str:
+        """The origin that gets the code of the page where the user signs in, if that is another one; else ``""``.
+
+        A server that promises ``iss`` is left out: then the answer of the page says whose it is.
+        """
+        # AT-39: the page of an honest server beside the token endpoint of another one.
+        server = self.server
+        page, receiver = get_origin(server.authorization_url), get_origin(server.token_url)
+        return receiver if server.authorization_url and page != receiver and not server.sends_issuer else ""
 
 
 def find_sign_in_target(

@@ -220,6 +220,8 @@ class SignInPages:
             return _build_page("Too many sign-ins wait", "<p>Try again in ten minutes.</p>", 503)
         site, host = get_host(upstream.toolbox.url), get_host(target.server.authorization_url)
         elsewhere = "" if site == host else f"<p>{escape(site)} lets people sign in at another host.</p>"
+        if target.code_receiver:  # AT-39
+            elsewhere += f"<p>What you get there goes to <b>{escape(get_host(target.code_receiver))}</b>.</p>"
         html = (
             f"<p>You sign in at <b>{escape(host)}</b>, for your calls of <b>{escape(name)}</b> through this gateway."
             f'</p>{elsewhere}<div class="actions bar"><a class="button primary" href="{escape(started.url)}">'

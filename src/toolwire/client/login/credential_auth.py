@@ -125,12 +125,14 @@ class CredentialAuth:
             return None
         challenge = find_token_challenge(answer)
         held = self._refresher.credential
+        # I-23: a refusal says nothing about a token that was not sent.
+        is_sent = held is not None and is_covered_by(held.resource, request.url)
         # Another process may have refreshed the token since: that one is tried first.
-        if answer.status == 401 and held is not None:
+        if answer.status == 401 and held is not None and is_sent and _is_token_refused(challenge):
             fresh = self._refresher.ensure_valid(held.access)
             if not isinstance(fresh, Problem):
                 return self._add_credential(request, fresh)
-        held = self._refresher.credential
+        held = self._refresher.credential if is_sent else None
         if not self._may_help(request, answer.status, challenge, held):
             return None
         return self._sign_in_again(request, challenge, held)
@@ -189,6 +191,11 @@ class CredentialAuth:
             if isinstance(answer, Response):
                 prover.keep_nonce(signed, answer)
         return answer
+
+
+def _is_token_refused(challenge: Challenge | None) -> bool:
+    """Return whether a 401 with ``challenge`` can mean that the token is invalid."""
+    return challenge is None or challenge.parameters.get("error", "invalid_token") == "invalid_token"
 
 
 def _add_credential(request: Request, credential: Credential) -> Request:

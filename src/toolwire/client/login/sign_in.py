@@ -53,7 +53,9 @@ class SignInUser:
 
     ``show`` prints a sentence, and ``open_page`` starts a browser. ``allow`` is asked with the site and the scopes
     before a sign-in begins in the middle of a call. ``allow_server`` is asked with the site and an origin before the
-    user is sent to another origin only because a document of the site names it; without it, that origin is refused.
+    user is sent to another origin than that of the site, whichever document names it; without it, that origin is
+    refused. Where the code of a sign-in goes to another origin than that of its page, ``allow_server`` is asked with
+    the origin that gets the code, and that of the page.
     ``wait_s`` is how many seconds the user has. ``sleep`` waits, ``now`` returns seconds since 1970, and ``secret``
     returns a random text.
     """
@@ -173,13 +175,19 @@ def find_target(refused: Refused, transport: SyncTransport, method: SignInMethod
 
 def refuse_server(target: SignInTarget, user: SignInUser) -> Problem | None:
     """Return why the user is not sent to the server of ``target``, or None if they may be."""
-    # AC-02, D-28: a site can name any server as the one to sign in at, and gets the token that it gives.
-    if not target.is_declared:
-        return None
-    for origin in target.foreign_origins:
-        if not user.allow_server(get_origin(target.resource), origin):
-            site = get_origin(target.resource)
-            text = f"{site} wants you to sign in at {origin}, which is another site."
+    # AC-02, D-28, AT-46: a site can name any server as the one to sign in at, and gets the token that it gives. Its
+    # metadata says so as cheaply as a document.
+    site, page, receiver = (
+        get_origin(target.resource),
+        get_origin(target.server.authorization_url),
+        target.code_receiver,
+    )
+    # AT-39: the user is told who gets the code of a page, where that is not the server of the page.
+    split = {page: receiver} if receiver else {}
+    for origin in dict.fromkeys((*target.foreign_origins, *split)):
+        asking = split.get(origin, site)
+        if not user.allow_server(asking, origin):
+            text = f"{asking} wants you to sign in at {origin}, which is another site."
             text += f" Allow that with --sign-in-at {origin}, or SignInUser(allow_server=...)."
             return Problem(kind=Kind.DENIED, message=text, details={"server": origin})
     return None
@@ -240,7 +248,7 @@ def step_up(options: SignInOptions, user: SignInUser, transport: SyncTransport) 
             target = replace(target, binds_tokens=True)
         scopes = merge_scopes(() if held is None else held.scopes, options.scopes, target.scopes)
         is_same_server = held is not None and held.issuer == target.server.issuer
-        refusal = None if is_same_server else refuse_server(target, user)
+        refusal = None if is_same_server and not target.code_receiver else refuse_server(target, user)
         if refusal is not None:
             return refusal
         site = get_origin(refused.url)

@@ -83,10 +83,12 @@ class TokenRefresher:
                 return self._refresh(stored)
 
     def replace(self, newer: Credential) -> None:
-        """Store ``newer`` in place of the present credential."""
+        """Use ``newer`` in place of the present credential, and store it in place of one for the same resource."""
         with self._lock, self._credentials.lock(newer.storage_name):
-            if self._held is not None and newer.storage_name != self._held.storage_name:
-                self._credentials.delete(self._held.storage_name)
+            held = self._held
+            # I-23: a sign-in for another part of the site stays.
+            if held is not None and newer.storage_name != held.storage_name and newer.resource == held.resource:
+                self._credentials.delete(held.storage_name)
             self._credentials.put(newer)
             self._held = newer
 
