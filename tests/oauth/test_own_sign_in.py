@@ -154,3 +154,12 @@ def test_application_can_sign_in_a_known_user(open_site: Callable[..., Site]) ->
         site.runner.run(site.server.start_session([], "nobody"))
     page = site.browser.get("/oauth/login?next=/mine").text
     assert 'href="/join?from=login&amp;next=%2Fmine"' in page
+
+
+@pytest.mark.requirement("FU-31", "FU-59")
+def test_page_of_apps_offers_no_sign_out_where_the_application_has_the_session(own: Site) -> None:
+    page = enter(own.browser, "ada", "/oauth/connected")
+    assert page.status_code == 200
+    assert "Ada" in page.text
+    assert "Sign out" not in page.text
+    assert "/logout" not in page.text

@@ -61,6 +61,7 @@ async def handle_connected(context: ServerContext, request: OAuthRequest) -> Res
         base=settings.base_path,
         token=session.form_token,
         home=here,
+        can_sign_out=context.identify_user is None,
     )
     return page._replace(headers=(*page.headers, build_cookie(context, session.secret))) if session.is_new else page
 

@@ -120,9 +120,12 @@ class ConnectedApp(NamedTuple):
 
 
 def build_connected_page(
-    site: str, user: str, apps: Sequence[ConnectedApp], *, base: str, token: str, home: str
+    site: str, user: str, apps: Sequence[ConnectedApp], *, base: str, token: str, home: str, can_sign_out: bool = True
 ) -> Response:
-    """Return the page on which a user sees what apps may do, and takes it back."""
+    """Return the page on which a user sees what apps may do, and takes it back.
+
+    Without ``can_sign_out``, the session belongs to the application, which has a place of its own to end it.
+    """
     # FU-31, XL-116
     hidden = build_hidden_fields([("token", token)])
     cards = "".join(_build_app(app, f"{base}/connected", hidden) for app in apps)
@@ -132,9 +135,9 @@ def build_connected_page(
         f'<form method="post" action="{escape(base)}/logout">{hidden}'
         f"{build_hidden_fields([('next', home)])}<button>Sign out</button></form>"
     )
-    return build_page(
-        "Connected apps", f"{body}{cards or none}", product=site, account_html=f"<span>{escape(user)}</span>{logout}"
-    )
+    # FU-59: that form would end a session of ours, and the user would still be signed in.
+    account = f"<span>{escape(clean_name(user))}</span>{logout if can_sign_out else ''}"
+    return build_page("Connected apps", f"{body}{cards or none}", product=site, account_html=account)
 
 
 def _build_app(app: ConnectedApp, action: str, hidden: str) -> str:
