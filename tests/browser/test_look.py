@@ -64,7 +64,7 @@ def test_question_page_shows_the_call_as_readable_text(page: Any, look: Callable
     with ask_on_page(build_order()) as (url, answers):
         page.goto(url)
         assert page.inner_text("h1") == "May place_order be called at http://127.0.0.1:9723?"
-        assert page.locator(".said").inner_text() == "Desk says\nPlace an order."
+        assert page.locator(".said").first.inner_text() == "The site says\nPlace an order."
         rows = page.locator("main table tbody tr").all_inner_texts()
         assert [row.split("\t") for row in rows] == [["tea", "2", "1.5"], ["cups", "6", "12"]]
         assert page.get_by_text("Monday, 1 March 2027").get_attribute("title") == "2027-03-01"

@@ -101,7 +101,7 @@ def test_a_tool_is_found_tried_and_copied(page: Any, site: str, desk: Desk, look
     page.get_by_label("Search the tools").fill("find goods")
     page.keyboard.press("Enter")
     page.get_by_role("link", name="find_goods").click()
-    assert page.url == f"{site}/?tool=find_goods"  # a link to keep
+    assert page.url == f"{site}/?tool=find_goods#tool"  # a link to keep
     page.get_by_label("words").fill("warm drinks")
     page.get_by_label("kind").select_option(label="tea")
     page.get_by_label("most").fill("2")
