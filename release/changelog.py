@@ -4,7 +4,7 @@
 in brackets at its beginning; without that, it belongs to the first feature one of whose words it has. The version is
 that of pyproject.toml. A section of this version that is there already keeps its changes, and gets the new ones. In the
 section of the first release, what was changed and mended before it is left out: no user had it. ``--keep`` leaves the
-fragments where they are.
+fragments where they are. Without fragments, nothing is written.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ def main() -> int:
     before = CHANGELOG.read_text(encoding="utf-8") if CHANGELOG.exists() else HEAD
     is_first = "\n## " not in before.replace(f"\n## {version} ", "\n")
     fragments = read_fragments(NEWS)
+    if not fragments:  # RE-07: not even the date of the section changes
+        print("There is nothing new in news/: CHANGELOG.md stays as it is.")
+        return 0
     features = tomllib.loads((ROOT / "release" / "features.toml").read_text(encoding="utf-8"))["features"]
     day = datetime.now(UTC).date().isoformat()
     older = before.removeprefix(HEAD).lstrip("\n")

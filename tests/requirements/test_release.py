@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from release.build import ReleaseError, build_twice, check_source, check_wheel, read_version
 from release.changelog import build_section, find_feature, read_fragments, read_section
+from spec.ledger import read_results
 from toolwire import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -61,3 +64,23 @@ def test_a_file_that_is_no_change_note_is_named(tmp_path: Path) -> None:
     (tmp_path / "0001.news.md").write_text("New.", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"0001\.news\.md is no fragment"):
         read_fragments(tmp_path)
+
+
+@pytest.mark.requirement("RE-07")
+def test_without_change_notes_the_changes_stay_as_they_are(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "release/changelog.py", "release/features.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    (tmp_path / "news").mkdir()
+    (tmp_path / "news" / "README.md").write_text("# Change notes\n")
+    before = "# Changes\n\n## 0.1.0 (2026-01-01)\n\n- [MCP] One.\n\n\n"
+    (tmp_path / "CHANGELOG.md").write_text(before)
+    argv = [sys.executable, str(tmp_path / "release" / "changelog.py")]
+    done = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60)
+    assert (tmp_path / "CHANGELOG.md").read_text() == before
+    assert done.stdout == "There is nothing new in news/: CHANGELOG.md stays as it is.\n"
+
+
+@pytest.mark.requirement("RE-07")
+def test_a_clone_without_results_says_what_to_run(tmp_path: Path) -> None:
+    assert read_results(tmp_path).origin == "no test run: `make test` makes one"

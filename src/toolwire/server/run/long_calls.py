@@ -172,6 +172,7 @@ class LongCalls:
         self._changed: dict[str, set[asyncio.Future[None]]] = {}
         self._waiters: Counter[str] = Counter()
         # D-34: the calls of one caller take at most half of the places to run; more of them wait in their order.
+        self._ready: frozenset[str] = frozenset()
         self._share = (limits.long_running + 1) // 2
         self._offered: dict[str, str] = {}
         self._offered_each: Counter[str] = Counter()
@@ -567,15 +568,18 @@ class LongCalls:
     async def _maintain(self, store: LongCallStore) -> None:
         """Keep the calls of this process, and run those that no process runs."""
         while True:
+            pause_s = _LOOK_S
             try:
                 if self._is_removed is not None and self._removal_checks:
                     await self._cancel_removed(store, self._is_removed)
-                await self._look(store)
+                if await self._look(store):
+                    pause_s = _FIRST_PAUSE_S
             except Exception:  # noqa: BLE001 - it goes on with the next second
                 _log.exception("looking after long calls failed")
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(pause_s)
 
-    async def _look(self, store: LongCallStore) -> None:
+    async def _look(self, store: LongCallStore) -> bool:
+        """Look after the calls of this process, and offer those that are ready; return whether there are more."""
         known = dict(self._running)
         mine = await store.renew()
         if not isinstance(mine, Problem):
@@ -588,13 +592,18 @@ class LongCalls:
                     self._stop(call_id, _Stop.CANCELLED)
         ready = await store.find_ready(_READY_AT_ONCE)
         if isinstance(ready, Problem) or self._engine is None:
-            return
+            return False
+        # GR-06: after a restart, thousands may be ready that only have to be marked as interrupted. While most of those
+        # that are found are new, the next are looked for at once.
+        before, self._ready = self._ready, frozenset(ready)
+        has_more = len(ready) == _READY_AT_ONCE and 2 * len(self._ready - before) > _READY_AT_ONCE
         queued = {call_id for calls in self._queued.values() for call_id in calls}
         for call_id in ready:
             if call_id not in self._offered and call_id not in queued:
                 await self._engine.offer(call_id)
         if self._inbox is not None:
             await self._take_decisions(self._inbox)
+        return has_more
 
     async def _cancel_removed(self, store: LongCallStore, is_removed: Callable[[str], bool]) -> None:
         """Cancel the calls of callers that ``is_removed`` is true of: at the first look, and again a minute later."""

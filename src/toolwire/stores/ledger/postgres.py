@@ -60,6 +60,8 @@ _END_S = 5.0
 _MAX_BATCH = 256
 _MAX_QUEUE = 4_096
 _SWEEP_EVERY = 64
+_SWEEP_S = 60.0
+_SWEEPS_AT_ONCE = 32
 
 _T = TypeVar("_T")
 _log = logging.getLogger("toolwire.ledger")
@@ -98,7 +100,7 @@ class PostgresLedger:
         self._is_lost = False
         self._refusals = OutageLog(_log, f"the ledger in {self._place} takes all calls again.")
         self._is_counted = False
-        self._next_try = self._next_renewal = 0.0
+        self._next_try = self._next_renewal = self._next_sweep = 0.0
         self._new_calls = 0
         self._live: set[Ticket] = set()
         self._unsaved: dict[Ticket, CallEnding | None] = {}
@@ -237,6 +239,17 @@ class PostgresLedger:
         if not connection.execute(sql.RENEW_LEASE, values).rowcount:
             raise psycopg.OperationalError("the lease of this process is gone")
         self._save_endings(connection)
+        if time.monotonic() >= self._next_sweep:
+            self._sweep_expired(connection)
+
+    def _sweep_expired(self, connection: PostgresConnection) -> None:
+        """Remove calls whose time is over, also on a server without new calls; a few at a time, so that none waits."""
+        # GR-03
+        self._next_sweep = time.monotonic() + _SWEEP_S
+        for _ in range(_SWEEPS_AT_ONCE):
+            if not self._in_transaction(connection, lambda: self._sweep(connection)):
+                return
+        self._next_sweep = 0.0  # there are more: at the next renewal of the lease
 
     def _forget_unknown(self, connection: PostgresConnection) -> None:
         """Forget calls that were recorded although the answer was lost with the connection: they did not run."""
@@ -395,9 +408,10 @@ class PostgresLedger:
             raise
         return outcome
 
-    def _sweep(self, connection: PostgresConnection) -> None:
-        self._calls.sweep()
+    def _sweep(self, connection: PostgresConnection) -> int:
+        removed = self._calls.sweep()
         connection.execute(sql.FORGET_OWNERS, (self._now - self._limits.keep_s,))
+        return removed
 
     def _raise_if_lost(self, connection: PostgresConnection, error: Exception) -> None:
         if isinstance(error, psycopg.Error) and is_connection_lost(connection, error):

@@ -151,13 +151,18 @@ class SqlCalls:
             removed, removed_size = removed + len(gone), removed_size + gone_size
         return removed_size >= own.size
 
-    def sweep(self) -> None:
-        """Remove the oldest expired calls, and exchange the counts with the other processes."""
-        for expired in self._connection.execute(self._sql.find_expired, (self._now(),)).fetchall():
+    def sweep(self) -> int:
+        """Remove the oldest expired calls, and exchange the counts with the other processes.
+
+        Return how many were removed: at most 64.
+        """
+        found = self._connection.execute(self._sql.find_expired, (self._now(),)).fetchall()
+        for expired in found:
             self._remove(*expired)
         self._tally.exchange_counts(self._connection)
         if self._after_sweep is not None:
             self._after_sweep()
+        return len(found)
 
     def count_new(self, calls: int) -> bool:
         """Count new calls that were recorded elsewhere, and return whether a sweep is due."""

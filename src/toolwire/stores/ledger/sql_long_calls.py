@@ -205,7 +205,7 @@ class SqlLongCalls:
         self._limits = limits
         self._now, self._read_wall, self._is_alive = now, read_wall, is_alive
         self._connection: SqlConnection
-        self._accepted = 0
+        self._accepted = self._looks = 0
         self._held = 0
 
     def attach(self, connection: SqlConnection) -> None:
@@ -335,6 +335,9 @@ class SqlLongCalls:
 
     def find_ready(self, owner: int, limit: int) -> list[str]:
         """Return the ids of calls that ``owner`` may claim: those of no process, and those of dead ones."""
+        # GR-03: every server looks once a second, so that results whose time is over leave a quiet server too.
+        if self._looks % _SWEEP_EVERY or self.sweep() < _MAX_REMOVED:
+            self._looks += 1
         ready: list[str] = []
         last = -1
         while len(ready) < limit:
@@ -349,11 +352,13 @@ class SqlLongCalls:
             ready.extend(call_id for (call_id,) in rows)
         return ready
 
-    def sweep(self) -> None:
-        """Remove the calls that expired first, and count what is left."""
-        for row in self._connection.execute(self._sql.find_expired, (self._now(),)).fetchall():
+    def sweep(self) -> int:
+        """Remove the calls that expired first, and count what is left; return how many were removed, at most 64."""
+        found = self._connection.execute(self._sql.find_expired, (self._now(),)).fetchall()
+        for row in found:
             self._remove(_Stored(*row))
         (self._held,) = self._connection.execute(self._sql.count_all).fetchone()
+        return len(found)
 
     def _add(self, new: NewCall, owner: int) -> Acceptance | None:
         """Add a new call; None if another process has just added its key."""
