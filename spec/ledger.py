@@ -30,7 +30,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from spec.runs import describe_run  # noqa: E402 - this file is also run as a program
+from spec.runs import describe_age, describe_run  # noqa: E402 - this file is also run as a program
 
 DEFAULT_GAP = "not proved by a test yet"
 
@@ -488,7 +488,9 @@ def _plain(shown: _Table | _Rows, ledger: Ledger) -> str:
             for one in ledger.requirements.values()
             if state(ledger, one) != "proved"
         ]
-        return "".join(f"{line}\n" for line in [*lines, "", f"By {ledger.results.origin}.", *rows])
+        ages = [f"{name:13}{describe_age(name, run)}" for name, run in sorted(ledger.runs.items())]
+        recorded = ["", "Recorded runs:", *ages] if ages else []
+        return "".join(f"{line}\n" for line in [*lines, "", f"By {ledger.results.origin}.", *rows, *recorded])
     return "".join(map(_paragraph, shown))
 
 

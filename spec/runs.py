@@ -12,12 +12,24 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+COVERED: Mapping[str, Sequence[str]] = {
+    "console": ("src/toolwire/console",),
+    "corpus": ("src/toolwire/protocols/openapi", "src/toolwire/framing", "src/toolwire/validation"),
+    "fuzz": ("src/toolwire/protocols", "src/toolwire/framing", "src/toolwire/validation", "fuzz"),
+    "kills": ("src/toolwire/server", "src/toolwire/stores"),
+    "machines": ("src/toolwire/server", "src/toolwire/stores", "src/toolwire/engines"),
+    "overload": ("src/toolwire/server",),
+    "scale": ("src/toolwire/server", "src/toolwire/stores/ledger"),
+    "schemathesis": ("src/toolwire/server", "src/toolwire/protocols"),
+    "states": ("src/toolwire/stores/ledger",),
+}
+"""The folders that each recorded run is about; a run that is not here is about all of the source."""
 
 
 def read_commit(root: Path = ROOT) -> str:
@@ -63,3 +75,19 @@ def record_run(
             record["figures"] = before["figures"] | record["figures"]
     path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return path
+
+
+def describe_age(name: str, run: Mapping[str, Any], root: Path = ROOT) -> str:
+    """Return the date and the commit of a recorded run, and whether what it is about has changed since."""
+    # FU-63
+    commit = str(run["commit"])
+    where = f"{run['date']} on commit {commit}"
+    if commit.endswith("+"):
+        return f"{where}: stale, because files differed from the commit"
+    words = ("git", "-C", str(root), "diff", "--name-only", commit, "--", *COVERED.get(name, ("src",)))
+    try:
+        changed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split("\n")
+    except (OSError, subprocess.CalledProcessError):
+        return f"{where}: stale, because this repository does not have the commit"
+    number = sum(map(bool, changed))
+    return f"{where}: stale, {number:,} of the files that it is about have changed since" if number else where

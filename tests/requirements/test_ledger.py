@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import subprocess
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -479,3 +480,39 @@ def test_settle_rewrites_the_file(project: Path, capsys: pytest.CaptureFixture[s
     assert ledger.main(["--settle"], project) == 0
     assert (project / "spec/requirements.toml").read_text() == ledger.settle(SMALL, ["OTC-001"])
     assert "proved" in capsys.readouterr().out
+
+
+@pytest.mark.requirement("FU-63")
+def test_a_recorded_run_is_stale_when_what_it_is_about_has_changed(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        own = ("-c", "user.name=a", "-c", "user.email=a@a.example")
+        return subprocess.run(["git", "-C", tmp_path, *own, *words], check=True, capture_output=True, text=True).stdout
+
+    for name in ("src/toolwire/console/page.py", "src/toolwire/stores/ledger/sqlite.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("")
+    git("init", "--quiet")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "Begin")
+    run = {"date": "2026-11-26", "commit": git("rev-parse", "--short", "HEAD").strip()}
+    where = f"2026-11-26 on commit {run['commit']}"
+    assert runs.describe_age("states", run, tmp_path) == where
+    (tmp_path / "src/toolwire/stores/ledger/sqlite.py").write_text("1")
+    git("commit", "--quiet", "-am", "Change")
+    told = f"{where}: stale, 1 of the files that it is about have changed since"
+    assert runs.describe_age("states", run, tmp_path) == told
+    assert runs.describe_age("console", run, tmp_path) == where
+    assert runs.describe_age("mutants", run, tmp_path) == told, "a run about all of the source"
+    elsewhere = {**run, "commit": "0123456"}
+    assert runs.describe_age("states", elsewhere, tmp_path).endswith("does not have the commit")
+    assert runs.describe_age("states", {**run, "commit": f"{run['commit']}+"}, tmp_path).endswith("from the commit")
+
+
+@pytest.mark.requirement("FU-63")
+def test_the_list_of_recorded_runs_says_how_old_they_are(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "spec" / "runs").mkdir(exist_ok=True)
+    record = {"date": "2026-11-26", "commit": "0123456", "command": "make kills", "passed": True, "figures": {}}
+    (project / "spec" / "runs" / "kills.json").write_text(json.dumps(record))
+    assert ledger.main([], project) == 0
+    out = capsys.readouterr().out
+    assert "Recorded runs:\nkills        2026-11-26 on commit 0123456: stale" in out
