@@ -13,6 +13,7 @@ from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Requirements, Tool
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
+from toolwire.validation import compile_schema
 
 from .arguments import takes_file
 from .target import Target, UrlTarget
@@ -34,6 +35,24 @@ _TEXT: Final = "example"
 _BYTES: Final = "aGVsbG8="
 _FILE: Final = "example.txt"
 _USER_ID: Final = "ada@example.com"
+_CANDIDATES: Final = (
+    *(letter * length for length in (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32) for letter in ("1", "a", "A")),
+    *(
+        "1.0",
+        "1.0.0",
+        "a1",
+        "A1",
+        "a-1",
+        "a_1",
+        "/example",
+        "https://example.com/",
+        "ada@example.com",
+        "2027-03-01",
+        "#aabbcc",
+    ),
+    *("+14155550100", "USD", "en-US", "en_US", "{build}", "09:30", "2027-03-01T09:30:00Z", *_FORMATS.values()),
+)
+"""Texts of which one fits most patterns."""
 _CHOICES: Final = ("anyOf", "oneOf", "allOf")
 _DEEPEST: Final = 6
 _MOST_ITEMS: Final = 20
@@ -43,8 +62,33 @@ _MOST_VALUES: Final = 200
 def build_example_arguments(tool: Tool) -> dict[str, Json]:
     """Return a value for each required argument of ``tool``, and for the first argument if none is required."""
     names = [name for name in tool.required_parameters if name in tool.parameters]
-    chosen = names or list(tool.parameters)[:1]
+    chosen = _add_needed(tool, names or list(tool.parameters)[:1])
     return {name: build_example(tool.parameters[name], tool.input_schema) for name in chosen}
+
+
+def _add_needed(tool: Tool, chosen: list[str]) -> list[str]:
+    """Return ``chosen`` with the arguments that these require beside them."""
+    # O-29
+    schema = tool.input_schema
+    pairs, condition, then = (schema.get(word) for word in ("dependentRequired", "if", "then"))
+    needed = [other for name in chosen for other in (pairs.get(name, ()) if isinstance(pairs, Mapping) else ())]
+    if (
+        isinstance(condition, Mapping)
+        and isinstance(then, Mapping)
+        and _fits(dict.fromkeys(chosen, _TEXT), condition, {})
+    ):
+        needed += then.get("required", ())
+    return [name for name in dict.fromkeys([*chosen, *needed]) if name in tool.parameters]
+
+
+def _fits(value: Json, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
+    """Return whether ``value`` fits ``schema``, whose references are to ``root``; True where that cannot be said."""
+    whole = {"type": "object", "properties": {"v": schema}}
+    whole |= {"$defs": root["$defs"]} if "$defs" in root else {}
+    try:
+        return compile_schema(whole)({"v": value}) is None
+    except ValueError:
+        return True
 
 
 def build_example(schema: Json, root: Mapping[str, Any]) -> Json:
@@ -63,9 +107,9 @@ class _ExampleBuilder:
         self._left -= 1
         if not isinstance(schema, Mapping) or depth > _DEEPEST or self._left < 0:
             return _TEXT
-        given = _find_given_value(schema)
-        if given:
-            return given[0]
+        for given in _list_given_values(schema):
+            if _fits(given, schema, self._root):
+                return given
         if isinstance(schema.get("$ref"), str):
             return self.build(resolve_reference(self._root, schema["$ref"]), depth + 1)
         for word in _CHOICES:
@@ -100,16 +144,14 @@ class _ExampleBuilder:
         return {name: self.build(known.get(name, {}), depth + 1) for name in names if isinstance(name, str)}
 
 
-def _find_given_value(schema: Mapping[str, Any]) -> list[Json]:
-    """Return the value that the schema itself names, as a list of one, or an empty list."""
-    for word in ("const", "default", "example"):
-        if word in schema and (word != "default" or schema[word] is not None):
-            return [schema[word]]
+def _list_given_values(schema: Mapping[str, Any]) -> list[Json]:
+    """Return the values that the schema itself names, the best first."""
+    named = ("const", "default", "example")
+    found = [schema[word] for word in named if word in schema and (word != "default" or schema[word] is not None)]
     for word in ("examples", "enum"):
         values = schema.get(word)
-        if isinstance(values, list) and values:
-            return [values[0]]
-    return []
+        found += values[:_MOST_ITEMS] if isinstance(values, list) else []
+    return found
 
 
 def _build_number(schema: Mapping[str, Any], *, is_integer: bool) -> Json:
@@ -134,7 +176,10 @@ def _build_text(schema: Mapping[str, Any]) -> str:
     lowest = min(_read_count(schema, "minLength"), 1_000)
     highest = schema.get("maxLength")
     text = text + "x" * (lowest - len(text))
-    return text[:highest] if isinstance(highest, int) and 0 < highest < len(text) else text
+    text = text[:highest] if isinstance(highest, int) and 0 < highest < len(text) else text
+    if "pattern" not in schema or _fits(text, schema, {}):
+        return text
+    return next((one for one in _CANDIDATES if _fits(one, schema, {})), text)
 
 
 def _read_count(schema: Mapping[str, Any], word: str) -> int:
