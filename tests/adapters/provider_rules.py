@@ -32,7 +32,7 @@ FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4",
 def faults(schema: Any, provider: str, *, strict: bool) -> list[str]:
     """Return everything in ``schema`` that ``provider`` would refuse."""
     check = {
-        "openai": _openai_strict if strict else _plain,
+        "openai": _openai_strict if strict else _openai,
         "anthropic": _anthropic_strict if strict else _plain,
         "gemini": _gemini,
         "gemini-json": _gemini_json,
@@ -64,6 +64,13 @@ def _everywhere(node: dict[str, Any], root: dict[str, Any]) -> Iterator[str]:
 def _plain(node: dict[str, Any]) -> Iterator[str]:
     for key in {"$id", "$schema", "$dynamicRef", "$anchor"} & node.keys():
         yield f"has {key}"
+
+
+def _openai(node: dict[str, Any]) -> Iterator[str]:
+    yield from _plain(node)
+    kind = node.get("type")
+    if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and "items" not in node:
+        yield "is an array without items"
 
 
 def _only(node: dict[str, Any], allowed: set[str]) -> Iterator[str]:

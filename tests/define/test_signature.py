@@ -43,7 +43,7 @@ def test_parameters_keep_their_order_and_are_required_without_a_default() -> Non
 def test_a_function_without_parameters_takes_an_empty_object() -> None:
     def ping() -> None: ...
 
-    assert define(ping).tool.input_schema == {"type": "object", "properties": {}}
+    assert define(ping).tool.input_schema == {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 def test_positional_only_parameters_are_passed_by_name_and_may_be_omitted() -> None:

@@ -127,8 +127,9 @@ def test_arguments_absent_from_the_document_do_not_reach_the_tool(serve: Serve) 
 
     described, free = serve(Echo(), document=DOCUMENT), serve(Echo())
     call = FunctionCall("1", "create", {"text": "a", "sessionId": "s"})
-    with SyncOpenToolClient(described.url) as client:
-        assert client.call(call).result == {"got": {"text": "a"}}
+    message = "create takes no `sessionId`: it takes `text`"
+    with SyncOpenToolClient(described.url) as client, pytest.raises(OpenToolServerCallException, match=message):
+        client.call(call)
     with SyncOpenToolClient(free.url) as client:
         assert client.call(call).result == {"got": {"text": "a", "sessionId": "s"}}
 

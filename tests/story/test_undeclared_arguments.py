@@ -13,6 +13,8 @@ import pytest
 
 import toolwire
 from toolwire import Kind, Problem, Toolkit, Value, connect, connect_sync
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Call, Tool
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 
@@ -103,10 +105,43 @@ def test_server_refuses_an_undeclared_argument_of_any_client(site: str) -> None:
         assert "takes no `tag`: did you mean `tag_name`?" in text, path
 
 
-def test_session_id_argument_of_the_typescript_sdk_is_accepted(site: str) -> None:
+@pytest.mark.requirement("I-28")
+def test_no_name_of_an_undeclared_argument_is_special(site: str) -> None:
     call = {"jsonrpc": "2.0", "id": "1", "method": "count_orders", "params": {"tag_name": "new", "sessionId": "s"}}
-    status, text = answer(f"{site}/opentool/call", call)
-    assert (status, json.loads(text)["result"]) == (200, {"result": 3})
+    _, text = answer(f"{site}/opentool/call", call)
+    assert json.loads(text)["error"]["message"] == "count_orders takes no `sessionId`: it takes `tag_name`."
+
+
+@pytest.mark.requirement("I-28")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_published_schema_says_that_there_are_no_other_arguments(site: str, protocol: str) -> None:
+    with connect_sync(site, protocol=protocol) as remote:
+        for tool in remote.catalog().tools:
+            assert tool.input_schema["additionalProperties"] is False, tool.name
+
+
+@pytest.mark.requirement("I-28")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_open_schema_takes_any_argument_on_every_protocol(protocol: str) -> None:
+    schema = {"type": "object", "properties": {"q": {"type": "string"}}}
+    tool = Tool(name="search", toolkit="Site", description="Search.", input_schema=schema, output_schema={})
+    got: list[Any] = []
+
+    class Box:
+        def catalog(self) -> Catalog:
+            return Catalog(title="Site", tools=(tool,))
+
+        async def run(self, call: Call, _notify: object = None) -> Value:
+            got.append(dict(call.arguments))
+            return Value(len(call.arguments))
+
+    with (
+        background(toolwire.asgi(Box())) as url,
+        connect_sync(url, protocol=protocol, approve=lambda _: True) as remote,
+    ):
+        result = remote.call("search", {"q": "a", "lang": "en"})
+    assert isinstance(result, Value), result
+    assert got == [{"q": "a", "lang": "en"}]
 
 
 @pytest.mark.requirement("O-04")

@@ -71,7 +71,8 @@ def test_forbidden_additional_argument_is_named() -> None:
 
 @pytest.mark.requirement("A-49", "S-15")
 def test_an_undeclared_argument_is_refused_with_the_name_that_was_meant() -> None:
-    schema = {"type": "object", "properties": {"tag_name": {"type": "string"}, "dry_run": {"type": "boolean"}}}
+    properties = {"tag_name": {"type": "string"}, "dry_run": {"type": "boolean"}}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
     problem = verdict(schema, {"tag": "old"})
     assert problem is not None
     assert (problem.kind, problem.message) == (Kind.INVALID_ARGUMENTS, "x takes no `tag`: did you mean `tag_name`?")
@@ -117,21 +118,21 @@ def test_argument_named_or_required_anywhere_in_the_schema_is_accepted(schema: A
     [
         {"properties": {}},
         {"properties": {"a": {}}},
-        {"additionalProperties": False},
-        {"allOf": [{"$ref": "#/$defs/Named"}], "$defs": {"Named": {"properties": {"a": {}}}}},
+        {},
         {"properties": {"a": {"properties": {"b": {}}}}},
         {"properties": {"a": {}}, "not": {"properties": {"b": {"const": 1}}}},
     ],
 )
 def test_argument_named_only_inside_another_schema_part_is_refused(schema: Any) -> None:
-    problem = verdict(schema, {"b": "s"})
+    assert verdict(schema, {"b": "s"}) is None  # I-28: an open schema accepts what it does not name
+    problem = verdict({**schema, "additionalProperties": False}, {"b": "s"})
     assert problem is not None
     assert problem.message.startswith("x takes no `b`: ")
 
 
 def test_list_of_undeclared_names_is_cut() -> None:
     problem = verdict(
-        {"properties": {f"p{number}": {} for number in range(300)}},
+        {"properties": {f"p{number}": {} for number in range(300)}, "additionalProperties": False},
         {"x" * 1_000_000 + str(one): 1 for one in range(50)},
     )
     assert problem is not None
@@ -195,10 +196,7 @@ DOG = {"properties": {"kind": {"const": "dog"}, "name": {"type": "string"}}, "re
         (
             {"anyOf": [{"type": "object", **CAT}, {"type": "object", **DOG}, {"type": "null"}]},
             {"kind": "cow"},
-            (
-                '{"kind":"cow"} fits none of 2 forms: "lives" is a required property and .kind "cat" was expected; '
-                'or "name" is a required property and .kind "dog" was expected'
-            ),
+            '.kind "cow" is not one of "cat" or "dog"',
         ),
         ({"anyOf": [{"type": "integer", "minimum": 5}, {"type": "null"}]}, 3, "3 is less than the minimum of 5"),
         (

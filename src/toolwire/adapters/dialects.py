@@ -49,6 +49,8 @@ class SchemaDialect:
     - ``maps``: ``additionalProperties`` with a schema.
     - ``enum``: the JSON types that its values may have.
     - ``fallback``: the dialect for schemas that a strict one cannot state.
+    - ``array_items``: an array needs ``items``.
+    - ``max_tools``: the most tools of one request; None where no limit is published.
     """
 
     keywords: frozenset[str] = frozenset()
@@ -62,6 +64,8 @@ class SchemaDialect:
     maps: bool = True
     enum: frozenset[str] = frozenset(("null", "boolean", "number", "string", "array", "object"))
     fallback: Provider | None = None
+    array_items: bool = False
+    max_tools: int | None = None
 
 
 _TEXTS: Final = frozenset(("description",))
@@ -74,7 +78,7 @@ _FORMATS: Final = frozenset(
 
 DIALECTS: Final[Mapping[Provider, SchemaDialect]] = MappingProxyType(
     {
-        Provider.OPENAI: SchemaDialect(full=True),
+        Provider.OPENAI: SchemaDialect(full=True, array_items=True, max_tools=128),
         Provider.OPENAI_STRICT: SchemaDialect(
             keywords=_TEXTS
             | _COUNTS
@@ -85,6 +89,7 @@ DIALECTS: Final[Mapping[Provider, SchemaDialect]] = MappingProxyType(
             maps=False,
             enum=_PRIMITIVE,
             fallback=Provider.OPENAI,
+            max_tools=128,
         ),
         Provider.ANTHROPIC: SchemaDialect(full=True),
         Provider.ANTHROPIC_STRICT: SchemaDialect(
@@ -108,9 +113,10 @@ DIALECTS: Final[Mapping[Provider, SchemaDialect]] = MappingProxyType(
             nullable=True,
             maps=False,
             enum=frozenset(("string",)),
+            max_tools=512,
         ),
         Provider.GEMINI_JSON: SchemaDialect(
-            keywords=_TEXTS | _COUNTS | _BOUNDS | {"format"}, enum=frozenset(("number", "string"))
+            keywords=_TEXTS | _COUNTS | _BOUNDS | {"format"}, enum=frozenset(("number", "string")), max_tools=512
         ),
     }
 )

@@ -9,7 +9,8 @@ from toolwire.core.model import Json, Schema
 from toolwire.core.subschemas import LISTED, NAMED, SINGLE
 
 from .conversion_context import ConversionContext, WriterPosition
-from .schema_texts import DATA, SILENT, add_notes, rename_keys
+from .schema_texts import DATA, SILENT, add_notes, keep_name, rename_keys
+from .schema_walk import list_types
 
 _KEPT: Final = frozenset(("title", "deprecated", "readOnly", "writeOnly", "$comment"))
 _BY_KEY: Final = frozenset(("propertyNames", "patternProperties", "dependentSchemas"))
@@ -26,6 +27,9 @@ def write_full_schema(context: ConversionContext, node: Schema, position: Writer
             notes.append(context.record_loss(position, key, value))
         else:
             built[key] = _write_keyword(context, key, value, position)
+    # O-24: one array without items makes the provider refuse the whole request.
+    if context.dialect.array_items and "items" not in built and "array" in list_types(built):
+        built["items"] = {}
     return add_notes(built, notes)
 
 
@@ -36,10 +40,11 @@ def _write_keyword(context: ConversionContext, key: str, value: Json, position: 
         return [one if isinstance(one, bool) else context.write_inner(one, position.enter(key)) for one in value]
     if key in NAMED and isinstance(value, Mapping):
         return {
-            context.names.get(name, name): one
-            if isinstance(one, bool)
-            else context.write_inner(one, position.enter(key, name))
+            context.names.get(name, name): inner
+            if isinstance(inner, bool)
+            else context.write_inner(inner, position.enter(key, name))
             for name, one in value.items()
+            for inner in (keep_name(context, name, one) if key == "properties" else one,)
         }
     if key == "required" and isinstance(value, list):
         return [context.names.get(name, name) for name in value if isinstance(name, str)]

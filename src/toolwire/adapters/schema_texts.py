@@ -38,6 +38,7 @@ SILENT: Final = frozenset(
 _BUILT: Final = frozenset(
     ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "description")
 )
+_COMBINED: Final = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 _LOOKAROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])")
 
 
@@ -93,6 +94,31 @@ def add_notes(node: Schema, notes: list[str]) -> dict[str, Json]:
     description = node.get("description")
     text = _join_notes(description if isinstance(description, str) else "", notes)
     return {**node, "description": text} if text else dict(node)
+
+
+def keep_name(context: ConversionContext, name: str, node: Json) -> Json:
+    """Return the schema of the property ``name`` with that name in it, where its key is another for the provider.
+
+    It becomes the title, or the begin of the description where the provider takes no title. A title that says more than
+    the key is kept in the same way: it is the name in the vendor's own documentation.
+    """
+    # O-25
+    schema: Schema = node if isinstance(node, Mapping) else {}
+    own = schema.get("title")
+    title = name if name in context.names else own if isinstance(own, str) and _simplify(own) != _simplify(name) else ""
+    if not title or node is False:
+        return node
+    takes_title = context.dialect.full or ("title" in context.dialect.keywords and _COMBINED.isdisjoint(schema))
+    if takes_title:
+        return {**schema, "title": own if isinstance(own, str) and title in own else title}
+    said = schema.get("description")
+    if isinstance(said, str) and title in said:
+        return node
+    return {**schema, "description": f"{title}: {said}" if isinstance(said, str) and said else title}
+
+
+def _simplify(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).lower()
 
 
 def rename_keys(data: Json, names: Mapping[str, str]) -> Json:

@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -17,6 +18,7 @@ from inspect import iscoroutinefunction
 from typing import Final, Literal, Protocol
 from uuid import uuid4
 
+from toolwire.consent.consent_check import NO_APPROVER_REASON
 from toolwire.core.catalog import Catalog
 from toolwire.core.content import describe_content
 from toolwire.core.dataclass import dataclass
@@ -29,11 +31,14 @@ from toolwire.framing.jsontext import get_object
 from toolwire.framing.next_steps import NextStep, list_next_steps
 from toolwire.framing.text_cleaning import clean_data
 from toolwire.framing.tool_description import describe_tool
+from toolwire.validation import find_schema_fault
 
 from .conversation import ModelResult
-from .dialects import NAME, Provider
+from .dialects import DIALECTS, NAME, Provider
 from .images import split_images
 from .schema import ToolSchema, build_tool_schema
+
+_log = logging.getLogger("toolwire")
 
 _CHANGED: Final = re.compile(r"_.*_[0-9a-f]{12}")
 """What a changed name looks like. A tool whose own name looks like this gets a changed name too."""
@@ -76,10 +81,20 @@ class ToolDeclaration:
 
 
 def declare_tools(catalog: Catalog, provider: Provider) -> tuple[ToolDeclaration, ...]:
-    """Return the newest version of each tool of ``catalog`` for ``provider``, in its order."""
+    """Return the newest version of each tool of ``catalog`` for ``provider``, in its order.
+
+    A tool that cannot be called, because its input schema cannot be used, is left out, and a warning is logged.
+    """
     budget = _StrictBudget()
+    limit = DIALECTS[provider].max_tools
+    if limit is not None and len(catalog.names) > limit:
+        text = "%s takes at most %s tools in one request, and there are %s: connect with fewer, or filter the list"
+        _log.warning(text, provider.value, limit, len(catalog.names))
     declarations: list[ToolDeclaration] = []
     for name, (_, tool) in name_tools(catalog).items():
+        if fault := find_schema_fault(tool.input_schema):  # O-34: a provider refuses a request for one such tool
+            _log.warning("%s is not declared to the model, because it cannot be called: %s", tool.name, fault)
+            continue
         schema = build_tool_schema(tool.input_schema, provider)
         if provider is Provider.ANTHROPIC_STRICT and schema.is_strict and not budget.reserve(schema):
             schema = build_tool_schema(tool.input_schema, Provider.ANTHROPIC)
@@ -181,6 +196,10 @@ def write_result(
     if isinstance(result, Problem) and result.kind is Kind.ACCEPTED:
         return ModelResult(_write_text(frame | {"running": _describe_continuation(result)}), is_error=False)
     if isinstance(result, Problem):
+        if (
+            result.details.get("reason") == NO_APPROVER_REASON
+        ):  # FU-53: the program lacks something, the user said nothing
+            _log.warning("a call of a model was not made: %s", result.message)
         ours = result.kind is Kind.DENIED or isinstance(call, Problem)
         return ModelResult(_write_text(({} if ours else frame) | _describe_problem(result)), is_error=True)
     steps: list[Json] = []

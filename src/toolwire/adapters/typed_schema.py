@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from toolwire.core.model import Json, Schema
 
 from .conversion_context import ConversionContext, WriterPosition
-from .schema_texts import write_any_value, write_enum, write_keywords
+from .schema_texts import keep_name, write_any_value, write_enum, write_keywords
 from .schema_walk import accepts_null, find_references, list_types, split_by_type
 from .unions import allow_null, write_union
 
@@ -45,7 +45,9 @@ def _write_object(context: ConversionContext, node: Schema, position: WriterPosi
     said = node.get("required")
     required = [name for name in said if name in properties] if isinstance(said, list) else []
     written = {
-        context.names.get(name, name): context.write_inner(one, position.enter("properties", name))
+        context.names.get(name, name): context.write_inner(
+            keep_name(context, name, one), position.enter("properties", name)
+        )
         for name, one in properties.items()
     }
     if context.dialect.strict:

@@ -35,7 +35,9 @@ def write_union(context: ConversionContext, node: Schema, key: str, position: Wr
         return write_any_value(context, said, position, "null only")
     written = [context.write_inner(one, position.enter(key, number)) for number, one in enumerate(choices)]
     united = written[0] if len(written) == 1 else {"anyOf": written}
-    united = {**united, **write_keywords(context, add_notes(said, notes), position)}
+    beside = write_keywords(context, add_notes(said, notes), position)
+    # Nothing may stand beside a reference.
+    united = {"anyOf": [united], **beside} if beside and "$ref" in united else {**united, **beside}
     return {**united, "nullable": True} if has_null else united
 
 

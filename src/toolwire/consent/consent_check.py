@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from toolwire.core.check import ALLOW, Ask, Check, Deny, Question, Verdict
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Tool
@@ -77,6 +78,10 @@ _CLAIMED_SAFE = (
     "The site says that this tool only reads, but there is no proof of that. "
     "Tools that you trust with --agree, in Python agree=, run without a question."
 )
+
+
+NO_APPROVER_REASON: Final = "no approver is configured, so no user was asked"
+"""What a model reads as the reason of a denial that no user gave."""
 
 
 def build_denial(message: str, *, reason: str = "") -> Problem:

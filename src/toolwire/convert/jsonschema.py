@@ -13,6 +13,7 @@ from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Tool
 from toolwire.framing.jsontext import get_object, get_text
+from toolwire.validation.foreign_schema import read_foreign_tool
 
 from .document_kind import DocumentContent, DocumentEntry, DocumentForm, label_every_version
 from .loss import Loss, format_value, list_unread
@@ -72,6 +73,7 @@ def _build_entry(label: str, where: str, one: Mapping[str, Json], base: Tool) ->
         input_schema=dict(get_object(one, "input")),
         output_schema=output if isinstance(output, dict | None) else {},
     )
+    tool = read_foreign_tool(tool, [])  # O-34
     return DocumentEntry(
         label, where, tool, None if name == label else Loss(where, f"the name {format_value(label)}", name)
     )

@@ -71,8 +71,10 @@ def build_result_form(annotation: Any, where: str) -> JsonForm:
 def build_input_schema(arguments: Sequence[Argument], texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the schema of one object that holds an argument for each parameter. ``texts`` describes them by name.
 
-    A description in the annotation wins over one in ``texts``. A default that JSON cannot say is left out.
+    A description in the annotation wins over one in ``texts``. A default that JSON cannot say is left out. A function
+    takes no other arguments, so the object is closed.
     """
+    # I-28
     properties: dict[str, Any] = {}
     definitions: dict[str, Any] = {}
     for parameter, form, default in arguments:
@@ -82,7 +84,9 @@ def build_input_schema(arguments: Sequence[Argument], texts: Mapping[str, str]) 
         properties[parameter.name] = {**schema, **default}
     whole: dict[str, Any] = {"type": "object", "properties": properties}
     required = [parameter.name for parameter, *_ in arguments if parameter.is_required]
-    return whole | ({"required": required} if required else {}) | ({"$defs": definitions} if definitions else {})
+    whole |= {"required": required} if required else {}
+    whole["additionalProperties"] = False
+    return whole | ({"$defs": definitions} if definitions else {})
 
 
 def build_output_schema(form: JsonForm, text: str, *, streams: bool) -> dict[str, Any] | None:

@@ -1,7 +1,7 @@
 """Build the one text that describes a tool to a model, and take that text apart again.
 
 Rules:
-- What the tool does, then the hint on a line of its own, then the cost.
+- What the tool does, then the hint on a line of its own, then the rate limit and the cost.
 - The text is cleaned and has a limit; the tool itself keeps the complete texts.
 """
 # XL-070, XL-072, XL-071, D-01: the rules above.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from toolwire.core.model import Cost, Tool
+from toolwire.core.model import Cost, RateLimit, Tool
 
 from .text_cleaning import cap_text, clean
 
@@ -22,16 +22,24 @@ def describe_tool(tool: Tool) -> str:
     """Return the text that describes ``tool`` to a model; a hint at the end of the description is not repeated."""
     hint = cap_text(clean(tool.hint).text, HINT_CHARACTERS)
     text = cap_text(_remove_hint(clean(tool.description).text, hint), DESCRIPTION_CHARACTERS)
-    return "\n".join(line for line in (text, hint) if line) + _format_cost(tool.cost)
+    return "\n".join(line for line in (text, hint) if line) + _format_rate(tool.rate_limit) + _format_cost(tool.cost)
 
 
-def extract_description(text: str, hint: str, cost: Cost | None) -> str:
-    """Return the description in ``text``, without the hint and cost that ``describe_tool`` added."""
-    return _remove_hint(text.removesuffix(_format_cost(cost)), cap_text(clean(hint).text, HINT_CHARACTERS))
+def extract_description(text: str, hint: str, cost: Cost | None, rate_limit: RateLimit | None = None) -> str:
+    """Return the description in ``text``, without the hint, rate limit and cost that ``describe_tool`` added."""
+    text = text.removesuffix(_format_cost(cost)).removesuffix(_format_rate(rate_limit))
+    return _remove_hint(text, cap_text(clean(hint).text, HINT_CHARACTERS))
 
 
 def _remove_hint(text: str, hint: str) -> str:
     return f"\n{text}".removesuffix(f"\n{hint}").removeprefix("\n") if hint else text
+
+
+def _format_rate(limit: RateLimit | None) -> str:
+    # SE-05: a model that knows the limit can wait instead of failing.
+    if limit is None:
+        return ""
+    return f" (at most {limit.max:,} call{'s' if limit.max > 1 else ''} in {limit.window})"
 
 
 def _format_cost(cost: Cost | None) -> str:

@@ -21,7 +21,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Schema, Tool
 
 from .cost import ORDINARY, SchemaCost
 from .declared import find_declared_names, refuse_undeclared
-from .error_text import cut_text, describe_error, write_path
+from .error_text import cut_text, describe_error, describe_missing, write_path
 
 Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
 """Return what is wrong with the arguments of a call, or ``None``."""
@@ -29,6 +29,7 @@ Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=1_000)  # each step back may read the whole text again
 _KEPT = 20_000
 _SHOWN_ERRORS = 20
+_NEEDED = "is needed: "
 
 
 def compile_schema(schema: Schema) -> Validator:
@@ -65,9 +66,10 @@ def build_arguments_check() -> Check:
         if (declared is None or arguments.keys() <= declared) and fits(arguments):
             return ALLOW
         refused = refuse_undeclared(tool.name, arguments, declared)
-        if refused is None:
+        if refused is None or declared is None:
             return Deny(problem(arguments))
-        return Deny(refused if fits(arguments) else _combine_problems(refused, problem(arguments)))
+        known_arguments = {name: value for name, value in arguments.items() if name in declared}
+        return Deny(refused if fits(known_arguments) else _combine_problems(refused, problem(known_arguments)))
 
     def compile_tool(tool: Tool) -> _CompiledTool:
         if len(known) >= _KEPT:  # a catalog that changes often leaves old tools behind
@@ -101,10 +103,10 @@ def _compile_judges(schema: Schema) -> tuple[_IsValid, _DescribeFault]:
 
     def wrong(arguments: Mapping[str, Json]) -> Problem:
         if cost.allows_errors(arguments):
-            return _build_problem(compiled.iter_errors(arguments))
+            return _build_problem(compiled.iter_errors(arguments), schema)
         if cost.units_per_part > ORDINARY and not cost.allows(arguments):
             return _TOO_COSTLY
-        return _UNEXPLAINED if cost.has_choices else _build_problem(_find_first_error(compiled, arguments))
+        return _UNEXPLAINED if cost.has_choices else _build_problem(_find_first_error(compiled, arguments), schema)
 
     if cost.units_per_part <= ORDINARY:
         return compiled.is_valid, wrong
@@ -147,14 +149,14 @@ def _combine_problems(refused: Problem, unfit: Problem) -> Problem:
     return replace(refused, message=f"{refused.message} {unfit.message}", parameter_errors=errors)
 
 
-def _build_problem(errors: Any) -> Problem:
+def _build_problem(errors: Any, schema: Schema) -> Problem:
     by_name: dict[str, str] = {}
     for number, error in enumerate(errors):
         if number == _SHOWN_ERRORS:
             break
-        for name, text in _locate_error(error):
+        for name, text in _locate_error(error, schema):
             by_name.setdefault(name, text)
-    said = "; ".join(f"{name}: {text}" if name else text for name, text in by_name.items())
+    said = "; ".join(_join_name(name, text) for name, text in by_name.items())
     by_name.pop("", None)  # what is wrong with all of them together is no parameter's
     return Problem(
         kind=Kind.INVALID_ARGUMENTS,
@@ -163,14 +165,20 @@ def _build_problem(errors: Any) -> Problem:
     )
 
 
-def _locate_error(error: Any) -> list[tuple[str, str]]:
+def _join_name(name: str, text: str) -> str:
+    if not name:
+        return text
+    return f"{name} {text}" if text.startswith(_NEEDED) else f"{name}: {text}"
+
+
+def _locate_error(error: Any, schema: Schema) -> list[tuple[str, str]]:
     path = list(error.instance_path)
-    text = describe_error(error)
     if not path and error.kind.name == "required":
-        return [(str(error.kind.property), "is required")]
+        return [(str(error.kind.property), describe_missing(error, schema))]
     if not path and error.kind.name == "additionalProperties":
         return [(cut_text(str(name)), "is no parameter") for name in error.kind.unexpected[:_SHOWN_ERRORS]]
     name = str(path[0]) if path else ""
+    text = describe_error(error, schema)
     return [(name, f"{write_path(path[1:]).lstrip('.')} {text}".strip())]
 
 

@@ -1,10 +1,10 @@
-"""Find the arguments that a tool declares, and refuse any other.
+"""Find the arguments that a tool declares, and refuse any other where its input schema allows no other.
 
 Rules:
-- An argument that the input schema does not name is refused: no request would carry it, so it must not be shown as if
-  one did.
-- A schema that allows further names, or names none, accepts any argument.
+- A closed schema (``additionalProperties: false`` or ``unevaluatedProperties: false``) refuses what it does not name.
+- Any other schema accepts what it does not name, on every protocol, by the client and by the server.
 """
+# I-28
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SHOWN_ARGUMENTS: Final = 20
 
 
 def find_declared_names(schema: Schema) -> frozenset[str] | None:
-    """Return the names of the arguments that ``schema`` declares, or None where it takes any name."""
+    """Return the names of the arguments that ``schema``, which is closed, declares; None where it takes any name."""
     found: set[str] = set()
     seen: set[int] = set()
     waiting: list[Json] = [schema]
-    names_any = False
+    closed = False
     while waiting:
         node = waiting.pop()
         if not isinstance(node, Mapping) or id(node) in seen:
@@ -38,7 +38,7 @@ def find_declared_names(schema: Schema) -> frozenset[str] | None:
         if len(seen) == _MOST_SCHEMAS or _is_open(node):
             return None
         seen.add(id(node))
-        names_any = names_any or isinstance(node.get("properties"), Mapping) or _is_closed(node)
+        closed = closed or (_is_closed(node) and not node.get("patternProperties"))
         found.update(_list_names(node))
         waiting.extend(_list_same_value(node))
         if "$ref" in node:
@@ -46,7 +46,7 @@ def find_declared_names(schema: Schema) -> frozenset[str] | None:
             if not isinstance(target, Mapping):
                 return None
             waiting.append(target)
-    return frozenset(found) if names_any or found else None
+    return frozenset(found) if closed else None
 
 
 def explain_undeclared(arguments: Iterable[str], declared: frozenset[str]) -> dict[str, str]:

@@ -154,14 +154,19 @@ def test_a_tool_whose_policy_hides_it_is_left_out(policy):
         {"name": "", "inputSchema": {}},
         {"name": 7, "inputSchema": {}},
         {"name": "x", "inputSchema": {"type": "array"}},
-        {"name": "x", "inputSchema": {"properties": []}},
-        {"name": "x", "inputSchema": {"properties": {"a": 7}}},
-        {"name": "x", "inputSchema": {"required": "a"}},
-        {"name": "x", "inputSchema": {"required": [7]}},
     ],
 )
 def test_invalid_tool_is_skipped_and_the_others_stay(bad):
     assert [tool.name for tool in read(entry("first"), bad, entry("last")).tools] == ["first", "last"]
+
+
+@pytest.mark.requirement("O-34")
+@pytest.mark.parametrize(
+    "odd", [{"properties": []}, {"properties": {"a": 7}}, {"required": "a"}, {"required": [7]}, {"required": None}]
+)
+def test_tool_with_a_faulty_schema_is_mended_and_can_be_called(odd):
+    (tool,) = read({"name": "x", "inputSchema": {"type": "object", **odd}}).tools
+    assert find_schema_fault(tool.input_schema) == ""
 
 
 def test_property_schema_true_becomes_an_empty_schema():

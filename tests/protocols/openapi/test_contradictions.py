@@ -41,6 +41,7 @@ def read(schema: Any, version: str = "3.0.3", **defined: Any) -> tuple[Any, str]
     return lambda value: check({"thing": value}) is None, " ".join(map(str, notes))
 
 
+OVERLAP = "branches of a oneOf in it overlap, and a value needs to fit at least one of them"
 BASE = build_closed_schema("created")
 ASSEMBLY = build_closed_schema("name", required=["name"], allOf=[{"$ref": f"{REF}Base"}])
 ADDRESS = build_closed_schema(allOf=[{"$ref": f"{REF}Base"}, {"required": ["line"], "properties": {"line": {}}}])
@@ -58,7 +59,7 @@ ONE_OF = build_closed_schema(
     [
         (ASSEMBLY, {"name": "a", "created": "now"}, [{}, {"created": "now"}, {"name": "a", "other": 1}]),
         (ADDRESS, {"line": "a", "created": "now"}, [{}, {"line": "a", "other": 1}]),
-        (ONE_OF, {"city": "a", "id": "b"}, [{"city": "a"}, {"id": "b", "ids": "c"}, {"id": "b", "other": 1}]),
+        (ONE_OF, {"city": "a", "id": "b"}, [{"city": "a"}, {"id": "b", "other": 1}]),
         ({"$ref": f"{REF}Assembly"}, {"name": "a"}, [{}]),
         (MEMBER, {"name": "a", "on": True, "more": {}}, [{"on": True}, {"name": 1}, {"name": "a", "more": 1}]),
         (
@@ -97,7 +98,7 @@ def test_keywords_beside_a_reference_to_a_closed_schema_are_allowed() -> None:
         {"allOf": [BASE, build_closed_schema("created", "name")]},  # they agree on what both define
         {"allOf": [BASE, {"properties": {"name": {}}}]},  # name may be left out, so an object fits
         build_closed_schema(
-            "id", oneOf=[{"required": ["id"]}, {"required": ["ids"]}]
+            "id", anyOf=[{"required": ["id"]}, {"required": ["ids"]}]
         ),  # and here the first branch does
         {"allOf": [build_closed_schema("id"), {"required": ["id"]}]},
     ],
@@ -159,18 +160,19 @@ def test_one_of_with_equal_branches_becomes_any_of() -> None:
         {"title": one, "description": one, "allOf": [{"$ref": f"{REF}Event"}]} for one in ("Approved", "Denied")
     ]
     accepts, notes = read(
-        {"oneOf": [{"$ref": f"{REF}Approved"}, {"$ref": f"{REF}Denied"}], "discriminator": {"propertyName": "kind"}},
+        {"oneOf": [{"$ref": f"{REF}Approved"}, {"$ref": f"{REF}Denied"}]},
         Event=event,
         Approved=branches[0],
         Denied=branches[1],
     )
     assert accepts({"kind": "a"})
     assert not accepts({})
-    assert "two branches of a oneOf in it say the same" in notes
+    assert OVERLAP in notes
     different = [{"type": "object", "required": [one], "properties": {one: {"type": "string"}}} for one in "ab"]
     accepts, notes = read({"oneOf": different})
-    assert not accepts({"a": "x", "b": "y"})
-    assert notes == ""
+    assert accepts({"a": "x", "b": "y"})
+    assert not accepts({})
+    assert OVERLAP in notes
 
 
 @pytest.mark.requirement("CV-19", "CV-25")
@@ -183,7 +185,7 @@ def test_all_of_with_only_a_one_of_is_that_one_of(beside: dict[str, Any], versio
     assert not accepts([])
     accepts, notes = read({"allOf": [{"oneOf": [{"type": "string"}, {"type": "string"}]}], **beside}, version)
     assert accepts("a")
-    assert "two branches of a oneOf in it say the same" in notes
+    assert OVERLAP in notes
 
 
 @pytest.mark.requirement("CV-25", "CV-30")

@@ -9,7 +9,8 @@ import pytest
 from toolwire.core.resources import Resource
 from toolwire.protocols.openapi.document.references import References, Unusable, follow
 from toolwire.protocols.openapi.request.files import choose_file_name
-from toolwire.protocols.openapi.schema.combine import join_branches, mark_branches
+from toolwire.protocols.openapi.schema.combine import join_branches
+from toolwire.protocols.openapi.schema.discriminator import mark_branches
 
 
 @pytest.mark.parametrize(
@@ -54,9 +55,9 @@ def test_discriminator_without_matching_branches_changes_nothing() -> None:
     discriminator = {"propertyName": "kind", "mapping": mapping}
     marked = mark_branches(schema, {"oneOf": branches, "discriminator": discriminator}, references)
     assert marked["oneOf"] == [
-        {"$ref": "#/$defs/Cat", "description": "`kind`: `Cat`."},
+        {"$ref": "#/$defs/Cat", "properties": {"kind": {"type": "string", "enum": ["Cat"]}}},
         {"$ref": "#/$defs/Dog"},
-        {"$ref": "#/$defs/Eel", "description": "`kind`: `eel` or `long eel`."},
+        {"$ref": "#/$defs/Eel", "properties": {"kind": {"type": "string", "enum": ["eel", "long eel"]}}},
         {"type": "object"},
         {},
     ]

@@ -129,9 +129,9 @@ def test_unchecked_formats_do_not_make_one_of_ambiguous() -> None:
     branches = [{"type": "string", "format": "date"}, {"type": "string", "format": "uuid"}]
     assert compile_schema(cut({"oneOf": branches}))("2020-01-01") is None
     assert compile_schema(cut({"not": {"format": "uuid"}}))("2020-01-01") is None
-    exact = compile_schema(cut({"oneOf": [{"type": "string"}, {"enum": ["a"]}]}))
-    assert exact("a") is not None
-    assert exact("b") is None
+    apart = cut({"oneOf": [{"type": "string"}, {"type": "integer"}]})
+    assert "oneOf" in apart
+    assert compile_schema(apart)("a") is None
 
 
 @pytest.mark.requirement("CV-30", "D-15")

@@ -61,7 +61,12 @@ def store() -> Catalog:
                 toolkit="Store",
                 version="1.2.0",
                 description="Keep a text.",
-                input_schema={"type": "object", "properties": {"text": text}, "required": ["text"]},
+                input_schema={
+                    "type": "object",
+                    "properties": {"text": text},
+                    "required": ["text"],
+                    "additionalProperties": False,
+                },
                 output_schema={"type": "integer"},
                 output_name="id",
                 approval=Approval.PER_CALL,

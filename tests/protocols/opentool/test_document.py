@@ -104,7 +104,7 @@ def test_exact_json_schema_is_written_beside_a_limited_parameter_schema() -> Non
     properties = {"age": age, "name": name}
     tool = Tool(
         name="f",
-        input_schema={"type": "object", "properties": properties, "required": ["age"]},
+        input_schema={"type": "object", "properties": properties, "required": ["age"], "additionalProperties": False},
         output_schema={"anyOf": [{"type": "string"}, {"type": "null"}]},
     )
     function = write_function(tool)
@@ -184,6 +184,7 @@ def test_the_documents_of_the_sdks_are_read() -> None:
             "text": {"type": "string", "description": "Text should be updated."},
         },
         "required": ["id", "text"],
+        "additionalProperties": False,
     }
     assert mock.names["count"].output_schema == {"type": "integer", "description": "Storage size"}
     assert mock.names["count"].output_name == "Count"
@@ -270,7 +271,11 @@ def test_valid_part_of_unusual_parameters_is_read() -> None:
         "c",
     ]
     found = read(whole(FUNCTION | {"parameters": parameters}))
-    assert found.catalog.tools[0].input_schema == {"type": "object", "properties": {"a": {}, "b": {}}}
+    assert found.catalog.tools[0].input_schema == {
+        "type": "object",
+        "properties": {"a": {}, "b": {}},
+        "additionalProperties": False,
+    }
     assert found.notes == ("the reference '#/schemas/Gone' could not be followed",)
 
 
@@ -338,7 +343,11 @@ names = st.text("abcdefghijklmnopqrstuvwxyz_0123456789", min_size=1, max_size=12
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 plain = st.fixed_dictionaries(
     {"type": st.sampled_from(["string", "integer", "boolean", "number", "array", "object"])},
-    optional={"description": texts, "minimum": st.integers(), "enum": st.lists(st.integers() | texts, max_size=3)},
+    optional={
+        "description": texts,
+        "minimum": st.integers(),
+        "enum": st.lists(st.integers() | texts, min_size=1, max_size=3),
+    },
 )
 schemas = st.one_of(
     st.just({}),

@@ -9,6 +9,7 @@ from functools import partial
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import build_denial
 from toolwire.consent.binding import DECISION_VALID_S
+from toolwire.consent.consent_check import NO_APPROVER_REASON
 from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Peer, Work, intercept, map_request, resume_flow
 from toolwire.core.dataclass import dataclass
@@ -194,11 +195,13 @@ def build_refusal(tool: Tool, answer: Answer) -> Problem:
     if answer is NO_APPROVER and tool.claimed_safe:
         return build_denial(
             f"{tool.name} needs approval and no approver is configured: only its site says that it just reads. "
-            "Connect with agree=... to let such tools run, or with approve=... to be asked."
+            "Connect with agree=... to let such tools run, or with approve=... to be asked.",
+            reason=NO_APPROVER_REASON,
         )
     if answer is NO_APPROVER:
         return build_denial(
-            f"{tool.name} needs approval and no approver is configured: connect with approve=... to be asked."
+            f"{tool.name} needs approval and no approver is configured: connect with approve=... to be asked.",
+            reason=NO_APPROVER_REASON,
         )
     if answer.reason:
         return build_denial(f"{tool.name} was not called: {answer.reason.rstrip('.')}.", reason=answer.reason)

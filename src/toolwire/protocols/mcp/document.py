@@ -25,6 +25,7 @@ from toolwire.framing.jsontext import get_object
 from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.text_cleaning import cap_text, clean
 from toolwire.framing.tool_description import describe_tool, extract_description
+from toolwire.validation.foreign_schema import read_foreign_schema
 from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
 
 from .header_arguments import find_mirrored
@@ -33,6 +34,7 @@ from .output_form import FASTMCP_MARK, OutputForm, build_output_form, lists_same
 from .revision import IDENTITY_META, POLICY_META
 
 _LONGEST_TITLE = 200
+_SCHEMAS = {"inputSchema": "the input schema", "outputSchema": "the output schema"}
 _SDK_TITLE = re.compile(r"[a-z_][A-Za-z0-9_]*Output")
 
 
@@ -76,7 +78,7 @@ def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) 
     version = server.get("version")
     version = version if isinstance(version, str) and version else "1.0.0"
     findings: list[str] = []
-    listed = _mend_nulls(_index_by_name(entries, findings), findings)
+    listed = _read_schemas(_mend_nulls(_index_by_name(entries, findings), findings), findings)
     names = assign_names(listed)
     tools = _read_tools(listed, names, build_toolkit_name(title), _read_identity, findings)
     try:
@@ -105,7 +107,7 @@ def write_tool(tool: Tool, name: str, form: OutputForm | None = None) -> dict[st
     if tool.requirements:
         identity["requirements"] = write_requirements(tool.requirements)  # I-27
     text = describe_tool(tool)
-    if extract_description(text, tool.hint, tool.cost) != tool.description:
+    if extract_description(text, tool.hint, tool.cost, tool.rate_limit) != tool.description:
         identity["description"] = tool.description
     data: dict[str, Json] = {
         "name": name,
@@ -169,6 +171,20 @@ def _mend_nulls(listed: Mapping[str, dict[str, Json]], findings: list[str]) -> d
         more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
         findings.append(f"members of schemas are null and are read as if they were not there: {odd[0][:100]!r}{more}")
     return mended
+
+
+def _read_schemas(listed: Mapping[str, dict[str, Json]], findings: list[str]) -> dict[str, dict[str, Json]]:
+    """Return ``listed`` with the schemas in JSON Schema 2020-12, mended; a sentence tells what was wrong in each."""
+    # O-34
+    read: dict[str, dict[str, Json]] = {}
+    for name, entry in listed.items():
+        found = {key: read_foreign_schema(one) for key in _SCHEMAS if isinstance(one := entry.get(key), dict)}
+        changed = {key: one.schema for key, one in found.items() if one.schema is not entry[key]}
+        findings += [
+            f"{_SCHEMAS[key]} of the tool {name[:100]!r}: {text}" for key, one in found.items() for text in one.findings
+        ]
+        read[name] = {**entry, **changed} if changed else entry
+    return read
 
 
 def _read_tools(
@@ -256,7 +272,7 @@ def _read_description(entry: dict[str, Json], policy: xllm.Policy) -> str:
         return whole
     for text in (entry.get("description"), entry.get("title"), get_object(entry, "annotations").get("title")):
         if isinstance(text, str) and text:
-            return extract_description(text, policy.hint, policy.cost)
+            return extract_description(text, policy.hint, policy.cost, policy.rate_limit)
     return ""
 
 

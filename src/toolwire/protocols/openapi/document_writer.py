@@ -231,11 +231,15 @@ def _hoist_definitions(schema: Schema, owner: str, schemas: dict[str, Json]) -> 
     """
     whole_is_needed = False
 
+    def change_inner(node: Json, key: str, _: str) -> Json:
+        # A closed object says so in every version of OpenAPI.
+        return node if key == "additionalProperties" and isinstance(node, bool) else change(node)
+
     def change(node: Json) -> dict[str, Json]:
         nonlocal whole_is_needed
         if not isinstance(node, dict):
             return {} if node is not False else {"not": {}}
-        built = change_subschemas(node, lambda inner, *_: change(inner))
+        built = change_subschemas(node, change_inner)
         # Names of the tool's own schema mean nothing inside a document, and an $id would change what references mean.
         for key in ("$schema", "$id", "$ref"):
             built.pop(key, None)

@@ -20,6 +20,7 @@ from toolwire.core.model import Json, Kind, Problem, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import jsontext, xllm
 from toolwire.framing.call_context import read_requirements, write_requirements
+from toolwire.validation.foreign_schema import read_foreign_tool
 from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
 
 from . import schema
@@ -91,6 +92,7 @@ def read(data: Json) -> Document | Problem:
         elif tool.id in tools:
             notes.append(f"function {number + 1} is left out: {tool.name!r} is there already")
         else:
+            tool = read_foreign_tool(tool, notes)  # O-34
             tools[tool.id] = tool
             if tool.original_name:
                 methods[tool.name] = tool.original_name
@@ -213,8 +215,8 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
 
 
 def _read_parameters(parameters: Json, walk: Walk) -> dict[str, Json]:
-    """Return the schema of the whole input. The first of two parameters of one name counts."""
-    # A-07
+    """Return the schema of the whole input, closed: the list names every parameter. The first of one name counts."""
+    # A-07, I-28
     properties: dict[str, Json] = {}
     required: list[str] = []
     for parameter in parameters if isinstance(parameters, list) else ():
@@ -225,7 +227,8 @@ def _read_parameters(parameters: Json, walk: Walk) -> dict[str, Json]:
         if parameter.get("required") is True:
             required.append(name)
     whole: dict[str, Json] = {"type": "object", "properties": properties}
-    return whole | {"required": required} if required else whole
+    whole |= {"required": required} if required else {}
+    return {**whole, "additionalProperties": False}
 
 
 def _read_described(member: Mapping[str, Json], walk: Walk) -> dict[str, Json]:

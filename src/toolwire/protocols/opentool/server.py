@@ -22,7 +22,6 @@ from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, R
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, jsontext, sse
 from toolwire.framing.call_context import read_field
-from toolwire.validation import find_declared_names
 
 from . import document, error_object, result
 from .document import PROGRESS
@@ -46,16 +45,11 @@ BOTH = Form({"error": None}, {"result": {}})
 STRICT = Form({}, {})
 
 
-_SESSION_ID = "sessionId"
-"""An argument that clients of the TypeScript SDK add to each call, whether or not the function declares it."""
-
-
 class _Function(NamedTuple):
     name: str
     tool: Tool
     shape: Shape
     form: Form
-    drops_session_id: bool = False
 
 
 class _Functions:
@@ -73,9 +67,8 @@ class _Functions:
             tool = self.names.get(name) or self._find_renamed(name)
             if tool is None:
                 return None
-            derive = self._site.cache.get
-            shape, drops = derive(_find_shape, tool, name), derive(_drops_session_id, tool, name)
-            found = self._built[name] = _Function(name, tool, shape, self._form, drops)
+            shape = self._site.cache.get(_find_shape, tool, name)
+            found = self._built[name] = _Function(name, tool, shape, self._form)
         return found
 
     def _find_renamed(self, name: str) -> Tool | None:
@@ -140,19 +133,12 @@ def _read(functions: _Functions, form: Form, accept: _Accept, decline: _Decline,
     if not isinstance(params, dict):
         text = f'"params" must be an object with an argument under each name, not {jsontext.describe_type(params)}.'
         return decline(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), message.id, form)  # [A-19]
-    if _SESSION_ID in params and function.drops_session_id:
-        params = {name: value for name, value in params.items() if name != _SESSION_ID}
     context = read_field(request, function.tool)
     return (
         decline(context, message.id, form)
         if isinstance(context, Problem)
         else accept(function, make_call((function.tool, params, request.id, context, "")), message.id)
     )
-
-
-def _drops_session_id(tool: Tool, _name: str) -> bool:
-    declared = find_declared_names(tool.input_schema)
-    return declared is not None and _SESSION_ID not in declared
 
 
 def _refuse_unreadable(problem: Problem, request: Request, form: Form) -> Response:

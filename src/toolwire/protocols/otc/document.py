@@ -17,6 +17,7 @@ from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.core.tool_names import add_digest, describe_renamed
 from toolwire.framing.jsontext import describe_type
+from toolwire.validation.foreign_schema import read_foreign_tool
 from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
 
 from . import definition
@@ -112,6 +113,7 @@ def _build_listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: 
         if found is None:
             continue
         tool, wire_id = found
+        tool = read_foreign_tool(tool, findings)  # O-34
         wire_name = wire_id.partition("@")[0]
         if tool.id in ids and ids[tool.id].partition("@")[0] != wire_name:
             tool = replace(tool, name=add_digest(tool.name, wire_name), original_name=wire_name)

@@ -13,6 +13,7 @@ from toolwire.framing import jsontext, stream_types
 from . import files, forms, parameter_styles
 from .forms import Unsendable
 from .media_types import get_essence, is_json, is_text, is_xml
+from .override_names import is_override
 from .plan import Plan
 
 
@@ -34,7 +35,10 @@ def write_body(
         data = {name: arguments[argument] for argument, name in plan.properties if argument in arguments}
         if plan.takes_more and not arguments.keys() <= plan.names:
             # A declared argument wins over an undeclared one that would be the same property.
-            data = {**{name: value for name, value in arguments.items() if name not in plan.names}, **data}
+            more = {name: value for name, value in arguments.items() if name not in plan.names}
+            # D-11: the document does not declare these, and servers read some of them as another method or path.
+            errors.update(dict.fromkeys(filter(is_override, more), _OVERRIDES))
+            data = {**more, **data}
         # An optional body of nothing is no body: "{}" might mean "set everything to its default".
         if not data and not plan.body_required:
             return NOTHING
@@ -61,6 +65,7 @@ def describe_place(plan: Plan, name: str, argument: str, value: Json) -> str:
 NOTHING = Payload(b"", "")
 # RFC 2046, 5.1.1; without the quotation mark
 _BOUNDARY = re.compile(r"(?:\r?\n)?--([0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-])[ \t]*\r?\n")
+_OVERRIDES = "is not in the document, and some servers would take it for another method or path"
 
 
 def _encode(plan: Plan, data: Json, resources: Resources | None) -> Payload:

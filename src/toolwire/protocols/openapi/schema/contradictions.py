@@ -9,7 +9,6 @@ from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.references import References
 
 _COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
-_ANNOTATIONS = frozenset(("default", "deprecated", "description", "example", "examples", "externalDocs", "title"))
 _MOST_BRANCHES = 50
 
 _TYPE_CHECKS = {
@@ -83,19 +82,6 @@ def _have_type_in_common(parts: Iterable[dict[str, Any]]) -> bool:
                 for name in _iterate_texts(kind if isinstance(kind, list) else [kind])
             }
     return bool(left)
-
-
-def has_equal_branches(references: References, branches: Sequence[Json]) -> bool:
-    """Return whether two of ``branches`` are equal, so that no value is valid for exactly one of them."""
-    seen: list[dict[str, Json]] = []
-    # Comparing is quadratic in the number of branches, and equal ones stand near each other.
-    for one in branches[:_MOST_BRANCHES]:
-        said = {key: value for key, value in references.follow_or_empty(one).items() if key not in _ANNOTATIONS}
-        said = {key: value for key, value in said.items() if not key.startswith("x-")}
-        if said in seen:
-            return True
-        seen.append(said)
-    return False
 
 
 def _list_parts(references: References, node: Json, *, beside: bool) -> list[dict[str, Any]]:

@@ -21,17 +21,20 @@ from toolwire.framing import jsontext, text_cleaning
 from toolwire.protocols.openapi.document.findings import SHOWN, Note
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.validation import PatternBudget
+from toolwire.validation.exclusive import are_exclusive
+from toolwire.validation.foreign_schema import cut_cycles
+from toolwire.validation.schema_dialects import Dialect, read_dialect, upgrade_node
+from toolwire.validation.schema_keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
 
-from .combine import join_branches, mark_branches
+from .combine import join_branches
 from .contradictions import (
     find_forbidden_required,
-    has_equal_branches,
     has_no_fitting_choice,
     has_no_type_in_common,
     is_closed_to,
 )
 from .definition_names import DefinitionNames
-from .keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
+from .discriminator import mark_branches
 from .relaxation import (
     CUT,
     DEFINED,
@@ -90,6 +93,8 @@ class SchemaConverter:
     ) -> None:
         self._references = references
         self._old = str(references.document.get("openapi")).startswith("3.0")
+        named = references.document.get("jsonSchemaDialect") if isinstance(references.document, dict) else None
+        self._dialect = read_dialect({"$schema": named}, Dialect.DRAFT_2020_12)
         self._hidden = "readOnly" if used_in == "request" else "writeOnly"
         self._part = "in its input" if used_in == "request" else "in its output"
         self._notes = notes
@@ -145,7 +150,10 @@ class SchemaConverter:
             schema = open_references(schema, left_out)
             found = {name: one._replace(schema=open_references(one.schema, left_out)) for name, one in found.items()}
         schema, definitions = _relax_definitions(schema, found)
-        return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema
+        if not definitions:
+            return schema
+        full = {**schema, "$defs": dict(sorted(definitions.items()))}
+        return cut_cycles(full, lambda text: self._note(where, text))
 
     def is_hidden(self, node: Json) -> bool:
         """Return whether a property with this schema is left out in this direction (readOnly or writeOnly)."""
@@ -227,6 +235,7 @@ class SchemaConverter:
                 return {} if node else {"not": {}}
             self._approximate("a schema in it is not an object, and anything fits it")
             return {}
+        node = upgrade_node(node, read_dialect(node, self._dialect))  # O-34
         reference = node.get("$ref")
         name = None if reference is None else self._name_definition(reference)
         if name is not None:
@@ -259,6 +268,8 @@ class SchemaConverter:
         if "discriminator" in node:
             # A discriminator is not part of JSON Schema; each branch gets the value that selects it.
             built = mark_branches(built, node, self._references)
+        if isinstance(node.get("oneOf"), list) and "oneOf" in built:
+            self._open_choice(node, inside)
         if inside:
             built = relax_words(built, inside)
         if "allOf" in built:
@@ -287,12 +298,32 @@ class SchemaConverter:
         if not nullable and has_no_fitting_choice(built):
             self._approximate("an enum in it has no value of its type, and the type is left out")
             del built["type"]
-        # A oneOf that was joined from a part of an allOf was looked at when that part was converted.
-        branches = node.get("oneOf") if "oneOf" in built and "anyOf" not in built else None
-        if isinstance(branches, list) and has_equal_branches(self._references, branches):
-            self._approximate("two branches of a oneOf in it say the same, and it is taken as an anyOf")
-            # A value that fits both equal branches fits a oneOf of them never.
-            built["anyOf"] = built.pop("oneOf")
+
+    def _open_choice(self, node: dict[str, Json], inside: dict[str, Looseness]) -> None:
+        """Have the oneOf of ``node`` taken as an anyOf, by ``inside``, unless its branches exclude each other.
+
+        Servers take a value that fits several branches, and often every value does. A value that a discriminator
+        assigns to one branch is not counted for the others.
+        """
+        # O-22
+        if inside.get("oneOf"):
+            return  # it becomes an anyOf because of what is in it
+        if are_exclusive(self._mark_originals(node), self._list_parts):
+            return
+        inside["oneOf"] = WIDER
+        self._loosen(WIDER)
+        if "discriminator" not in node:
+            self._note(self._where, "branches of a oneOf in it overlap, and a value needs to fit at least one of them")
+
+    def _mark_originals(self, node: dict[str, Json]) -> list[Json]:
+        """Return the branches of the oneOf of ``node`` as they are in the document, with the values of their tags."""
+        branches = node["oneOf"]
+        marked = mark_branches({"oneOf": [{"allOf": [one]} for one in branches]}, node, self._references)["oneOf"]
+        # Without a required tag the branches are told apart by nothing.
+        return marked if isinstance(marked, list) else []
+
+    def _list_parts(self, node: Json) -> Iterable[dict[str, Json] | None]:
+        return self._references.iterate_parts(node, ("allOf",), beside=not self._old)
 
     def _convert_keywords(
         self, node: dict[str, Json], names: set[str], outside: Set[str], allowed: Set[str]

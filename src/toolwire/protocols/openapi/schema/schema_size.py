@@ -10,8 +10,8 @@ from toolwire.core.model import Json
 from toolwire.core.subschemas import change_subschemas, list_subschemas
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.descriptions import shorten_text
+from toolwire.validation.schema_keywords import NAMED
 
-from .keywords import NAMED
 from .relaxation import CUT, DEFINED, EXACT, WIDER, Looseness, rebuild_relaxed
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from toolwire.core.model import Json
 from toolwire.framing import text_cleaning
-
-from .keywords import SEVERAL
+from toolwire.validation.schema_keywords import SEVERAL
 
 _EXAMPLE_CHARACTERS = 60
 

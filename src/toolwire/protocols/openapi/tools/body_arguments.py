@@ -16,12 +16,14 @@ from typing import Any, NamedTuple
 from toolwire.core.content import FILE_KEYWORD
 from toolwire.core.model import Json
 from toolwire.framing import stream_types
+from toolwire.protocols.openapi.document.inheritance import KINDS
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.document.swagger_20 import COLLECTION_FORMATS, SEPARATORS
 from toolwire.protocols.openapi.request import media_types
 from toolwire.protocols.openapi.request.media_types import get_essence
 from toolwire.protocols.openapi.request.parameter_styles import FORM
 from toolwire.protocols.openapi.request.plan import Encoding
+from toolwire.protocols.openapi.schema.discriminator import read_discriminator
 
 BODY = "body"
 
@@ -167,20 +169,45 @@ def read_body(references: References, node: Json) -> Body | None:
     return Body(_choose_content_type(key, sort), sort, declared.get("required") is True, media, tuple(sorted(keys)))
 
 
-def list_properties(references: References, node: Json) -> tuple[dict[str, Json], tuple[str, ...]] | None:
+class Kind(NamedTuple):
+    """One kind of a body that has several: the property that tells the kind, its values, and what they require."""
+
+    tag: str
+    values: tuple[Json, ...]
+    names: frozenset[str]
+    required: tuple[str, ...]
+
+
+class BodyProperties(NamedTuple):
+    """The properties of a body that is an object, those that it requires, and its kinds if it has several."""
+
+    properties: dict[str, Json]
+    required: tuple[str, ...]
+    kinds: tuple[Kind, ...] = ()
+
+
+def list_properties(references: References, node: Json) -> BodyProperties | None:
     """Return the properties of an object schema and the required names, or None if it must be one argument.
 
     A property that is required but not defined accepts any value, as in JSON Schema. Branches of an allOf are merged if
-    they agree on each property.
+    they agree on each property. A schema that others extend gets the properties of all of them.
     """
-    # CV-19
+    # CV-19, O-23
     found: dict[str, Json] = {}
     required: dict[str, None] = {}
+    kinds: list[Kind] = []
     closed = False
-    for schema in references.iterate_parts(node, ("allOf",), beside=_counts_siblings(references)):
+    for part in references.iterate_parts(node, ("allOf",), beside=_counts_siblings(references)):
+        schema, own = part, {} if part is None else part.get("properties", {})
+        if part is not None and part.get(KINDS) is True:
+            several = _list_kinds(references, part)
+            if several is None:
+                return None
+            own, more = several
+            kinds += more
+            schema = {key: one for key, one in part.items() if key not in ("oneOf", "properties")}
         if schema is None or not _can_be_taken_apart(schema):
             return None
-        own = schema.get("properties", {})
         # Two branches disagree on a property: as one argument the allOf keeps both.
         if any(found.get(name, one) != one for name, one in own.items()):
             return None
@@ -190,17 +217,51 @@ def list_properties(references: References, node: Json) -> tuple[dict[str, Json]
     found = {**found, **{name: {} for name in required if name not in found}}
     if len(found) > _MOST_ARGUMENTS:
         return None
-    return (found, tuple(required)) if found or closed else None
+    return BodyProperties(found, tuple(required), tuple(kinds)) if found or closed else None
 
 
-def allows_other_properties(references: References, node: Json) -> bool:
+def _list_kinds(references: References, node: dict[str, Any]) -> tuple[dict[str, Json], list[Kind]] | None:
+    """Return the properties of every kind of ``node``, and the kinds; None if one of them cannot be taken apart."""
+    discriminator = read_discriminator(node, references)
+    if discriminator is None:
+        return None
+    own = node.get("properties")
+    found: dict[str, list[Json]] = {name: [one] for name, one in own.items()} if isinstance(own, dict) else {}
+    kinds: list[Kind] = []
+    for branch in node["oneOf"]:
+        one = list_properties(references, branch)
+        if one is None or one.kinds:
+            return None
+        for name, schema in one.properties.items():
+            known = found.setdefault(name, [])
+            if schema not in known:
+                known.append(schema)
+        values = tuple(discriminator.list_values(branch))
+        kinds.append(Kind(discriminator.name, values, frozenset(one.properties), one.required))
+    # What a property is may depend on the kind.
+    properties: dict[str, Json] = {
+        name: several[0] if len(several) == 1 else {"anyOf": list(several)} for name, several in found.items()
+    }
+    known_values = list(dict.fromkeys(value for kind in kinds for value in kind.values if isinstance(value, str)))
+    if known_values and all(kind.values for kind in kinds):
+        tag = references.follow_or_empty(properties.get(discriminator.name))
+        properties[discriminator.name] = {**tag, "type": "string", "enum": list(known_values)}
+    return properties, kinds
+
+
+def declares_others(references: References, node: Json) -> bool:
     """Return whether an object schema explicitly allows other properties (``additionalProperties: true``)."""
-    said = [
-        one.get("additionalProperties")
-        for one in references.iterate_parts(node, ("allOf",), beside=_counts_siblings(references))
-        if one
-    ]
-    return True in said and False not in said
+    return True in _list_additional(references, node)
+
+
+def allows_others(references: References, node: Json) -> bool:
+    """Return whether an object schema leaves other properties open, explicitly or because it says nothing."""
+    return False not in _list_additional(references, node)
+
+
+def _list_additional(references: References, node: Json) -> list[Json]:
+    parts = references.iterate_parts(node, ("allOf",), beside=_counts_siblings(references))
+    return [one.get("additionalProperties") for one in parts if one]
 
 
 def list_named_properties(references: References, node: Json) -> dict[str, Json]:

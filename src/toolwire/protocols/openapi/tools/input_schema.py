@@ -16,7 +16,7 @@ from toolwire.protocols.openapi.request.plan import PLAIN, Encoding, Parameter
 from toolwire.protocols.openapi.schema.converter import SchemaConverter
 
 from . import body_arguments
-from .body_arguments import BODY, Body, BodyKind
+from .body_arguments import BODY, Body, BodyKind, BodyProperties, Kind
 from .naming import choose_argument_names
 from .parameter_arguments import DeclaredParameter
 
@@ -74,15 +74,19 @@ def build_arguments(
     names = choose_argument_names((one.place, one.name) for one in arguments)
     in_body = [one for one in arguments if one.place == BODY]
     whole = names[BODY, BODY] if payload is not None and apart is None else None
-    more = (
-        payload is not None and apart is not None and body_arguments.allows_other_properties(references, payload.schema)
-    )
+    # O-31: what the document leaves open can be given, at the root as in the depths.
+    more = payload is not None and apart is not None and body_arguments.allows_others(references, payload.schema)
+    explicit = more and payload is not None and body_arguments.declares_others(references, payload.schema)
     # With an optional body, keywords of the schema say which arguments need each other.
     words = _write_dependencies(payload, apart, arguments, names)
+    if apart is not None and (conditions := _write_kinds(apart.kinds, names)):
+        words["allOf"] = conditions
     # What the document's own examples use is cut last from a large schema.
     example_names = _list_example_names(references, payload)
     return OperationArguments(
-        schema=_build_schema(schemas, arguments, names, where, words, example_names, takes_more=more),
+        schema=_build_schema(
+            schemas, arguments, names, where, words, example_names, closed=not more, explicit=explicit
+        ),
         parameters=tuple((names[one.parameter.place, one.parameter.name], one.parameter) for one in declared),
         properties=tuple((names[one.place, one.name], one.name) for one in in_body) if whole is None else (),
         whole_body=whole,
@@ -95,14 +99,14 @@ def _list_body_arguments(
     references: References,
     schemas: SchemaConverter,
     payload: Body | None,
-    apart: tuple[dict[str, Json], tuple[str, ...]] | None,
+    apart: BodyProperties | None,
     encodings: Mapping[str, Encoding],
 ) -> list[_Argument]:
     if payload is None:
         return []
     if apart is None:
         return [_Argument(BODY, BODY, payload.schema, payload.required)]
-    properties, required = apart
+    properties, required, kinds = apart
     # In an optional body the required properties are required only if there is a body at all.
     needed = required if payload.required else ()
     return [
@@ -111,16 +115,39 @@ def _list_body_arguments(
             name,
             body_arguments.build_file_schema(references, schema, encodings.get(name, PLAIN)),
             name in needed,
-            None if payload.required or name not in required else _NEEDED_WITH_A_BODY,
+            _describe_kinds(name, kinds) or (None if payload.required or name not in required else _NEEDED_WITH_A_BODY),
         )
         for name, schema in properties.items()
         if not schemas.is_hidden(schema)
     ]
 
 
+def _describe_kinds(name: str, kinds: Sequence[Kind]) -> Json:
+    """Return a sentence about a property that only some kinds of a body have, or None if all have it."""
+    own = [kind for kind in kinds if name in kind.names]
+    if len(own) == len(kinds) or not own:
+        return None
+    values = " or ".join(f"`{value}`" for kind in own for value in kind.values)
+    return f"Only where `{own[0].tag}` is {values}."
+
+
+def _write_kinds(kinds: Sequence[Kind], names: dict[tuple[str, str], str]) -> list[Json]:
+    """Return a condition for each kind of a body that requires something: its value of the tag, and the names."""
+    # O-23
+    conditions: list[Json] = []
+    for kind in kinds:
+        needed = [names[BODY, name] for name in kind.required if (BODY, name) in names]
+        tag = names.get((BODY, kind.tag))
+        if tag is None or not kind.values or not (needed := [name for name in needed if name != tag]):
+            continue
+        condition: dict[str, Json] = {"properties": {tag: {"enum": list(kind.values)}}, "required": [tag]}
+        conditions.append({"if": condition, "then": {"required": list(needed)}})
+    return conditions
+
+
 def _write_dependencies(
     payload: Body | None,
-    apart: tuple[dict[str, Json], tuple[str, ...]] | None,
+    apart: BodyProperties | None,
     arguments: Sequence[_Argument],
     names: dict[tuple[str, str], str],
 ) -> dict[str, Json]:
@@ -176,9 +203,13 @@ def _build_schema(
     words: dict[str, Json],
     example_names: frozenset[str],
     *,
-    takes_more: bool,
+    closed: bool,
+    explicit: bool,
 ) -> dict[str, Json]:
-    """Return the input schema of ``arguments``; a schema without description gets that of its parameter."""
+    """Return the input schema of ``arguments``; a schema without description gets that of its parameter.
+
+    It is ``closed``, or says that it takes further arguments if the document is ``explicit`` about them.
+    """
     properties: dict[str, Json] = {}
     required: list[str] = []
     used: set[str] = set()
@@ -199,6 +230,6 @@ def _build_schema(
     whole: dict[str, Json] = {"type": "object", "properties": properties}
     if required:
         whole["required"] = required
-    if takes_more:
-        whole["additionalProperties"] = True
+    if closed or explicit:
+        whole["additionalProperties"] = explicit  # I-28
     return schemas.add_definitions({**whole, **words}, used, where, example_names)

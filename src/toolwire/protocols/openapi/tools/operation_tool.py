@@ -16,6 +16,7 @@ from toolwire.protocols.openapi.document import hidden_text, identity
 from toolwire.protocols.openapi.document.consent_policy import SitePolicy
 from toolwire.protocols.openapi.document.findings import Note
 from toolwire.protocols.openapi.document.hidden_text import HiddenTexts
+from toolwire.protocols.openapi.document.inheritance import expand_inheritance
 from toolwire.protocols.openapi.document.operation_list import Operation
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.document.servers import Server, choose_server
@@ -63,7 +64,7 @@ class ToolSource:
         self.url = url
         self.notes: list[Note] = []
         self.site = site
-        self.references = References(document)
+        self.references = References(expand_inheritance(document, self.notes))
         self.security = Security(self.references)
         self.declaring = ParameterReader(self.references, self.security)
         looks = hides is None or bool(hides.owners)

@@ -33,6 +33,11 @@ def fits(key: str, value: Json) -> bool:
     return check is not None and check(value)
 
 
+def is_keyword(key: str) -> bool:
+    """Return whether ``key`` is a keyword of JSON Schema whose value has a form."""
+    return key in WORDS
+
+
 def is_type(value: Json) -> bool:
     """Return whether ``value`` is a type of JSON Schema, or a list of different types."""
     if isinstance(value, str):
