@@ -490,7 +490,13 @@ def test_scopes_of_a_caller_in_the_file_stand_for_those_of_its_key(folder: Path,
         ("rates = 'nosuch://x'", "Rate limits cannot be kept at this URL"),
         ("jwks = 'https://127.0.0.1/keys'", "--jwks needs --jwt-audience"),
         ("no-work = true", "--wake and --no-work leave calls to other processes"),
-        ("key-file = 'no.key'\n[upstreams.t]\ntarget = 'https://127.0.0.1:1'\ncredentials = 'caller'", "need keys or"),
+        (
+            (
+                "public-url = 'https://a.example'\nkey-file = 'no.key'\n"
+                "[upstreams.t]\ntarget = 'https://127.0.0.1:1'\ncredentials = 'caller'"
+            ),
+            "need keys or",
+        ),
     ],
 )
 def test_check_says_whatever_would_keep_the_gateway_from_beginning(
