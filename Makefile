@@ -49,7 +49,7 @@ lowest:                  ## run the tests of the pure rooms, stores and limits o
 	.cache/uv/bin/uv pip compile --quiet --resolution lowest-direct --python-version 3.11 $(LOWEST_EXTRAS) --no-annotate --no-header \
 	  --output-file $(LOWEST)/lowest.txt pyproject.toml
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --requirement $(LOWEST)/lowest.txt --constraint $(LOWEST)/lowest.txt \
-	  pytest pytest-randomly pytest-timeout pytest-xdist hypothesis jsonschema httpx2 hatchling editables mcp PyJWT Authlib standardwebhooks Flask
+	  pytest pytest-randomly pytest-timeout pytest-xdist hypothesis jsonschema httpx2 hatchling editables mcp PyJWT Authlib standardwebhooks Flask import-linter
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	$(LOWEST)/bin/pytest --numprocesses 2 $(or $(ARGS),$(patsubst %,tests/%,core consent limits validation framing define auth convert stores))
 
