@@ -22,11 +22,13 @@ import yaml
 from tests.certificates import write_certificate
 from toolwire import Value, connect_sync
 from toolwire.cli.parser import list_commands
+from toolwire.protocols.otc.standard import RFC
 
 from .blocks import read_blocks
 from .page import ROOT
 
 NAME = "tools.example.com"
+HEALTHY = {"$schema": RFC, "status": "OK"}
 FILES = {
     block.name: block.text
     for block in read_blocks((ROOT / "docs/how-to/deploy.md").read_text(encoding="utf-8"))
@@ -126,7 +128,7 @@ def test_calls_pass_through_a_proxy_with_tls(
     file = tmp_path / name
     file.write_text(fit(FILES[name], port=port, upstream=upstream, folder=tmp_path), encoding="utf-8")
     start([program, *list_options(file)], port, tmp_path)
-    assert ask(port, tmp_path, "GET", "/health") == (200, {"status": "OK"})
+    assert ask(port, tmp_path, "GET", "/health") == (200, HEALTHY)
     assert ask(port, tmp_path, "GET", "/api/add?a=1&b=2") == (200, 3)
     status, answer = ask(port, tmp_path, "POST", "/call", {"request": {"tool_id": "add", "input": {"a": 1, "b": 2}}})
     assert (status, answer["output"]) == (200, {"value": 3})
@@ -169,7 +171,7 @@ def test_every_protocol_is_served_below_a_path(
     file = tmp_path / name
     file.write_text(text, encoding="utf-8")
     start([program, *list_options(file)], port, tmp_path)
-    assert ask(port, tmp_path, "GET", "/shop/health") == (200, {"status": "OK"})
+    assert ask(port, tmp_path, "GET", "/shop/health") == (200, HEALTHY)
     url = f"https://127.0.0.1:{port}/shop/"
     for protocol in ("openapi", "opentool", "otc", "mcp"):
         with connect_sync(url, protocol=protocol, ca_file=certificate, agree=bool) as remote:
@@ -212,7 +214,7 @@ def test_unknown_host_name_is_refused_with_advice_except_for_health(upstream: in
         with connection.getresponse() as answer:
             found[path] = (answer.status, answer.read().decode())
     connection.close()
-    assert found["/health"] == (200, '{"status":"OK"}')
+    assert (found["/health"][0], json.loads(found["/health"][1])) == (200, HEALTHY)
     assert found["/tools"][0] == 421
     assert "--allow-host 10.1.2.3" in found["/tools"][1]
 
