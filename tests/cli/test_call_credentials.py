@@ -189,7 +189,7 @@ class Provider:
 
     def answer(self, base: str) -> tuple[int, dict[str, Any]]:
         if self.checks >= self.granted_after:
-            return 200, {"call_id": "c", "success": True, "output": {"value": "mail"}}
+            return 200, {"success": True, "output": {"value": "mail"}}
         page = {"id": "google", "url": "https://accounts.example/grant", "check_url": base + self.check_url}
         if not self.check_url:
             del page["check_url"]

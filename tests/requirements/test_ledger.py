@@ -112,6 +112,14 @@ def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
         *(f"CO-{n:02}" for n in range(1, 5)),  # the console
         *(f"FU-{n:02}" for n in range(1, 42)),  # the first use
         *(f"CL-{n:02}" for n in range(1, 5)),  # the command line
+        *(f"AT-{n:02}" for n in range(31, 59)),  # faults of 1.0.0rc1: attacks
+        *(f"O-{n:02}" for n in range(21, 39)),  # documents, and what comes back
+        *(f"I-{n:02}" for n in range(21, 34)),  # clients and servers of others
+        *(f"FU-{n:02}" for n in range(51, 64)),  # new users
+        *(f"SE-{n:02}" for n in range(1, 11)),  # the five documents
+        *(f"GR-{n:02}" for n in range(1, 7)),  # growth
+        *(f"RE-{n:02}" for n in range(1, 8)),  # the release
+        *(f"TE-{n:02}" for n in range(1, 6)),  # the tests
     ]
     assert found[len(expected) :] == [name for name in later if name in found]
 
