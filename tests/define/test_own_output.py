@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from toolwire import Toolkit, Value
 from toolwire.core.model import Tool
 from toolwire.protocols.mcp import document, result
+from toolwire.protocols.mcp.output_form import build_output_form
 
 AJV_FORMATS = frozenset(
     {
@@ -130,6 +131,23 @@ TYPES: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
         ),
     ),
 }
+PLAIN_TEXTS = frozenset(
+    {
+        *(
+            "str",
+            "datetime",
+            "naive datetime",
+            "time",
+            "timedelta",
+            "named timedelta",
+            "decimal",
+            "fraction",
+            "complex",
+        ),
+        *("ipv6", "ipv4 network", "ipv6 network", "ipv4 interface", "ipv6 interface", "path", "pattern"),
+    }
+)
+"""The types whose schema says that a value is a text, and nothing more."""
 
 
 def formats(schema: Any) -> Iterator[str]:
@@ -160,17 +178,27 @@ def test_result_matches_the_declared_output_schema(name: str) -> None:
         assert function.write(None) == Value(None)
         return
     (listed,) = document.write(document.Catalog(tools=(tool,)))
-    checks = jsonschema_rs.Draft202012Validator(listed["outputSchema"], validate_formats=True)
-    assert set(formats(listed["outputSchema"])) <= AJV_FORMATS
+    (remote_tool,) = document.read({}, "", [listed]).catalog.tools
+    form = build_output_form(tool)
+    # What has no more to it than a text is not listed: it goes as text alone.
+    is_listed = "outputSchema" in listed
+    assert is_listed is not (name in PLAIN_TEXTS)
+    schema: Any = listed["outputSchema"] if is_listed else dict(tool.output_schema)
+    checks = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
+    assert set(formats(schema)) <= AJV_FORMATS
 
     @settings(max_examples=60, deadline=None)
     @given(values)
     def meets(value: Any) -> None:
         written = function.write(value)
         assert isinstance(written, Value), written
-        sent = json.loads(result.write_value(b"1", tool, written.value, b"}}"))
-        faults = [fault.message for fault in checks.iter_errors(sent["result"]["structuredContent"])]
+        sent = json.loads(result.write_value(b"1", form, written.value, b"}}"))["result"]
+        assert sent["isError"] is False
+        assert ("structuredContent" in sent) is is_listed
+        promised = sent["structuredContent"] if is_listed else sent["content"][0]["text"]
+        faults = [fault.message for fault in checks.iter_errors(promised)]
         assert not faults, (value, written.value)
+        assert result.read(remote_tool, sent) == written
 
     meets()
 

@@ -260,10 +260,12 @@ def stream(wire: Wire, store: Catalog, method: str) -> Streaming:
 @pytest.mark.requirement("A-28")
 def test_stream_consists_of_start_pieces_and_done(store: Catalog, wire: Wire) -> None:
     streaming = stream(wire, store, "each")
-    said = streaming.frame(Progress("hé\n")) + streaming.frame(Progress({"text": "b"}, "odd"))
-    assert frames(said) == [
+    pieces = [Progress("hé\n"), Progress({"text": "b"}, "odd"), Progress({"a": 1, "b": 2})]
+    assert frames(b"".join(map(streaming.frame, pieces))) == [
         ("data", {"jsonrpc": "2.0", "result": {"texts": "hé\n"}, "id": "c1"}),
-        ("data", {"jsonrpc": "2.0", "result": {"text": "b"}, "id": "c1"}),
+        # The items are texts, so the one member of a piece would be read as the item.
+        ("data", {"jsonrpc": "2.0", "result": {"texts": {"text": "b"}}, "id": "c1"}),
+        ("data", {"jsonrpc": "2.0", "result": {"a": 1, "b": 2}, "id": "c1"}),
     ]
     assert frames(streaming.closing(Value(None), 1.0)) == [("done", {"done": "each"})]
     assert frames(streaming.closing(Value(["a"]), 1.0)) == [("done", {"done": "each"})]
