@@ -35,6 +35,7 @@ ADD = Tool(name="add", approval=Approval.PER_CALL, blanket_allowed=True, input_s
 READ = Tool(name="read", approval=Approval.AUTO, safe=True, input_schema=TEXT)
 WIPE = Tool(name="wipe", approval=Approval.AUTO, destructive=True)
 WATER = Tool(name="water", approval=Approval.AUTO, input_schema=TEXT)
+UNASKED = {"denied": True, "reason": "no approver is configured, so no user was asked"}  # FU-53
 BUY = Tool(name="buy", approval=Approval.AUTO, safe=True, cost=Cost.CREDITS)
 
 
@@ -288,7 +289,7 @@ def test_denial_and_missing_approver_end_the_call_without_retry(session: Session
         "denied": True,
         "reason": "too dear",
     }
-    assert details(site.run(pipeline, "add", None)) == {"denied": True}
+    assert details(site.run(pipeline, "add", None)) == UNASKED
     assert site.requests == []
 
 
@@ -383,7 +384,7 @@ def test_every_decision_is_recorded_without_its_contents(clock: Clock) -> None:
     assert {(one.principal, one.connection, one.tool) for one in records} == {("me", "notes", ".add@1.0.0")}
     assert all(len(one.binding) == 64 for one in records)
     assert canary not in repr(records)
-    assert find_chain_fault(audit.entries(), audit.start()) == ""
+    assert find_chain_fault(audit.entries()) == ""
 
 
 @pytest.mark.requirement("CC-03")
@@ -415,7 +416,7 @@ def test_auto_writes_run_only_after_one_agreement_that_lists_them(session: Sessi
     assert details(site.run(pipeline, "water", NO)) == {"denied": True}
     pipeline.agree((WATER,))
     assert site.run(pipeline, "water").ok
-    assert details(site.run(pipeline, "wipe", None)) == {"denied": True}
+    assert details(site.run(pipeline, "wipe", None)) == UNASKED
     session.release("garden")
     again = Site(WATER, url=HOME)
     assert again.pipeline(session, name="garden").find_unapproved() == ()
@@ -466,23 +467,34 @@ def test_costly_call_is_asked_about_unless_the_user_opted_in_for_its_tool(sessio
     assert details(site.run(opted, "rent", NO)) == {"denied": True}
 
 
-EDITS: list[dict[str, Any]] = [
-    {"description": "x"},
-    {"hint": "x"},
-    {"input_schema": {**TEXT, "title": "x"}},
-    {"scopes": ("notes:write",)},
-    {"rate_limit": RateLimit(max=5, window="1m")},
-    {"cost": Cost.FREE},
-    {"approval": Approval.AUTO},
-    {"safe": True},
-    {"hints": {"openapi": {"x-llm": {"version": "0.2"}}}},
+MORE = "It may do more than before."
+SCHEMA = '{"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}'
+EDITS: list[tuple[dict[str, Any], str]] = [
+    ({"description": "x"}, "Its description was empty. Now it is “x”."),
+    ({"hint": "x"}, "Its hint was empty. Now it is “x”."),
+    (
+        {"input_schema": {**TEXT, "title": "x"}},
+        f'Its input schema was {SCHEMA}}}. Now it is {SCHEMA}, "title": "x"}}.',
+    ),
+    ({"scopes": ("notes:write",)}, f'The set of its scopes was empty. Now it is ["notes:write"]. {MORE}'),
+    ({"rate_limit": RateLimit(max=5, window="1m")}, 'Its rate limit was empty. Now it is {"max": 5, "window": "1m"}.'),
+    ({"cost": Cost.FREE}, "Its cost was empty. Now it is “free”."),
+    (
+        {"approval": Approval.AUTO},
+        f"How much consent its server asks for was “per-call”. Now it is “auto”. {MORE}",
+    ),
+    ({"safe": True}, "Its server now says that it only reads."),
+    (
+        {"hints": {"openapi": {"x-llm": {"version": "0.2"}}}},
+        f'The set of its hints was empty. Now it is {{"openapi": {{"x-llm": {{"version": "0.2"}}}}}}. {MORE}',
+    ),
 ]
 
 
 @pytest.mark.requirement("D-04", "XL-047", "XL-048")
-@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: next(iter(edit)))
+@pytest.mark.parametrize(("edit", "words"), EDITS, ids=[next(iter(edit)) for edit, _ in EDITS])
 def test_definition_change_ends_the_grant_and_is_displayed_in_the_question(
-    session: Session, edit: dict[str, Any]
+    session: Session, edit: dict[str, Any], words: str
 ) -> None:
     other = replace(ADD, name="other")
     first = Site(ADD, other)
@@ -500,7 +512,7 @@ def test_definition_change_ends_the_grant_and_is_displayed_in_the_question(
 
     assert second.run(pipeline, "add", person).ok
     ((change,),) = asked
-    assert change.startswith(f"{next(iter(edit))} (")
+    assert change == words
     assert [grant.key.tool for grant in session.grants.list_grants()] == [".other@1.0.0"]
     assert second.run(pipeline, "other").ok
 
@@ -514,7 +526,9 @@ def test_another_server_for_a_tool_is_a_wider_definition(session: Session) -> No
     second.base = f"{HOME}/v2"
     pipeline = second.pipeline(session, name="notes")
     second.run(pipeline, "add", lambda question: (asked.extend(question.changes), YES)[1])
-    assert [change.partition(":")[0] for change in asked] == ["target (wider)"]
+    (change,) = asked
+    before, after = f"POST {HOME}/add", f"POST {HOME}/v2/add"
+    assert change == f"Where a call goes was “{before}”. Now it is “{after}”. {MORE}"
 
 
 @pytest.mark.requirement("D-04")

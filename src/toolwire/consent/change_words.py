@@ -16,6 +16,7 @@ _TEXTS: Final = {
     "name": "Its name",
     "description": "Its description",
     "hint": "Its hint",
+    "hints": "The set of its hints",
     "target": "Where a call goes",
     "credential": "What signs a call",
     "cost": "Its cost",
