@@ -128,7 +128,7 @@ def test_question_states_that_a_call_has_no_arguments() -> None:
     question = Question(Call(Tool(name="go"), {}), "here", "go() in this process", Approval.PER_CALL)
     lines = list(list_question(build_display_rows(question)))
     assert "  arguments: none" in lines
-    assert "  destroys something: no" in lines
+    assert "  destroys something: not declared" in lines  # FU-58
     assert "  costs: not declared" in lines
 
 

@@ -143,7 +143,8 @@ def test_call_without_an_approver_is_denied(site: str, garden: Garden, protocol:
         sent = len(garden.requests)
         result = remote.call("plant", {"name": "rose"})
         assert isinstance(result, Problem)
-        assert (result.kind, result.details) == (Kind.DENIED, {"denied": True})
+        told = {"denied": True, "reason": "no approver is configured, so no user was asked"}  # FU-53
+        assert (result.kind, result.details) == (Kind.DENIED, told)
         assert len(garden.requests) == sent
 
 
