@@ -296,7 +296,7 @@ KEY = GrantKey("me", "bank", "https://bank.example", "pay", "digest")
 
 @pytest.mark.requirement("XL-047", "AT-21")
 @pytest.mark.parametrize("kept", ["memory", "file"])
-def test_clock_set_back_ends_grants_instead_of_extending_them(kept: str, tmp_path: Path) -> None:
+def test_clock_set_back_holds_grants_instead_of_extending_them(kept: str, tmp_path: Path) -> None:
     now = [1_000_000.0]
     make: Callable[[], Any] = lambda: (  # noqa: E731 - one line for two stores
         MemoryGrants(clock=lambda: now[0], valid_s=1_000)
@@ -311,6 +311,8 @@ def test_clock_set_back_ends_grants_instead_of_extending_them(kept: str, tmp_pat
     again = grants if kept == "memory" else make()
     assert not again.has_grant(KEY)
     now[0] += 800
+    assert again.has_grant(KEY)  # RE-01: it waited until the clock was right again, and ends when it would have ended
+    now[0] += 101
     assert not again.has_grant(KEY)
     again.add(KEY)
     now[0] -= 1  # a clock that is corrected by a little costs nobody a question
