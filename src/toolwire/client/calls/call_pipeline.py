@@ -27,7 +27,7 @@ from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question,
 from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Pause, Peer, StreamItem, Work
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.lazy_import import load_function
-from toolwire.core.model import Approval, Call, Json, Kind, Problem, Progress, Result, Tool
+from toolwire.core.model import NO_REQUIREMENTS, Approval, Call, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.url_origin import get_origin
 from toolwire.core.user_input import InputRequest
 from toolwire.framing import jsontext
@@ -156,7 +156,10 @@ class CallPipeline:
         )
         # The order is the order of refusal: the lock, the arguments and what the tool requires need no user.
         lock = () if locked is None else (build_lock_check(locked, peer.url, self.definitions()),)
-        self.checks: tuple[Check, ...] = (*lock, arguments, check_own_context, consent)
+        # Without such a tool, no call pays for the check.
+        has_needs = any(tool.requirements is not NO_REQUIREMENTS for tool in self.peer.catalog.tools)
+        context = (check_own_context,) if has_needs else ()
+        self.checks: tuple[Check, ...] = (*lock, arguments, *context, consent)
         agreements.revoke_changed(self.peer.catalog.tools)
         # Questions that wait compare with these definitions before their answer counts.
         self._current.update(self.peer, agreements)

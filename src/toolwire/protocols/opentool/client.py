@@ -15,7 +15,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch, listen
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import JSON_HEADERS, Request, Response
-from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
+from toolwire.core.model import NO_REQUIREMENTS, Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
 from toolwire.framing.call_context import list_credentials, write_field
 from toolwire.framing.rate_headers import read_retry_after_ms
@@ -91,7 +91,8 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         "id": _get_id(call),
     }
     text = jsontext.write(body)
-    field, credentials = write_field(call), list_credentials(call)  # I-27
+    has_needs = tool.requirements is not NO_REQUIREMENTS
+    field, credentials = (write_field(call), list_credentials(call)) if has_needs else ((), ())  # I-27
     if _is_streamed(call):
         shape = result.get_item_shape if tool.streams else result.get_shape
         heard = StreamReader(tool.output_name, shape(tool.output_schema), whole=not tool.streams)
