@@ -51,7 +51,7 @@ def test_unauthorized_call_starts_a_sign_in_and_continues_after_it(
     site = Running(tmp_path, serve, registration=True)
     terminal = at("call", site.url, "list_tasks", "--protocol", "otc", "--agree")
     terminal.wait_for(b"Sign in? [y/N] ")
-    assert f"{site.url} wants you to sign in for tasks:read".encode() in terminal.shown
+    assert f"{site.url} wants you to sign in for tasks:delete, tasks:read. ".encode() in terminal.shown  # I-22
     terminal.type("y")
     page = page_shown(terminal)
     with httpx2.Client() as browser:
