@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from toolwire import convert
 from toolwire.convert import KINDS, ConvertedDocument, ReadDocument
 from toolwire.core.catalog import Catalog
+from toolwire.core.model import Requirements, Tool
 
 from .catalogs import catalogs, text_of
 
@@ -73,3 +74,19 @@ def test_two_conversions_without_losses_change_nothing(kind: str, catalog: Catal
     assert isinstance(second, ConvertedDocument)
     if not first.losses and not second.losses:
         assert read_back(second.document).catalog == catalog
+
+
+@pytest.mark.requirement("OT-030", "O-34")
+def test_mended_schema_is_a_loss_only_if_the_exact_one_is_not_beside_it() -> None:
+    circular = {"type": "object", "properties": {}, "$defs": {"Thing": {"$ref": "#/$defs/Thing"}}}
+    needs = Requirements(secrets=("KEY",))
+    tool = Tool(name="a", input_schema=circular, output_schema={"$ref": "#/$defs/Thing"}, requirements=needs)
+    document = convert.write(Catalog(tools=(tool,)), "opentool").document
+    found = read_back(document)
+    assert (found.losses, found.catalog.tools) == ((), (tool,))
+    assert isinstance(document, dict)
+    plain = read_back({key: one for key, one in document.items() if key != "x-toolwire"})
+    assert {loss.what.partition(":")[0] for loss in plain.losses} >= {
+        "the input schema of the tool 'a'",
+        "the output schema of the tool 'a'",
+    }

@@ -16,13 +16,15 @@ from .loss import Loss
 class DocumentEntry(NamedTuple):
     """One tool of a document: its name there, its pointer, and the tool as the standard parts describe it.
 
-    ``renamed`` is the loss of a name that is not legal here.
+    ``renamed`` is the loss of a name that is not legal here. ``mended`` has the losses of a schema that was not usable
+    as it stood, by the field of the tool.
     """
 
     label: str
     pointer: str
     tool: Tool
     renamed: Loss | None = None
+    mended: tuple[tuple[str, Loss], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

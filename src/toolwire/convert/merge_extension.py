@@ -87,6 +87,7 @@ def _apply_exact_values(entry: DocumentEntry, said: Json) -> tuple[DocumentEntry
         values = {}
     if entry.renamed is not None and not {"name", "toolkit"} & values.keys():
         losses.append(entry.renamed)
+    losses += [loss for name, loss in entry.mended if name not in values]
     return entry._replace(tool=tool), losses
 
 

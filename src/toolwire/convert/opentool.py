@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.json_pointer import join_pointer
@@ -16,12 +16,22 @@ from .loss import Loss, format_value, list_unread
 
 _ROOT = ("opentool", "info", "functions", "schemas", "x-toolwire")
 _INFO = ("title", "version", "description")
-_FUNCTION = ("name", "description", "parameters", "return", "stream", document.POLICY, document.EXACT)
+_FUNCTION = (
+    "name",
+    "description",
+    "parameters",
+    "return",
+    "stream",
+    document.POLICY,
+    document.EXACT,
+    document.REQUIREMENTS,
+)
 _PROGRESS = {"name", "schema"}
 _RETURN = ("name", "description", "schema", document.EXACT)
 _PARAMETER = (*_RETURN, "required")
 _SCHEMA = ("type", "description", "properties", "required", "items", "enum", "$ref")
 _TYPES = ("boolean", "integer", "number", "string", "array", "object")
+_SCHEMAS = {"input_schema": "the input schema", "output_schema": "the output schema"}
 _LEFT_OUT = re.compile(r"function (\d+) is left out: (.*)", re.DOTALL)
 _MAX_DEPTH = 40
 
@@ -49,17 +59,27 @@ def _read(data: Json) -> DocumentContent | Problem:
             if label != tool.name
             else None
         )
-        entries.append(DocumentEntry(label, where, tool, renamed))
+        entries.append(DocumentEntry(label, where, tool, renamed, tuple(_list_mended(tool.name, found.notes))))
+    mended = {loss.what for entry in entries for _, loss in entry.mended}
+    notes = [note for note in found.notes if note not in mended]
     return DocumentContent(
         title=catalog.title,
         version=catalog.version,
         description=catalog.description,
         entries=tuple(entries),
-        losses=(*_list_note_losses(found.notes), *_list_unread(data, [places[entry.label] for entry in entries])),
+        losses=(*_list_note_losses(notes), *_list_unread(data, [places[entry.label] for entry in entries])),
     )
 
 
-def _list_note_losses(notes: tuple[str, ...]) -> Iterator[Loss]:
+def _list_mended(name: str, notes: Iterable[str]) -> Iterator[tuple[str, Loss]]:
+    """Yield what of the schemas of the tool ``name`` was not usable as it stood, with the field of the tool."""
+    for note in notes:
+        for field, said in _SCHEMAS.items():
+            if note.startswith(f"{said} of the tool {name!r}: "):
+                yield field, Loss("", note, "any value")
+
+
+def _list_note_losses(notes: Iterable[str]) -> Iterator[Loss]:
     for note in notes:
         match = _LEFT_OUT.fullmatch(note)
         if match is None:
