@@ -311,6 +311,7 @@ def test_rules_and_permissions_that_are_changed_at_the_terminal_are_in_the_log(s
     records = [one.record for one in open_decisions(gateway.state).entries() if one.record.channel == "terminal"]
     assert [(one.decision, one.always, one.principal, one.caller) for one in records] == [
         ("allowed", True, getuser(), "key:ann"),
+        ("allowed", False, getuser(), "key:ann"),  # the call that this answer lets run
         ("revoked", False, getuser(), "key:ann"),
     ]
 
@@ -637,8 +638,9 @@ def test_program_does_not_allow_its_own_call_with_its_own_key(
     # The credential that the file names answers, and the log says who did it for whom.
     assert try_to_allow(gateway, gateway.sign_in(PHONE), asked)[0] == 303
     assert client.call(tool, {"name": "x"})[0] == 200
-    [record] = [one.record for one in open_decisions(gateway.state).entries() if one.record.channel == "inbox"]
-    assert (record.principal, record.caller, record.decision) == ("key:phone", "key:ann", "allowed")
+    records = [one.record for one in open_decisions(gateway.state).entries() if one.record.channel == "inbox"]
+    # One is of the answer, and one of the call that it lets run.
+    assert [(one.principal, one.caller, one.decision) for one in records] == [("key:phone", "key:ann", "allowed")] * 2
 
 
 @pytest.mark.requirement("AT-35")

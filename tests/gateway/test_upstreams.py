@@ -65,6 +65,8 @@ class HostileHandler(BaseHTTPRequestHandler):
         self.send_response(200 if is_call or self.path == "/openapi.json" else 404)
         self.send_header("content-type", "application/json")
         self.send_header("connection", "close")
+        if is_call and self.server.name == "lie":
+            self.send_header("content-length", "1000")  # far more than comes
         self.end_headers()
         if not is_call:
             self.wfile.write(self.server.document.encode())
