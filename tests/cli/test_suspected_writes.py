@@ -30,6 +30,9 @@ KIT = """
     def add(a: int, b: int) -> int:
         return a + b
 
+    @kit.tool(approval="auto", safe=True)
+    def post_office(city: str) -> None: ...
+
     @kit.tool(approval="auto", safe=False)
     def send(text: str) -> str:
         return text

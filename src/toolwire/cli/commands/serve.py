@@ -347,10 +347,10 @@ def _warn(host: str, settings: ServeSettings, asking: int) -> None:
 def _warn_of_writes(boxes: Iterable[Toolbox]) -> None:
     """Warn of tools of the author's own code that look like writes and are declared as reads without a question."""
     # FU-52
-    for tool in (tool for box in boxes if isinstance(box, FunctionToolbox) for tool in box.catalog().tools):
-        if why := suspects_write(tool):
+    for function in (one for box in boxes if isinstance(box, FunctionToolbox) for one in box.functions):
+        if not function.says_safe and (why := suspects_write(function.tool)):
             print_warning(
-                f"{tool.name} is declared as a read that needs no question, and {why}:"
+                f"{function.tool.name} is declared as a read that needs no question, and {why}:"
                 " write safe=True if it only reads, else safe=False or another approval."
             )
 

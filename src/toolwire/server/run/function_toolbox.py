@@ -73,6 +73,11 @@ class FunctionToolbox:
         self._must_begin = self._lifespan is not None
         self._state: Any = None
 
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The functions that are tools."""
+        return self._toolkit.functions
+
     async def begin(self) -> None:
         """Enter the lifespan of the toolkit, if it has one."""
         if self._lifespan is not None:
