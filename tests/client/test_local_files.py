@@ -61,7 +61,7 @@ def test_downloaded_picture_can_be_uploaded_by_its_handle(photos: Any) -> None:
         assert remote.call("putRaw", {"body": remote.keep(b"mine", name="x.bin")}) == Value({"ok": True, "status": 204})
     multipart, raw = photos.requests[-2:]
     assert CAT in multipart.body
-    assert b'name="photo"; filename="photo"\r\ncontent-type: image/png' in multipart.body
+    assert b'name="photo"; filename="photo.png"\r\ncontent-type: image/png' in multipart.body
     assert (raw.body, raw.headers["content-type"]) == (b"mine", "application/octet-stream")
 
 

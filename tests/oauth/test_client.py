@@ -105,7 +105,7 @@ def running_site(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -
 def test_user_signs_in_once_and_later_connections_work(running_site: Running) -> None:
     walker = Walker()
     found = running_site.signed_in(walker)
-    assert found.scopes == ("tasks:read",)
+    assert found.scopes == ("tasks:delete", "tasks:read")
     for _ in range(2):  # a new connection, as after a restart
         with toolwire.connect_sync(
             running_site.url, protocol="otc", agree=lambda _: True, credential_store=running_site.credentials
