@@ -325,7 +325,7 @@ def test_page_works_below_a_path_and_by_keyboard(page: Any, desk: Desk, serve: C
     page.keyboard.press("Enter")
     page.get_by_role("region", name="Answer").wait_for()
     assert desk.looked == ["tea"]
-    assert json.dumps(page.url).endswith('/desk/"')
+    assert json.dumps(page.url).endswith('/desk/#tool"')
 
 
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='hacked=1'><script>hacked=1</script></svg>"
