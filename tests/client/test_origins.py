@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
-from toolwire import Kind, Problem, Value, connect_sync
+from toolwire import Context, Kind, Problem, Secret, Value, connect_sync
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.request_rules import RequestRules, SendRequest
 from toolwire.client.transport.url_policy import AllowedOrigins
 from toolwire.core.http import Request, Response
 
 
-def document(server: str) -> bytes:
+def document(server: str, *, requires_key: bool) -> bytes:
     """Return the document of a site whose one operation is on ``server``."""
-    operation = {"operationId": "read", "x-llm": {"approval": "auto"}, "servers": [{"url": server}]}
+    operation = {
+        "operationId": "read",
+        "x-llm": {"approval": "auto"},
+        "x-toolwire": {"requirements": {"secrets": [{"id": "KEY"}]}} if requires_key else {},
+        "servers": [{"url": server}],
+    }
     paths = {
         "/read": {"get": {**operation, "responses": {"200": {"description": "", "content": {"application/json": {}}}}}}
     }
@@ -25,14 +30,14 @@ def document(server: str) -> bytes:
     ).encode()
 
 
-@pytest.fixture
-def sites(listen: Any, encode_response: Any) -> Any:
-    """Two listeners: a site whose document sends its calls to the other."""
+@pytest.fixture(params=[False])
+def sites(request: pytest.FixtureRequest, listen: Any, encode_response: Any) -> Any:
+    """Two listeners: a site whose document sends its calls to the other, and requires a secret if it is asked to."""
     other = listen(encode_response(b"[1]", "content-type: application/json"))
     kind = "content-type: application/json"
     home = listen(
         lambda seen: [
-            encode_response(document(other.origin), kind)
+            encode_response(document(other.origin, requires_key=request.param), kind)
             if "/openapi.json" in seen.line
             else encode_response(b"{}", status="404 No")
         ]
@@ -61,6 +66,17 @@ def test_an_origin_that_was_allowed_by_name_is_called_without_the_key_of_the_sit
     with connect_sync(home.origin, api_key="secret", protocol="openapi", allow_origins=[other.origin]) as remote:
         assert remote.call("read") == Value([1])
     assert [one.headers.get("authorization") for one in other.requests] == [None]
+
+
+@pytest.mark.requirement("I-27", "D-08")
+@pytest.mark.parametrize("sites", [True], indirect=True)
+def test_an_allowed_origin_gets_no_token_or_secret_that_the_document_requires(sites: Any) -> None:
+    home, other = sites
+    mine = Context(secrets={"KEY": Secret("only-for-the-site")})
+    with connect_sync(home.origin, protocol="openapi", allow_origins=[other.origin], context=mine) as remote:
+        assert remote.tools[0].requirements.secrets == ("KEY",)
+        assert remote.call("read") == Value([1])
+    assert [one.headers.get("toolwire-context") for one in other.requests] == [None]
 
 
 @pytest.mark.requirement("D-07")

@@ -36,7 +36,8 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     request = build_request.build_request(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
     if isinstance(request, Problem):
         return request
-    if call.tool.requirements:  # I-27
+    # I-27, D-08: tokens and secrets are for the site itself, as its key is, and not for another origin that it names.
+    if call.tool.requirements and plan.origin == get_origin(peer.url):
         credentials = (*request.credentials, *list_credentials(call))
         request = request._replace(headers=(*request.headers, *write_field(call)), credentials=credentials)
     expected = Expected(plan.origin, plan.responses, peer.resources, peer.result_limits, plan.write_only, plan.content)
