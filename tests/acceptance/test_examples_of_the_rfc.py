@@ -97,6 +97,7 @@ def drop_additions(definition: dict[str, Any]) -> dict[str, Any]:
     for word in ("required", "properties"):
         if not schema.get(word):
             schema.pop(word, None)
+    schema.pop("additionalProperties", None)
     for argument in schema.get("properties", {}).values():
         argument.pop("default", None)
     known = {name: value for name, value in definition.items() if name in DEFINED["Gmail.GetEmails@1.2.0"]}

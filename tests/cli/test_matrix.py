@@ -95,7 +95,7 @@ def test_installed_server_has_every_option_that_the_server_itself_would_have_on_
     of_http = {"--host", "--port", "--api-key", "--api-key-file", "--jwt-secret-file", "--jwks", "--jwt-issuer"}
     of_http |= {"--jwt-audience", "--allow-host", "--allow-origin", "--tls-cert", "--tls-key", "--reload", "--workers"}
     of_http |= {"--access-log", "--metrics-address", "--private", "--sessions", "--strict-jsonrpc", "--client-document"}
-    of_http |= {"--receipts", "--receipt-keys", "--receipt-audience", "--root-path"}
+    of_http |= {"--receipts", "--receipt-keys", "--receipt-audience", "--root-path", "--trusted-proxies"}
     of_several = {"--no-work", "--ledger", "--rates", "--rates-fail", "--rates-replicas"}
     assert served.keys() - installed.keys() - of_http - of_several == {"--stdio", "--ask-wait", "--log"}
 

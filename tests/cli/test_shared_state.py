@@ -91,9 +91,9 @@ def test_decisions_in_a_database_are_listed_and_verified(
     monkeypatch.setenv("TOOLWIRE_STATE", url)
     assert toolwire("approvals", "set", "https://a.example", "--every", "deny").code == 0
     assert "https://a.example" in toolwire("approvals").out
-    assert toolwire("approvals", "log", "--verify").out.startswith("0 records")
+    assert toolwire("approvals", "log", "--verify").out.startswith("1 record, each")
     assert toolwire("approvals", "--path", url).code == 0
-    assert list(open_decisions(url).entries()) == []
+    assert [entry.record.decision for entry in open_decisions(url).entries()] == ["rule: deny"]
     refused = toolwire("approvals", "--path", "postgresql://ada:canary-hunter2@127.0.0.1:1/shop")
     assert refused.code != 0
     assert refused.err.startswith("toolwire: The database 127.0.0.1:1/shop cannot be used: ")

@@ -266,9 +266,9 @@ def test_a_file_goes_to_any_api_with_its_name_and_type(notes: Path) -> None:
     ]
     with run_app(Starlette(routes=routes)) as url, connect_sync(url, protocol="openapi", approve=allow) as remote:
         assert remote.call("upload", {"photo": PHOTO}).unwrap() == ["photo.png", "image/png", len(PNG)]
-        assert remote.call("upload", {"photo": notes}).unwrap() == ["no_l_a.csv", "text/csv", 3]
+        assert remote.call("upload", {"photo": notes}).unwrap() == ["noël_ a.csv", "text/csv", 3]
         handle = remote.call("cat").unwrap()["resource"]
-        assert remote.call("upload", {"photo": handle}).unwrap() == ["photo", "image/png", len(PNG)]
+        assert remote.call("upload", {"photo": handle}).unwrap() == ["photo.png", "image/png", len(PNG)]
 
 
 @pytest.mark.parametrize("wire", ["openapi", "otc", "mcp"])

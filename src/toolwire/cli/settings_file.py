@@ -48,6 +48,7 @@ SETTABLE: Final = OF_URLS | {
         "tls-cert",
         "tls-key",
         "root-path",
+        "trusted-proxies",
         "state",
         "wake",
         "ledger",

@@ -246,20 +246,35 @@ def _build_data(events: Iterator[Any]) -> Json:
                 take(event)
         except ValueError as error:
             raise _FaultError(str(error), event.start_mark.line + 1, event.start_mark.column + 1) from None
-    roots = builder.roots
+    roots = builder.take_roots()
     return roots if len(roots) > 1 else roots[0] if roots else None
 
 
-class _Builder:
-    """Makes data of events. An alias is a copy, so that no two places share."""
+class _Size(NamedTuple):
+    """How many values a list or mapping is with all that it holds, and how many levels deep."""
 
-    __slots__ = ("_above", "_anchors", "_left", "roots")
+    data: Json
+    values: int
+    levels: int
+
+
+class _Builder:
+    """Makes data of events. An alias shares what it names until all is read and known to be within the limits."""
+
+    __slots__ = ("_above", "_anchors", "_left", "_roots", "_sizes")
 
     def __init__(self) -> None:
-        self.roots: list[Json] = []
+        self._roots: list[Json] = []
         self._above: list[_Open] = []
         self._anchors: dict[str, _Anchored] = {}
+        self._sizes: dict[int, _Size] = {}  # of lists and mappings that aliases name, by identity
         self._left = MAX_COPIED
+
+    def take_roots(self) -> list[Json]:
+        """Return the documents, in which no two places share a list or mapping any more."""
+        if self._sizes:
+            _separate(self._roots, set())
+        return self._roots
 
     def forget_anchors(self, _: Any) -> None:
         self._anchors = {}
@@ -317,26 +332,60 @@ class _Builder:
                 raise ValueError(_NO_TEXT)
             self._above[-1].set_name(found.written)
         else:
-            value = self._copy(found.value, len(self._above))
+            value = found.value
+            self._count_copies(value)
             self._add(value, None if type(value) in (str, dict) else found.written)
 
-    def _copy(self, value: Json, depth: int) -> Json:
-        self._left -= 1
+    def _count_copies(self, value: Json) -> None:
+        """Count the values for which an alias of ``value`` stands, none of which is made before all are counted."""
+        # D-16: a bomb of aliases is refused for what it would become
+        _, values, levels = self._measure(value) if isinstance(value, dict | list) else _Size(value, 1, 0)
+        self._left -= values
         if self._left < 0:
             raise ValueError(_TOO_MANY_COPIES)
-        if not isinstance(value, dict | list):
-            return value
-        if depth >= MAX_DEPTH:
+        if len(self._above) + levels > MAX_DEPTH:
             raise ValueError(_TOO_DEEP)
-        if isinstance(value, list):
-            return [self._copy(item, depth + 1) for item in value]
-        return {name: self._copy(item, depth + 1) for name, item in value.items()}
+
+    def _measure(self, data: list[Json] | dict[str, Json]) -> _Size:
+        """Return the size of ``data``. What an alias in it names was measured when that alias was read."""
+        found = self._sizes.get(id(data))
+        if found is None:
+            found = self._sizes[id(data)] = self._sum_up(data)
+        return found
+
+    def _sum_up(self, data: list[Json] | dict[str, Json]) -> _Size:
+        values, levels = 1, 0
+        for item in data if isinstance(data, list) else data.values():
+            if isinstance(item, dict | list):
+                one = self._sizes.get(id(item)) or self._sum_up(item)
+                values, levels = values + one.values, max(levels, one.levels)
+            else:
+                values += 1
+        return _Size(data, values, levels + 1)
 
     def _add(self, value: Json, written: Any) -> None:
         if self._above:
             self._above[-1].add(value, written)
         else:
-            self.roots.append(value)
+            self._roots.append(value)
+
+
+def _separate(data: list[Json] | dict[str, Json], seen: set[int]) -> None:
+    """Put a copy in each place of ``data`` whose list or mapping stands in another place before it."""
+    for at, item in enumerate(data) if isinstance(data, list) else data.items():
+        if not isinstance(item, dict | list):
+            continue
+        if id(item) in seen:
+            data[at] = _copy(item)  # type: ignore[index]
+        else:
+            seen.add(id(item))
+            _separate(item, seen)
+
+
+def _copy(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _copy(item) for name, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def _restore_texts(data: dict[str, Json], written: Mapping[Any, Any], *, is_info: bool, is_variable: bool) -> None:

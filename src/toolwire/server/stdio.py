@@ -22,8 +22,8 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, BinaryIO, Final
 
 from toolwire.core.catalog import Catalog
@@ -96,26 +96,30 @@ async def serve_stdio(
         await app.end()
 
 
-def take_output() -> BinaryIO:
-    """Return the standard output for the protocol. All else that is printed goes to the error output from now on.
+@contextmanager
+def take_output() -> Iterator[BinaryIO]:
+    """Yield the standard output for the protocol. Until the end, all else that is printed goes to the error output.
 
     It is taken before the code of the author is imported, which may print too.
     """
     # I-25
-    output = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     sys.stdout.flush()
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return output
+    with os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0) as output:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        try:
+            yield output
+        finally:
+            sys.stdout.flush()
+            os.dup2(output.fileno(), sys.stdout.fileno())
 
 
 def run_stdio(app: App, output: BinaryIO | None = None) -> None:
     """Serve the standard input of this process until it ends, SIGTERM, SIGHUP or Ctrl-C.
 
-    ``output`` is what ``take_output`` has returned; without it, the standard output is taken now.
+    ``output`` is what ``take_output`` yields; without it, the standard output is taken now.
     """
-    output = take_output() if output is None else output
-    with output, suppress(KeyboardInterrupt):
-        asyncio.run(_serve_process(app, output))
+    with take_output() if output is None else nullcontext(output) as taken, suppress(KeyboardInterrupt):
+        asyncio.run(_serve_process(app, taken))
 
 
 def _is_stream(mode: int) -> bool:

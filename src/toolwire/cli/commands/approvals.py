@@ -371,7 +371,7 @@ def _verify(place: Place) -> int:
     last = entries[-1].digest if entries else start.digest
     if start.number:
         print_warning(f"The records 1 to {start.number} are not in this folder. The digest before: {start.digest}")
-    print(f"{len(entries)} records, each as it was written. The last digest: {last}")
+    print(f"{len(entries)} record{'s' * (len(entries) != 1)}, each as it was written. The last digest: {last}")
     return OK
 
 

@@ -8,12 +8,12 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.interruption import open_temporary_folder
@@ -98,13 +98,13 @@ def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeS
     received: list[int] = []
     if renew is not None and not arguments.stdio:  # it may come while the upstreams are still read
         signal.signal(signal.SIGHUP, lambda number, _: received.append(number))
-    if confirmations := find_state_places(arguments.state).confirmations:
-        return _serve(arguments, renew, received, confirmations=confirmations)
-    if arguments.workers == 1 and renew is None:
-        return _serve(arguments, renew, received)
-    # A caller confirms a call with a word of one worker, and sends it to any worker.
-    with open_temporary_folder() as folder:
-        return _serve(arguments, renew, received, confirmations=f"{folder}/confirmations")
+    with ExitStack() as stack:
+        output = stack.enter_context(take_output()) if arguments.stdio else None
+        confirmations = find_state_places(arguments.state).confirmations
+        if not confirmations and (arguments.workers > 1 or renew is not None):
+            # A caller confirms a call with a word of one worker, and sends it to any worker.
+            confirmations = f"{stack.enter_context(open_temporary_folder())}/confirmations"
+        return _serve(arguments, renew, received, output, confirmations=confirmations)
 
 
 def build_settings(
@@ -185,11 +185,11 @@ def _serve(
     arguments: argparse.Namespace,
     renew: Callable[[], ServeSettings] | None,
     received: Iterable[int],
+    output: BinaryIO | None,
     *,
-    confirmations: str = "",
+    confirmations: str,
 ) -> int:
     tls = _read_listening(arguments)
-    output = take_output() if arguments.stdio else None
     read_settings = partial(build_settings, arguments) if renew is None else renew
     settings, boxes, app = _prepare(replace(read_settings(), confirmations=confirmations), stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]

@@ -25,8 +25,9 @@ def is_mcp_server(found: object) -> bool:
 
 def build_command(target: str) -> str:
     """Return the target ``stdio:COMMAND`` of the program that serves the object that ``target`` names."""
-    # It is the user's own code, which gets the variables that it would get when it is run.
-    variables = " ".join(f"{name}=${name}" for name in sorted(os.environ) if _VARIABLE.fullmatch(name))
+    # The user's own code gets the variables that it would get when it is run. PWD is the folder (AT-45).
+    names = [name for name in sorted(os.environ) if _VARIABLE.fullmatch(name) and name != "PWD"]
+    variables = " ".join(f"{name}=${name}" for name in names)
     return f"stdio:{variables} {shlex.join([sys.executable, '-P', '-m', _PROGRAM, target])}"
 
 

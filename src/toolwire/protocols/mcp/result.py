@@ -63,7 +63,7 @@ def write_value(id_: bytes, form: OutputForm, value: Json, end: bytes, request: 
     does not fit what is listed goes as content alone, with a sentence, and with ``isError``: clients discard it
     otherwise.
     """
-    if value is None and (form.returns_nothing or form.is_untyped):
+    if value is None and (form.returns_nothing or form.is_untyped or form.has_blocks):
         return write_opening(id_) + b'"content":[],"isError":false' + end
     body = b""
     if type(value) in _CONTENT_TYPES and content_blocks.has_blocks(value):
@@ -173,7 +173,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
 
 def _find_mark(form: OutputForm, value: Json) -> bytes:
     """Return what tells our own client whether a text is the value, where it would take it for the other."""
-    if form.is_text:
+    if form.is_text or form.has_blocks:
         return b"" if isinstance(value, str) else _MARKS[False]
     is_like_json = isinstance(value, str) and (value[:1] in _JSON_STARTS or value in _JSON_WORDS)
     return _MARKS[True] if is_like_json else b""
@@ -181,11 +181,13 @@ def _find_mark(form: OutputForm, value: Json) -> bytes:
 
 def _is_text(tool: Tool, content: list[dict[str, Any]]) -> bool:
     """Return whether the text of a result is the value, and not the JSON of it."""
+    said = get_object(content[0], "_meta").get(TEXT_META) if content else None
+    if isinstance(said, bool):
+        return said
     schema = tool.output_schema
     if not schema and get_object(tool.hints, "mcp").get("hinted") is not True:
         return True
-    said = get_object(content[0], "_meta").get(TEXT_META) if content else None
-    return said if isinstance(said, bool) else schema is not None and is_plain_text(schema)
+    return schema is not None and is_plain_text(schema)
 
 
 def _join_text(content: list[dict[str, Any]]) -> str | None:
