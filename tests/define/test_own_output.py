@@ -223,7 +223,7 @@ def test_naive_datetime_and_time_have_no_format_in_the_schema() -> None:
     }
 
 
-@pytest.mark.requirement("I-05")
+@pytest.mark.requirement("I-05", "FU-62")
 def test_only_a_result_that_always_has_an_offset_is_a_date_time() -> None:
     def aware() -> pydantic.AwareDatetime: ...
     def either() -> dt.datetime: ...
