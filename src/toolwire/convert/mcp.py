@@ -42,7 +42,8 @@ def _read(data: Json) -> DocumentContent:
         )
         # A client asks any tool for progress of which it is not said that it has none; a document says what it says.
         declares = get_object(get_object(listed[numbers[label]], "_meta"), IDENTITY_META).get("reports") is True
-        entries.append(DocumentEntry(label, where, replace(tool, reports=declares), renamed))
+        hints = {**tool.hints, "mcp": {**tool.hints["mcp"], "members": {}}}  # the losses name these members
+        entries.append(DocumentEntry(label, where, replace(tool, reports=declares, hints=hints), renamed))
     return DocumentContent(
         title="Tools", entries=tuple(entries), losses=tuple(_list_unread(data, {one.pointer for one in entries}))
     )

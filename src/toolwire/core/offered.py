@@ -24,6 +24,15 @@ from .uri_template import UriTemplate
 _MARK: Final = ":"
 _MOST_SHOWN: Final = 20
 
+PAGE_SCHEME: Final = "ui://"
+"""Begins the URI of a page that a host shows for a tool (MCP Apps). Hosts accept no other scheme for one."""
+
+PAGE_URIS: Final = "page_uris"
+"""The hint of a tool that names the URIs of its pages, as a tuple."""
+
+URI_PREFIX: Final = "uri_prefix"
+"""The hint of a tool that says what a gateway puts before the URIs of the tool's server."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceDefinition:
@@ -74,13 +83,20 @@ class ResourceDefinition:
     @property
     def public_uri(self) -> str:
         """The URI or template by which callers read it."""
-        return self.prefix + self.uri
+        return add_uri_prefix(self.uri, self.prefix)
+
+    def find_own_uri(self, uri: str) -> str | None:
+        """Return what the resource's server calls ``uri``, or None if it does not begin as URIs of that server do."""
+        begin = add_uri_prefix(PAGE_SCHEME if uri.startswith(PAGE_SCHEME) else "", self.prefix)
+        if not uri.startswith(begin):
+            return None
+        return (PAGE_SCHEME if uri.startswith(PAGE_SCHEME) else "") + uri[len(begin) :]
 
     def match(self, uri: str) -> dict[str, Json] | None:
         """Return the arguments of the reader if ``uri`` is one of this resource, else None."""
-        if not uri.startswith(self.prefix):
+        own = self.find_own_uri(uri)
+        if own is None:
             return None
-        own = uri[len(self.prefix) :]
         values = self.template.match(own)
         if values is None or self.takes_uri:
             return None if values is None else {"uri": own}
@@ -206,8 +222,17 @@ def merge_offered(parts: Sequence[Offered]) -> Offered:
     return Offered(tuple(reversed(resources.values())), tuple(reversed(prompts.values())), findings)
 
 
+def add_uri_prefix(uri: str, prefix: str) -> str:
+    """Return ``uri`` under ``prefix``; the URI of a page keeps its scheme."""
+    # I-24
+    return PAGE_SCHEME + prefix + uri[len(PAGE_SCHEME) :] if uri.startswith(PAGE_SCHEME) else prefix + uri
+
+
 def add_prefix(offered: Offered, name: str, scheme: str) -> Offered:
-    """Return ``offered`` under ``name``: URIs begin with ``scheme+``, names of prompts with ``name_``."""
+    """Return ``offered`` under ``name``: URIs begin with ``scheme+``, names of prompts with ``name_``.
+
+    The URI of a page begins with ``ui://scheme+``.
+    """
     resources = tuple(replace(one, prefix=f"{scheme}+{one.prefix}") for one in offered.resources)
     return Offered(resources, tuple(replace(one, name=f"{name}_{one.name}") for one in offered.prompts))
 

@@ -21,7 +21,7 @@ from toolwire.client.connection.remote import Remote
 from toolwire.core.catalog import Catalog, list_spellings, make_confusable_key
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
-from toolwire.core.offered import Offered, add_prefix, with_scopes
+from toolwire.core.offered import PAGE_URIS, URI_PREFIX, Offered, add_prefix, with_scopes
 from toolwire.core.toolbox import Toolbox
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
@@ -83,6 +83,9 @@ class Ownership:
                 scopes = self._scopes.get(number, tool.scopes)
                 is_same = toolkit == tool.toolkit and scopes == tool.scopes
                 offered = tool if is_same else replace(tool, toolkit=toolkit, scopes=scopes)
+                if PAGE_URIS in tool.hints and number in self._schemes:  # I-24
+                    prefix = f"{self._schemes[number]}+{tool.hints.get(URI_PREFIX, '')}"
+                    offered = replace(offered, hints={**tool.hints, URI_PREFIX: prefix})
                 found.append((number, Owned(offered, owner, tool)))
         self._settle([owned for _, owned in found])
         return found

@@ -18,6 +18,7 @@ from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.codec import Describe
 from toolwire.core.content import MEDIA_RANGES, build_content_schema, find_content_kind
 from toolwire.core.model import Approval, Json, Schema, Tool
+from toolwire.core.offered import PAGE_URIS
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
 from toolwire.framing.call_context import read_requirements, write_requirements
@@ -28,6 +29,7 @@ from toolwire.framing.tool_description import describe_tool, extract_description
 from toolwire.validation.foreign_schema import read_foreign_schema
 from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
 
+from . import foreign_members
 from .header_arguments import find_mirrored
 from .nulls import remove_nulls
 from .output_form import FASTMCP_MARK, OutputForm, build_output_form, lists_same, unwrap_schema
@@ -116,6 +118,8 @@ def write_tool(tool: Tool, name: str, form: OutputForm | None = None) -> dict[st
         "annotations": _write_annotations(tool),
         "_meta": {POLICY_META: policy, IDENTITY_META: identity},
     }
+    passed_on = foreign_members.write_tool_members(tool)  # I-24
+    data = {**passed_on, **data, "_meta": {**get_object(passed_on, "_meta"), **data["_meta"]}}
     if form.schema is not None:
         data["outputSchema"] = form.schema
     return data
@@ -136,7 +140,7 @@ def _write_annotations(tool: Tool) -> dict[str, Json]:
         hints["destructiveHint"] = tool.destructive  # else it is not known, which clients take for yes
     hints["idempotentHint"] = tool.idempotent or tool.safe or said.get("idempotentHint") is True
     hints["openWorldHint"] = said.get("openWorldHint") is not False
-    return hints
+    return {**foreign_members.read_annotations(said), **hints}
 
 
 def _read_title(entry: dict[str, Json], annotations: Mapping[str, Json]) -> str:
@@ -242,6 +246,8 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
     # O-21: what differs from the server's own list is no promise of that server.
     is_hint = bool(output_schema) and not lists_same(output_schema, entry.get("outputSchema"))
     is_hint = is_hint or isinstance(get_object(meta, IDENTITY_META).get("output"), dict)
+    passed_on = foreign_members.read_tool_members(entry)
+    pages = foreign_members.find_page_uris(passed_on)
     return Tool(
         **identity._asdict(),
         **members,
@@ -252,6 +258,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
         requirements=read_requirements(get_object(meta, IDENTITY_META).get("requirements")),
         safe=claims_read or (ours and get_object(meta, POLICY_META).get("readOnly") is True),
         hints=policy.build_hints()
+        | ({PAGE_URIS: pages} if pages else {})
         | {
             "mcp": {
                 "name": entry["name"],
@@ -261,6 +268,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
                 "untyped": _is_untyped(entry),
                 "mirror": find_mirrored(input_schema),
                 **({"hinted": True} if is_hint else {}),
+                **({"members": passed_on} if passed_on else {}),
             }
         },
     )

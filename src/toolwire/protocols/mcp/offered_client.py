@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -19,11 +19,18 @@ from toolwire.core.catalog import build_toolkit_name
 from toolwire.core.codec import Flow, Peer
 from toolwire.core.content import MAX_PARTS
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool, Value
-from toolwire.core.offered import Offered, OfferedKind, PromptDefinition, ResourceDefinition, name_reader_toolkit
+from toolwire.core.offered import (
+    PAGE_URIS,
+    Offered,
+    OfferedKind,
+    PromptDefinition,
+    ResourceDefinition,
+    name_reader_toolkit,
+)
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.text_cleaning import cap_text, clean
 
-from . import content_blocks, post_message
+from . import content_blocks, foreign_members, post_message
 from .client import renew_session
 from .handshake import MAX_PAGES, MAX_TOOLS
 from .post_message import Conversation, Refused, Session
@@ -34,6 +41,7 @@ MAX_NAME: Final = 200
 MAX_DESCRIPTION: Final = 4_000
 _MAX_ARGUMENTS: Final = 100
 _FINDINGS: Final = 20
+_PAGE_TYPE: Final = "text/html;profile=mcp-app"
 _INPUT: Final = "The server asks the user for input before it answers, which is only possible in calls of tools."
 
 _LISTS: Final = (
@@ -74,6 +82,10 @@ def load(peer: Peer) -> Flow[Offered | Problem]:
             resources += _read_entries(
                 listed, key, partial(_read_resource, toolkit=toolkit, completes=can_complete), findings
             )
+    if "resources" in declared:
+        pages: list[Json] = list(_list_unlisted_pages(peer.catalog.tools, resources))
+        read_page = partial(_read_resource, toolkit=toolkit, completes=False)
+        resources += {page.uri: page for page in _read_entries(pages, "uri", read_page, [])}.values()
     return Offered(tuple(resources), tuple(prompts), tuple(findings))
 
 
@@ -162,6 +174,7 @@ def _read_resource(entry: dict[str, Any], toolkit: str, *, completes: bool) -> R
     uri: str = entry.get("uri") or entry["uriTemplate"]  # one of them is a text: by it the entry was found
     size, media_type = entry.get("size"), entry.get("mimeType")
     reader = _build_reader("resource", toolkit, _read_text(entry.get("name")) or str(uri)[:MAX_NAME], entry)
+    reader = _add_members(reader, foreign_members.read_resource_members(entry))
     try:
         return ResourceDefinition(
             uri=uri,
@@ -191,6 +204,7 @@ def _read_prompt(entry: dict[str, Any], toolkit: str, *, completes: bool) -> Pro
     schema: dict[str, Json] = {"type": "object", "properties": properties, "required": required}
     reader = _build_reader("prompt", toolkit, name, entry, schema)
     completer = _build_completer(reader, {"type": "ref/prompt", "name": name}) if completes else None
+    reader = _add_members(reader, foreign_members.read_prompt_members(entry))
     return PromptDefinition(reader=reader, title=_read_text(entry.get("title")), completer=completer)
 
 
@@ -213,6 +227,21 @@ def _build_reader(
     )
 
 
+def _add_members(reader: Tool, members: dict[str, Json]) -> Tool:
+    """Return ``reader`` with the ``members`` that are passed on with what it reads."""
+    known = get_object(reader.hints, "mcp")
+    return replace(reader, hints={**reader.hints, "mcp": {**known, "members": members}}) if members else reader
+
+
+def _list_unlisted_pages(tools: Iterable[Tool], listed: Sequence[ResourceDefinition]) -> Iterator[dict[str, Json]]:
+    """Yield an entry for each page that a tool names and the server does not list, as it need not."""
+    # I-24
+    for tool in tools:
+        for uri in tool.hints.get(PAGE_URIS, ()):
+            if not any(one.match(uri) is not None for one in listed):
+                yield {"uri": uri, "name": tool.name, "mimeType": _PAGE_TYPE}
+
+
 def _read_text(text: Json, most: int = MAX_NAME) -> str:
     return cap_text(clean(text).text, most) if isinstance(text, str) else ""
 
@@ -227,7 +256,8 @@ def _read_contents(answer: dict[str, Json]) -> Result:
         text = f'The answer has no list of "contents" with at most {MAX_PARTS} parts.'
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     parts = [_read_part(one) for one in contents]
-    return Value(parts[0] if len(parts) == 1 else parts)
+    value = Value(parts[0] if len(parts) == 1 else parts)
+    return foreign_members.add_contents_members(value, answer, contents)
 
 
 def _read_part(one: dict[str, Any]) -> Json:
@@ -261,4 +291,5 @@ def _read_messages(answer: dict[str, Json]) -> Result:
         if role not in ("user", "assistant") or not isinstance(block, dict):
             return Problem(kind=Kind.BAD_ANSWER, message="A message of the prompt has no role or no content.")
         read_.append({"role": role, "content": content_blocks.read_block(block)})
-    return Value({"description": _read_text(answer.get("description"), MAX_DESCRIPTION), "messages": read_})
+    value = Value({"description": _read_text(answer.get("description"), MAX_DESCRIPTION), "messages": read_})
+    return foreign_members.add_contents_members(value, answer, ())

@@ -26,7 +26,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.text_cleaning import clean
 
-from . import consent_question, content_blocks, envelope
+from . import consent_question, content_blocks, envelope, foreign_members
 from .answers import (
     AskedMethod,
     Method,
@@ -39,7 +39,7 @@ from .answers import (
     write_static,
 )
 from .resource_subscriptions import can_subscribe
-from .result import read_handshake_version, write_opening
+from .result import read_handshake_version, write_ending, write_opening
 from .revision import COMPLETE, MAX_VALUES, RESOURCE_NOT_FOUND, STATELESS
 
 _MAX_ARGUMENTS: Final = 100
@@ -89,7 +89,8 @@ def _write_resource(one: ResourceDefinition) -> Json:
     facts: dict[str, Json] = {"name": one.name, "uriTemplate" if one.is_template else "uri": one.public_uri}
     if one.size is not None and not one.is_template:
         facts["size"] = one.size
-    return facts | _write_texts(title=one.title, description=one.description, mimeType=one.media_type)
+    texts = _write_texts(title=one.title, description=one.description, mimeType=one.media_type)
+    return foreign_members.write_reader_members(one.reader) | facts | texts
 
 
 def _write_prompt(one: PromptDefinition) -> Json:
@@ -97,7 +98,8 @@ def _write_prompt(one: PromptDefinition) -> Json:
         {"name": name, "required": is_required, **_write_texts(description=description)}
         for name, description, is_required in one.arguments
     ]
-    return {"name": one.name, "arguments": arguments, **_write_texts(title=one.title, description=one.description)}
+    texts = _write_texts(title=one.title, description=one.description)
+    return foreign_members.write_reader_members(one.reader) | {"name": one.name, "arguments": arguments, **texts}
 
 
 def _write_texts(**texts: str) -> dict[str, Json]:
@@ -115,12 +117,12 @@ def _read_resource(offered: Offered, server: Mapping[str, Json], end: bytes, ask
             return build_invalid(asked, found.message)
         return build_error(asked.id, RESOURCE_NOT_FOUND, found.message, 200, {"uri": uri})
     resource, arguments = found
-    # What a function returns may differ at each read, and for each caller.
-    ending = _UNCACHED + end
 
-    def write(value: Json) -> bytes:
-        contents = [_write_contents(one, uri, resource.media_type) for one in _list_parts(value)]
-        return b'"contents":' + jsontext.write(contents) + b"," + ending
+    def write(result: Value) -> bytes:
+        contents = [_write_contents(one, uri, resource.media_type) for one in _list_parts(result.value)]
+        answer = foreign_members.write_contents_members(result, {"contents": contents}, "contents")
+        # What a function returns may differ at each read, and for each caller.
+        return _join_end(answer, _UNCACHED, server, end)
 
     return _build_pending(asked, resource.reader, arguments, write, server)
 
@@ -137,11 +139,12 @@ def _get_prompt(offered: Offered, server: Mapping[str, Json], end: bytes, asked:
         return build_invalid(asked, f'"arguments" of {name} must be an object of strings.')
     about = _write_texts(description=found.description)
 
-    def write(value: Json) -> bytes:
-        said: list[dict[str, Json]] = write_messages("", value)["messages"]
+    def write(result: Value) -> bytes:
+        said: list[dict[str, Json]] = write_messages("", result.value)["messages"]
         version = STATELESS if asked.status else read_handshake_version(asked.request)
         messages = [{**one, "content": _write_content(one["content"], version)} for one in said]
-        return jsontext.write({**about, "messages": messages})[1:-1] + end
+        answer = foreign_members.write_contents_members(result, {**about, "messages": messages}, "messages")
+        return _join_end(answer, b"", server, end)
 
     return _build_pending(asked, found.reader, read_texts(arguments, found.reader), write, server)
 
@@ -186,8 +189,8 @@ def _pass_on_completion(
             return build_invalid(asked, text)
         arguments["context"] = {"arguments": dict(known)}
 
-    def write(value: Json) -> bytes:
-        return jsontext.write({"completion": value})[1:-1] + end
+    def write(result: Value) -> bytes:
+        return jsontext.write({"completion": result.value})[1:-1] + end
 
     return _build_pending(asked, completer, arguments, write, server)
 
@@ -211,7 +214,7 @@ def _build_pending(
     asked: AskedMethod,
     reader: Tool,
     arguments: dict[str, Json],
-    write: Callable[[Json], bytes],
+    write: Callable[[Value], bytes],
     server: Mapping[str, Json],
 ) -> Reading:
     def reply(result: Result, _: float) -> Response:
@@ -220,11 +223,19 @@ def _build_pending(
             if result.kind is Kind.MISSING_REQUIREMENTS and (question := consent_question.read_question(result)):
                 return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, question, server))
             return build_refusal(asked.id, result)
-        return make_response((200, JSON_HEADERS, write_opening(asked.id) + write(result.value)))
+        return make_response((200, JSON_HEADERS, write_opening(asked.id) + write(result)))
 
     context = consent_question.add_input(envelope.read_trace(asked.params), asked.params)
     call: Call = make_call((reader, arguments, asked.request.id, context, ""))
     return make_pending((call, reply))
+
+
+def _join_end(answer: dict[str, Json], fixed: bytes, server: Mapping[str, Json], end: bytes) -> bytes:
+    """Return the members of ``answer``, then the ``fixed`` ones and the ``end`` of each result."""
+    meta = answer.pop("_meta", None)
+    if meta is not None:
+        end = write_ending(server, meta)
+    return jsontext.write(answer)[1:-1] + (b"," + fixed if fixed else b"") + end
 
 
 def _list_parts(value: Json) -> list[Json]:

@@ -112,4 +112,4 @@ def _find_changes(uri: str, offered: Offered) -> tuple[str, ResourceChanges] | P
     resource = found[0]
     if resource.changes is None:
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=f"Nothing tells when {uri[:200]!r} changes: read it again.")
-    return uri[len(resource.prefix) :], resource.changes
+    return resource.find_own_uri(uri) or uri, resource.changes

@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from toolwire.core.http import Request, get_header
@@ -17,7 +18,7 @@ from toolwire.framing import jsontext, problem_members
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.problem_members import CAMEL_CASE
 
-from . import content_blocks
+from . import content_blocks, foreign_members
 from .output_form import OutputForm, is_plain_text, is_untyped
 from .revision import PROBLEM_META, SERVER_META, STATELESS, TEXT_META, VERSION_HEADER
 
@@ -46,9 +47,9 @@ def read_handshake_version(request: Request) -> str:
     return get_header(request.headers, VERSION_HEADER) or _UNNAMED
 
 
-def write_ending(server: Mapping[str, Json]) -> bytes:
-    """Return what each result of one server ends with, from the comma after its own members."""
-    return b',"resultType":"complete","_meta":' + jsontext.write({SERVER_META: server}) + b"}}"
+def write_ending(server: Mapping[str, Json], meta: Mapping[str, Json] = MappingProxyType({})) -> bytes:
+    """Return what a result of one server ends with, from the comma after its own members; ``meta`` is passed on."""
+    return b',"resultType":"complete","_meta":' + jsontext.write({**meta, SERVER_META: server}) + b"}}"
 
 
 def write_opening(id_: bytes) -> bytes:
@@ -165,10 +166,12 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     structured = result.get("structuredContent")
     # Some servers repeat their blocks there, which would hide an image in data.
     if structured is not None and not (structured == {"content": content} and is_untyped(tool)):
-        return Value(_unwrap(tool, result, text))
-    if text is None:
-        return Value(content_blocks.read(content) if content else None)
-    return Value(text if _is_text(tool, content) else _parse(text))
+        value = Value(_unwrap(tool, result, text))
+    elif text is None:
+        value = Value(content_blocks.read(content) if content else None)
+    else:
+        value = Value(text if _is_text(tool, content) else _parse(text))
+    return foreign_members.add_result_members(value, result, content)
 
 
 def _find_mark(form: OutputForm, value: Json) -> bytes:

@@ -24,7 +24,7 @@ from toolwire.framing.jsontext import encode_fragment, get_object, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
-from . import change_notices, consent_question, document, envelope, task_server
+from . import change_notices, consent_question, content_blocks, document, envelope, foreign_members, task_server
 from .answers import (
     AskedMethod,
     Method,
@@ -42,7 +42,7 @@ from .headers import find_mismatch
 from .offered_methods import build_capabilities, build_offered_methods
 from .output_form import OutputForm, build_output_form
 from .progress import Notifications
-from .result import TOLD, write_ending, write_failure, write_value
+from .result import TOLD, read_handshake_version, write_ending, write_failure, write_value
 from .revision import HANDSHAKE, HEADER_MISMATCH, STATELESS, SUPPORTED, VERSION_HEADER, WITH_SESSIONS
 
 LIST_TTL_MS = 60_000
@@ -270,12 +270,22 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
-            return make_response((200, JSON_HEADERS, write_value(asked_id, form, result.value, end, handshake)))
+            body = write_value(asked_id, form, result.value, end, handshake)
+            whole = body if result.notes is None else _pass_on(asked, body, result, tool)
+            return make_response((200, JSON_HEADERS, whole))
         return _answer_problem(asked, call, result, said)
 
     call = make_call((tool, arguments, request.id, context, ""))
     streaming = None if is_plain else _find_streaming(asked, call, reply)
     return make_pending((call, reply)) if streaming is None else streaming
+
+
+def _pass_on(asked: AskedMethod, body: bytes, result: Value, tool: Tool) -> bytes:
+    """Return the answer in ``body`` with what another server says beside its result."""
+    if not foreign_members.has_members(result):
+        return body
+    version = STATELESS if asked.status else read_handshake_version(asked.request)
+    return foreign_members.write_result_members(body, result, tool, partial(content_blocks.translate, version=version))
 
 
 def _add_required(context: Context, params: Mapping[str, Json]) -> Context | Problem:

@@ -22,6 +22,7 @@ from toolwire.framing.jsontext import get_object, get_text
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
 
+from . import foreign_members
 from .answers import AskedMethod, Method, build_answer, build_error, build_invalid, build_refusal, write_static
 from .output_form import OutputForm
 from .result import TOLD, write_failure, write_opening, write_value
@@ -107,7 +108,8 @@ def _get_task(
         if not isinstance(outcome, CallStatus):
             return _refuse(asked, outcome)
         found = catalog.find(outcome.tool)
-        task = _write_status(outcome, find_form(found, "") if isinstance(found, Tool) else _ANY_FORM, server)
+        tool = found if isinstance(found, Tool) else None
+        task = _write_status(outcome, tool, _ANY_FORM if tool is None else find_form(tool, ""), server)
         return Response(200, JSON_HEADERS, write_opening(asked.id)[:-1] + to_json(task) + b"}")
 
     return CallQuery(CallAction.READ, reply, str(asked.params["taskId"]))
@@ -139,7 +141,9 @@ def _refuse(asked: AskedMethod, outcome: CallPage | Problem) -> Response:
     return build_refusal(asked.id, outcome)
 
 
-def _write_status(status: CallStatus, form: OutputForm, server: Mapping[str, Json]) -> dict[str, Json]:
+def _write_status(
+    status: CallStatus, tool: Tool | None, form: OutputForm, server: Mapping[str, Json]
+) -> dict[str, Json]:
     """Return the task of ``tasks/get``: with its result, its error, or what it asks."""
     said = write_status(status)
     ours = {name: value for name, value in said.items() if name not in ("result", "error")}
@@ -160,14 +164,16 @@ def _write_status(status: CallStatus, form: OutputForm, server: Mapping[str, Jso
         return {**task, "status": "input_required", "inputRequests": asked}
     if status.state in _STATUSES:
         return {**task, "status": _STATUSES[status.state]}
-    return {**task, **_write_end(status, form, server)}
+    return {**task, **_write_end(status, tool, form, server)}
 
 
-def _write_end(status: CallStatus, form: OutputForm, server: Mapping[str, Json]) -> dict[str, Json]:
+def _write_end(status: CallStatus, tool: Tool | None, form: OutputForm, server: Mapping[str, Json]) -> dict[str, Json]:
     result = _NO_RESULT if status.result is None else status.result
     if isinstance(result, Value):
         end = b',"resultType":"complete"}}'
         written = write_value(b"0", form, result.value, end)
+        if foreign_members.has_members(result):
+            written = foreign_members.write_result_members(written, result, tool, lambda block: block)
         return {"status": "completed", "result": _take_member(written, "result")}
     # What a call without a task would be told as a JSON-RPC error is one here too.
     if result.kind in TOLD:

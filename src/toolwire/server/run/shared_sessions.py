@@ -29,6 +29,7 @@ from typing import Any, Final, TypeVar
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import DEFAULT_LOG_LEVEL, Json, Tool
+from toolwire.core.offered import add_uri_prefix
 from toolwire.core.resource_changes import ResourceChanges
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
@@ -478,7 +479,7 @@ class SharedSessions:
         numbers: dict[tuple[str, int], tuple[ResourceChanges, int]] = {}
         for key, (changes, known) in self._changes.items():
             if (last := changes.last) != known:
-                own.update(dict.fromkeys(key[0] + uri for uri in reversed(changes.find_since(known))))
+                own.update(dict.fromkeys(add_uri_prefix(uri, key[0]) for uri in reversed(changes.find_since(known))))
                 numbers[key] = changes, last
         hears = self._preparing > 0 or self._streams.has_readers
         heard, now = self._heard, asyncio.get_running_loop().time()

@@ -1,0 +1,249 @@
+"""Keep what another MCP server says that is not read here, so that a gateway passes it on.
+
+Rules:
+- Members of our own, and those by which the protocol marks a message, are never passed on: they would be forged.
+- What is passed on has limits of size. A member that is too large is left out, and the others stay.
+- A page of a tool (MCP Apps) keeps the scheme ``ui`` under the name that a gateway gives its server.
+"""
+# I-24
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from toolwire.core.model import Json, Result, Tool, Value
+from toolwire.core.offered import PAGE_SCHEME, URI_PREFIX, add_uri_prefix
+from toolwire.framing import jsontext
+from toolwire.framing.jsontext import get_object
+from toolwire.validation.json_size import is_within_size
+
+MOST_DEFINITION_PARTS: Final = 2_000
+"""Parts of what is passed on of one tool, resource or prompt; a text counts as one for each 64 characters."""
+
+MOST_RESULT_PARTS: Final = 20_000
+"""Parts of what is passed on of one result beside its content."""
+
+NOTE: Final = "mcp"
+"""The note of a value that holds what is passed on beside it."""
+
+_MOST_URIS: Final = 20
+_LONGEST_NAME: Final = 200
+_OWN: Final = "toolwire/"
+_MARKS: Final = frozenset(
+    {
+        *(f"io.modelcontextprotocol/{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")),
+        *(f"io.modelcontextprotocol/{name}" for name in ("logLevel", "subscriptionId", "serverInfo", "related-task")),
+        "progressToken",
+    }
+)
+_TOOL: Final = frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"})
+_ANNOTATIONS: Final = frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
+_RESOURCE: Final = frozenset({"name", "title", "description", "uri", "uriTemplate", "mimeType", "size"})
+_PROMPT: Final = frozenset({"name", "title", "description", "arguments"})
+_RESULT: Final = frozenset(
+    {
+        *("content", "structuredContent", "isError", "resultType", "contents", "messages", "description"),
+        *("ttlMs", "cacheScope", "nextCursor", "inputRequests", "requestState", "task"),
+    }
+)
+_BLOCK: Final = frozenset({"type", "text", "data", "mimeType", "resource"})
+_CONTENTS: Final = frozenset({"uri", "text", "blob"})
+_EMBEDDED: Final = frozenset({"uri", "text", "blob", "mimeType"})
+
+
+def read_tool_members(entry: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the members of a listed tool that are passed on."""
+    return _read_members(entry, _TOOL, MOST_DEFINITION_PARTS)
+
+
+def read_annotations(annotations: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the annotations of a tool that MCP does not define."""
+    return _read_members(annotations, _ANNOTATIONS, MOST_DEFINITION_PARTS)
+
+
+def read_resource_members(entry: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the members of a listed resource or template that are passed on."""
+    return _read_members(entry, _RESOURCE, MOST_DEFINITION_PARTS)
+
+
+def read_prompt_members(entry: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the members of a listed prompt that are passed on."""
+    return _read_members(entry, _PROMPT, MOST_DEFINITION_PARTS)
+
+
+def find_page_uris(members: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return the URIs of pages that the ``_meta`` of a tool names, at most 20."""
+    found = {one: None for one in _list_texts(members.get("_meta")) if one.startswith(PAGE_SCHEME)}
+    return tuple(found)[:_MOST_URIS]
+
+
+def write_tool_members(tool: Tool) -> dict[str, Json]:
+    """Return the members that are passed on with the definition of ``tool``."""
+    return _rename_pages(get_object(get_object(tool.hints, "mcp"), "members"), tool)
+
+
+def write_reader_members(reader: Tool) -> dict[str, Json]:
+    """Return the members that are passed on with the resource or prompt behind which ``reader`` stands."""
+    return dict(get_object(get_object(reader.hints, "mcp"), "members"))
+
+
+def add_result_members(value: Value, answer: Mapping[str, Json], blocks: list[dict[str, Any]]) -> Value:
+    """Return ``value`` with notes of what ``answer`` and each of its ``blocks`` say beside it.
+
+    Where the value is the structured content, the blocks are content of their own, for the model.
+    """
+    members = _read_members(answer, _RESULT, MOST_RESULT_PARTS)
+    # How its server wrote the result, which is written here in another form.
+    meta = {name: one for name, one in get_object(members, "_meta").items() if name != "fastmcp"}
+    members = {name: one for name, one in members.items() if name != "_meta"} | ({"_meta": meta} if meta else {})
+    if value.value is not answer.get("structuredContent") or not isinstance(value.value, dict):
+        return _add_notes(value, {"members": members, "blocks": _read_blocks(blocks)})
+    content = [{**block, "_meta": _without_marks(block["_meta"])} if "_meta" in block else block for block in blocks]
+    return _add_notes(value, {"members": members, "content": content, "is_structured": True})
+
+
+def add_contents_members(value: Value, answer: Mapping[str, Json], contents: Sequence[Mapping[str, Json]]) -> Value:
+    """Return ``value`` with notes of what the answer to a read and each part of a resource say beside it."""
+    members = _read_members(answer, _RESULT, MOST_RESULT_PARTS)
+    parts = [_read_members(one, _CONTENTS, MOST_RESULT_PARTS) for one in contents]
+    for part in parts:
+        if not isinstance(part.get("mimeType"), str):
+            part.pop("mimeType", None)
+    return _add_notes(value, {"members": members, "blocks": parts if any(parts) else []})
+
+
+def write_result_members(message: bytes, result: Result, tool: Tool | None, translate: Callable[[Json], Json]) -> bytes:
+    """Return the ``message`` that answers a call of ``tool`` with what is passed on of its ``result``.
+
+    ``translate`` returns a block of content in the words of the client's revision.
+    """
+    notes = _get_notes(result)
+    data = jsontext.read(message)
+    if not notes or not isinstance(data, dict) or not isinstance(result, Value):
+        return message
+    answer: dict[str, Json] = data["result"]
+    if answer.get("isError") is not True:
+        if notes.get("is_structured") is True and isinstance(result.value, dict):
+            answer.setdefault("structuredContent", result.value)
+            answer["content"] = [translate(block) for block in notes.get("content", ())]
+        answer["content"] = _write_block_members(notes, answer["content"])
+    data["result"] = _merge(answer, _rename_pages(get_object(notes, "members"), tool))
+    return jsontext.write(data)
+
+
+def write_contents_members(result: Result, answer: dict[str, Json], member: str) -> dict[str, Json]:
+    """Return the ``answer`` to a read, whose ``member`` is a list, with what is passed on of the ``result``."""
+    notes = _get_notes(result)
+    parts: list[dict[str, Json]] = answer[member]
+    more = notes.get("blocks")
+    if isinstance(more, list) and len(more) == len(parts):
+        parts = [{**one, **members} for one, members in zip(parts, more, strict=True)]
+    return _merge({**answer, member: parts}, get_object(notes, "members"))
+
+
+def _write_block_members(notes: Mapping[str, Json], blocks: list[Any]) -> list[Any]:
+    members = notes.get("blocks")
+    if not isinstance(members, list) or len(members) != len(blocks):  # none are known, or the value is another one
+        return blocks
+    return [_merge(one, more) if isinstance(one, dict) else one for one, more in zip(blocks, members, strict=True)]
+
+
+def has_members(value: Value) -> bool:
+    """Return whether there is anything to pass on beside ``value``."""
+    return value.notes is not None and NOTE in value.notes
+
+
+def _get_notes(result: Result) -> Mapping[str, Json]:
+    return get_object(result.notes, NOTE) if isinstance(result, Value) and result.notes else {}
+
+
+def _add_notes(value: Value, found: dict[str, Json]) -> Value:
+    found = {name: one for name, one in found.items() if one}
+    return Value(value.value, {**(value.notes or {}), NOTE: found}) if found else value
+
+
+def _read_blocks(blocks: Sequence[Json]) -> list[Json]:
+    """Return what each of ``blocks`` says beside its content; nothing if none says anything."""
+    read: list[Json] = []
+    for block in blocks:
+        members = _read_members(block, _BLOCK, MOST_RESULT_PARTS)
+        resource = get_object(block, "resource")
+        inner = _read_members(resource, _EMBEDDED, MOST_RESULT_PARTS)
+        if isinstance(uri := resource.get("uri"), str) and uri.startswith(PAGE_SCHEME):
+            inner["uri"] = uri
+        read.append({**members, "resource": inner} if inner else members)
+    return read if any(read) and is_within_size(read, MOST_RESULT_PARTS) else []
+
+
+def _read_members(entry: Mapping[str, Json], known: frozenset[str], most: int) -> dict[str, Json]:
+    """Return the members of ``entry`` that are not ``known``, and its ``_meta`` without marks."""
+    # Servers in Java write null for what is not set.
+    found = {
+        name: one
+        for name, one in entry.items()
+        if one is not None and name not in known and name != "_meta" and _is_passed(name)
+    }
+    meta = _without_marks(entry.get("_meta"))
+    found = _leave_out_large(found, most)
+    if meta := _leave_out_large(meta, most):
+        found["_meta"] = meta
+    return found
+
+
+def _leave_out_large(members: dict[str, Json], most: int) -> dict[str, Json]:
+    """Return ``members`` with at most ``most`` parts: all, or those that are not larger than their share."""
+    if not members or is_within_size(members, most):
+        return members
+    share = most // len(members)
+    return {name: one for name, one in members.items() if len(name) <= _LONGEST_NAME and is_within_size(one, share)}
+
+
+def _without_marks(meta: Json) -> Json:
+    return (
+        {name: one for name, one in meta.items() if one is not None and _is_passed(name)}
+        if isinstance(meta, dict)
+        else {}
+    )
+
+
+def _is_passed(name: str) -> bool:
+    return not name.startswith(_OWN) and name not in _MARKS
+
+
+def _rename_pages(members: Mapping[str, Json], tool: Tool | None) -> dict[str, Json]:
+    prefix = None if tool is None else tool.hints.get(URI_PREFIX)
+    if not isinstance(prefix, str):
+        return dict(members)
+    renamed: Json = _rename(members, {uri: add_uri_prefix(uri, prefix) for uri in find_page_uris(members)})
+    return {**renamed}
+
+
+def _rename(data: Json, names: Mapping[str, str]) -> Json:
+    if isinstance(data, str):
+        return names.get(data, data)
+    if isinstance(data, Mapping):
+        return {name: _rename(one, names) for name, one in data.items()}
+    return [_rename(one, names) for one in data] if isinstance(data, list) else data
+
+
+def _list_texts(data: Json) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for one in data.values():
+            yield from _list_texts(one)
+    elif isinstance(data, list):
+        for one in data:
+            yield from _list_texts(one)
+
+
+def _merge(block: dict[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
+    """Return ``block`` with ``more``, where it says nothing itself; the URI of a page is that of its server."""
+    merged = {**more, **block}
+    for name in ("_meta", "resource"):
+        if isinstance(block.get(name), dict) and isinstance(more.get(name), dict):
+            merged[name] = {**more[name], **block[name]}
+    if "uri" in (pages := get_object(more, "resource")):
+        merged["resource"]["uri"] = pages["uri"]
+    return merged
