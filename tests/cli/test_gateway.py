@@ -35,8 +35,9 @@ KEYS = "key-of-all\nkey-of-ann ann first\nkey-of-bob bob second\n"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the gateway's file, which is the working folder."""
+    """The folder of the gateway's file, which is the working folder, and which the user trusts."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
     return tmp_path
 
 
@@ -194,6 +195,122 @@ def test_check_tests_each_upstream_with_its_key_and_reports_every_fault(
     assert (bad.code, "one-of-" in bad.out + bad.err) == (4, False)
     assert re.search(r"first .* The upstream first: .*could not be reached", bad.out)
     assert re.search(r"second .* 1 .* ok", bad.out)
+
+
+CLONED = """\
+[upstreams.books]
+target = "{site}"
+key-env = "FIRST_KEY"
+[upstreams.own]
+target = "own.py"
+"""
+
+
+@pytest.fixture
+def cloned(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Path, list[Any]]]:
+    """A folder that came from anybody: its file sends a key to a server, and runs code; and what that server got."""
+    monkeypatch.delenv("TOOLWIRE_SETTINGS")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.setenv("FIRST_KEY", "one-of-first")
+    kit, got = Toolkit("Books"), list[Any]()
+    app = asgi(kit, api_keys=["one-of-first"])
+
+    async def record(scope: Any, receive: Any, send: Any) -> None:
+        got.append(scope)
+        await app(scope, receive, send)
+
+    @kit.tool(approval="auto", safe=True)
+    def read() -> str:
+        """Read."""
+        return ""
+
+    (folder / "own.py").write_text(
+        "from pathlib import Path\nfrom toolwire import Toolkit\nPath('ran').touch()\nkit = Toolkit('Own')\n"
+        "@kit.tool(approval='auto', safe=True)\ndef look() -> str:\n    'Look.'\n    return ''\n"
+    )
+    with background(record) as site:
+        (folder / "toolwire.toml").write_text(CLONED.format(site=site))
+        yield folder, got
+
+
+@pytest.mark.requirement("AT-40")
+@pytest.mark.parametrize("words", [("check",), ("check", "--json"), ("check", "--file", "toolwire.toml"), ("list",)])
+def test_a_cloned_folder_runs_nothing_and_gets_nothing_before_it_is_trusted(
+    cloned: tuple[Path, list[Any]], toolwire: Callable[..., Outcome], words: tuple[str, ...]
+) -> None:
+    folder, got = cloned
+    outcome = toolwire("gateway", *words)
+    assert (got, (folder / "ran").exists()) == ([], False)
+    if words[0] == "check":
+        assert outcome.code == 2
+        assert "toolwire.toml was not trusted yet, so nothing was run or sent" in outcome.err
+
+
+@pytest.mark.requirement("AT-40")
+@pytest.mark.parametrize("command", [("gateway", "check"), ("settings", "trust"), ("gateway", "run")])
+def test_a_cloned_gateway_is_used_after_one_yes_until_its_file_changes(
+    cloned: tuple[Path, list[Any]],
+    toolwire: Callable[..., Outcome],
+    terminal: Callable[..., Any],
+    command: tuple[str, ...],
+) -> None:
+    folder, got = cloned
+    asked = terminal(*command)
+    asked.wait_for(b"[y/N] ")
+    shown = asked.shown.decode()
+    assert re.search(r"books: connects to http://127.0.0.1:\d+, and sends the value of FIRST_KEY", shown)
+    assert "own: runs the code of own.py" in shown
+    asked.type("n")
+    assert asked.end() == 3
+    assert (got, (folder / "ran").exists()) == ([], False)
+    asked = terminal("gateway", "check")
+    asked.wait_for(b"[y/N] ")
+    asked.type("y")
+    assert asked.end() == 0
+    assert (bool(got), (folder / "ran").exists()) == (True, True)
+    assert toolwire("gateway", "check").code == 0
+    file = folder / "toolwire.toml"
+    kept = file.read_text()
+    file.write_text(f"{kept}\n# changed\n")
+    assert toolwire("gateway", "check").code == 2
+    file.write_text(kept)
+    assert "no longer trusted" in toolwire("settings", "forget").out
+    assert toolwire("gateway", "check").code == 2
+
+
+@pytest.mark.requirement("AT-40")
+def test_what_the_user_adds_keeps_the_trust_and_gives_none(
+    cloned: tuple[Path, list[Any]], toolwire: Callable[..., Outcome]
+) -> None:
+    folder, _ = cloned
+    assert toolwire("gateway", "add", "own.py", "--name", "more").code == 0
+    assert toolwire("gateway", "check").code == 2
+    (folder / "toolwire.toml").unlink()
+    assert toolwire("gateway", "add", "own.py", "--name", "mine").code == 0
+    (folder / "other.py").write_text((folder / "own.py").read_text().replace("look", "see"))
+    assert toolwire("gateway", "add", "other.py", "--name", "second").code == 0
+    assert toolwire("gateway", "check").code == 0
+
+
+@pytest.mark.requirement("AT-40")
+def test_accounts_of_a_cloned_folder_open_no_database_of_another_host(
+    cloned: tuple[Path, list[Any]], toolwire: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, _ = cloned
+    monkeypatch.setenv("PGPASSWORD", "of-postgres")
+    with socket.create_server(("127.0.0.1", 0)) as theirs:
+        theirs.setblocking(False)
+        state = (
+            f'state = "postgresql://127.0.0.1:{theirs.getsockname()[1]}/theirs"\npublic-url = "http://127.0.0.1:9"\n'
+        )
+        file = folder / "toolwire.toml"
+        file.write_text(f"{state}[sign-in]\n{file.read_text()}")
+        outcome = toolwire("users", "list")
+        assert (outcome.code, "was not trusted yet" in outcome.err) == (2, True)
+        with pytest.raises(BlockingIOError):
+            theirs.accept()
 
 
 @pytest.mark.requirement("GW-01")

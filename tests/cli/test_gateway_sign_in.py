@@ -94,6 +94,7 @@ def tell_name(context: Context) -> str:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the gateway's file, with the key of its vault and a file of tools."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
     (tmp_path / "desk.py").write_text(DESK)
     key = tmp_path / "vault.key"
     key.touch(mode=0o600)

@@ -35,6 +35,8 @@ from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_opti
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
+NO_FILE: Final = "`toolwire gateway add URL` begins one."
+"""What to do where there is no file of a gateway."""
 LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _UPSTREAMS: Final = "upstreams"
@@ -101,7 +103,7 @@ def read_gateway_file(path: Path) -> GatewayFile:
     Raises:
         UsageError: it cannot be read or is not valid; the text has the line and the column.
     """
-    data = read_bytes(path, "`toolwire gateway add URL` begins one.")
+    data = read_bytes(path, NO_FILE)
     return parse_gateway_file(data, path.name)
 
 

@@ -24,13 +24,12 @@ from urllib.parse import urlsplit
 from toolwire import __version__
 from toolwire.client.discovery.discover import complete_url
 from toolwire.core.dataclass import dataclass
-from toolwire.core.errors import DefinitionError
 from toolwire.core.url_origin import get_origin
-from toolwire.stores.consent.agreed_digests import open_trusted_settings
-from toolwire.stores.paths import NoHomeError, find_home, find_state_folder
+from toolwire.stores.paths import NoHomeError, find_home
 
 from .exits import UsageError
 from .parser import list_commands, list_given
+from .project_trust import SETTINGS_VARIABLE, is_trusted
 from .settings_file import (
     OF_A_TARGET,
     OF_URLS,
@@ -118,7 +117,7 @@ def read_settings() -> Settings:
     """
     ignored: list[str] = []
     files: list[SettingsFile] = []
-    if os.environ.get(f"{_PREFIX}SETTINGS", "") != "off":
+    if os.environ.get(SETTINGS_VARIABLE, "") != "off":
         own, project = find_user_file(), find_project_file()
         found: list[tuple[Path | None, Layer]] = [(None if project == own else project, "project"), (own, "user")]
         for path, layer in found:
@@ -132,16 +131,9 @@ def read_settings() -> Settings:
     return Settings(
         files=tuple(files),
         variables=tuple(_read_variables()),
-        is_trusted=in_project is not None and _is_trusted(in_project),
+        is_trusted=in_project is not None and is_trusted(in_project.digest),
         ignored=tuple(ignored),
     )
-
-
-def _is_trusted(file: SettingsFile) -> bool:
-    try:
-        return open_trusted_settings(find_state_folder()).has(file.digest)
-    except DefinitionError:  # what another user could have written is no yes of this one
-        return False
 
 
 def find_user_file() -> Path | None:

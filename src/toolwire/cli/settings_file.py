@@ -10,7 +10,6 @@ Rules:
 
 from __future__ import annotations
 
-import hashlib
 from argparse import Action, ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -25,6 +24,7 @@ from toolwire.framing.jsontext import describe_type
 
 from .exits import UsageError
 from .parser import WITH_SETTINGS, list_commands
+from .project_trust import digest_file
 from .toml_file import SECRET_FIELD, SECRETS, TomlFile, read_bytes, read_option_value
 
 Layer: TypeAlias = Literal["environment", "project", "user"]
@@ -130,8 +130,8 @@ def read_settings_file(path: Path, layer: Layer) -> SettingsFile:
     data = read_bytes(path, "write one, or leave it out.", largest=_LARGEST_BYTES)
     reader = _Reader(TomlFile(data, str(path)), path.parent, layer)
     settings = tuple(_read_all(reader))
-    digest = hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()
-    return SettingsFile(path=path, layer=layer, settings=settings, faults=tuple(reader.faults), digest=digest)
+    faults = tuple(reader.faults)
+    return SettingsFile(path=path, layer=layer, settings=settings, faults=faults, digest=digest_file(path, data))
 
 
 class _TooManyFaultsError(Exception):

@@ -14,17 +14,19 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from toolwire.cli.commands.serve import build_settings, check_server, serve_arguments
-from toolwire.cli.exits import NOT_FOUND, OK, UsageError
+from toolwire.cli.exits import DENIED, NOT_FOUND, OK, UsageError
 from toolwire.cli.gateway_address import require_address
-from toolwire.cli.gateway_file import UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
+from toolwire.cli.gateway_file import NO_FILE, UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
 from toolwire.cli.gateway_sign_in import check_sign_in
 from toolwire.cli.open_upstreams import count_asking_tools, open_upstream, refuse_nameless_callers
+from toolwire.cli.project_trust import is_terminal, keep_trust, trust_gateway
 from toolwire.cli.serve_settings import REMOTE_OPTIONS, ServeSettings, UpstreamSettings
+from toolwire.cli.settings import find_user_file
 from toolwire.cli.targets.target import FileTarget, UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
-from toolwire.cli.toml_file import SECRET_FIELD
+from toolwire.cli.toml_file import SECRET_FIELD, read_bytes
 from toolwire.client.discovery.local_files import file_url
 from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
@@ -46,8 +48,14 @@ def run(arguments: argparse.Namespace) -> int:
         return _add(path, arguments)
     if arguments.target:
         raise UsageError(f"gateway {arguments.action} takes no URL: the file lists them; --file names the file.")
-    file = read_gateway_file(path)
+    data = read_bytes(path, NO_FILE)
+    file = parse_gateway_file(data, path.name)
     folder, name = path.resolve().parent, Path(path.name)
+    # AT-40: `run` is the order to run what is in the file, also of a program that nobody can ask; `check` is none.
+    must_ask = arguments.action == "check" or (arguments.action == "run" and is_terminal())
+    full = path.parent.resolve() / name
+    if must_ask and not trust_gateway(full, data, file, is_own=full == find_user_file()):
+        return DENIED
     os.chdir(folder)
     match arguments.action:
         case "run":
@@ -145,8 +153,9 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
         if value != defaults[dest]:
             value = move(value) if dest in _FILES else value
             lines.append(f"{dest.replace('_', '-')} = {_write_value(value)}")
+    old = ""
     try:
-        before = path.read_text(encoding="utf-8")
+        before = old = path.read_bytes().decode()
     except FileNotFoundError:
         before = _HEAD
     except (OSError, UnicodeError) as error:
@@ -162,6 +171,7 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+    keep_trust(path.parent.resolve() / path.name, old.encode(), text.encode())
     print(f"{escaped(str(path))}: added {name}. `toolwire gateway check` connects to it.")
     return OK
 

@@ -10,10 +10,10 @@ from typing import Any, TypedDict
 
 from toolwire.cli.exits import DENIED, FAILED, OK, UsageError
 from toolwire.cli.gateway_file import parse_gateway_file
+from toolwire.cli.project_trust import ask_trust, describe_gateway, digest_file, is_terminal
 from toolwire.cli.settings import Settings, find_project_file, find_user_file, read_settings, resolve
 from toolwire.cli.settings_file import Layer, Setting, SettingsFile, list_command_options, read_settings_file
-from toolwire.cli.terminal.keyboard import discard_input, read_line
-from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_warning
+from toolwire.cli.terminal.screen import escaped, json_text, print_warning
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.toml_file import SETTINGS_FILE, SETTINGS_TABLES, TomlFile, read_bytes
 from toolwire.stores.consent.agreed_digests import open_trusted_settings
@@ -113,25 +113,29 @@ def _trust() -> int:
     """Ask the user once whether all settings of this project's file may be used, until it changes."""
     settings = _read_valid_settings()
     file = _find_project(settings)
-    waiting = _list_waiting(settings)
-    if not waiting:
+    waiting, gateway = _list_waiting(settings), [] if settings.is_trusted else _describe_gateway_of(file)
+    if not waiting and not gateway:
         print(f"{escaped(str(file.path))}: all of its settings are used already.")
         return OK
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_terminal():
         raise UsageError("Trust is your own word, and there is no terminal to ask at.")
-    print(f"{escaped(str(file.path))} also sets:", file=sys.stderr)
-    for one in waiting:
-        scope = _name_scope(_describe(one))
-        print(f"  {one.option} = {_write_value(one.value)}  (for {escaped(scope)})", file=sys.stderr)
-    print("Such settings can send secrets to a site, reach other hosts and files, or ask you less.", file=sys.stderr)
-    discard_input()  # what was typed before the question does not answer it
-    question = "Use them in this project, until the file changes? [y/N] "
-    print(apply_style(question, "bold", sys.stderr), end="", file=sys.stderr, flush=True)
-    answer = read_line()
-    if answer.strip().lower() not in ("y", "yes"):
+    lines = [f"{one.option} = {_write_value(one.value)}  (for {_name_scope(_describe(one))})" for one in waiting]
+    warning = "Such settings can run code, send secrets to a site, reach other hosts and files, or ask you less."
+    if not ask_trust(file.path, lines + gateway, warning):
         return DENIED
     open_trusted_settings(find_state_folder()).add(file.digest, str(file.path))
     return OK
+
+
+def _describe_gateway_of(file: SettingsFile) -> list[str]:
+    """Return what the tables of a gateway in this file run, open or send to."""
+    # AT-40
+    data = read_bytes(file.path, "")
+    if digest_file(file.path, data) != file.digest:
+        raise UsageError(f"{file.path} was changed just now: run the command again.")
+    if set(TomlFile(data, str(file.path)).content) <= SETTINGS_TABLES:
+        return []
+    return list(describe_gateway(parse_gateway_file(data, str(file.path))))
 
 
 def _forget() -> int:

@@ -13,12 +13,15 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolwire.cli.exits import FAILED, OK, UsageError
+from toolwire.cli.exits import DENIED, FAILED, OK, UsageError
 from toolwire.cli.gateway_callers import forget_caller
-from toolwire.cli.gateway_file import read_gateway_file
+from toolwire.cli.gateway_file import NO_FILE, parse_gateway_file
 from toolwire.cli.gateway_sign_in import find_people_place, make_user_id, open_people
+from toolwire.cli.project_trust import trust_gateway
+from toolwire.cli.settings import find_user_file
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
+from toolwire.cli.toml_file import read_bytes
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.paths import find_state_places
@@ -37,11 +40,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action != "list" and not arguments.name:
         raise UsageError(f"users {arguments.action} needs the name of a person.")
     path = Path(arguments.file)
-    file = read_gateway_file(path)
+    data = read_bytes(path, NO_FILE)
+    file = parse_gateway_file(data, path.name)
     if file.sign_in is None:
         raise UsageError(f"Nobody signs in at this gateway: {path} has no table [sign-in].")
+    full, state = path.parent.resolve() / path.name, file.arguments.state
+    # AT-40: a database of another host learns the passwords of the environment.
+    if "://" in (state or "") and not trust_gateway(full, data, file, is_own=full == find_user_file()):
+        return DENIED
     os.chdir(path.resolve().parent)
-    state = file.arguments.state
     with closing(open_people(find_people_place(state))) as people:
         if arguments.action == "list":
             rules = RulesByCaller({name: one.build_rules() for name, one in file.callers.items()})
