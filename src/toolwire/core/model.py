@@ -251,6 +251,13 @@ Report: TypeAlias = Callable[["Progress"], Awaitable[None]]
 """Receive one piece of progress. A coroutine awaits what it returns."""
 
 
+class UserAnswer(NamedTuple):
+    """What a user answered to the question of this server about a call, and where: ``page`` or ``form``."""
+
+    channel: str
+    allowed: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What comes with a call besides its arguments: the caller, and what the tool's requirements ask for.
@@ -280,6 +287,8 @@ class Context:
     log_level: str = field(default="", repr=False, compare=False)
     is_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     confirmation: str = field(default="", repr=False, compare=False)
+    # FU-60: what the user answered where this server asked; that a client of its own asked says nothing here.
+    user_answer: UserAnswer | None = field(default=None, repr=False, compare=False)
     # CC-06: what the caller's client signed about the decision of its user, and the host by which it was called.
     receipt: str = field(default="", repr=False, compare=False)
     host: str = field(default="", repr=False, compare=False)

@@ -27,10 +27,10 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.model import Kind
 from toolwire.framing import jsontext
 from toolwire.server.run.confirmation import Confirmations, ConfirmationWords
+from toolwire.server.run.decision_log import find_channel
 from toolwire.server.run.inbox import Inbox, UpstreamTool
 from toolwire.server.run.receipts import ReceiptVerifier
 
-_CHANNEL = "caller"
 _HOST_CHANNEL = "host"
 _log = logging.getLogger("toolwire.decisions")
 
@@ -101,7 +101,7 @@ class CallerConsent:
         )
         decision = "allowed" if problem is None else "asked" if problem.kind is Kind.UNCONFIRMED else "refused"
         # FU-60: in the inbox, somebody else may have decided than the caller.
-        given = answers[-1] if answers else Answer(allowed=problem is None, channel=_CHANNEL)
+        given = answers[-1] if answers else Answer(allowed=problem is None, channel=find_channel(call))
         self._record(question, decision, given.channel, given.decided_by)
         return Answer(allowed=problem is None, channel=given.channel, problem=problem, decided_by=given.decided_by)
 

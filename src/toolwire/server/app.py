@@ -109,6 +109,7 @@ from .run.confirmation import (
     ConfirmationWords,
     build_confirmation_check,
 )
+from .run.decision_log import DecisionLog, is_declined
 from .run.function_toolbox import PEER_ADDRESS
 from .run.health_report import build_health_report
 from .run.host_consent import (
@@ -196,6 +197,7 @@ class App:
         ask_hosts: bool = True,
         consent: HostConsent = "hints",
         inbox: Inbox | None = None,
+        decisions: DecisionLog | None = None,
         receipts: ReceiptVerifier | None = None,
         workflows: Json = None,
         private: bool = False,
@@ -243,11 +245,17 @@ class App:
         words = ConfirmationWords(confirmations)
         find_reasons = build_reasons(require_confirmation, of_all=of_all)
         proofs = Confirmations(words, receipts=receipts, inbox=inbox)
-        confirm = None if asked is None else build_confirmation_check(asked, proofs, find_reasons, can_allow_later)
-        confirmed = () if confirm is None else (confirm if inbox is None else leave_long_calls(confirm),)
+        confirm = build_confirmation_check(
+            asked,
+            proofs,
+            find_reasons,
+            can_allow_later,
+            decisions=decisions,
+            asks_itself=find_self_asking(toolbox),
+        )
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
         # that cannot run.
-        checks = (*scopes, required, build_arguments_check(), *confirmed)
+        checks = (*scopes, required, build_arguments_check(), confirm if inbox is None else leave_long_calls(confirm))
         self._service = Service(
             toolbox,
             checks=checks,
@@ -833,7 +841,10 @@ def _choose_inbox(call: Call, request: Request, ask_wait: float, *, is_due: bool
     if is_due:
         # What the client asked its user, or says it did, decides nothing here. The state of a tool's question is kept.
         word = context.confirmation if context.input_responses is not None else ""
-        context = replace(context, can_ask=False, must_confirm=True, needs_inbox=True, confirmation=word)
+        said = context.user_answer if is_declined(call) else None
+        context = replace(
+            context, can_ask=False, must_confirm=True, needs_inbox=True, confirmation=word, user_answer=said
+        )
     elif wait_s is not None and not context.can_ask and not context.confirmation and not context.receipt:
         context = replace(context, must_confirm=True, needs_inbox=True)
     if not context.needs_inbox:

@@ -35,6 +35,7 @@ from .app import ANY_TELEMETRY, App, SessionUse
 from .limits import ServerLimits
 from .route_table import NO_DOCUMENTS, Document
 from .run.confirmation import ConfirmationQuestion
+from .run.decision_log import DecisionLog
 from .run.function_toolbox import FunctionToolbox
 from .run.host_consent import HostConsent
 from .run.idempotency import open_ledger
@@ -207,6 +208,7 @@ def asgi(
         ask_hosts=ask_hosts,
         consent=consent,
         inbox=choose_inbox(consent, inbox, places.inbox, rules=rules, on_question=on_question),
+        decisions=DecisionLog(places.inbox),
         ask_wait=check_ask_wait(ask_wait),
         is_removed=keys.is_removed if keys.needs_credentials else None,
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from enum import Enum
 from hashlib import sha256
 
-from toolwire.core.model import Call, Context, Json, Kind, Problem
+from toolwire.core.model import Call, Context, Json, Kind, Problem, UserAnswer
 from toolwire.core.url_origin import get_authority
 from toolwire.framing import jsontext
 from toolwire.framing.call_context import META as CONTEXT_META
@@ -37,13 +36,6 @@ _MAX_QUESTION = 20_000
 _MAX_PAGES = 5
 _TELLING = frozenset((CONFIRMATION_META, CONSENT_META, RECEIPT_META, CONTEXT_META, "traceparent"))
 """The members of ``_meta`` that change the context of a call."""
-
-
-class Reply(Enum):
-    """What a user did without allowing the call."""
-
-    NONE = "not asked"
-    DECLINED = "declined"
 
 
 def can_ask(params: Mapping[str, Json]) -> bool:
@@ -90,15 +82,15 @@ def says_nothing(params: Mapping[str, Json]) -> bool:
     return _TELLING.isdisjoint(meta) and not (isinstance(capabilities, dict) and "elicitation" in capabilities)
 
 
-def read_reply(params: Mapping[str, Json]) -> str | Reply:
-    """Return the confirmation word of a call that the user allowed, or what the user did instead."""
+def add_reply(context: Context, params: Mapping[str, Json]) -> Context:
+    """Return ``context`` with what the user answered in the form, and with the word of that question."""
+    # FU-60
     word = params.get("requestState")
     if not isinstance(word, str):
-        return Reply.NONE
+        return replace(context, confirmation="")
     answer = get_object(get_object(params, "inputResponses"), _NAME)
-    if answer.get("action") == "accept" and get_object(answer, "content").get(_ALLOW) is True:
-        return word
-    return Reply.DECLINED
+    is_allowed = answer.get("action") == "accept" and get_object(answer, "content").get(_ALLOW) is True
+    return replace(context, confirmation=word, user_answer=UserAnswer("form", is_allowed))
 
 
 def add_input(context: Context, params: Mapping[str, Json]) -> Context:
@@ -134,12 +126,6 @@ def read_page_answer(context: Context, params: Mapping[str, Json], tool: str) ->
         text = f"{tool} was not called: its user did not want to open the inbox."
         return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
     return replace(context, opens_pages=action is None, ask_wait_s=VISIT_WAIT_S if action == "accept" else 0.0)
-
-
-def build_denial(tool: str) -> Problem:
-    """Return the problem of a call that the user did not allow."""
-    text = f"{tool} was not called: the user did not allow it."
-    return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
 
 
 _EXPLAINED = frozenset(("inbox", "receipt"))

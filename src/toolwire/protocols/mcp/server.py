@@ -309,15 +309,14 @@ def _build_usual_context(site: Site) -> Context:
 
 def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
     """Return the context of a call: its trace, and its confirmation; a Problem if its user did not allow it."""
-    context = _read_confirmation(params, tool, said)
-    if tool.requirements and not isinstance(context, Problem):
-        context = _add_required(context, params)
+    confirmed = _read_confirmation(params, said)
+    context = _add_required(confirmed, params) if tool.requirements else confirmed
     if isinstance(context, Problem) or not said.find_inbox_page():
         return context
     return consent_question.read_page_answer(context, params, tool.name)
 
 
-def _read_confirmation(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
+def _read_confirmation(params: Mapping[str, Json], said: _ServerWords) -> Context:
     context = envelope.read_trace(params)
     takes_input = consent_question.can_show_forms(params)
     can_ask = takes_input and consent_question.can_ask(params)
@@ -332,10 +331,7 @@ def _read_confirmation(params: Mapping[str, Json], tool: Tool, said: _ServerWord
         responses = get_object(params, "inputResponses")
         return replace(context, can_ask=can_ask, confirmation=state, input_responses=responses)
     if "requestState" in params:
-        replied = consent_question.read_reply(params)
-        if replied is consent_question.Reply.DECLINED:
-            return consent_question.build_denial(tool.name)
-        return replace(context, can_ask=can_ask, confirmation=replied if isinstance(replied, str) else "")
+        return replace(consent_question.add_reply(context, params), can_ask=can_ask)
     if can_ask:
         return replace(context, can_ask=True)
     if said.host_confirmation and not context.confirmation:

@@ -30,7 +30,7 @@ from toolwire.core.check import Deny, Question
 from toolwire.core.codec import CallAction, CallQuery, Codec, Pending, Reader, Reading, Site
 from toolwire.core.content import has_content
 from toolwire.core.http import Request, Response
-from toolwire.core.model import ANONYMOUS, Approval, Call, Json, Kind, Problem, Result, Tool
+from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Result, Tool, UserAnswer
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import is_call_id, read_status
 from toolwire.framing.form_sender import find_form_sender
@@ -46,6 +46,7 @@ from .index_page import Answer, IndexPage, View, asks_first
 from .refusal_page import build_refusal_page
 from .wire_exchange import Wires, build_exchanges
 
+_ALLOWED, _DENIED = UserAnswer("page", allowed=True), UserAnswer("page", allowed=False)
 _WAIT_S = 1.0
 """How long the page waits for the end of a long call before it shows how far it is, in seconds."""
 _OF_A_CALL = ("accept", "call", "cancel", "decline")
@@ -126,7 +127,7 @@ class PageReader:
         if isinstance(verdict, Deny):
             problem = verdict.problem
             return self._page.build(replace(view, problem=problem.message, faults=problem.parameter_errors), 422)
-        return self._ask(view, tool, fields) if asks_first(tool) else self._run(view, tool, "")
+        return self._ask(view, tool, fields) if asks_first(tool) else self._run(view, tool, ANONYMOUS)
 
     def _show_tool(self, view: View, name: str, arguments: Mapping[str, Json]) -> View:
         call = Call(self._catalog.names[name], arguments, call_id=f"page-{secrets.token_hex(6)}")
@@ -158,17 +159,23 @@ class PageReader:
             return self._page.build(view, 400)
         view = self._show_tool(view, name, arguments)
         if fields.get("answer") != "allow":
-            return self._page.build(replace(view, problem="Denied. Nothing was sent."))
+            return self._deny(view, tool, fields.get("word", ""))
         # D-20: allowed is what was shown. Other arguments or a changed tool have another signature.
         if not compare_digest(fields.get("seen", "").encode(), _sign(tool, text).encode()):
             return self._ask(view, tool, fields, _LOOK_AGAIN)
         wanted = confirmation_text(_build_question(view, tool, ""))
         if tool.destructive and fields.get("confirm", "").strip() != wanted:
             return self._ask(view, tool, fields, f"To allow this, type: {wanted}")
-        return self._run(view, tool, fields.get("word", ""))
+        return self._run(view, tool, replace(ANONYMOUS, confirmation=fields.get("word", ""), user_answer=_ALLOWED))
 
-    def _run(self, view: View, tool: Tool, word: str) -> Pending:
-        context = replace(ANONYMOUS, confirmation=word) if word else ANONYMOUS
+    def _deny(self, view: View, tool: Tool, word: str) -> Pending:
+        """Return the call that its user did not allow: the server keeps that answer, and runs nothing."""
+        # FU-60
+        shown = self._page.build(replace(view, problem="Denied. Nothing was sent."))
+        context = replace(ANONYMOUS, confirmation=word, user_answer=_DENIED)
+        return Pending(Call(tool, view.arguments, context=context), lambda _result, _duration_ms: shown)
+
+    def _run(self, view: View, tool: Tool, context: Context) -> Pending:
         if tool.long:  # LC-05: what takes longer is shown as a call that goes on
             context = replace(context, wait_s=_WAIT_S, takes_input=True)
         return Pending(Call(tool, view.arguments, context=context), self._build_reply(view, tool))

@@ -22,14 +22,15 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-from toolwire.core.check import ALLOW, Deny, Verdict
+from toolwire.core.check import ALLOW, Answer, Deny, Verdict
 from toolwire.core.codec import CONFIRMATION_FIELD, RECEIPT_FIELD
-from toolwire.core.model import Call, Json, Kind, Problem
+from toolwire.core.model import Call, Json, Kind, Problem, Tool, UserAnswer
 from toolwire.framing import jsontext
 from toolwire.stores.consent.open import open_spent_words
 from toolwire.stores.consent.spent_words import SpentWords
 from toolwire.stores.outage_log import OutageLog
 
+from .decision_log import DecisionLog, find_channel, is_declined
 from .inbox import HearAnswer, Inbox, UpstreamTool, ignore_answer
 from .receipts import ReceiptVerifier
 
@@ -40,6 +41,7 @@ PROVED_BEFORE = secrets.token_urlsafe(32)
 """Stands for the receipt of a call that a tool's question interrupted after it was proved. It never leaves."""
 
 VALID_S = 300.0
+_UNKEPT = "the decision of its user cannot be kept now"
 _CLOCKS_DIFFER_S = 1.0
 """How far the clocks of two processes that share a database may be apart: each reads its time a little late."""
 _NONCE_BYTES = 12
@@ -194,6 +196,13 @@ class Confirmations:
             )
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
 
+    def spend(self, call: Call, subject: bytes) -> None:
+        """Make the word of ``call`` worthless: its user said no. A word that cannot be looked up ends by itself."""
+        try:
+            self.words.redeem(call.context.confirmation, subject)
+        except ConnectionError as error:
+            self._outages.record_failure("A refused confirmation of %s stays valid (%s).", call.tool.id, error)
+
     def _find_missing_proof(
         self,
         receipts: ReceiptVerifier,
@@ -217,37 +226,89 @@ class Confirmations:
 
 
 def build_confirmation_check(
-    ask: ConfirmationQuestion,
+    ask: ConfirmationQuestion | None,
     confirmations: ConfirmationWords | Confirmations,
     find_reasons: FindReasons = lambda _: None,
     allows_later: Callable[[Call], bool] = lambda _: False,
+    *,
+    decisions: DecisionLog | None = None,
+    asks_itself: Callable[[Tool], bool] = lambda _: False,
 ) -> ConfirmationCheck:
     """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word.
 
     ``find_reasons`` returns the reasons of a question that is only whether the user consents, and ``allows_later``
-    whether an answer to it may cover later calls too.
+    whether an answer to it may cover later calls too. ``decisions`` keeps what users decide, unless ``asks_itself``
+    says that the Toolbox does.
     """
     if isinstance(confirmations, ConfirmationWords):
         confirmations = Confirmations(confirmations)
-
-    def decide(call: Call, question: str) -> Verdict:
-        reasons = find_reasons(call)
-        always_allowed = reasons is not None and call.context.needs_inbox and allows_later(call)
-        refusal = confirmations.find_refusal(call, digest_call(call), question, reasons, always_allowed=always_allowed)
-        return ALLOW if refusal is None else Deny(refusal)
+    log = DecisionLog() if decisions is None else decisions
+    gate = _Gate(confirmations, log, find_reasons, allows_later)
+    is_remote = confirmations.is_remote or log.is_remote
 
     def check(call: Call) -> Verdict | Undecided:
-        question = ask(call)
-        if not question:
-            return ALLOW
-        return Undecided(partial(decide, call, question)) if confirmations.is_remote else decide(call, question)
+        question = "" if ask is None or is_declined(call) else ask(call)
+        if question:
+            decide = partial(gate.decide, call, question)
+        else:
+            answer = call.context.user_answer
+            if answer is None or (answer.allowed and _is_decided_elsewhere(call, answer, asks_itself)):
+                return ALLOW
+            decide = partial(gate.keep, call, answer)
+        return Undecided(decide) if is_remote else decide()
 
     return check
+
+
+def _is_decided_elsewhere(call: Call, answer: UserAnswer, asks_itself: Callable[[Tool], bool]) -> bool:
+    """Return whether the Toolbox or the inbox asks about ``call``, or nobody: a form without a word answers nothing."""
+    return answer.channel != "page" or call.context.needs_inbox or asks_itself(call.tool)
+
+
+class _Gate(NamedTuple):
+    """Decides about calls, and keeps what their users decided."""
+
+    confirmations: Confirmations
+    decisions: DecisionLog
+    find_reasons: FindReasons
+    allows_later: Callable[[Call], bool]
+
+    def decide(self, call: Call, question: str) -> Verdict:
+        """Return whether ``call`` runs, about which there is a question."""
+        reasons = self.find_reasons(call)
+        always_allowed = reasons is not None and call.context.needs_inbox and self.allows_later(call)
+        answers: list[Answer] = []
+        subject = digest_call(call)
+        refusal = self.confirmations.find_refusal(
+            call, subject, question, reasons, always_allowed=always_allowed, hear=answers.append
+        )
+        # A receipt was kept as what was decided.
+        if (refusal is None or answers) and self.confirmations.receipts is None:
+            answer = answers[-1] if answers else Answer(allowed=True, channel=find_channel(call))
+            if not self.decisions.record(call, subject.hex(), answer):
+                return Deny(build_store_problem(call, _UNKEPT))
+        return ALLOW if refusal is None else Deny(refusal)
+
+    def keep(self, call: Call, answer: UserAnswer) -> Verdict:
+        """Return whether ``call`` runs, whose user answered a question that has no word, or allowed nothing."""
+        subject = digest_call(call)
+        if not answer.allowed and call.context.confirmation:
+            self.confirmations.spend(call, subject)
+        kept = Answer(allowed=answer.allowed, channel=answer.channel)
+        if not self.decisions.record(call, subject.hex(), kept):
+            return Deny(build_store_problem(call, _UNKEPT))
+        return ALLOW if answer.allowed else Deny(_build_denial(call.tool.name))
 
 
 async def decide_in_thread(undecided: Undecided) -> Verdict:
     """Return the verdict, without delaying the event loop."""
     return await asyncio.to_thread(undecided.decide)
+
+
+def _build_denial(tool: str) -> Problem:
+    """Return the problem of a call that its user did not allow."""
+    text = f"{tool} was not called: the user did not allow it."
+    return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
 
 
 def build_store_problem(call: Call, what: str) -> Problem:

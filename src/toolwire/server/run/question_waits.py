@@ -24,6 +24,7 @@ from toolwire.server.http.exchange import Exchange
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from .confirmation import ConfirmationCheck, Undecided
+from .decision_log import is_declined
 from .inbox import Inbox
 from .progress_stream import Start
 from .wait_turn import WaitTurn
@@ -147,7 +148,8 @@ def leave_long_calls(check: ConfirmationCheck) -> ConfirmationCheck:
     # GW-04
 
     def check_others(call: Call) -> Verdict | Undecided:
-        return ALLOW if call.tool.long and call.context.needs_inbox else check(call)
+        waits = call.tool.long and call.context.needs_inbox and not is_declined(call)
+        return ALLOW if waits else check(call)
 
     return check_others
 
