@@ -23,6 +23,8 @@ _NODES: Final = 20_000
 _LEVELS: Final = 100
 _CHARACTERS: Final = 2_000_000
 _NOTE_CHARACTERS: Final = 300
+_EXAMPLE_CHARACTERS: Final = 1_200
+"""The examples of an argument are data, which is of no use when it is cut."""
 _SUBSCHEMAS: Final = frozenset((*LISTED, *NAMED, *SINGLE))
 
 
@@ -87,7 +89,8 @@ class ConversionContext:
         """Record a limit that the written schema does not state, and return it as text."""
         written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         self._characters -= len(written)  # writing it took work for all of it, though little is kept
-        text = f"{key}: {written}" if len(written) <= _NOTE_CHARACTERS else f"{key}: {written[:_NOTE_CHARACTERS]}..."
+        most = _EXAMPLE_CHARACTERS if key == "examples" else _NOTE_CHARACTERS
+        text = f"{key}: {written}" if len(written) <= most else f"{key}: {written[:most]}..."
         if key not in ("default", "examples"):
             self.losses.append(SchemaLoss(position.pointer, text, narrows))
         return text

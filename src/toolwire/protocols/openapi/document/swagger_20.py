@@ -195,7 +195,7 @@ class _Upgrade:
             self._add_note(where, "it has several bodies: the last one counts", at)
         if bodies:
             body = bodies[-1]
-            media = {"schema": self._upgrade_schema(body.get("schema", {}))}
+            media = {**_list_shown(body), "schema": self._upgrade_schema(body.get("schema", {}))}
             # A body parameter in a form is a contradiction that many generators write by a global "consumes"; they mean
             # JSON.
             types = [one for one in consumes if one not in (_FORM, _MULTIPART)] or [_JSON]
@@ -213,6 +213,7 @@ class _Upgrade:
             properties[name] = self._build_parameter_schema(one)
             if isinstance(one.get("description"), str):
                 properties[name]["description"] = one["description"]
+            properties[name] |= {key: value for key, value in _list_shown(one).items() if key == "example"}
             style = self._build_style(one)
             if style and one.get("collectionFormat") != "multi":  # 3.0 has no styles in a form with files
                 style[COLLECTION_FORMATS] = self._list_collection_formats(one)
@@ -240,7 +241,7 @@ class _Upgrade:
             for name, one in node.items()
             if name not in _SCHEMA_WORDS and name not in ("collectionFormat", "allowEmptyValue")
         }
-        return {**kept, **self._build_style(node), "schema": self._build_parameter_schema(node)}
+        return {**_list_shown(node), **kept, **self._build_style(node), "schema": self._build_parameter_schema(node)}
 
     def _build_parameter_schema(self, node: dict[str, Any]) -> dict[str, Any]:
         """Return the schema of a parameter or header: in 2.0 its keywords are members of the parameter itself."""
@@ -390,6 +391,14 @@ def _move_reference(reference: str) -> str:
         if reference.startswith(old):
             return new + reference.removeprefix(old)
     return reference
+
+
+def _list_shown(node: dict[str, Any]) -> dict[str, Json]:
+    """Return the examples of a parameter as 3.0 writes them: 2.0 has only extensions for them."""
+    # O-27
+    words = (("x-example", "example"), ("x-examples", "examples"))
+    found = {word: node[extension] for extension, word in words if extension in node}
+    return found | ({"example": node["example"]} if "example" in node else {})
 
 
 def _get_map(node: Json) -> dict[str, Any]:

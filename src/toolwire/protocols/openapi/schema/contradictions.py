@@ -14,12 +14,18 @@ _MOST_BRANCHES = 50
 _TYPE_CHECKS = {
     "array": lambda value: isinstance(value, list),
     "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and value == int(value),
+    "integer": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0,
     "null": lambda value: value is None,
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "object": lambda value: isinstance(value, dict),
     "string": lambda value: isinstance(value, str),
 }
+
+
+def is_of_type(value: Json, kind: Json) -> bool:
+    """Return whether ``value`` is of the type ``kind`` of JSON Schema; True for a type that there is not."""
+    check = _TYPE_CHECKS.get(kind) if isinstance(kind, str) else None
+    return check is None or check(value)
 
 
 def find_forbidden_required(

@@ -155,6 +155,10 @@ class SchemaConverter:
         full = {**schema, "$defs": dict(sorted(definitions.items()))}
         return cut_cycles(full, lambda text: self._note(where, text))
 
+    def count_room(self, schema: dict[str, Json]) -> int:
+        """Return how many bytes ``schema`` can still grow by; less than 0 for one that is too large."""
+        return self._sizes.most - len(jsontext.write(schema))
+
     def is_hidden(self, node: Json) -> bool:
         """Return whether a property with this schema is left out in this direction (readOnly or writeOnly)."""
         if not isinstance(node, dict):

@@ -17,6 +17,7 @@ from toolwire.protocols.openapi.schema.converter import SchemaConverter
 
 from . import body_arguments
 from .body_arguments import BODY, Body, BodyKind, BodyProperties, Kind
+from .declared_examples import add_examples, list_examples
 from .naming import choose_argument_names
 from .parameter_arguments import DeclaredParameter
 
@@ -49,6 +50,7 @@ class _Argument(NamedTuple):
     schema: Json
     required: bool
     description: Json = None
+    examples: Sequence[Json] = ()
 
 
 def build_arguments(
@@ -65,12 +67,15 @@ def build_arguments(
         if payload is not None and payload.sort <= BodyKind.MULTIPART
         else None
     )
-    arguments = [_Argument(p.place, p.name, schema, required, said) for p, schema, required, said in declared]
+    arguments = [
+        _Argument(p.place, p.name, schema, required, said, examples) for p, schema, required, said, examples in declared
+    ]
+    body_examples = [] if payload is None else list_examples(references, payload.media)
     encodings: dict[str, Encoding] = {}
     if payload is not None and payload.sort in (BodyKind.FORM, BodyKind.MULTIPART):
         known = apart[0] if apart is not None else body_arguments.list_named_properties(references, payload.schema)
         encodings = body_arguments.read_encodings(references, payload, known)
-    arguments += _list_body_arguments(references, schemas, payload, apart, encodings)
+    arguments += _list_body_arguments(references, schemas, payload, apart, encodings, body_examples)
     names = choose_argument_names((one.place, one.name) for one in arguments)
     in_body = [one for one in arguments if one.place == BODY]
     whole = names[BODY, BODY] if payload is not None and apart is None else None
@@ -82,7 +87,7 @@ def build_arguments(
     if apart is not None and (conditions := _write_kinds(apart.kinds, names)):
         words["allOf"] = conditions
     # What the document's own examples use is cut last from a large schema.
-    example_names = _list_example_names(references, payload)
+    example_names = _list_example_names(body_examples)
     return OperationArguments(
         schema=_build_schema(
             schemas, arguments, names, where, words, example_names, closed=not more, explicit=explicit
@@ -101,11 +106,12 @@ def _list_body_arguments(
     payload: Body | None,
     apart: BodyProperties | None,
     encodings: Mapping[str, Encoding],
+    examples: Sequence[Json],
 ) -> list[_Argument]:
     if payload is None:
         return []
     if apart is None:
-        return [_Argument(BODY, BODY, payload.schema, payload.required)]
+        return [_Argument(BODY, BODY, payload.schema, payload.required, None, examples)]
     properties, required, kinds = apart
     # In an optional body the required properties are required only if there is a body at all.
     needed = required if payload.required else ()
@@ -116,6 +122,7 @@ def _list_body_arguments(
             body_arguments.build_file_schema(references, schema, encodings.get(name, PLAIN)),
             name in needed,
             _describe_kinds(name, kinds) or (None if payload.required or name not in required else _NEEDED_WITH_A_BODY),
+            [one[name] for one in examples if isinstance(one, dict) and name in one],
         )
         for name, schema in properties.items()
         if not schemas.is_hidden(schema)
@@ -170,18 +177,10 @@ def _write_dependencies(
     return {"if": {"anyOf": [{"required": [name]} for name in given]}, "then": {"required": needed}}
 
 
-def _list_example_names(references: References, payload: Body | None) -> frozenset[str]:
+def _list_example_names(examples: Iterable[Json]) -> frozenset[str]:
     """Return the names of all properties in the examples of a body, at any depth."""
-    if payload is None:
-        return frozenset()
     found: set[str] = set()
-    examples = payload.media.get("examples")
-    several = (
-        [references.follow_or_empty(one).get("value") for one in examples.values()]
-        if isinstance(examples, dict)
-        else []
-    )
-    waiting = deque([payload.media.get("example"), references.follow_or_empty(payload.schema).get("example"), *several])
+    waiting = deque(examples)
     # Breadth first, so that of a huge example the names nearest to the top are found.
     for _ in range(_MOST_EXAMPLES):
         if not waiting:
@@ -197,7 +196,7 @@ def _list_example_names(references: References, payload: Body | None) -> frozens
 
 def _build_schema(
     schemas: SchemaConverter,
-    arguments: Iterable[_Argument],
+    arguments: Sequence[_Argument],
     names: dict[tuple[str, str], str],
     where: str,
     words: dict[str, Json],
@@ -232,4 +231,6 @@ def _build_schema(
         whole["required"] = required
     if closed or explicit:
         whole["additionalProperties"] = explicit  # I-28
-    return schemas.add_definitions({**whole, **words}, used, where, example_names)
+    built = schemas.add_definitions({**whole, **words}, used, where, example_names)
+    shown = {names[one.place, one.name]: one.examples for one in arguments if one.examples}
+    return add_examples(built, shown, schemas.count_room(built)) if shown else built

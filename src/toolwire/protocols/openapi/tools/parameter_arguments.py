@@ -24,6 +24,7 @@ from toolwire.protocols.openapi.request.path_template import list_variables
 from toolwire.protocols.openapi.request.plan import Parameter, Place
 
 from . import body_arguments
+from .declared_examples import list_examples
 from .security import Security
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -66,6 +67,7 @@ class DeclaredParameter(NamedTuple):
     schema: Json
     required: bool
     description: Json = None
+    examples: tuple[Json, ...] = ()
 
 
 class _ReadParameter(NamedTuple):
@@ -175,7 +177,13 @@ class ParameterReader:
         reserved = declared.get("allowReserved") is True and (place is Place.QUERY or self._reserves_anywhere)
         separators = body_arguments.read_separators(declared)
         parameter = Parameter(name, place, style, explode is True, reserved, separators=separators)
-        return DeclaredParameter(parameter, declared.get("schema", {}), required, declared.get("description"))
+        return DeclaredParameter(
+            parameter,
+            declared.get("schema", {}),
+            required,
+            declared.get("description"),
+            tuple(list_examples(self._references, declared)),
+        )
 
     def _with_content(
         self, bare: Parameter, content: Json, *, required: bool, declared: dict[str, Any]
@@ -187,7 +195,13 @@ class ParameterReader:
         parameter = bare._replace(style=style, media_type=get_essence(media_type))
         if get_essence(media_type) == FORM:
             parameter = parameter._replace(encodings=body_arguments.read_query_encodings(self._references, media))
-        return DeclaredParameter(parameter, media.get("schema", {}), required, declared.get("description"))
+        return DeclaredParameter(
+            parameter,
+            media.get("schema", {}),
+            required,
+            declared.get("description"),
+            (*list_examples(self._references, media), *list_examples(self._references, declared)),
+        )
 
 
 def _match_path(found: dict[tuple[Place, str], DeclaredParameter], path: str, notes: list[str]) -> None:
