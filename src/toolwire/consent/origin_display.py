@@ -3,18 +3,33 @@
 
 from __future__ import annotations
 
+import re
 from unicodedata import name
 
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host, get_origin
 from toolwire.framing.visible_text import make_visible
 
+_PROGRAM = re.compile(
+    r"(?:https://)?([a-z0-9][a-z0-9-]{0,23})-([0-9a-f]{8})[0-9a-f]{24}\.stdio\.invalid(?::443)?(?:/mcp)?(?![\w.:-])"
+)
+"""The address of a program, as ``ServerCommand.url`` writes it."""
 _MIXED_IN_JAPANESE = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
 
 
 def display_origin(url: str) -> str:
     """Return the scheme, host and port of ``url``. The host is in ASCII (``xn--``)."""
     return get_origin(url) or make_visible(show_url(url))
+
+
+def name_programs(text: str) -> str:
+    """Return ``text`` with the name of a program in place of each address that stands for one.
+
+    Such an address resolves nowhere, and means nothing to a user. The first digits of its digest stay, since two
+    programs may have one name.
+    """
+    # FU-58
+    return _PROGRAM.sub(r"program \1 on this machine (\2)", text)
 
 
 def find_lookalike_warning(url: str) -> str:

@@ -19,6 +19,7 @@ from typing import Final
 
 from toolwire.consent.decision_record import ChainedDecision, Decision
 from toolwire.consent.grant import Grant
+from toolwire.consent.origin_display import name_programs
 from toolwire.core.check import Answer
 from toolwire.core.dataclass import dataclass
 from toolwire.framing.html_call import build_moment
@@ -208,7 +209,7 @@ def _list_cells(one: ChainedDecision) -> list[str]:
     return [
         build_moment(record.at),
         f"<code>{escape(make_visible(record.tool))}</code>",
-        escape(make_visible(record.site)),
+        escape(make_visible(name_programs(record.site))),
         escape(make_visible(record.caller or record.principal)),
         build_badge(_KINDS.get(record.decision, "reads"), words.get(record.decision, make_visible(record.decision))),
     ]

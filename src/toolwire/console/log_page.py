@@ -10,6 +10,7 @@ from html import escape
 from itertools import islice
 
 from toolwire.consent.decision_record import ChainedDecision, Decision, find_chain_fault
+from toolwire.consent.origin_display import name_programs
 from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_badge, build_facts, build_fold, build_notice, build_table
 from toolwire.framing.visible_text import make_visible
@@ -89,7 +90,7 @@ def build_timeline(entries: Iterable[ChainedDecision]) -> str:
     """Return decisions as a short list."""
     items = "".join(
         f"<li>{_build_decision(entry.record)} <span><code>{escape(_cut(entry.record.tool))}</code> "
-        f"<small>{escape(_cut(entry.record.site or entry.record.connection))}</small></span>"
+        f"<small>{escape(_cut(name_programs(entry.record.site or entry.record.connection)))}</small></span>"
         f'<small class="when">{build_moment(entry.record.at)}</small></li>'
         for entry in entries
     )
@@ -145,8 +146,8 @@ def _list_cells(entry: ChainedDecision) -> list[str]:
             ("digest", entry.digest[:16]),
         )
     )
-    site = _cut(record.site)
-    name = _cut(record.connection)
+    site = _cut(name_programs(record.site))
+    name = _cut(name_programs(record.connection))
     return [
         _build_decision(record),
         f"<code>{escape(_cut(record.tool))}</code>",

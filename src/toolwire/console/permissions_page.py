@@ -9,6 +9,7 @@ from typing import Protocol
 
 from toolwire.client.discovery.discover import complete_url
 from toolwire.consent.grant import Grant, Permission, group_permissions
+from toolwire.consent.origin_display import name_programs
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 from toolwire.core.url_origin import get_origin
@@ -92,7 +93,7 @@ def _list_cells(request: PageRequest, row: Permission) -> list[str]:
     name = make_visible(row.tool)
     return [
         f"<code>{escape(name)}</code>",
-        f"{escape(make_visible(row.key.origin))}<br><small>{escape(make_visible(row.connections))}</small>",
+        f"{escape(make_visible(name_programs(row.key.origin)))}<br><small>{escape(make_visible(name_programs(row.connections)))}</small>",
         escape(row.covers),
         build_moment(row.grants[0].given_at),
         build_moment(row.expires_at),
@@ -110,7 +111,7 @@ def _build_rules(source: ConsoleSource, request: PageRequest, fault: str) -> Pag
         hidden = [("site", one.site), ("tool", one.tool), ("change", "delete")]
         rows.append(
             [
-                escape(make_visible(one.site)),
+                escape(make_visible(name_programs(one.site))),
                 escape(words) if one.tool in _EVERY else f"<code>{escape(words)}</code>",
                 build_badge(*_LEVELS[one.level]),
                 (

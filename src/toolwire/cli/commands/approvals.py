@@ -23,6 +23,7 @@ from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.bound_text import build_bounds, parse_named_bound, parse_until, parse_uses
 from toolwire.consent.decision_record import ChainedDecision, Decision, find_chain_fault
 from toolwire.consent.grant import Permission, group_permissions
+from toolwire.consent.origin_display import name_programs
 from toolwire.core.check import Answer, Question
 from toolwire.core.condition import ONLY, write_conditions
 from toolwire.core.errors import ToolwireError
@@ -135,8 +136,8 @@ def _list(place: Place, *, as_json: bool) -> int:
             (
                 one.id,
                 escaped(one.tool),
-                escaped(one.connections),
-                one.key.origin,
+                name_programs(escaped(one.connections)),
+                name_programs(one.key.origin),
                 show_time(one.expires_at),
                 one.covers,
             )
@@ -144,12 +145,12 @@ def _list(place: Place, *, as_json: bool) -> int:
         ]
         print_table(("grant", "tool", "connection", "site", "until", "covers"), rows, sys.stdout)
     if levels:
-        kept = [(one.site, escaped(_SAID.get(one.tool, one.tool)), one.level.value) for one in levels]
+        kept = [(name_programs(one.site), escaped(_SAID.get(one.tool, one.tool)), one.level.value) for one in levels]
         print_table(("site", "your level for", "level"), kept, sys.stdout)
     if not waiting and not granted and not levels:
         print("Nothing waits for an answer, and nothing is allowed for good.")
     if pinned:
-        rows_of_pins = [(site, escaped(tool)) for site, tool in pinned]
+        rows_of_pins = [(name_programs(site), escaped(tool)) for site, tool in pinned]
         print_table(("site", "approved once: a changed definition is shown"), rows_of_pins, sys.stdout)
     return OK
 
@@ -322,7 +323,7 @@ def _log(place: Place, arguments: argparse.Namespace) -> int:
             show_time(entry.record.at),
             entry.record.decision + (", always" if entry.record.always else ""),
             escaped(_describe_decider(entry.record)),
-            escaped(entry.record.connection),
+            name_programs(escaped(entry.record.connection)),
             escaped(entry.record.tool),
             f"{entry.record.shown_ms / 1_000:.1f} s",
             escaped(entry.record.channel),

@@ -17,6 +17,7 @@ from toolwire.client import Session, SyncRemote
 from toolwire.client.connection.connect import FetchedDefinitions, list_definitions
 from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.definition_lock import Difference
+from toolwire.consent.origin_display import name_programs
 from toolwire.core.errors import DefinitionError
 from toolwire.core.url_display import show_url
 
@@ -34,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         found = fetch_definitions(url, options)
         lock = lock.with_connection(found.url, found.definitions)
         count = "1 tool" if len(found.definitions) == 1 else f"{len(found.definitions)} tools"
-        lines.append(f"{escaped(show_url(found.url))}: {count} pinned in {file}")
+        lines.append(f"{escaped(name_programs(show_url(found.url)))}: {count} pinned in {file}")
     write_private(file, write_lock(lock))
     print("\n".join(lines))
     return OK
