@@ -20,7 +20,7 @@ IN_BROWSERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder $(BROWSER
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
 TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSES) $(BROWSERS))
 
-.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
+.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -100,6 +100,9 @@ schema-suite: $(READY)   ## run JSON-Schema-Test-Suite, from the source distribu
 	test -d .cache/json-schema/tests || (cd .cache/json-schema && $(CURDIR)/$(BIN)/pip download --quiet --no-deps --no-binary jsonschema jsonschema==4.26.0 \
 	  && tar -xzf jsonschema-4.26.0.tar.gz --strip-components=2 jsonschema-4.26.0/json/tests)
 	$(BIN)/python -m corpus.schema_suite
+
+mcp-results: $(READY)    ## send every answer that vendors publish through MCP to the official clients: 0 may be lost
+	$(BIN)/python -m corpus.mcp_results $(ARGS)
 
 $(READER)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(READER)

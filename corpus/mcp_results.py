@@ -1,6 +1,6 @@
 """Answers that vendors publish as examples, through our server to the official MCP clients: how many are lost.
 
-``python -m corpus.mcp_results [MOST]`` reads the examples of JSON documents that ``make corpus`` fetched, serves each
+``make mcp-results ARGS=[MOST]`` reads the examples of JSON documents that ``make corpus`` fetched, serves each
 as the answer of its operation, and calls it with the Python SDK 2.x and the TypeScript SDKs 1.x and 2.x. It prints the
 figures, and fails if an answer is lost.
 """
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
+from spec.runs import record_run
 from tests.interop.mcp_makers import CACHE, HERE, start_node, start_python
 from toolwire import asgi
 from toolwire.core.catalog import Catalog
@@ -176,6 +177,14 @@ def main(most: int) -> None:
                         print(name, one["lost"], flush=True)
     for maker, count in lost.items():
         print(f"{maker}: {count:,} lost, {failed[maker]:,} marked as an error")
+    if most == sys.maxsize:
+        figures = {"published answers": len(found), "that break their schema": odd}
+        record_run(
+            "mcp-results",
+            "make mcp-results",
+            figures | {f"{maker}, lost": count for maker, count in lost.items()},
+            passed=not any(lost.values()),
+        )
     if any(lost.values()):
         raise SystemExit(1)
 

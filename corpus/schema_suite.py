@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spec.runs import record_run
 from toolwire.core.check import ALLOW
 from toolwire.core.model import Call, Tool
 from toolwire.core.selection import Selection
@@ -48,7 +49,12 @@ def main() -> None:
         for protocol in _PROTOCOLS:
             words = ("valid", "valid refused", "invalid", "invalid refused")
             print(f"{draft}, {protocol}: " + ", ".join(f"{counts[draft, protocol, word]} {word}" for word in words))
-    if any(count and word == "valid refused" for (_, _, word), count in counts.items()):
+    refused = sum(count for (_, _, word), count in counts.items() if word == "valid refused")
+    figures = {
+        f"{draft}, {protocol}, valid": counts[draft, protocol, "valid"] for draft in DIALECTS for protocol in _PROTOCOLS
+    }
+    record_run("schema-suite", "make schema-suite", {**figures, "valid refused": refused}, passed=not refused)
+    if refused:
         raise SystemExit(1)
 
 

@@ -24,8 +24,10 @@ COVERED: Mapping[str, Sequence[str]] = {
     "fuzz": ("src/toolwire/protocols", "src/toolwire/framing", "src/toolwire/validation", "fuzz"),
     "kills": ("src/toolwire/server", "src/toolwire/stores"),
     "machines": ("src/toolwire/server", "src/toolwire/stores", "src/toolwire/engines"),
+    "mcp-results": ("src/toolwire/protocols", "src/toolwire/validation"),
     "overload": ("src/toolwire/server",),
     "scale": ("src/toolwire/server", "src/toolwire/stores/ledger"),
+    "schema-suite": ("src/toolwire/protocols", "src/toolwire/validation"),
     "schemathesis": ("src/toolwire/server", "src/toolwire/protocols"),
     "states": ("src/toolwire/stores/ledger",),
 }
