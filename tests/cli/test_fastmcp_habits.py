@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.interop.mcp_makers import CACHE, INSTALLED, MISSING
 from toolwire import Context, DefinitionError, Progress, Toolkit, connect_sync
 from toolwire.cli.open_upstreams import open_toolbox
 from toolwire.cli.targets.target import read_target
@@ -142,3 +144,79 @@ def test_other_commands_say_how_to_serve_such_an_object(
     file = write("own.py", OWN_SERVER)
     ended = toolwire("tools", f"{file}:mcp")
     assert (ended.code, f"`toolwire serve {file}:mcp`" in ended.err) == (2, True)
+
+
+OBJECTS = {
+    "FastMCP 4": (
+        "fastmcp",
+        """
+        from fastmcp import FastMCP
+        mcp = FastMCP("Own")
+
+        @mcp.tool
+        def look(text: str) -> str:
+            return text
+        """,
+    ),
+    "FastMCP of SDK 1": (
+        "python_sdk_1",
+        """
+        from mcp.server.fastmcp import FastMCP
+        mcp = FastMCP("Own")
+
+        @mcp.tool()
+        def look(text: str) -> str:
+            return text
+        """,
+    ),
+    "low level of SDK 1": (
+        "python_sdk_1",
+        """
+        import mcp.types as types
+        from mcp.server.lowlevel import Server
+        mcp = Server("Own")
+
+        @mcp.list_tools()
+        async def list_tools() -> list[types.Tool]:
+            return [types.Tool(name="look", inputSchema={"type": "object"})]
+        """,
+    ),
+    "low level of SDK 2": (
+        "",
+        """
+        from mcp import types
+        from mcp.server.lowlevel import Server
+
+        async def list_tools(context, params) -> types.ListToolsResult:
+            return types.ListToolsResult(tools=[types.Tool(name="look", input_schema={"type": "object"})])
+
+        mcp = Server("Own", on_list_tools=list_tools)
+        """,
+    ),
+}
+
+
+@pytest.mark.requirement("FU-56")
+@pytest.mark.parametrize("name", OBJECTS)
+def test_the_server_object_of_each_framework_is_served(name: str, write: Callable[..., Path], tmp_path: Path) -> None:
+    packages, code = OBJECTS[name]
+    if packages and not INSTALLED:
+        pytest.skip(MISSING)
+    file = write("own.py", code)
+    here = {"PYTHONPATH": str(CACHE / packages)} if packages else {}
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "toolwire", "serve", f"{file}:mcp", "--stdio"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **here, "XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)},
+    ) as process:
+        said, errors = process.communicate("".join(json.dumps(one) + "\n" for one in messages), timeout=120)
+    answers = {one.get("id"): one for one in map(json.loads, said.splitlines())}
+    assert [one["name"] for one in answers[2]["result"]["tools"]] == ["look"], errors
