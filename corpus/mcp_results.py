@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -153,39 +154,47 @@ def _breaks_schema(one: Example) -> bool:
         return False
 
 
-def main(most: int) -> None:
-    """Print how many answers came through, and how many were lost."""
+def collect_examples(most: int) -> list[Example]:
+    """Return the published answers of all documents, about ``most`` of them, each with a tool of its own name."""
     found: list[Example] = []
     for path in documents():
-        if path.suffix != ".json" or len(found) >= most:
-            continue
-        for one in list_examples(path):
-            found.append(one._replace(tool=replace(one.tool, name=f"t{len(found)}")))
-    odd = sum(_breaks_schema(one) for one in found)
-    print(f"{len(found):,} published answers, {odd:,} of which break the schema of their operation", flush=True)
-    lost = dict.fromkeys(CLIENTS, 0)
-    failed = dict.fromkeys(CLIENTS, 0)
+        if path.suffix == ".json" and len(found) < most:
+            for one in list_examples(path):
+                found.append(one._replace(tool=replace(one.tool, name=f"t{len(found)}")))
+    return found
+
+
+def send_examples(found: Sequence[Example]) -> tuple[Counter[str], Counter[str]]:
+    """Return how many answers each client lost, and how many it got marked as an error. Each lost one is printed."""
+    lost, failed = Counter(dict.fromkeys(CLIENTS, 0)), Counter[str]()
     for start in range(0, len(found), CHUNK):
         toolbox = ExampleToolbox(found[start : start + CHUNK])
         with background(asgi(toolbox)) as url:
             for maker, command in CLIENTS.items():
                 said = call_all(command, url)
-                lost[maker] += sum("lost" in one for one in said.values())
                 failed[maker] += sum(one.get("isError") is True for one in said.values())
                 for name, one in said.items():
                     if "lost" in one:
-                        print(name, one["lost"], flush=True)
+                        lost[maker] += 1
+                        print(maker, name, one["lost"], flush=True)
+        print(f"{min(start + CHUNK, len(found)):,} of {len(found):,}", file=sys.stderr, flush=True)
+    return lost, failed
+
+
+def main(most: int) -> None:
+    """Print how many answers came through, and how many were lost."""
+    found = collect_examples(most)
+    odd = sum(_breaks_schema(one) for one in found)
+    print(f"{len(found):,} published answers, {odd:,} of which break the schema of their operation", flush=True)
+    lost, failed = send_examples(found)
     for maker, count in lost.items():
         print(f"{maker}: {count:,} lost, {failed[maker]:,} marked as an error")
+    passed = not lost.total()
     if most == sys.maxsize:
         figures = {"published answers": len(found), "that break their schema": odd}
-        record_run(
-            "mcp-results",
-            "make mcp-results",
-            figures | {f"{maker}, lost": count for maker, count in lost.items()},
-            passed=not any(lost.values()),
-        )
-    if any(lost.values()):
+        figures |= {f"{maker}, lost": count for maker, count in lost.items()}
+        record_run("mcp-results", "make mcp-results", figures, passed=passed)
+    if not passed:
         raise SystemExit(1)
 
 
