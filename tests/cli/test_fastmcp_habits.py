@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -134,6 +135,7 @@ def test_a_server_object_of_another_framework_is_served(
         box = open_toolbox(read_target(f"{file}{name}"))
         assert isinstance(box, Remote)
         assert [(tool.name, box.needs_consent(tool)) for tool in box.tools] == [("look", False), ("write", True)]
+        asyncio.run(box.end())
 
 
 @pytest.mark.requirement("FU-56")
@@ -213,10 +215,16 @@ def test_the_server_object_of_each_framework_is_served(name: str, write: Callabl
         [sys.executable, "-P", "-m", "toolwire", "serve", f"{file}:mcp", "--stdio"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, **here, "XDG_STATE_HOME": str(tmp_path / "state"), "HOME": str(tmp_path)},
     ) as process:
-        said, errors = process.communicate("".join(json.dumps(one) + "\n" for one in messages), timeout=120)
-    answers = {one.get("id"): one for one in map(json.loads, said.splitlines())}
-    assert [one["name"] for one in answers[2]["result"]["tools"]] == ["look"], errors
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for one in messages:
+            process.stdin.write(json.dumps(one) + "\n")
+        process.stdin.flush()
+        answers: dict[int, Any] = {}
+        while 2 not in answers and (line := process.stdout.readline()):
+            answers[json.loads(line).get("id")] = json.loads(line)
+        process.stdin.close()
+    assert [one["name"] for one in answers[2]["result"]["tools"]] == ["look"]

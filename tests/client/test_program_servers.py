@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from toolwire import Kind, Problem, connect, connect_sync
+from toolwire.client.connection.connection_factory import ConnectionFactory
+from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.message_network import SyncMessageNetwork
 from toolwire.client.transport.server_command import ServerCommand, read_server_command
@@ -443,3 +445,13 @@ def test_program_without_an_answer_to_discovery_counts_as_older(program: Write) 
 def test_threads_end_with_the_program(program: Write) -> None:
     call(program())
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolwire-stdio")]
+
+
+@pytest.mark.requirement("MC-02")
+def test_the_start_of_a_program_may_take_a_minute_unless_the_user_lowers_the_limit() -> None:
+    def read_limit(target: str, **options: Any) -> float:
+        return ConnectionFactory(ConnectOptions(target, **options)).discovery_network()["limits"].total_s
+
+    target = f"stdio:{sys.executable} server.py"
+    assert (read_limit(target), read_limit(target, discovery_s=5), read_limit(target, discovery_s=90)) == (60, 5, 90)
+    assert read_limit("https://desk.example") == 15

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.postgres import LedgerDatabase, Postgres, shared_postgres  # noqa: F401
+from tests.support.waiting import wait_until_async
 from toolwire.core.ledger import CallEnding, CallKey, CallState, Claim, LedgerLimits, Ticket
 from toolwire.core.model import Value
+from toolwire.stores.ledger.memory import IN_MEMORY, MemoryLedger
 from toolwire.stores.ledger.postgres import PostgresLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger
 from toolwire.stores.ledger.sweeper import sweep_all
@@ -22,7 +25,7 @@ CALLS = 300
 WITHIN_S = 60.0
 
 
-async def fill(ledger: SqliteLedger | PostgresLedger, count: int = CALLS) -> None:
+async def fill(ledger: SqliteLedger | PostgresLedger | MemoryLedger, count: int = CALLS) -> None:
     async def one(number: int) -> None:
         ticket = await ledger.claim(Claim(CallKey("ada", "pay", str(number)), b"f", False))
         assert isinstance(ticket, Ticket)
@@ -56,6 +59,23 @@ def test_a_quiet_server_removes_what_is_over_from_a_file(tmp_path: Path) -> None
         sweep_all()  # a ledger that is closed is left alone
 
     asyncio.run(use())
+
+
+def test_a_quiet_server_removes_what_is_over_from_memory() -> None:
+    now = [1_000.0]
+    ledger = MemoryLedger(replace(IN_MEMORY, keep_s=0.1), clock=lambda: now[0])
+
+    async def use() -> None:
+        await fill(ledger)
+        running = await ledger.claim(Claim(CallKey("eve", "pay", "runs"), b"f", False))
+        assert len(ledger) == CALLS + 1, "none is over"
+        now[0] += 1
+        await wait_until_async(lambda: len(ledger) == 1)
+        assert isinstance(running, Ticket), "a call that runs stays"
+
+    asyncio.run(use())
+    asyncio.run(fill(ledger))  # another event loop, after the one that looked has ended
+    assert len(ledger) == CALLS + 1
 
 
 def test_a_quiet_server_removes_what_is_over_from_a_database(shared_postgres: Postgres) -> None:

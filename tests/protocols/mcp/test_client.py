@@ -148,6 +148,27 @@ def test_server_behind_a_key_is_reported_to_need_one(drive):
     assert (finding.probes[-1].status, finding.probes[-1].meaning) == (401, "needs a key")
 
 
+@pytest.mark.requirement("MC-02")
+def test_program_that_starts_slowly_is_opened_by_its_late_answer_to_discovery(drive):
+    """The official SDK 2 serves a stream by the revision that began it, and then refuses the older handshake."""
+    late = {
+        "code": -32022,
+        "message": "no handshake here",
+        "data": {"supported": ["2026-07-28"], "requested": "2025-11-25"},
+    }
+    discovered = {"result": {"supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete"}}
+    asked = []
+
+    def discover_late(said):
+        asked.append(said)
+        return discovered if len(asked) > 1 else Response(400)
+
+    server = Scripted({"server/discover": discover_late, "initialize": {"error": late}, "tools/list": tools("get")})
+    peer = drive(CODEC.find(URL), server).peer
+    assert list(peer.catalog.names) == ["get"]
+    assert server.methods == ["server/discover", "initialize", "server/discover", "tools/list"]
+
+
 @pytest.mark.parametrize("look", [Response(404), Response(200, [(b"content-type", b"text/html")], b"<html>")])
 @pytest.mark.requirement("XL-005")
 def test_server_without_signs_of_mcp_is_posted_to_after_every_get_failed(drive, look):

@@ -15,7 +15,7 @@ from toolwire.client.discovery.auth_on_challenge import authenticate_on_challeng
 from toolwire.client.discovery.cache import Cache
 from toolwire.client.discovery.discover import Discovery, complete_url, discover
 from toolwire.client.discovery.document_snapshot import SnapshotBuilder, refetch
-from toolwire.client.discovery.fetch_documents import fetch_documents
+from toolwire.client.discovery.fetch_documents import PROGRAM_START_S, TOTAL_S, fetch_documents
 from toolwire.client.discovery.relocation import Relocation, resolve_relocation
 from toolwire.client.discovery.source import build_source, find_document_url
 from toolwire.client.transport.event_stream_server import BAD_STREAM, OPENING_S, EventStreamServer
@@ -199,7 +199,7 @@ class ConnectionFactory:
         """Return the settings of the network for discovery. Documents may link to other origins, so none is refused."""
         options = self.options
         return NetworkSettings(
-            limits=TransportLimits(total_s=options.discovery_s, response_bytes=options.selection.document_bytes),
+            limits=TransportLimits(total_s=self._discovery_s, response_bytes=options.selection.document_bytes),
             credentials=self.credentials(),
             headers=self.site_headers(),
             signer=self.auth,
@@ -229,6 +229,13 @@ class ConnectionFactory:
         return self._fetch(
             discover(options.address, protocol=protocol, selection=options.selection, can_ask=self._can_ask)
         )
+
+    @property
+    def _discovery_s(self) -> float:
+        """The time limit of a discovery: the first start of a program may fetch it, with ``npx`` or ``uvx``."""
+        given = self.options.discovery_s
+        is_slow = self.options.command is not None and given >= TOTAL_S
+        return max(given, PROGRAM_START_S) if is_slow else given
 
     @property
     def _can_ask(self) -> bool:
@@ -262,7 +269,7 @@ class ConnectionFactory:
             options.document,
             builder,
             max_bytes=options.selection.document_bytes,
-            total_s=options.discovery_s,
+            total_s=self._discovery_s,
         )
         return authenticate_on_challenge(fetching) if is_signed else fetching, builder
 

@@ -79,7 +79,7 @@ class ConnectOptions:
     server that runs as a program: ``approve_command`` is shown the command before it runs for the first time. Without
     it, only commands run to which the user agreed before. ``protocol`` names the protocol to use; without it each
     protocol is tried. ``timeout_s`` is the time limit of one call in seconds, and ``discovery_s`` that of connecting:
-    no request for a document begins later, or takes longer.
+    no request for a document begins later, or takes longer. A program has a minute, unless ``discovery_s`` is lowered.
     ``retries`` is how often a call may be repeated where that is safe, 0 to 10.
 
     ``approve`` is asked before each call that needs consent. Without it, such a call is denied and nothing is sent.

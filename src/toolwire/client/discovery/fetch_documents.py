@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 TOTAL_S = 15.0
 """The usual time limit of one discovery, in seconds."""
+PROGRAM_START_S = 60.0
+"""The same for a program, which its first start may fetch."""
 
 
 def fetch_documents(

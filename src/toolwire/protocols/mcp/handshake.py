@@ -56,13 +56,17 @@ def open_session(endpoint: str, probes: list[Probe], *, can_ask: bool = False) -
         return None
     spoken = () if opened is None else _list_revisions(opened)
     version = next((known for known in HANDSHAKE if known in spoken), HANDSHAKE[0])
-    return (yield from _initialize(Session(endpoint=endpoint, can_ask=can_ask), version, probes))
+    begun = yield from _initialize(Session(endpoint=endpoint, can_ask=can_ask), version, probes)
+    if isinstance(begun, Refused) and STATELESS in _list_revisions(begun):
+        # A program that was slow to start, as one that is downloaded first: it began with our first question.
+        begun = yield from _discover(stateless, probes)
+    return begun if isinstance(begun, OpenedEndpoint) else None
 
 
 def reopen_session(ended: Session) -> Flow[Session | None]:
     """Return a new session in place of one that the server has ended, or None where it opens no other."""
     opened = yield from _initialize(Session(endpoint=ended.endpoint, can_ask=ended.can_ask), ended.version, [])
-    return None if opened is None else opened.session
+    return opened.session if isinstance(opened, OpenedEndpoint) else None
 
 
 def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]:
@@ -149,7 +153,7 @@ def _discover(session: Session, probes: list[Probe]) -> Flow[OpenedEndpoint | Re
     return OpenedEndpoint(session, dict(server), _read_instructions(answered.result))
 
 
-def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[OpenedEndpoint | None]:
+def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | None]:
     params: dict[str, Json] = {
         "protocolVersion": wanted,
         "capabilities": get_capabilities(session),
@@ -157,7 +161,7 @@ def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[Open
     }
     answered = yield from _ask(session, "initialize", params, 2, probes)
     if not isinstance(answered, AnsweredRequest):
-        return None
+        return answered
     version = answered.result.get("protocolVersion")
     if version not in HANDSHAKE:
         probes.append(_build_probe(session, answered.response.status, "wants a revision of MCP that we do not speak"))

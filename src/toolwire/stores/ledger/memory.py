@@ -11,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -47,6 +48,9 @@ _SHARE_BYTES = 700
 _ROWS_A_CALL = 64
 _SHARES_A_CALL = 4
 """How many rows of one caller, and how many callers, one call checks for rows that have expired."""
+_SWEEP_S = 60.0
+_ROWS_A_SWEEP = 2_048
+"""How often results past their time are looked for on a quiet server, and how many leave before others may go on."""
 _SPARE_PART = 1_024
 """A full ledger is emptied by this part of its rows at a time."""
 _MAX_PLAIN_FINGERPRINT = 64
@@ -93,6 +97,7 @@ class MemoryLedger:
         self._shares: OrderedDict[str, _Share] = OrderedDict()
         self._rows = 0
         self._bytes = 0
+        self._sweeping: asyncio.AbstractEventLoop | None = None  # the event loop that will call _sweep()
 
     def __len__(self) -> int:
         return self._rows
@@ -161,6 +166,8 @@ class MemoryLedger:
         # The oldest ending stays first, so that expired calls are found without a search.
         rows.move_to_end(name)
         self._expire_next(now)
+        if self._sweeping is None or self._sweeping.is_closed():
+            self._plan_sweep(min(_SWEEP_S, self._keep_s))
 
     def _claim_again(self, share: _Share, name: _CallName, claim: Claim) -> ClaimOutcome | None:
         """Return the outcome for a key that has a row, or None if that row has expired."""
@@ -226,6 +233,20 @@ class MemoryLedger:
                 return
             else:
                 self._remove(share, name, row[2])
+
+    def _plan_sweep(self, after_s: float) -> None:
+        # GR-03: what is over leaves a quiet server too, on the event loop that uses this ledger
+        self._sweeping = asyncio.get_running_loop()
+        self._sweeping.call_later(after_s, self._sweep)
+
+    def _sweep(self) -> None:
+        """Remove expired calls, and look again after a minute, or at once if there may be more."""
+        self._sweeping = None
+        now, left = self._clock(), self._rows
+        for _ in range(min(_ROWS_A_SWEEP // _ROWS_A_CALL, len(self._shares))):
+            self._expire_next(now)
+        if self._rows:
+            self._plan_sweep(0.0 if self._rows < left else min(_SWEEP_S, self._keep_s))
 
     def _add_share(self, principal: str, share: _Share) -> None:
         if self._shares.setdefault(principal, share) is share:
