@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from getpass import getuser
+from hashlib import sha256
 from html import unescape
 from http.client import HTTPConnection
 from pathlib import Path
@@ -35,13 +36,14 @@ from toolwire.cli.gateway_file import parse_gateway_file
 from toolwire.cli.open_upstreams import open_toolboxes
 from toolwire.cli.serve_app import build_app
 from toolwire.console import add_caller_inbox
+from toolwire.console.sessions import OperatorSessions, SignedIn
 from toolwire.core.check import Answer
 from toolwire.limits import CallerRules
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.stores.consent.approvals import Approvals, PendingQuestion
-from toolwire.stores.consent.open import open_decisions, open_grants
+from toolwire.stores.consent.open import open_decisions, open_grants, open_spent_words
 from toolwire.testing import background
 
 PUBLIC_URL = "https://tools.example"
@@ -688,6 +690,28 @@ def test_signed_token_does_not_answer_for_its_own_caller(answered_by: tuple[str,
             assert try_to_allow(gateway, gateway.sign_in(credential), asked)[0] in (303, 403)
             assert [one.id for one in gateway.approvals.list_pending()] == [asked.id]
         assert shop.done == []
+
+
+@pytest.mark.requirement("AT-42")
+def test_who_reads_the_state_of_a_server_of_tokens_cannot_open_an_inbox(tmp_path: Path) -> None:
+    token = sign_with_secret({"sub": "ann", "exp": int(time.time()) + 60}).decode()
+    callers, shop, state = SignedTokenCallers(read_secret(SECRET), ExpectedClaims()), Shop(), tmp_path / "state"
+    served = asgi(shop.kit, callers=callers, state=state, consent="inbox")
+    with background(add_caller_inbox(served, state, callers=callers, api_keys=[])) as url:
+        gateway = Started(url, shop, state)
+        browser = gateway.sign_in(token)
+        assert browser.get("/inbox").status == 200
+        name, _, real = browser.cookie.partition("=")
+        # No key is in the file, so what signs the cookies comes from the state alone.
+        secret = sha256(b"inbox" + open_spent_words(state).key).digest()
+        sessions = OperatorSessions(lambda _: None, secret=secret)
+        session = sessions.find(real)
+        assert session is not None, "the attacker knows the key"
+        forged = sessions.start_for(SignedIn(session.name, 600.0))
+        assert sessions.find(forged) is not None
+        browser.cookie = f"{name}={forged}"
+        page = browser.get("/inbox")
+        assert (page.status, "sign-in" in page.text) == (401, True)
 
 
 @pytest.mark.requirement("GW-04")

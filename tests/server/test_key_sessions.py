@@ -16,11 +16,14 @@ import pytest
 from tests.postgres import shared_postgres  # noqa: F401 - a fixture
 from toolwire import Secret, Toolkit, asgi
 from toolwire.core.http import Response
+from toolwire.core.model import Problem
 from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import AnonymousCallers, Caller, CombinedCallers
 from toolwire.server.access.key_sessions import SESSION_S, KeySessions
+from toolwire.server.access.people import SignedInUser
 from toolwire.server.access.session_ends import MAX_HERE
+from toolwire.server.run.confirmation import ConfirmationWords
 
 Ask = Callable[..., Response]
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -222,3 +225,37 @@ def test_cookie_that_came_by_https_goes_back_by_https_alone(ask: Ask) -> None:
     assert given.endswith("; Secure")
     cookie = given.partition(";")[0]
     assert look(ask, app, cookie, host="tools.example").status == 200
+
+
+@pytest.mark.requirement("AT-42", "D-39")
+def test_who_reads_the_state_cannot_make_the_session_of_a_token(tmp_path: Path) -> None:
+    words = ConfirmationWords(tmp_path)
+    secret = words.derive_key(b"key sessions")  # what an attacker reads in the state
+    sessions = [KeySessions(Tokens(), secret, place=tmp_path) for _ in range(2)]
+    eve = Caller("eve", frozenset({"a"}), "app")
+
+    async def story() -> None:
+        forged = KeySessions(Tokens(), secret).start(SCOPE, {}, b"a-token", eve)
+        assert forged is not None
+        fields = {b"cookie": forged[1].partition(b";")[0]}
+        assert await sessions[0].find(SCOPE, fields) is None
+        begun = await sessions[0].begin(SCOPE, {}, b"a-token", eve)
+        assert isinstance(begun, tuple)
+        fields = {b"cookie": begun[1].partition(b";")[0]}
+        for one in sessions:  # the other process too
+            found = await one.find(SCOPE, fields)
+            assert isinstance(found, SignedInUser)
+            assert found.caller == eve
+        assert await sessions[1].end(SCOPE, fields)
+        assert await sessions[0].find(SCOPE, fields) is None
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("AT-42")
+def test_session_of_a_token_that_cannot_be_kept_does_not_begin(tmp_path: Path) -> None:
+    sessions = KeySessions(Tokens(), b"s" * 32, place=tmp_path)
+    (tmp_path / "ended_sessions.sqlite3").mkdir()
+    found = asyncio.run(sessions.begin(SCOPE, {}, b"a-token", Caller("eve")))
+    assert isinstance(found, Problem)
+    assert "cannot be read or ended now" in found.message

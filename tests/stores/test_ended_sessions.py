@@ -92,3 +92,20 @@ def test_a_folder_that_others_can_change_is_refused(tmp_path: Path) -> None:
     (tmp_path / ENDED_SESSIONS_FILE).chmod(0o666)
     with pytest.raises(DefinitionError, match="Other users can write"):
         open_ended_sessions(tmp_path)
+
+
+@pytest.mark.requirement("AT-42")
+def test_only_what_one_process_began_has_begun_and_the_oldest_of_too_many_is_over(make: Open) -> None:
+    here, there = make(), make()
+    assert not there.has_begun(build(1))
+    here.begin(build(1))
+    assert there.has_begun(build(1))
+    assert not there.has_begun(build(2))
+    assert not there.has_ended(build(1))
+    here.end(build(1))
+    assert there.has_ended(build(1))
+    for number in range(2, MAX_EACH + 2):
+        here.begin(build(number))
+    assert not there.has_begun(build(1))
+    assert there.has_begun(build(2))
+    assert there.has_begun(build(MAX_EACH + 1))

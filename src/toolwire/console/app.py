@@ -236,7 +236,12 @@ class Console:
     async def _has_ended(self, session: OperatorSession) -> bool:
         # ST-01: in any process, so each request looks; only who has a valid cookie gets here.
         ended = self._source.sign_outs
-        return await anyio.to_thread.run_sync(ended.has_ended, session.kept, limiter=self._find_limiter())
+        if await anyio.to_thread.run_sync(ended.has_ended, session.kept, limiter=self._find_limiter()):
+            return True
+        if session.by_account or not self._tables.keeps_sessions:
+            return False
+        # AT-42: what signs a cookie is in the state; who reads it must not get in.
+        return not await anyio.to_thread.run_sync(ended.has_begun, session.kept, limiter=self._find_limiter())
 
     async def _find_user(self, scope: Scope) -> SignedIn | Problem | None:
         find_user = self._tables.find_user
@@ -359,6 +364,10 @@ class Console:
         cookie = await self._sessions.start(key.strip(), address)
         if cookie is None:
             return self._build_sign_in(path, self._tables.words.wrong, 403)
+        session = self._sessions.find(cookie) if self._tables.keeps_sessions else None
+        if session is not None:
+            begin = self._source.sign_outs.begin
+            await anyio.to_thread.run_sync(begin, session.kept, limiter=self._find_limiter())
         return self._redirect_with_cookie(scope, fields, path, cookie)
 
     # Events

@@ -75,6 +75,7 @@ def add_caller_inbox(
             build_caller_tables(source, RulesByCaller(caller_rules)),
             find_user=None if find_user is None else partial(_find_signed_in, find_user),
             login_path=login_path,
+            keeps_sessions=True,
         ),
         public_url=public_url,
         find_known=partial(_find_known, known, by_key),

@@ -41,6 +41,7 @@ class PageTables:
     ``takes_keys``, that is the only way in.
     ``look`` returns for each topic something that is equal as long as nothing changes; it runs in a thread.
     ``find_topics`` returns the topics that a session hears of, None for all. ``name`` begins the name of the cookie.
+    With ``keeps_sessions``, only a session counts that is known to have begun: others can read what signs its cookie.
     One user has at most ``streams_each`` open pages that hear of changes.
     """
 
@@ -55,4 +56,5 @@ class PageTables:
     login_path: str = ""
     takes_keys: bool = True
     key_names: Collection[str] | None = None
+    keeps_sessions: bool = False
     streams_each: int = MAX_STREAMS

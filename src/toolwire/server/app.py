@@ -630,7 +630,7 @@ class App:
         root, step = scope.get("root_path", ""), find_form_step(body) if entry.takes_body else ""
         if caller is not None or page is None or b"authorization" in fields:
             if isinstance(caller, Caller) and page is not None and step == "sign-in" and isinstance(body, bytes):
-                cookie = sessions.start(scope, fields, find_form_key(body), caller)
+                cookie = await sessions.begin(scope, fields, find_form_key(body), caller)
                 entry = replace(entry, read=partial(read_session_change, root, cookie, entry.read))
             return caller or refusal, entry
         person = None if people is None else await people.find_user(scope["headers"])

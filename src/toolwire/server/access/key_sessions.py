@@ -4,7 +4,8 @@ Rules:
 - A session lasts an hour, and never longer than a token. Its cookie is for this server only; no script reads it, and
   no other site can use it.
 - The cookie of a key names it by its digest, which only the server can read: a key that the server no longer has lets
-  nobody in, at once. That of a token holds its caller, for as long as a verified token counts.
+  nobody in, at once. That of a token holds its caller, for as long as a verified token counts, and counts only
+  where it is known that it began: what signs it is in the state.
 - A cookie lets a browser into pages alone: it is no credential for a protocol.
 - A session that its user ended is over, also for a copy of its cookie.
 """
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from hmac import compare_digest, digest
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from toolwire.core.codec import Reader, Reading, Work
@@ -45,6 +46,14 @@ _MAX_COOKIE: Final = 3_800
 _OF_A_KEY: Final = 2
 
 
+class _FoundSession(NamedTuple):
+    """Whose session a cookie is, the session, and whether a key began it."""
+
+    user: SignedInUser
+    session: PageSession
+    is_of_key: bool
+
+
 class KeySessions:
     """The sessions of browsers at one server. Processes that have the same ``secret`` know each other's.
 
@@ -58,11 +67,30 @@ class KeySessions:
         self._callers, self._secret, self._wall = callers, secret, wall
         self._ends = SessionEnds(place)
 
+    async def begin(
+        self, scope: Scope, fields: Fields, credential: bytes, caller: Caller
+    ) -> tuple[bytes, bytes] | Problem | None:
+        """Return what ``start`` returns, once the session is known to all processes; a Problem if it cannot be."""
+        # AT-42
+        value = self._write(credential, caller)
+        found = None if value is None else self._read(value)
+        if value is None or found is None:
+            return None
+        problem = None if found.is_of_key else await self._ends.begin(found.session)
+        return problem or self._build_cookie(scope, fields, value, f"SameSite=Strict; Max-Age={int(SESSION_S)}")
+
     def start(self, scope: Scope, fields: Fields, credential: bytes, caller: Caller) -> tuple[bytes, bytes] | None:
         """Return the header field that begins a session of ``caller``, who has just shown ``credential``.
 
         None if a cookie cannot hold the caller.
         """
+        value = self._write(credential, caller)
+        if value is None:
+            return None
+        return self._build_cookie(scope, fields, value, f"SameSite=Strict; Max-Age={int(SESSION_S)}")
+
+    def _write(self, credential: bytes, caller: Caller) -> str | None:
+        """Return the cookie of ``caller``, or None if it is too long."""
         own = sha256(credential).digest()
         if _find_owner(self._callers, own) is not None:
             nonce = secrets.token_hex(16)
@@ -70,19 +98,17 @@ class KeySessions:
         else:
             rest = find_remaining_s(credential.decode("latin-1"), self._wall(), _TOKEN_S)
             scopes = None if caller.scopes is None else sorted(caller.scopes)
-            content = [int(self._wall() + rest), caller.name, caller.client_id, scopes]
+            content = [int(self._wall() + rest), caller.name, caller.client_id, scopes, secrets.token_hex(16)]
         text = urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
         value = f"{text}.{self._sign(text)}"
-        if len(value) > _MAX_COOKIE:
-            return None
-        return self._build_cookie(scope, fields, value, f"SameSite=Strict; Max-Age={int(SESSION_S)}")
+        return value if len(value) <= _MAX_COOKIE else None
 
     async def end(self, scope: Scope, fields: Fields) -> tuple[bytes, bytes] | Problem:
         """End the session of the browser that sent these header fields; return the one that deletes its cookie."""
         if find_form_sender(fields) == "foreign":  # D-22
             return FOREIGN_FORM
         found = self._find(scope, fields)
-        problem = None if found is None else await self._ends.end(found[1])
+        problem = None if found is None else await self._ends.end(found.session)
         return problem or self._build_cookie(scope, fields, "", "SameSite=Strict; Max-Age=0")
 
     async def find(self, scope: Scope, fields: Fields) -> SignedInUser | Problem | None:
@@ -90,35 +116,39 @@ class KeySessions:
         found = self._find(scope, fields) if b"cookie" in fields else None
         if found is None:
             return None
-        has_ended = await self._ends.has_ended(found[1])
+        has_ended = await self._ends.has_ended(found.session, is_kept=not found.is_of_key)
         if isinstance(has_ended, Problem):
             return has_ended
-        return None if has_ended else found[0]
+        return None if has_ended else found.user
 
-    def _find(self, scope: Scope, fields: Fields) -> tuple[SignedInUser, PageSession] | None:
-        """Return whose session the cookie is, and the session, which may have been ended."""
+    def _find(self, scope: Scope, fields: Fields) -> _FoundSession | None:
+        """Return the session of the cookie in ``fields``, which may have been ended."""
         name, is_secure = _name_cookie(scope, fields), is_by_https(scope, fields)
         # Behind a proxy, a GET does not tell that the browser came by https.
         cookie = find_cookie(fields, name, is_secure=True) or ("" if is_secure else find_cookie(fields, name))
+        return self._read(cookie)
+
+    def _read(self, cookie: str) -> _FoundSession | None:
         text, _, signature = cookie.partition(".")
         if not cookie or not compare_digest(signature.encode("latin-1"), self._sign(text).encode()):
             return None
         until, *content = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
         if self._wall() >= until:
             return None
-        if len(content) == _OF_A_KEY:
+        is_of_key = len(content) == _OF_A_KEY
+        if is_of_key:
             nonce, masked = content
             lasts_s = SESSION_S
             caller = _find_owner(self._callers, self._mask(nonce, bytes.fromhex(masked)))
         else:
-            named, client_id, scopes = content
+            named, client_id, scopes, *_ = content
             lasts_s = _TOKEN_S
             caller = Caller(named, None if scopes is None else frozenset(scopes), client_id)
         if caller is None:
             return None
         # That of a token may have begun later than that: then it is over a little sooner, with others of its caller.
         session = PageSession(cookie, caller.name, until - lasts_s, until)
-        return SignedInUser(caller, caller.name, by_key=True), session
+        return _FoundSession(SignedInUser(caller, caller.name, by_key=True), session, is_of_key)
 
     def _build_cookie(self, scope: Scope, fields: Fields, value: str, more: str) -> tuple[bytes, bytes]:
         name, path = _name_cookie(scope, fields), scope.get("root_path") or "/"

@@ -66,11 +66,25 @@ class SessionEnds:
             self._here.clear()
         return None
 
-    async def has_ended(self, session: PageSession) -> bool | Problem:
-        """Return whether ``session`` was ended, or a Problem if that is unknown."""
+    async def begin(self, session: PageSession) -> Problem | None:
+        """Remember that ``session`` began here, where others can read what signs its cookie."""
+        # AT-42
+        return await asyncio.to_thread(self._begin_stored, session) if self._place else None
+
+    async def has_ended(self, session: PageSession, *, is_kept: bool = False) -> bool | Problem:
+        """Return whether ``session`` was ended or, with ``is_kept``, did not begin here; a Problem if it is unknown."""
         if self._place:
-            return await asyncio.to_thread(self._has_ended_stored, session)
+            return await asyncio.to_thread(self._has_ended_stored, session, is_kept=is_kept)
         return session.began_at < self._all_until or _digest(session) in self._here
+
+    def _begin_stored(self, session: PageSession) -> Problem | None:
+        try:
+            self._open().begin(_build_kept(session))
+        except list_store_errors(DefinitionError) as error:
+            self._outages.record_failure("a session of pages cannot begin: %s.", error)
+            return _UNKNOWN
+        self._outages.record_success()
+        return None
 
     def _end_stored(self, session: PageSession) -> Problem | None:
         try:
@@ -81,9 +95,10 @@ class SessionEnds:
         self._outages.record_success()
         return None
 
-    def _has_ended_stored(self, session: PageSession) -> bool | Problem:
+    def _has_ended_stored(self, session: PageSession, *, is_kept: bool) -> bool | Problem:
+        kept = _build_kept(session)
         try:
-            has_ended = self._open().has_ended(_build_kept(session))
+            has_ended = self._open().has_ended(kept) or (is_kept and not self._open().has_begun(kept))
         except list_store_errors(DefinitionError) as error:
             self._outages.record_failure("the sessions of pages cannot be read: %s.", error)
             return _UNKNOWN

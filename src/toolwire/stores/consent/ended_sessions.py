@@ -1,11 +1,13 @@
-"""Remember which sessions of a console were ended by their users, for all processes that share a place.
+"""Remember which sessions of pages their users began and ended, for all processes that share a place.
 
 Rules:
 - A session is known by the digest of its cookie: who reads the table cannot use it.
+- A session that must have begun here is nobody's without its row: who reads the key that signs cookies can make none.
 - It is remembered for a day longer than its cookie is valid, because clocks differ and can be set back.
-- One user has at most 1,000 of them. With one more, all sessions that this user began before it are over.
+- One user has at most 1,000 ended ones. With one more, all sessions that this user began before it are over.
+- One user has at most 1,000 begun ones. With one more, the oldest is over.
 """
-# CO-02, ST-01
+# CO-02, ST-01, AT-42
 
 from __future__ import annotations
 
@@ -30,6 +32,10 @@ CREATE INDEX IF NOT EXISTS ended_sessions_by_owner ON ended_sessions (owner);;
 CREATE INDEX IF NOT EXISTS ended_sessions_by_end ON ended_sessions (until)
 """
 _FIND: Final = "SELECT 1 FROM ended_sessions WHERE digest = ? OR (digest = ? AND began_at >= ?)"
+_FORGET_OLDEST: Final = (
+    "DELETE FROM ended_sessions WHERE owner = ? AND digest NOT IN"
+    " (SELECT digest FROM ended_sessions WHERE owner = ? ORDER BY began_at DESC LIMIT ?)"
+)
 _ADD: Final = (
     "INSERT INTO ended_sessions VALUES (?, ?, ?, ?)"
     " ON CONFLICT (digest) DO UPDATE SET began_at = excluded.began_at, until = excluded.until"
@@ -82,6 +88,20 @@ class EndedSessions:
                 cursor.execute("DELETE FROM ended_sessions WHERE owner = ?", (owner,))
                 row = (owner, owner, max(began_at, session.began_at), max(until, session.until))
             cursor.execute(_ADD, row)
+
+    def begin(self, session: ConsoleSession) -> None:
+        """Remember that ``session`` began here."""
+        owner = _digest("begun of", session.name)
+        passed = self._passed.find(self._clock())
+        with self._rows.transaction() as cursor:
+            cursor.execute("DELETE FROM ended_sessions WHERE until < ?", (passed - _KEPT_S,))
+            cursor.execute(_FORGET_OLDEST, (owner, owner, MAX_EACH - 1))
+            cursor.execute(_ADD, (_digest("begun", session.cookie), owner, session.began_at, session.until))
+
+    def has_begun(self, session: ConsoleSession) -> bool:
+        """Return whether ``session`` began in any process."""
+        statement = "SELECT 1 FROM ended_sessions WHERE digest = ?"
+        return bool(self._rows.select_rows(statement, _digest("begun", session.cookie)))
 
     def has_ended(self, session: ConsoleSession) -> bool:
         """Return whether ``session`` was ended in any process."""
