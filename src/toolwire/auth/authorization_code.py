@@ -174,6 +174,7 @@ def build_credential(
         expires_at=tokens.expires_at,
         scopes=tokens.scopes or tuple(scopes),
         sends_resource=target.sends_resource,
+        base=target.base,
     )
 
 

@@ -11,6 +11,7 @@ from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Secret
 
 from .dpop import SCHEME
+from .resource_indicators import is_covered_by
 
 _SECRETS = ("access", "refresh", "client_secret", "proof_key")
 
@@ -27,8 +28,9 @@ class TokenSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credential:
-    """A credential for ``resource``, as a URL: its requests and those below it carry ``access``, no others.
+    """A credential for ``resource``, as a URL: its requests and those below it carry ``access``.
 
+    So do those below ``base``, the URL of all protocols of that server, if it has one; no others do.
     ``header`` and ``prefix`` say how. With ``kind`` ``oauth`` it can be refreshed and revoked where it came from.
     ``proof_key`` is the private key, as PEM text, that the tokens are bound to (RFC 9449), if they are.
     """
@@ -54,6 +56,11 @@ class Credential:
     scopes: tuple[str, ...] = ()
     sends_resource: bool = True
     proof_key: Secret | None = None
+    base: str = ""
+
+    def is_for(self, url: str) -> bool:
+        """Return whether a request for ``url`` may carry it."""
+        return is_covered_by(self.resource, url) or (bool(self.base) and is_covered_by(self.base, url))
 
     @property
     def storage_name(self) -> str:
@@ -98,6 +105,6 @@ def read_credential(plain: dict[str, Any], secrets: dict[str, Any]) -> Credentia
         # A bound token without its key, or as a plain bearer token, is never sent.
         if found.kind == "oauth" and (found.proof_key is None) == (found.prefix == SCHEME):
             return None
-        return found if isinstance(values["resource"], str) else None
+        return found if isinstance(found.resource, str) and isinstance(found.base, str) else None
     except (TypeError, ValueError):
         return None

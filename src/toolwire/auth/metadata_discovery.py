@@ -23,7 +23,7 @@ from .challenge import Challenge
 from .loopback_hosts import is_loopback_host
 from .pkce import METHOD
 from .resource_indicators import canonical_uri, is_covered_by
-from .server_metadata import OPENID_PATH, RESOURCE_PATH, SERVER_PATH, well_known_url
+from .server_metadata import BASE_MEMBER, OPENID_PATH, RESOURCE_PATH, SERVER_PATH, well_known_url
 
 _URL = re.compile(
     r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?][!$%&'()*+,./0-9:;=?@A-Z_a-z~-]*)?"
@@ -64,7 +64,8 @@ class SignInTarget:
 
     ``sends_resource`` says whether requests name the resource: some old servers refuse parameters they do not know.
     ``is_declared`` means that only a document or llm.json of the site names the server, which may belong to
-    anyone. With ``binds_tokens``, the resource takes only tokens that are bound to a key (RFC 9449).
+    anyone. With ``binds_tokens``, the resource takes only tokens that are bound to a key (RFC 9449). ``base`` is
+    the URL below which the server takes the tokens of its resource too, over other protocols, if it says so.
     """
 
     resource: str
@@ -73,6 +74,7 @@ class SignInTarget:
     sends_resource: bool = True
     is_declared: bool = False
     binds_tokens: bool = False
+    base: str = ""
 
     @property
     def foreign_origins(self) -> tuple[str, ...]:
@@ -117,7 +119,9 @@ def find_sign_in_target(
         if data is None:
             continue
         resource, issuers = data.get("resource"), _read_texts(data.get("authorization_servers"))
-        if not isinstance(resource, str) or not is_covered_by(resource, url) or not issuers:
+        base = _read_base(data, address)
+        is_known = isinstance(resource, str) and any(is_covered_by(one, url) for one in (resource, base) if one)
+        if not isinstance(resource, str) or not is_known or not issuers:
             return _build_problem(f"{address} is about another resource than {url}, so it is not used.")
         server = yield from find_authorization_server(issuers[0], url)
         if isinstance(server, Problem):
@@ -129,6 +133,7 @@ def find_sign_in_target(
             server=server,
             scopes=wanted,
             binds_tokens=binds_tokens or data.get("dpop_bound_access_tokens_required") is True,
+            base=base,
         )
     # XL-021, XL-024: the server that llm.json names may be elsewhere; its metadata must name itself.
     server = (
@@ -243,6 +248,16 @@ def _list_resource_urls(url: str, *named: str) -> Iterable[str]:
     if path:
         yield well_known_url(RESOURCE_PATH, url)
     yield get_origin(url) + RESOURCE_PATH
+
+
+def _read_base(data: dict[str, Json], address: str) -> str:
+    """Return the URL below which a server takes the tokens of its resource, as the metadata at ``address`` says."""
+    # I-23: at a path of its own, one tenant of a host could name the resource of another, and get its tokens.
+    resource, base = data.get("resource"), data.get(BASE_MEMBER)
+    if not isinstance(resource, str) or not isinstance(base, str) or not is_covered_by(base, resource):
+        return ""
+    own = (well_known_url(RESOURCE_PATH, resource), get_origin(resource) + RESOURCE_PATH)
+    return canonical_uri(base) if has_same_origin(base, address) and address in own else ""
 
 
 def _list_server_urls(issuer: str) -> Sequence[str]:

@@ -56,6 +56,10 @@ def build_server_metadata(
     return metadata
 
 
+BASE_MEMBER = "toolwire_base"
+"""The member of a resource's metadata with the URL below which all protocols of its server take its tokens."""
+
+
 def build_resource_metadata(resource: str, issuer: str, scopes: Iterable[str], name: str) -> dict[str, Json]:
     """Return the metadata of a resource that takes our tokens, in the header only."""
     # AS-14

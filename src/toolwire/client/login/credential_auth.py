@@ -126,7 +126,7 @@ class CredentialAuth:
         challenge = find_token_challenge(answer)
         held = self._refresher.credential
         # I-23: a refusal says nothing about a token that was not sent.
-        is_sent = held is not None and is_covered_by(held.resource, request.url)
+        is_sent = held is not None and held.is_for(request.url)
         # Another process may have refreshed the token since: that one is tried first.
         if answer.status == 401 and held is not None and is_sent and _is_token_refused(challenge):
             fresh = self._refresher.ensure_valid(held.access)
@@ -183,7 +183,7 @@ class CredentialAuth:
         held = self._refresher.credential
         if not self._has_proofs or held is None or isinstance(answer, Problem):
             return answer
-        if signed.signed or not is_covered_by(held.resource, signed.url):
+        if signed.signed or not held.is_for(signed.url):
             return answer
         prover = self._refresher.find_prover(held)
         if isinstance(prover, Prover) and prover.keep_nonce(signed, answer) and answer.status == 401:
@@ -200,7 +200,7 @@ def _is_token_refused(challenge: Challenge | None) -> bool:
 
 def _add_credential(request: Request, credential: Credential) -> Request:
     """Return ``request`` with ``credential`` in place of any other, if the credential is for its URL."""
-    if not is_covered_by(credential.resource, request.url):
+    if not credential.is_for(request.url):
         return request
     name = credential.header.encode("latin-1")
     others = [field for field in request.headers if field[0].lower() != name]

@@ -9,13 +9,14 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from toolwire.auth.loopback_hosts import is_loopback_host
-from toolwire.auth.server_metadata import RESOURCE_PATH, build_resource_metadata, well_known_url
+from toolwire.auth.server_metadata import BASE_MEMBER, RESOURCE_PATH, build_resource_metadata, well_known_url
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing import jsontext
 
 _URL: Final = re.compile(r"https?://[!$%&'()*+,./0-9:;=A-Z_a-z~\[\]-]{1,2000}")
 """A URL without a name, a password, a query, a fragment, or what could end the text of a challenge."""
+_MCP_PATH: Final = "/mcp"
 _CACHED: Final = (b"cache-control", b"public, max-age=300")
 
 
@@ -34,7 +35,10 @@ class ProtectedResource(NamedTuple):
         """Return the metadata by path; also at the root, where some clients ask although the resource has a path."""
         metadata = build_resource_metadata(self.url, self.issuer, sorted(scopes), name)
         # The issuer compares what a client asks for with what it knows, so not even a slash at the end may differ.
-        body = jsontext.write({**metadata, "resource": self.url})
+        base = self.url.removesuffix(_MCP_PATH)
+        # I-23: hosts of MCP want the URL that users enter there as the audience. The tokens are for all protocols.
+        more = {BASE_MEMBER: base} if base != self.url else {}
+        body = jsontext.write({**metadata, "resource": self.url, **more})
         response = Response(200, (*JSON_HEADERS, _CACHED), body)
         return dict.fromkeys((urlsplit(self.metadata_url).path, RESOURCE_PATH), response)
 
