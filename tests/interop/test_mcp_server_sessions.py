@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -197,8 +198,11 @@ def with_keys(desk: Desk, **options: Any) -> App:
     [
         (None, FORMS, "2025-11-25", True),
         (None, {"elicitation": {"form": {}}}, "2025-06-18", True),
-        (None, {"elicitation": {"url": {}}}, "2025-11-25", False),
-        (None, {}, "2025-11-25", False),
+        (None, {"elicitation": {"url": {}}}, "2025-11-25", True),
+        (None, {}, "2025-11-25", True),
+        ("needed", FORMS, "2025-11-25", True),
+        ("needed", {"elicitation": {"url": {}}}, "2025-11-25", False),
+        ("needed", {}, "2025-11-25", False),
         (None, FORMS, "2024-11-05", False),
         ("all", {}, "2025-03-26", True),
         ("none", FORMS, "2025-11-25", False),
@@ -412,6 +416,55 @@ def test_a_server_full_of_sessions_in_use_opens_no_other() -> None:
         assert (await session.post({"method": "ping", "id": 1})).status_code == 404
 
     run(with_keys(Desk(), limits=ServerLimits(sessions=1)), story, *KEYS.values())
+
+
+@pytest.mark.requirement("I-26")
+def test_client_without_forms_cancels_a_call() -> None:
+    desk = Desk()
+
+    async def story(client: httpx2.AsyncClient) -> None:
+        session = await open_session(client, {})
+        async with session.stream("wait", 1) as events:
+            await next_message(events)
+            cancel = {"method": "notifications/cancelled", "params": {"requestId": 1}}
+            assert (await session.post(cancel)).status_code == 202
+            assert '"true"' in (await session.call("is_cancelled", 2)).text
+
+    run(asgi(desk.kit), story)
+
+
+@pytest.mark.requirement("I-26")
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_clients_that_cannot_be_asked_end_no_session_of_one_that_can(is_shared: bool, tmp_path: Path) -> None:
+    async def story(ann: httpx2.AsyncClient) -> None:
+        asked = await open_session(ann)
+        first, second = await open_session(ann, {}), await open_session(ann, {})
+        alive = [(await one.post({"method": "ping", "id": 1})).status_code for one in (asked, first)]
+        assert alive == [200, 404]
+        more = await open_session(ann)
+        alive = [(await one.post({"method": "ping", "id": 1})).status_code for one in (asked, second, more)]
+        assert alive == [200, 404, 200]
+        # There is no room for one that needs none, which is answered without.
+        answer = await begin(ann, {})
+        assert (answer.status_code, "mcp-session-id" in answer.headers) == (200, False)
+
+    state = str(tmp_path) if is_shared else ""
+    run(with_keys(Desk(), limits=ServerLimits(sessions_each=2), state=state), story, KEYS["ann"])
+
+
+@pytest.mark.requirement("I-26")
+def test_client_that_cannot_be_asked_may_send_more_calls_than_a_session_runs() -> None:
+    desk = Desk()
+
+    async def story(client: httpx2.AsyncClient) -> None:
+        session = await open_session(client, {})
+        async with session.stream("wait", 1) as events:
+            await next_message(events)
+            for id_ in (1, 2):
+                answered = await session.call("count_written", id_)
+                assert (answered.status_code, '"0"' in answered.text) == (200, True)
+
+    run(asgi(desk.kit, limits=ServerLimits(session_calls=1)), story)
 
 
 @pytest.mark.parametrize("limits", [ServerLimits(session_idle_s=-1.0), ServerLimits(session_s=-1.0)])

@@ -105,6 +105,6 @@ def read_credential(plain: dict[str, Any], secrets: dict[str, Any]) -> Credentia
         # A bound token without its key, or as a plain bearer token, is never sent.
         if found.kind == "oauth" and (found.proof_key is None) == (found.prefix == SCHEME):
             return None
-        return found if isinstance(found.resource, str) and isinstance(found.base, str) else None
+        return found if isinstance(values["resource"], str) and isinstance(values.get("base", ""), str) else None
     except (TypeError, ValueError):
         return None

@@ -378,7 +378,7 @@ def _add_serve(parser: Parser) -> None:
         choices=["needed", "all", "none"],
         default="",
         help="which MCP clients of up to 2025-11-25 get a session: those that show forms, so that they can be asked,"
-        " all of them, or none (needed; none with --workers and without --state)",
+        " all of them, or none (all; none with --workers and without --state)",
     )
     parser.add_argument(
         "--receipts",

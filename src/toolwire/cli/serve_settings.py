@@ -156,7 +156,7 @@ class ServeSettings:
     public_url: str = ""
     sign_in: SignInSettings | None = None
     debug: bool = False
-    sessions: SessionUse = "needed"
+    sessions: SessionUse = "all"
     is_one_process: bool = True
 
     @property

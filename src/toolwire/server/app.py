@@ -202,7 +202,7 @@ class App:
         workflows: Json = None,
         private: bool = False,
         rules: RulesByCaller | None = None,
-        sessions: SessionUse = "needed",
+        sessions: SessionUse = "all",
         session_rows: SessionRows | None = None,
         long_calls: Callable[[], LongCallStore] | None = None,
         engine: CallEngine | None = None,

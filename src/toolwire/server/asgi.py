@@ -158,9 +158,9 @@ def asgi(
     names. It is published beside the OpenAPI document, and clients show it.
 
     ``sessions`` says which MCP clients of up to 2025-11-25 get a session, in which this server can ask their users,
-    tell of changes and be told to stop a call: ``needed`` gives one to clients that show forms, ``all`` to each, and
+    tell of changes and be told to stop a call: ``all`` gives one to each, ``needed`` to clients that show forms, and
     ``none`` to none. The processes of one state share their sessions. In memory, a session lives in one process: then
-    there are none by default where this process seems to be one of several workers, and ``needed`` elsewhere.
+    there are none by default where this process seems to be one of several workers, and ``all`` elsewhere.
 
     Raises:
         DefinitionError: the state, ``wake``, the ledger, the store of ``rates`` or the folder of ``confirmations``
@@ -237,17 +237,18 @@ def open_session_rows(place: str, limits: ServerLimits) -> SessionRows | None:
 
 
 def choose_session_use(sessions: SessionUse | None, place: str = "") -> SessionUse:
-    """Return ``sessions``; if it is None, ``needed``, but ``none`` where several processes seem to run without a place.
+    """Return ``sessions``; if it is None, ``all``, but ``none`` where several processes seem to run without a place.
 
     ``place`` is where processes share sessions, empty if each has its own.
     """
     # MC-10: the next request of a session may come to another worker, which does not know it.
     if sessions is not None:
         return sessions
+    # I-26: without a session, the message that cancels a call cannot be matched to it.
     if place:
-        return "needed"
+        return "all"
     is_one_of_many = parent_process() is not None or "gunicorn" in os.environ.get("SERVER_SOFTWARE", "")
-    return "none" if is_one_of_many else "needed"
+    return "none" if is_one_of_many else "all"
 
 
 def open_wake_engine(url: str, ledger: Ledger | Path | str | None) -> CallEngine:

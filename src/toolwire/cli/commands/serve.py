@@ -168,7 +168,7 @@ def build_settings(
         receipt_audience=arguments.receipt_audience,
         remote=list_remote_options(arguments),
         debug=arguments.debug,
-        sessions=arguments.sessions or ("needed" if shares_sessions else "none"),
+        sessions=arguments.sessions or ("all" if shares_sessions else "none"),
         is_one_process=arguments.workers == 1,
     )
 

@@ -20,6 +20,9 @@ from toolwire.server.limits import ServerLimits
 from .event_stream import EventStream
 from .mcp_host import McpHost, write_updates
 
+ELICITATION: Final = "elicitation"
+"""What a host declares that can ask its user."""
+
 LISTENING: Final = 0
 """The number of the stream on which a client listens; calls have numbers from 1."""
 MAX_NOTICES: Final = 120
@@ -46,6 +49,8 @@ class McpSession:
         self.share = share
         self.began = self.used = loop.time()
         self.prefix = f"{node}-".encode() if node else b""
+        # Whether the host can be asked in it. A host that cannot be asked can do without a session.
+        self.asks = ELICITATION in capabilities
         self.host = McpHost(capabilities, wait_s=limits.answer_s, mark=f"{node}-" if node else "")
         self.running: dict[bytes, asyncio.Task[None]] = {}
         self.streams: dict[int, EventStream] = {}

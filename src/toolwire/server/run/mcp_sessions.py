@@ -19,7 +19,7 @@ import asyncio
 import re
 import secrets
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
@@ -47,7 +47,7 @@ from toolwire.stores.sessions.session_rows import SessionRows, StoredSession
 from .change_stream import CallerView, ChangeStreams, wait_for_disconnect
 from .event_stream import EventStream
 from .mcp_host import CANCELLED, SET_LEVEL, InnerExchange, Write, build_error
-from .mcp_session import LISTENING, McpSession
+from .mcp_session import ELICITATION, LISTENING, McpSession
 from .shared_sessions import FRESH_S, MAX_ANSWER, SharedSessions, StreamChannel
 
 KEPT_S: Final = 60.0
@@ -135,9 +135,9 @@ class McpSessions:
             try:
                 is_open = await self._shared.open(_digest(id_), *names, offer.capabilities, seen)
             except ConnectionError:
-                return offer.refuse(_LOST)
+                return offer.refuse(_LOST) if offer.has_forms else offer.stateless
         if not is_open:
-            return offer.refuse(_FULL)
+            return offer.refuse(_FULL) if offer.has_forms else offer.stateless
         return offer.lasting._replace(headers=(*offer.lasting.headers, (SESSION_HEADER, id_)))
 
     def _open_here(self, key: bytes, offer: SessionOffer, owner: Hashable, share: Hashable, seen: Catalog) -> bool:
@@ -147,10 +147,12 @@ class McpSessions:
             self._end(session)
         if self._shares[share] >= self._limits.sessions_each:
             # The oldest of the same caller, so that a flood harms nobody else.
-            own = [one for one in self._sessions.values() if one.share == share]
-            self._end(next((one for one in own if not one.is_busy), own[0]))
+            own = _choose_leaving((one for one in self._sessions.values() if one.share == share), offer)
+            if own is None:
+                return False
+            self._end(own)
         if len(self._sessions) >= self._limits.sessions:
-            idle = next((one for one in self._sessions.values() if not one.is_busy), None)
+            idle = _choose_leaving((one for one in self._sessions.values() if not one.is_busy), offer)
             if idle is None:
                 return False
             self._end(idle)
@@ -296,6 +298,10 @@ class McpSessions:
             is_cancelled = session.cancel_call(id_text)
             response = Response(202) if is_cancelled else await self._pass_cancel_on(session, id_text)
             await send_response(scope, exchange, response)
+            return
+        is_full = len(session.running) >= self._limits.session_calls or _write_id(id_) in session.running
+        if is_full and not session.asks and method != "initialize":  # I-26: as it would be answered without a session
+            await self._pass_on(scope, exchange, body)
             return
         refusal = _find_refusal(session, message, self._limits.session_calls)
         if refusal is not None:
@@ -646,6 +652,17 @@ def _digest(id_: bytes) -> bytes:
 def _write_id(id_: Json) -> bytes:
     """Return the id of a request as JSON text, because 1 and "1" are different ids."""
     return jsontext.write(id_)
+
+
+def _choose_leaving(sessions: Iterable[McpSession], offer: SessionOffer) -> McpSession | None:
+    """Return which of ``sessions``, from the least recently used, ends for a new one; None if none does.
+
+    Those whose hosts cannot be asked end first. A new one of such a host ends no others.
+    """
+    # I-26: they can do without, and they are many where hosts begin anew for each call.
+    asks = ELICITATION in offer.capabilities
+    fitting = (one for one in sessions if asks or not one.asks)
+    return min(fitting, key=lambda one: (one.is_busy, one.asks), default=None)
 
 
 def _find_refusal(session: McpSession, message: Mapping[str, Json], most_calls: int) -> Response | None:
