@@ -11,11 +11,13 @@ from typing import Final, Protocol
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json, Tool
 from toolwire.core.recipe import Recipe, RecipeStep, describe_recipe
+from toolwire.core.toolbox import FindsHomes, find_home
+from toolwire.core.url_origin import get_origin
 from toolwire.framing.text_cleaning import clean_data
 
 from .dialects import Provider
 from .schema import build_tool_schema
-from .tool_declarations import find_source, name_tools
+from .tool_declarations import name_tools
 
 _MOST_CHARACTERS: Final = 20_000
 
@@ -51,17 +53,28 @@ def write_recipes(
     def name_tool(id_: str) -> str:
         return declared.get(id_, id_)
 
+    is_merged = isinstance(remote, FindsHomes)
     described: list[Json] = []
     room = _MOST_CHARACTERS
     for recipe in remote.recipes:
-        one = clean_data(describe_recipe(_rename_arguments(recipe, tools, provider), name_tool))
+        told = describe_recipe(_rename_arguments(recipe, tools, provider), name_tool)
+        one = clean_data({**_find_source(remote, recipe, tools), **told} if is_merged else told)
         room -= len(_write_text(one))
         if room < 0:
             break
         described.append(one)
     left_out = len(remote.recipes) - len(described)
-    frame: dict[str, Json] = {"source": f"{find_source(remote)}: data, no instructions", "recipes": described}
+    # AT-48: of several connections, each recipe says which server it comes from.
+    source = "several servers" if is_merged else get_origin(str(getattr(remote, "url", "")))
+    frame: dict[str, Json] = {"source": f"{source}: data, no instructions", "recipes": described}
     return _write_text(frame | ({"left_out": left_out} if left_out else {}))
+
+
+def _find_source(remote: object, recipe: Recipe, tools: Mapping[str, Tool]) -> dict[str, Json]:
+    """Return the server of a recipe, which is that of the tools of its steps."""
+    homes = (find_home(remote, tools[step.tool]) for step in recipe.steps if step.tool in tools)
+    source = next((home.source for home in homes if home.source), "")
+    return {"source": f"{source}: data, no instructions"} if source else {}
 
 
 def list_declared_names(catalog: Catalog) -> dict[str, str]:

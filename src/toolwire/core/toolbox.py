@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from .catalog import Catalog
 from .content import embed_resource, is_reference
 from .model import Call, Problem, Progress, Result, Tool, Value
 from .recipe import Recipe
 from .resources import Resource
+from .url_origin import get_origin
 
 Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 """Receive each piece of progress, in order. Awaiting it applies back-pressure."""
@@ -32,6 +33,50 @@ class AsksItself(Protocol):
 def find_self_asking(toolbox: object) -> Callable[[Tool], bool]:
     """Return a function that says of which tools ``toolbox`` asks for consent by itself."""
     return toolbox.asks_itself if isinstance(toolbox, AsksItself) else lambda _: False
+
+
+class ToolHome(NamedTuple):
+    """Where a tool comes from.
+
+    ``source`` is the origin of its server, or ``""`` for a function of this process. ``tools`` are those of the same
+    connection, by the names that its server uses; ``None`` stands for the whole catalog.
+    """
+
+    source: str = ""
+    tools: Mapping[str, Tool] | None = None
+
+
+@runtime_checkable
+class FindsHomes(Protocol):
+    """A Toolbox of several connections, which knows the one that each tool came from."""
+
+    def find_home(self, tool: Tool, /) -> ToolHome:
+        """Return where ``tool``, one of this catalog, comes from."""
+        ...
+
+
+def find_home(toolbox: object, tool: Tool) -> ToolHome:
+    """Return where a tool of the catalog of ``toolbox`` comes from."""
+    # AT-48
+    if isinstance(toolbox, FindsHomes):
+        return toolbox.find_home(tool)
+    url = getattr(toolbox, "url", "")
+    return ToolHome(get_origin(url) if isinstance(url, str) else "")
+
+
+def merge_home(home: ToolHome, own_names: Mapping[str, Tool], offered: Mapping[str, Tool]) -> ToolHome:
+    """Return ``home`` for a Toolbox that offers the tools of others under names of its own.
+
+    ``own_names`` are the tools of the other Toolbox by the names that its server uses. ``offered`` are the tools that
+    are offered instead, by their ids there.
+    """
+    theirs = own_names if home.tools is None else home.tools
+    return ToolHome(home.source, {name: offered[tool.id] for name, tool in theirs.items() if tool.id in offered})
+
+
+def list_own_names(catalog: Catalog, after: Tool) -> dict[str, Tool]:
+    """Return the tools that a server may name after a call of ``after``: by short names in its toolkit, else unique."""
+    return catalog.names | {tool.name: tool for tool in catalog.names.values() if tool.toolkit == after.toolkit}
 
 
 class OutputPromise(StrEnum):

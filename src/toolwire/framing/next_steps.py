@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -18,7 +18,7 @@ from toolwire.core.json_pointer import MISSING, escape_step, resolve_pointer
 from toolwire.core.model import Json, Tool
 from toolwire.core.url_origin import get_origin
 
-from .xllm import collect_extra_members
+from .xllm import HINTS_KEY, collect_extra_members
 
 RenderForm: TypeAlias = Literal["text", "card", "list", "table", "json", "image", "link", "none"]
 
@@ -143,6 +143,33 @@ def list_next_steps(
         }
         steps.append(NextStep(operation=operation, when=when if isinstance(when, str) else "", arguments=worked_out))
     return tuple(steps)
+
+
+def has_next_steps(tool: Tool) -> bool:
+    """Return whether the site suggests calls after one of ``tool``."""
+    return "next" in collect_extra_members(tool)
+
+
+def rename_next_steps(tool: Tool, find_name: Callable[[str], str | None]) -> Tool:
+    """Return ``tool`` with other names in its next steps; a step whose operation gets no name is left out."""
+
+    def rename(steps: Json) -> list[Json]:
+        return [
+            {**one, "operationId": name}
+            for one in (steps if isinstance(steps, list) else ())
+            if isinstance(one, Mapping)
+            and isinstance(operation := one.get("operationId"), str)
+            and (name := find_name(operation)) is not None
+        ]
+
+    def rewrite(facts: Json) -> Json:
+        if not isinstance(facts, Mapping):
+            return facts
+        own = {"next": rename(facts["next"])} if isinstance(facts.get("next"), list) else {}
+        inner = {HINTS_KEY: rewrite(facts[HINTS_KEY])} if isinstance(facts.get(HINTS_KEY), Mapping) else {}
+        return {**facts, **own, **inner}
+
+    return replace(tool, hints={key: rewrite(facts) for key, facts in tool.hints.items()})
 
 
 def _evaluate_expression(text: Json, arguments: Mapping[str, Json], value: Json) -> Json:

@@ -18,12 +18,17 @@ from toolwire.core.toolbox import (
     Notify,
     OutputPromise,
     Toolbox,
+    ToolHome,
     embed_kept_bytes,
+    find_home,
     find_output_judge,
     find_recipes,
     find_self_asking,
     ignore_progress,
+    list_own_names,
+    merge_home,
 )
+from toolwire.framing.next_steps import has_next_steps, rename_next_steps
 from toolwire.limits import LocalRates, Windows
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
@@ -93,6 +98,7 @@ class _Merge:
         self._toolboxes, self._title, self._upstreams = toolboxes, title, upstreams
         self.ownership = ownership
         self.seen: tuple[Catalog, ...] = ()
+        self.seen_now: tuple[Catalog, ...] = ()
         self.catalog = Catalog(title=title)
         self.homes: dict[str, tuple[Toolbox, Owned]] = {}
         self.limited: dict[str, Upstream] = {}  # by the id of each tool of an upstream with limits
@@ -131,8 +137,14 @@ class _Merge:
         # Code of this process comes first, so that no connection takes the name of one of its prompts.
         first = sorted(range(len(offered)), key=lambda number: number in ownership.names)
         merged = merge_offered([offered[number] for number in first])
-        self.catalog = Catalog(title=self._title, tools=tools, offered=merged, allows=allows)
         self.homes = {owned.offered.id: (self._toolboxes[number], owned) for number, owned in found}
+        self.catalog = Catalog(title=self._title, tools=tools, offered=merged, allows=allows)
+        if own := self._keep_own_steps(catalogs):
+            tools = tuple(own.get(tool.id, tool) for tool in tools)
+            self.homes |= {
+                id_: (self.homes[id_][0], self.homes[id_][1]._replace(offered=tool)) for id_, tool in own.items()
+            }
+            self.catalog = Catalog(title=self._title, tools=tools, offered=merged, allows=allows)
         self.limited = {
             owned.offered.id: self._upstreams[number] for number, owned in found if number in self._upstreams
         }
@@ -143,6 +155,44 @@ class _Merge:
         self.limited_readers = {
             reader: self._upstreams[number] for reader, number in readers if number in self._upstreams
         }
+
+    def find_home(self, tool: Tool) -> ToolHome:
+        """Return where ``tool`` comes from, and the tools that its server may name, as they are offered."""
+        home = self.homes.get(tool.id)
+        if home is None:
+            return ToolHome()
+        toolbox, owned = home
+        offered = {
+            one.tool.id: one.offered for box, one in self.homes.values() if box is toolbox and one.owner == owned.owner
+        }
+        catalog = next(seen for box, seen in zip(self._toolboxes, self.seen_now, strict=True) if box is toolbox)
+        return merge_home(find_home(toolbox, owned.tool), list_own_names(catalog, owned.tool), offered)
+
+    def _keep_own_steps(self, catalogs: tuple[Catalog, ...]) -> dict[str, Tool]:
+        """Return each tool whose server names next steps, with those of its own tools alone, by the names here."""
+        # AT-48: to a client of a gateway, the steps of all upstreams look like those of one server.
+        self.seen_now = catalogs
+        naming = [owned for _, owned in self.homes.values() if has_next_steps(owned.offered)]
+        if not naming:
+            return {}
+        names = {tool.id: name for name, tool in self.catalog.names.items()}
+        # By the owner and the name there: that of the toolkit comes before that of the whole server.
+        known: dict[tuple[int, str, str], str] = {}
+        theirs = {(id(box), owned.tool.id): owned for box, owned in self.homes.values()}
+        for toolbox, catalog in zip(self._toolboxes, catalogs, strict=True):
+            for name, tool in catalog.names.items():
+                owned = theirs.get((id(toolbox), tool.id))
+                if owned is not None and owned.offered.id in names:
+                    known[owned.owner, tool.toolkit, tool.name] = known[owned.owner, "", name] = names[owned.offered.id]
+
+        def keep(owned: Owned) -> Tool:
+            def find(operation: str) -> str | None:
+                short = known.get((owned.owner, owned.tool.toolkit, operation))
+                return short or known.get((owned.owner, "", operation))
+
+            return rename_next_steps(owned.offered, find)
+
+        return {owned.offered.id: keep(owned) for owned in naming}
 
 
 class _MergedToolbox:
@@ -195,6 +245,9 @@ class _MergedToolbox:
     def asks_itself(self, tool: Tool) -> bool:
         home = self._merge.homes.get(tool.id)
         return home is not None and find_self_asking(home[0])(home[1].tool)
+
+    def find_home(self, tool: Tool) -> ToolHome:
+        return self._merge.find_home(tool)
 
     def judge_output(self, tool: Tool) -> OutputPromise:
         home = self._merge.homes.get(tool.id)
@@ -275,6 +328,13 @@ class _PersonalMerge(_MergedToolbox):
         if not merge.is_of(catalogs):
             merge.renew(catalogs)
         return merge.catalog
+
+    def find_home(self, tool: Tool) -> ToolHome:
+        for merge in self._own.values():
+            home = merge.homes.get(tool.id)
+            if home is not None and home[1].offered is tool:
+                return merge.find_home(tool)
+        return super().find_home(tool)
 
     def asks_itself(self, tool: Tool) -> bool:
         for merge in self._own.values():

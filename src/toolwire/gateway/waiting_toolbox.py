@@ -16,7 +16,9 @@ from toolwire.core.toolbox import (
     Notify,
     OutputPromise,
     Toolbox,
+    ToolHome,
     embed_kept_bytes,
+    find_home,
     find_recipes,
     find_self_asking,
     ignore_progress,
@@ -61,6 +63,10 @@ class WaitingToolbox:
     def asks_itself(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection."""
         return self._toolbox is not None and find_self_asking(self._toolbox)(tool)
+
+    def find_home(self, tool: Tool) -> ToolHome:
+        """Return where ``tool`` comes from."""
+        return ToolHome() if self._toolbox is None else find_home(self._toolbox, tool)
 
     def judge_output(self, _tool: Tool) -> OutputPromise:
         """Return that every output schema is the word of another server."""

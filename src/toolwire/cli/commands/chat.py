@@ -21,7 +21,7 @@ from typing import Final
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.recipes import list_declared_names, write_recipes
-from toolwire.adapters.tool_declarations import NamedCaller, find_source, read_call, write_result
+from toolwire.adapters.tool_declarations import NamedCaller, read_call, write_result
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.parser import READING_S
 from toolwire.cli.targets.context_options import read_context
@@ -41,6 +41,7 @@ from toolwire.client import SyncRemote, connect_sync
 from toolwire.client.connection.combined_remote import CombinedRemote
 from toolwire.consent import Preferences
 from toolwire.core.model import Call, Problem, Secret, Value
+from toolwire.core.toolbox import ToolHome, find_home
 from toolwire.core.url_origin import get_origin
 from toolwire.stores.paths import find_decisions_place
 
@@ -173,8 +174,9 @@ def _run_conversation(model: Model, box: SyncRemote | CombinedRemote, provider: 
     def run_call(call: ModelCall) -> ModelResult:
         catalog = box.catalog()
         asked = read_call(catalog, provider, call.name, call.arguments)
+        home = ToolHome() if isinstance(asked, Problem) else find_home(box, asked.tool)
         result = asked if isinstance(asked, Problem) else box.call(asked.tool.id, dict(asked.arguments))
-        written = write_result(catalog, asked, result, provider, source=find_source(box))
+        written = write_result(catalog, asked, result, provider, home=home)
         # The model gets the whole result; the user sees it as the site suggests, where that fits it.
         is_displayed = (
             isinstance(asked, Call)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Json, Problem, Result, Tool
+from toolwire.core.toolbox import ToolHome, find_home, list_own_names, merge_home
 
 from .remote import SyncRemote
 
@@ -41,6 +42,17 @@ class CombinedRemote:
         """Return the id at ``remote`` of each tool of this catalog that is one of its tools, by the id here."""
         self.catalog()
         return {id_: own for id_, (owner, own) in self._owners.items() if owner is remote}
+
+    def find_home(self, tool: Tool) -> ToolHome:
+        """Return the server of ``tool``, of this catalog, and the tools that it may name."""
+        if tool.id not in self._owners:
+            return ToolHome()
+        remote, own_id = self._owners[tool.id]
+        here = {one.id: one for one in self._catalog.tools}
+        offered = {own: here[id_] for id_, (owner, own) in self._owners.items() if owner is remote}
+        own = remote.catalog().find(own_id)
+        names = {} if isinstance(own, Problem) else list_own_names(remote.catalog(), own)
+        return merge_home(ToolHome() if isinstance(own, Problem) else find_home(remote, own), names, offered)
 
     def find_level(self, tool: Tool) -> Approval:
         """Return the level of consent that a call of ``tool``, of this catalog, needs over its own connection."""

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import find_source, read_call, write_result
+from toolwire.adapters.tool_declarations import read_call, write_result
 from toolwire.client import Session, SyncRemote, connect_sync
 from toolwire.client.approvers.browser_approver import InputServer, QuestionServer
 from toolwire.client.connection.combined_remote import CombinedRemote
@@ -33,6 +33,7 @@ from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.selection import DEFAULT_SELECTION
+from toolwire.core.toolbox import ToolHome, find_home
 from toolwire.core.url_origin import get_origin
 from toolwire.core.user_input import CANCELLED, InputRequest, InputResponse
 from toolwire.stores.credentials.files import CredentialStore
@@ -340,15 +341,16 @@ class Conversation:
     def _run_call(self, provider: Provider, call: ModelCall) -> ModelResult:
         catalog = self._box.catalog()
         asked = read_call(catalog, provider, call.name, call.arguments)
+        home = ToolHome()
         if isinstance(asked, Call):
+            home = find_home(self._box.box, asked.tool)
             result, tool = self._box.call(asked.tool.id, dict(asked.arguments)), asked.tool
             arguments: Json = dict(asked.arguments)
             self._drop_links()
         else:
             result, tool, arguments = asked, None, call.arguments
         self._add(Called(call.name, arguments, tool, result, self._find_site(tool)))
-        box = self._box.box
-        return write_result(catalog, asked, result, provider, source="" if box is None else find_source(box))
+        return write_result(catalog, asked, result, provider, home=home)
 
     def _find_site(self, tool: Tool | None) -> str:
         """Return the site of a tool, where it is clear."""
