@@ -66,10 +66,26 @@ def test_dangling_symlink_is_not_followed(folder: Path, capsys: pytest.CaptureFi
 
 def test_a_folder_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["example", "-o", "missing/shop.py"]) == 2
-    assert capsys.readouterr().err == "toolwire: missing/shop.py cannot be written: No such file or directory.\n"
+    assert capsys.readouterr().err == "toolwire: missing/shop.py cannot be written: there is no folder missing.\n"
 
 
 def test_the_examples_are_listed(toolwire: Callable[..., Any], folder: Path) -> None:
     listed = toolwire("example", "--list")
     assert [line.split()[0] for line in listed.out.splitlines()] == list(EXAMPLES)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.requirement("AT-54")
+def test_a_link_in_place_of_an_example_is_replaced_and_not_followed(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "mine.py").write_text("mine")
+    (folder / "shop.py").symlink_to(outside / "mine.py")
+    (folder / "sub").symlink_to(outside)
+    assert main(["example"]) == 2
+    assert main(["example", "--force"]) == 0
+    assert not (folder / "shop.py").is_symlink()
+    assert main(["example", "-o", "sub/mine.py", "--force"]) == 2
+    assert "leads out of this folder" in capsys.readouterr().err
+    assert (outside / "mine.py").read_text() == "mine"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from toolwire import Toolkit, asgi
+from toolwire.cli.secret_words import choose_program_name, find_secret_word
 from toolwire.cli.targets.host_files import HOSTS, HostFile, read_host_file
 from toolwire.framing import jsontext
+from toolwire.testing.loopback import background
 
 FILES = {
     "claude-desktop": (".config/Claude/claude_desktop_config.json", "mcpServers", {}),
@@ -286,3 +290,115 @@ def test_the_server_of_an_entry_asks_as_the_user_chose(consent: str, home: Path,
     assert toolwire("install", "cursor", desk, "--name", "desk", "--consent", consent).code == 0
     arguments = read(home / FILES["cursor"][0])["mcpServers"]["desk"]["args"]
     assert arguments[arguments.index("--consent") + 1] == consent
+
+
+SECRET_COMMANDS = [
+    "server --api-key {}",
+    "server --api-key={}",
+    "server --token {} --port 1",
+    "npx -y @scope/server {}",
+    "server --header 'Authorization: Bearer {}'",
+    "server -H 'X-Api-Key: {}'",
+    "server postgresql://ann:{}@127.0.0.1/db",
+    "server https://127.0.0.1/mcp?api_key={}",
+    "server password={}",
+]
+
+
+@pytest.mark.requirement("AT-54")
+@pytest.mark.parametrize("command", SECRET_COMMANDS)
+@pytest.mark.parametrize("more", [[], ["--print"], ["--name", "one"]])
+def test_secret_among_the_words_of_a_program_is_not_written(
+    command: str, more: list[str], home: Path, toolwire: Run
+) -> None:
+    secret = "sk-proj-4fT9bQ2xLm7Zr8Wd1Kc5"
+    told = toolwire("install", "cursor", f"stdio:{command.format(secret)}", *more)
+    assert (told.code, "does not belong into a file" in told.err) == (2, True)
+    assert secret not in told.out + told.err
+    assert list(home.rglob("*.json")) == []
+
+
+@pytest.mark.requirement("AT-54")
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("npx -y @modelcontextprotocol/server-filesystem@2025.11.25 /tmp", "server-filesystem-2025-11-25"),
+        ("python -m my_server --auth none --max-tokens 4000", "my_server"),
+        ("uvx mcp-server-git==2025.1.14 --repository .", "mcp-server-git"),
+        ("server --key-file /etc/none.pem --mode quick-and-dirty", "server"),
+        ("docker run -i --rm image@sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "image"),
+    ],
+)
+def test_words_that_are_no_secrets_are_accepted(command: str, name: str) -> None:
+    words = shlex.split(command)
+    assert find_secret_word(words[1:]) == ""
+    assert choose_program_name(words).startswith(name[:5])
+
+
+@pytest.mark.requirement("AT-54")
+def test_entry_is_not_named_after_the_value_of_an_option() -> None:
+    assert choose_program_name(["npx", "-y", "@scope/notes", "--pin", "4711"]) == "notes"
+    assert choose_program_name(["/usr/bin/notes", "--pin", "4711"]) == "notes"
+
+
+@pytest.mark.requirement("AT-54")
+def test_header_field_that_may_hold_a_secret_is_not_written(home: Path, toolwire: Run) -> None:
+    told = toolwire("install", "cursor", "http://127.0.0.1:1", "--header", "X-Api-Key: hunter2", "--print")
+    assert (told.code, "hunter2" in told.out + told.err) == (2, False)
+
+
+@pytest.mark.requirement("AT-54")
+@pytest.mark.parametrize("place", [".cursor", ".cursor/mcp.json"])
+def test_project_follows_no_link_out_of_its_folder(
+    place: str, home: Path, desk: Path, tmp_path: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    (project / place).parent.mkdir(parents=True)
+    outside.mkdir()
+    (outside / "mcp.json").write_text("{}")
+    (project / place).symlink_to(outside if place == ".cursor" else outside / "mcp.json")
+    monkeypatch.chdir(project)
+    told = toolwire("install", "cursor", desk, "--project")
+    assert (told.code, "is a link that leads out of it" in told.err) == (2, True)
+    assert (outside / "mcp.json").read_text() == "{}"
+    inside = project / "settings"
+    inside.mkdir()
+    (project / place).unlink()
+    (project / place).symlink_to(inside if place == ".cursor" else inside / "mcp.json")
+    assert toolwire("install", "cursor", desk, "--project").code == 0
+    assert desk.stem in read(inside / "mcp.json")["mcpServers"]
+
+
+@pytest.mark.requirement("FU-54")
+@pytest.mark.parametrize("more", [[], ["--print"]])
+@pytest.mark.parametrize("text", ["", "import no_such_module_here", "x = 1", "1 +"])
+def test_target_that_does_not_load_is_not_installed(
+    text: str, more: list[str], home: Path, tmp_path: Path, toolwire: Run
+) -> None:
+    file = tmp_path / "made_for_a_test_of_install.py"
+    if text:
+        file.write_text(text)
+    told = toolwire("install", "cursor", file, *more)
+    assert (told.code, told.out) == (2, "")
+    assert "made_for_a_test_of_install" in told.err
+    assert list(home.rglob("*.json")) == []
+
+
+@pytest.mark.requirement("FU-54")
+def test_install_names_the_tools_that_its_target_offers(home: Path, desk: Path, toolwire: Run) -> None:
+    told = toolwire("install", "cursor", desk, "--name", "desk")
+    assert "It offers 9 tools: add, count, fail, late, note and 4 more." in told.out
+    kit = Toolkit("One")
+
+    @kit.tool(approval="auto", safe=True)
+    def only() -> str:
+        """Only."""
+        return ""
+
+    with background(asgi(kit)) as url:
+        assert "It offers 1 tool: only." in toolwire("install", "cursor", url, "--name", "one").out
+    told = toolwire("install", "cursor", url, "--name", "later")
+    assert (told.code, "The tools cannot be listed now" in told.err) == (0, True)
+    missing = toolwire("install", "cursor", "stdio:no-such-program-here")
+    assert (missing.code, "There is no program" in missing.err) == (2, True)
+    assert toolwire("install", "cursor", home / "none.json").code != 0

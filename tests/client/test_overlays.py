@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from toolwire import connect_sync
+from toolwire import ConnectError, connect_sync
 from toolwire.client.discovery.overlays import MAX_BYTES, read_overlay
 from toolwire.protocols.openapi.document import overlay
+from toolwire.testing.loopback import background
 
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",
@@ -46,3 +47,28 @@ def test_overlay_above_the_limit_is_refused_and_not_cut(tmp_path: Path) -> None:
     file.write_text(head + "- {target: $.paths, update: {}}\n" * (MAX_BYTES // 32 + 1), encoding="utf-8")
     with pytest.raises(ValueError, match=r"larger than 4 MiB"):
         read_overlay(file)
+
+
+@pytest.mark.requirement("AT-54")
+@pytest.mark.parametrize(
+    ("action", "count", "words"),
+    [
+        ({"target": "$..[?$..nothing]", "update": {"a": 1}}, 50, "take too much work"),
+        ({"target": "$..*", "update": {"many": list(range(100_000))}}, 2, "add more than"),
+    ],
+)
+def test_overlay_that_is_too_much_work_is_reported_as_such(action: dict[str, Any], count: int, words: str) -> None:
+    document = json.dumps(DOCUMENT | {"x-llm": {}, "x-many": list(range(1_500))}).encode()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        found = scope["path"] == "/openapi.json"
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})
+        await send({"type": "http.response.body", "body": document if found else b"{}"})
+
+    laid = {"overlay": "1.0.0", "info": {"title": "Mine", "version": "1"}, "actions": [action] * count}
+    with background(app) as url, pytest.raises(ConnectError) as caught, connect_sync(url, overlay=laid):
+        pass
+    assert "the overlay cannot be used" in str(caught.value)
+    assert words in str(caught.value)
+    assert "none of our protocols" not in str(caught.value)

@@ -1,14 +1,17 @@
 """Find text that one connection returned in the arguments of a call to another connection.
 
 Everything that a connection returns counts: values and their notes, errors, and pieces of a stream. A copy of 24
-characters or more is found in any case and spacing, whatever stands around it. A paraphrase is not found.
+characters or more is found in any case and spacing, whatever stands around it. So is an identifier of 10 to 24
+characters, such as an IBAN, the number of a card or of a phone, or a mail address, also with other separators, and as a
+number of JSON. A paraphrase is not found.
 """
 # D-33
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import NoneType
 
 from toolwire.core.model import Json, Result, Value
@@ -21,7 +24,21 @@ MIN_MATCH = 24
 _BLOCK = MIN_MATCH // 2
 _MAX_CHARACTERS = 1_000_000
 _MAX_PIECES = 512
-_NO_TEXT = frozenset((int, float, bool, NoneType))
+_NO_TEXT = frozenset((float, bool, NoneType))
+
+# AT-54: what is shorter than a copy, and yet names one person, account or card.
+_SHORTEST_IDENTIFIER = 10
+_LONGEST_IDENTIFIER = 34  # an IBAN; grouped by spaces it is no copy of 24 characters
+_LEAST_DIGITS = 5
+_LEAST_NUMBER = 10 ** (_SHORTEST_IDENTIFIER - 1)
+_MOST_NUMBER = 10**_LONGEST_IDENTIFIER
+# Texts are in lower case here, and have single spaces.
+_NUMBER = re.compile(r"[0-9](?:[ ./()+-]{0,2}[0-9])+")
+_IBAN = re.compile(r"(?<![a-z0-9])[a-z]{2}[0-9]{2}(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?(?![a-z0-9])")
+_WORD = re.compile(r"[a-z0-9](?:[._/-]?[a-z0-9])+")
+_MAIL = re.compile(r"[a-z0-9._%+-]{1,64}+@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})+")
+_DATE = re.compile(r"(?:19|20)[0-9]{2}[./-][01][0-9][./-][0-3][0-9](?![0-9])")
+_SEPARATORS = re.compile(r"[^a-z0-9]")
 
 
 class DataFlow:
@@ -31,11 +48,14 @@ class DataFlow:
         self._texts: dict[str, deque[str]] = {}
         self._sizes: dict[str, int] = {}
         self._blocks: dict[str, dict[str, list[tuple[str, int]]]] = {}
+        self._identifiers: dict[str, set[str]] = {}
         self._pieces: dict[str, str] = {}
 
     def add_piece(self, connection: str, value: Json) -> None:
         """Remember a piece of a stream. Pieces are joined, since each may be too short to be found by itself."""
-        joined = self._pieces.get(connection, "") + "".join(_collect_texts(value))
+        # The parts of a text go on in the next piece; other values are parted, so that each can be found.
+        texts = _collect_texts(value)
+        joined = self._pieces.get(connection, "") + (value if isinstance(value, str) else f" {' '.join(texts)} ")
         if len(joined) >= _MAX_PIECES:
             self.add_texts(connection, list_texts(joined))
             joined = joined[-MIN_MATCH:]  # a copy may begin in this piece and end in the next
@@ -53,6 +73,7 @@ class DataFlow:
             kept.append(text)
             self._sizes[connection] = self._sizes.get(connection, 0) + len(text)
             self._blocks.pop(connection, None)  # the index is built again when it is needed
+            self._identifiers.pop(connection, None)
         while self._sizes.get(connection, 0) > _MAX_CHARACTERS:
             self._sizes[connection] -= len(kept.popleft())
 
@@ -63,11 +84,23 @@ class DataFlow:
         texts = _list_normalized_texts(arguments)
         if not texts:
             return ()
+        sent = {one for text in texts for one in _find_identifiers(text)}
         return tuple(
             other
             for other in self._texts
-            if other != connection and any(_has_common_text(text, self._index_blocks(other)) for text in texts)
+            if other != connection
+            and (
+                not sent.isdisjoint(self._index_identifiers(other))
+                or any(_has_common_text(text, self._index_blocks(other)) for text in texts)
+            )
         )
+
+    def _index_identifiers(self, connection: str) -> set[str]:
+        found = self._identifiers.get(connection)
+        if found is None:
+            found = {one for text in self._texts[connection] for one in _find_identifiers(text)}
+            self._identifiers[connection] = found
+        return found
 
     def _index_blocks(self, connection: str) -> dict[str, list[tuple[str, int]]]:
         found = self._blocks.get(connection)
@@ -127,11 +160,32 @@ def list_texts(value: Json) -> list[str]:
 def _list_normalized_texts(value: Json) -> list[str]:
     """Return every text in ``value`` that is long enough to match, in lower case, with single spaces."""
     # A text of ASCII never grows, and most texts of a result are short.
-    long = [text for text in _collect_texts(value) if len(text) >= MIN_MATCH or not text.isascii()]
+    long = [text for text in _collect_texts(value) if len(text) >= _SHORTEST_IDENTIFIER or not text.isascii()]
     if not long:
         return long
     normalized = (" ".join(text.casefold().split()) for text in long)
-    return [text for text in normalized if len(text) >= MIN_MATCH]
+    return [text for text in normalized if len(text) >= MIN_MATCH or _can_identify(text)]
+
+
+def _can_identify(text: str) -> bool:
+    """Return whether a text that is too short for a copy may hold an identifier."""
+    return len(text) >= _SHORTEST_IDENTIFIER and ("@" in text or sum(map(str.isdecimal, text)) >= _LEAST_DIGITS)
+
+
+def _find_identifiers(text: str) -> Iterator[str]:
+    """Yield each identifier in a normalized text: a mail address, or letters and digits without separators."""
+    if "@" in text:
+        yield from (match[0] for match in _MAIL.finditer(text) if len(match[0]) >= _SHORTEST_IDENTIFIER)
+    if not any(map(str.isdecimal, text)):
+        return
+    for pattern in (_NUMBER, _IBAN, _WORD):
+        for match in pattern.finditer(text):
+            if _DATE.match(match[0]):
+                continue  # a date names nobody
+            plain = _SEPARATORS.sub("", match[0])
+            digits = sum(map(str.isdecimal, plain))
+            if _SHORTEST_IDENTIFIER <= len(plain) <= _LONGEST_IDENTIFIER and digits >= _LEAST_DIGITS:
+                yield plain
 
 
 def _collect_texts(value: Json) -> list[str]:
@@ -149,6 +203,9 @@ def _collect_texts(value: Json) -> list[str]:
             waiting += item
         elif kind in _NO_TEXT:
             pass
+        elif kind is int:
+            if _LEAST_NUMBER <= item < _MOST_NUMBER:
+                texts.append(str(item))
         elif isinstance(item, str):
             texts.append(item)
         elif isinstance(item, (list, tuple)):

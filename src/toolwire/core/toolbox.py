@@ -76,7 +76,7 @@ def merge_home(home: ToolHome, own_names: Mapping[str, Tool], offered: Mapping[s
 
 def list_own_names(catalog: Catalog, after: Tool) -> dict[str, Tool]:
     """Return the tools that a server may name after a call of ``after``: by short names in its toolkit, else unique."""
-    return catalog.names | {tool.name: tool for tool in catalog.names.values() if tool.toolkit == after.toolkit}
+    return dict(catalog.names) | {tool.name: tool for tool in catalog.names.values() if tool.toolkit == after.toolkit}
 
 
 class OutputPromise(StrEnum):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.output_file import STANDARD_OUTPUT, Output, OutputFile
 from toolwire.cli.parser import EXAMPLES
 from toolwire.cli.terminal.screen import escaped
 
@@ -23,14 +24,15 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{name:<8} {title}.")
         return OK
     file = Path(arguments.output or f"{arguments.name}.py")
-    try:
-        # "x" leaves a file alone that another program makes at the same moment.
-        with file.open("w" if arguments.force else "x", encoding="utf-8") as opened:
-            opened.write(read_example(arguments.name))
-    except FileExistsError as error:
-        raise UsageError(f"{file} exists already: name another file with -o, or replace it with --force.") from error
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+    # AT-54: a link in a cloned folder must not lead to another file of the user, so it is replaced and not followed.
+    here, folder = Path.cwd().resolve(), file.parent.resolve()
+    is_inside = not file.is_absolute() and ".." not in file.parts
+    if is_inside and not folder.is_relative_to(here):
+        raise UsageError(f"{file.parent} is a link that leads out of this folder, to {folder}: name that folder.")
+    text = read_example(arguments.name).encode()
+    OutputFile(str(file), replace=arguments.force, option="-o").write(Output(text, "text/x-python"))
+    if str(file) == STANDARD_OUTPUT:
+        return OK
     print(f"{escaped(str(file))} is written. Serve it: toolwire serve {escaped(str(file))}")
     return OK
 

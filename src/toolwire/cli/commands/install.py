@@ -14,14 +14,20 @@ from typing import Final
 
 from toolwire import __version__
 from toolwire.cli.exits import DENIED, OK, UsageError
+from toolwire.cli.open_upstreams import open_toolbox
 from toolwire.cli.parser import list_commands
+from toolwire.cli.secret_words import choose_program_name, find_secret_word
 from toolwire.cli.targets.host_files import HOSTS, Host, HostFile, build_entry, read_host_file
-from toolwire.cli.targets.target import FileTarget, ModuleTarget, read_target
+from toolwire.cli.targets.open_target import open_target, read_url_options
+from toolwire.cli.targets.target import FileTarget, ModuleTarget, UrlTarget, read_target
 from toolwire.cli.terminal.command_prompt import confirm_command
-from toolwire.cli.terminal.screen import escaped, print_error, print_instruction
+from toolwire.cli.terminal.screen import escaped, print_error, print_instruction, print_warning
+from toolwire.cli.terminal.terminal_approver import build_terminal_approver
+from toolwire.cli.toml_file import SECRET_FIELD
 from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.local_files import file_url
 from toolwire.client.transport.server_command import PREFIX, list_references, read_server_command
+from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host
@@ -33,6 +39,7 @@ _MEMORY: Final = "memory"
 _PLACES: Final = {"state": STATE_VARIABLE, "wake": WAKE_VARIABLE}
 """The options that may be URLs with a password, and the variables that can have them instead."""
 _NOT_PASSED: Final = frozenset(("targets", "help", "debug", "stdio", "host", "key", *_PATHS))
+_MOST_NAMED: Final = 5
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -47,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _remove(file, name)
     variables = _list_variables(arguments)
     entry = build_entry(host, _build_command(arguments), variables)
+    offered = _list_offered(arguments)
     if arguments.print:
         print(f"{escaped(str(file.path))}:")
         print(json.dumps({host.section: {name: entry}}, indent=2, ensure_ascii=False))
@@ -54,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not all(map(_agree_to_command, arguments.targets)):
         print_error("Nothing was written.")
         return DENIED
-    return _add(file, name, entry, variables, replace=arguments.replace)
+    offered += _list_offered_elsewhere(arguments)
+    return _add(file, name, entry, variables, offered, replace=arguments.replace)
 
 
 def _list_variables(arguments: argparse.Namespace) -> list[str]:
@@ -76,7 +85,58 @@ def _agree_to_command(text: str) -> bool:
     return True
 
 
-def _add(file: HostFile, name: str, entry: dict[str, Json], variables: Sequence[str], *, replace: bool) -> int:
+def _list_offered(arguments: argparse.Namespace) -> list[str]:
+    """Return the names of the tools of the code and the documents on this machine, which must load.
+
+    Raises:
+        UsageError: one of them cannot be served.
+    """
+    # FU-54
+    names: list[str] = []
+    for text in arguments.targets:
+        target = read_target(text)
+        if isinstance(target, FileTarget):
+            document = None if arguments.document is None else Path(arguments.document)
+            names += open_toolbox(target, document).catalog().names
+        elif isinstance(target, UrlTarget) and file_url(text) and read_server_command(text) is None:
+            names += _connect(text, arguments)
+        elif (command := read_server_command(text)) is not None and not command.program:
+            raise UsageError(f"There is no program {command.words[0]!r} here: install it, or give its path.")
+    return names
+
+
+def _list_offered_elsewhere(arguments: argparse.Namespace) -> list[str]:
+    """Return the names of the tools of other servers. One that does not answer now may do so when the host starts."""
+    names: list[str] = []
+    for text in arguments.targets:
+        if isinstance(read_target(text), UrlTarget) and not (file_url(text) and read_server_command(text) is None):
+            try:
+                names += _connect(text, arguments)
+            except ToolwireError as error:
+                print_warning(f"The tools cannot be listed now: {error}")
+    return names
+
+
+def _connect(text: str, arguments: argparse.Namespace) -> list[str]:
+    with open_target(text, read_url_options(arguments, [text]), build_terminal_approver("ask")) as source:
+        return list(source.catalog().names)
+
+
+def _describe_offered(names: Sequence[str]) -> str:
+    shown = ", ".join(map(escaped, names[:_MOST_NAMED]))
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return f" It offers {len(names):,} tool{'' if len(names) == 1 else 's'}: {shown}{more}." if names else ""
+
+
+def _add(
+    file: HostFile,
+    name: str,
+    entry: dict[str, Json],
+    variables: Sequence[str],
+    offered: Sequence[str],
+    *,
+    replace: bool,
+) -> int:
     known = file.servers().get(name)
     if known == entry:
         print(f"{file.host.title} has {name} already.")
@@ -85,7 +145,8 @@ def _add(file: HostFile, name: str, entry: dict[str, Json], variables: Sequence[
         raise UsageError(f"{file.host.title} has another server {name!r}: give --name NAME, or --replace.")
     backup = file.write_entry(name, entry)
     kept = "" if backup is None else f" The file as it was is {escaped(backup.name)}."
-    print(f"{file.host.title} starts {name} now, by {escaped(str(file.path))}.{kept} Restart it.")
+    by = f"{escaped(str(file.path))}.{_describe_offered(offered)}{kept}"
+    print(f"{file.host.title} starts {name} now, by {by} Restart it.")
     if variables and file.host.refer is None:
         named = " and ".join(variables)
         print_instruction(f"{file.host.title} cannot refer to a variable in this file: start it where {named} is set.")
@@ -108,7 +169,12 @@ def _find_file(arguments: argparse.Namespace, host: Host) -> Path:
         return host.user_file()
     if not host.project:
         raise UsageError(f"{host.title} has no file for one project: leave out --project.")
-    return Path.cwd() / host.project
+    here = Path.cwd().resolve()
+    file = (here / host.project).resolve()
+    if not file.is_relative_to(here):
+        # AT-54: a cloned folder can have a link that leads to a file of the user.
+        raise UsageError(f"{host.project} of this folder is a link that leads out of it, to {file}: give --file FILE.")
+    return file
 
 
 def _choose_name(targets: list[str]) -> str:
@@ -121,7 +187,8 @@ def _choose_name(targets: list[str]) -> str:
     elif isinstance(target, ModuleTarget):
         text = target.name or target.module
     elif (command := read_server_command(targets[0])) is not None:
-        text = Path(command.words[-1]).name if targets[0].startswith(PREFIX) else targets[0].rpartition(":")[2]
+        is_typed = targets[0].startswith(PREFIX)
+        text = choose_program_name(command.words) if is_typed else targets[0].rpartition(":")[2]
     elif file_url(target.text):
         text = Path(target.text).stem
     else:
@@ -133,8 +200,7 @@ def _build_command(arguments: argparse.Namespace) -> list[str]:
     """Return the command line of the server, in which no path depends on the folder that the host starts it in."""
     if not arguments.targets and arguments.connections is None:
         raise UsageError("install needs a TARGET, or --connections FILE.")
-    if arguments.key is not None:
-        raise UsageError("A key is not written into a file that other programs read: use --key-env NAME.")
+    _refuse_secrets(arguments)
     # AT-32: without -P, a file of the folder that the host opens could take the place of a module.
     command = [sys.executable, "-P", "-m", "toolwire", "serve", *map(_make_absolute, arguments.targets)]
     for action in list_commands(__version__)["serve"]._actions:
@@ -153,6 +219,17 @@ def _build_command(arguments: argparse.Namespace) -> list[str]:
             for one in value if isinstance(value, list) else [value]:
                 command += [option, str(one)]
     return [*command, "--stdio"]
+
+
+def _refuse_secrets(arguments: argparse.Namespace) -> None:
+    if arguments.key is not None:
+        raise UsageError("A key is not written into a file that other programs read: use --key-env NAME.")
+    for field in arguments.header:
+        name = field.partition(":")[0]
+        if SECRET_FIELD.search(name):
+            raise UsageError(
+                f"The header field {name[:40]} may hold a secret: name the variable with it, --header-env."
+            )
 
 
 def _write_place(option: str, text: str, variable: str) -> str:
@@ -174,6 +251,11 @@ def _make_absolute(text: str) -> str:
     if isinstance(target, ModuleTarget):
         raise UsageError(f"{shlex.quote(text)} depends on the folder that it is started in: give its file instead.")
     if (command := read_server_command(text)) is not None and text.startswith(PREFIX):
+        if secret := find_secret_word(command.words[1:]):
+            raise UsageError(
+                f"A secret does not belong into a file that other programs read, and {secret} may be one: give it in"
+                " a variable, such as stdio:API_KEY=$API_KEY COMMAND."
+            )
         # AT-45: a host has another folder and another PATH, so both are written.
         return f"{PREFIX}{command}"
     if command is not None:  # an entry of a file

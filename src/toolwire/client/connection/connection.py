@@ -334,13 +334,13 @@ def find_unused_document(url: str, probes: tuple[Probe, ...]) -> Probe | None:
     """Return the probe of an OpenAPI document that was read and is not used, or None.
 
     A ``url`` that itself wants a key is not explained by a document elsewhere on its site. The reason of the probe is
-    ``unmarked``, ``later_version``, ``no_root`` or ``unreadable``.
+    ``overlay``, ``unmarked``, ``later_version``, ``no_root`` or ``unreadable``.
     """
     # FU-51
     pasted = next((probe for probe in probes if probe.url == url), None)
     if pasted is not None and pasted.status in (401, 403):
         return None
-    order = ("unmarked", "later_version", "no_root", "unreadable")
+    order = ("overlay", "unmarked", "later_version", "no_root", "unreadable")
     documents = [probe for probe in probes if probe.reason in order and probe.status is not None]
     return min(documents, key=lambda probe: (probe is not pasted, order.index(probe.reason)), default=None)
 

@@ -186,10 +186,10 @@ def _check_document(look: _PlannedProbe, loaded: Loaded, selection: Selection) -
     if selection.overlay is not None:
         said = overlay.read(selection.overlay)
         if isinstance(said, Problem):
-            return _ProbeResult(f"is a document, but {said.message[:1].lower()}{said.message[1:].rstrip('.')}")
+            return _refuse_overlay(said)
         outcome = overlay.apply(said, data)
         if isinstance(outcome, Problem):
-            return _ProbeResult(f"is a document, but {outcome.message[:1].lower()}{outcome.message[1:].rstrip('.')}")
+            return _refuse_overlay(outcome)
         data = outcome.document
         loaded = add_overlay_facts(loaded, selection.overlay)._replace(data=data, notes=tuple(outcome.notes))
     # At a guessed path a document counts only if its author meant it for models; the user may say otherwise (--include
@@ -202,6 +202,12 @@ def _check_document(look: _PlannedProbe, loaded: Loaded, selection: Selection) -
     return (
         _ProbeResult(misfit.text, reason=misfit.reason) if misfit.text else _ProbeResult("", loaded._replace(site=site))
     )
+
+
+def _refuse_overlay(problem: Problem) -> _ProbeResult:
+    # AT-54: the document is one that we read, so the fault of the overlay is what the user needs to know.
+    text = problem.message.rstrip(".")
+    return _ProbeResult(f"is a document, but {text[:1].lower()}{text[1:]}", reason="overlay")
 
 
 def _is_document(data: dict[str, Any]) -> bool:
