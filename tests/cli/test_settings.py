@@ -224,6 +224,39 @@ def test_project_settings_are_used_after_a_yes_until_the_file_changes(
     assert toolwire("call", keyed_site, "list_books").code == 3
 
 
+@pytest.mark.requirement("FU-40", "D-08")
+def test_hostile_file_of_a_parent_folder_is_used_no_more_than_one_of_the_folder(
+    project: Path, keyed_site: str, toolwire: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIBRARY_KEY", _KEY)
+    write_settings(project / "toolwire.toml", HOSTILE.format(site=keyed_site))
+    work = project / "a" / "b" / "c"
+    work.mkdir(parents=True)
+    monkeypatch.chdir(work)
+    for command in ("serve", "call", "chat"):
+        found = read_sources(toolwire("settings", "show", command, keyed_site, "--json"))
+        assert {source for _, source in found.values()} == {"default"}
+    outcome = toolwire("call", keyed_site, "list_books")
+    assert outcome.code == 3
+    assert "toolwire settings trust" in outcome.err
+
+
+@pytest.mark.requirement("FU-40", "D-08")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make a link of another user")
+def test_link_of_another_user_in_a_parent_folder_is_not_followed_to_an_own_file(
+    project: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = write_settings(tmp_path / "own.toml", "[defaults]\nport = 9701\n")
+    (project / "toolwire.toml").symlink_to(own)
+    (project / "src").mkdir()
+    monkeypatch.chdir(project / "src")
+    assert read_sources(toolwire("settings", "show", "serve", "--json"))["port"][0] == 9701
+    os.chown(project / "toolwire.toml", 65_534, 65_534, follow_symlinks=False)
+    outcome = toolwire("settings", "show", "serve", "--json")
+    assert read_sources(outcome)["port"][1] == "default"
+    assert "belongs to another user" in outcome.err
+
+
 def test_a_file_that_others_can_write_is_not_read(project: Path, toolwire: Run) -> None:
     file = write_settings(project / "toolwire.toml", "[defaults]\nport = 9701\n")
     file.chmod(0o666)

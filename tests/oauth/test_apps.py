@@ -274,3 +274,92 @@ def test_app_key_fetches_are_limited(site: Site) -> None:
             client_assertion_type=kind,
         )
     assert site.internet.asked.count(keys) == 20
+
+
+def allow_then_swap(site: Site, **changes: Any) -> str:
+    """Return the code of a consent after which the site of the app put another document in its place."""
+    site.internet.pages[URL] = build_document_response()
+    site.browser.sign_in()
+    page = site.browser.get(site.ask(URL))
+    site.clock.seconds += 50  # the document is used again for a minute
+    code = site.answer(site.browser.allow(page))["code"]
+    site.clock.seconds += 15
+    site.internet.pages[URL] = build_document_response(**changes)
+    return code
+
+
+@pytest.mark.requirement("AS-16", "D-28")
+def test_document_swapped_between_consent_and_redemption_moves_no_code(site: Site) -> None:
+    code = allow_then_swap(site, redirect_uris=[EVIL], client_name="Evil")
+    moved = site.redeem(code, client_id=URL, redirect_uri=EVIL)
+    assert (moved.status_code, moved.json()["error"]) == (400, "invalid_grant")
+    assert site.internet.asked.count(URL) == 2, "the new document was read"
+    thief = site.redeem(code, client_id=URL, code_verifier="v" * 43)
+    assert (thief.status_code, thief.json()["error"]) == (400, "invalid_grant")
+    # Who was asked about the old document gets what they allowed, and is asked about the new one.
+    assert site.redeem(code, client_id=URL).status_code == 200
+    page = site.browser.get(site.ask(URL, redirect_uri=EVIL))
+    assert (page.status_code, "has changed since you last allowed it" in page.text) == (200, True)
+
+
+@pytest.mark.requirement("AS-16", "D-28")
+def test_swapped_document_that_wants_keys_or_another_grant_lets_nobody_redeem_without_them(site: Site) -> None:
+    keys = "https://evil.example/keys.json"
+    code = allow_then_swap(site, token_endpoint_auth_method="private_key_jwt", jwks_uri=keys)
+    assert site.redeem(code, client_id=URL).status_code == 401
+    site.clock.seconds += 61
+    site.internet.pages[URL] = build_document_response(status=404)
+    assert site.redeem(code, client_id=URL).status_code == 401
+
+
+@pytest.mark.requirement("D-05", "AS-09")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://app.example/keys",
+        "http://169.254.169.254/latest/meta-data",
+        "https://127.0.0.1/keys",
+        "https://10.0.0.1/keys",
+        "https://[::ffff:169.254.169.254]/keys",
+        "https://2130706433/keys",
+        "https://localhost/keys",
+        "file:///etc/passwd",
+    ],
+)
+def test_keys_of_a_client_are_fetched_from_no_address_of_the_servers_network(site: Site, url: str) -> None:
+    site.internet.pages[URL] = build_document_response(jwks_uri=url, token_endpoint_auth_method="private_key_jwt")
+    answer = redeem_with_assertion(site)
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+
+    # What the server asked for goes through the checked network, which reaches nothing there.
+    async def fetched() -> list[Response | Problem]:
+        network = Network(limits=TransportLimits(redirects=0, total_s=2), resolve=lambda host, port: ["127.0.0.1"])
+        fetch = build_document_fetch(network)
+        answers = [await fetch(one) for one in site.internet.asked if one != URL]
+        await network.aclose()
+        return answers
+
+    for response in anyio.run(fetched):
+        assert isinstance(response, Problem)
+        assert response.details["sent"] is False
+
+
+@pytest.mark.requirement("D-05", "AS-09")
+def test_redirect_in_place_of_the_keys_of_a_client_is_not_followed(site: Site) -> None:
+    keys, metadata = "https://app.example/keys.json", b"http://169.254.169.254/latest/meta-data"
+    site.internet.pages[URL] = build_document_response(jwks_uri=keys, token_endpoint_auth_method="private_key_jwt")
+    site.internet.pages[keys] = Response(302, ((b"location", metadata),), b'{"keys": []}')
+    assert redeem_with_assertion(site).status_code == 401
+    assert site.internet.asked == [URL, keys]
+
+
+def redeem_with_assertion(site: Site) -> Any:
+    """Try a code as an app that proves itself with a key."""
+    claims = {"iss": URL, "sub": URL, "aud": ISSUER, "exp": int(site.clock()) + 60, "jti": "1"}
+    return site.token(
+        client_id=URL,
+        grant_type="authorization_code",
+        code="x",
+        client_assertion=jwt.encode({"alg": "ES256"}, claims, ECKey.generate_key("P-256")),
+        client_assertion_type="urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
+    )

@@ -138,10 +138,22 @@ def test_each_public_key_algorithm_is_accepted_by_key_id(algorithm: str) -> None
         ({"aud": "https://other.example"}, "audience"),
         ({"aud": ["https://other.example", 7]}, "audience"),
         ({"aud": {}}, "audience"),
+        ({"cnf": {"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}}, "bound to a key"),
+        ({"cnf": {"jkt": None}}, "bound to a key"),
     ],
 )
 def test_a_token_for_another_time_or_place_is_refused(change: dict[str, Any], why: str) -> None:
     assert why in refusal(find_token_caller(hs256(), sign_with_secret({**CLAIMS, **change})))
+
+
+@pytest.mark.requirement("OXP-012", "D-08")
+def test_stolen_token_that_is_bound_to_a_key_opens_nothing() -> None:
+    bound = sign_with_secret({**CLAIMS, "cnf": {"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}})
+    assert "bound to a key" in refusal(find_token_caller(hs256(), bound))
+    # A certificate is checked by the proxy that ends TLS, and other members are for other servers.
+    for confirmation in ({"x5t#S256": "bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg2"}, {}, "text", None):
+        token = sign_with_secret({**CLAIMS, "cnf": confirmation})
+        assert isinstance(find_token_caller(hs256(), token), Caller)
 
 
 @pytest.mark.requirement("OXP-012")

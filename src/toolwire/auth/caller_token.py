@@ -3,6 +3,7 @@
 Rules:
 - The keys decide which algorithms are accepted, not the token: a shared secret HS256 only, public keys never HS256.
 - ``none``, encrypted tokens, ``crit`` and keys that are too short are refused.
+- A token that is bound to the key of its client (DPoP) is refused: it must not work without the proof.
 - A token never appears in a Problem.
 """
 # D-26
@@ -136,7 +137,8 @@ def read_token(
     claims = jsontext.read(signed.payload)
     if not isinstance(claims, dict):
         return _refuse("its claims are not an object")
-    return _read_claims(claims, keyring, expected, now) or _build_token(claims, text, expected)
+    refusal = _read_claims(claims, keyring, expected, now) or _refuse_bound(claims.get("cnf"))
+    return refusal or _build_token(claims, text, expected)
 
 
 def _read_public_key(entry: Json) -> Key | None:
@@ -203,6 +205,17 @@ def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: Expecte
     if not _is_for_audience(claims.get("aud"), expected.audience, keyring):
         return _refuse("it is for another audience")
     return None
+
+
+def _refuse_bound(confirmation: Json) -> Problem | None:
+    """Return the refusal of a token that is good only with a proof for each request, which this server does not check.
+
+    A token that is bound to a certificate is not one: a proxy in front checks that certificate.
+    """
+    # RFC 9449, 7.2: accepted as a bearer token, it would be as good as one to who stole it.
+    if not isinstance(confirmation, dict) or "jkt" not in confirmation:
+        return None
+    return _refuse("it is bound to a key (DPoP), and this server takes bearer tokens alone")
 
 
 def _build_token(claims: Mapping[str, Json], text: bytes, expected: ExpectedClaims) -> CallerToken:

@@ -175,7 +175,8 @@ def _find_file(folder: Path) -> Path | None:
 def _refuse_owner(path: Path) -> str:
     """Return why a file is not read that another user of the machine could have written, or ``""``."""
     found = path.stat()
-    if found.st_uid not in (os.getuid(), _ROOT):
+    # A link is looked at too: the paths in a file are beside the link, where another user could put what they name.
+    if not {found.st_uid, path.lstat().st_uid} <= {os.getuid(), _ROOT}:
         return f"{path} belongs to another user, and is not read."
     if found.st_mode & stat.S_IWOTH:
         return f"Every user of this machine can write {path}, so it is not read: run chmod o-w {path}."
