@@ -21,6 +21,7 @@ from toolwire import App, Audio, Context, File, Image, Kind, Problem, PromptMess
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Result, Tool
 from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.unanswered import REQUIRED_CAPABILITIES
 from toolwire.gateway import merge_toolboxes
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
@@ -280,7 +281,8 @@ class SchemaToolbox:
         name, text = "json_schema_2020_12_tool", "Take a contact."
         tool = Tool(name=name, description=text, input_schema=SCHEMA, approval=Approval.AUTO, safe=True)
         wrong = Tool(name="protocol_error_job", description="Fail.", approval=Approval.AUTO, long=True)
-        self._catalog = Catalog(title="Schemas", tools=(tool, wrong))
+        needy = Tool(name="test_missing_capability", description="Fail without sampling.", approval=Approval.AUTO)
+        self._catalog = Catalog(title="Schemas", tools=(tool, wrong, needy))
 
     def catalog(self) -> Catalog:
         return self._catalog
@@ -288,6 +290,9 @@ class SchemaToolbox:
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         if call.tool.long:
             return Problem(kind=Kind.UNKNOWN_TOOL, message="The job is gone.")
+        if call.tool.name == "test_missing_capability":  # as the server of a gateway says it
+            details = {REQUIRED_CAPABILITIES: {"sampling": {}}}
+            return Problem(kind=Kind.MISSING_REQUIREMENTS, message="This needs sampling.", details=details)
         return Value("ok")
 
 
@@ -355,7 +360,7 @@ def app() -> App:
     return asgi(merge_toolboxes([FunctionToolbox(kit), SchemaToolbox()]), sessions="all")
 
 
-@pytest.mark.requirement("R17", "MC-11")
+@pytest.mark.requirement("R17", "MC-11", "I-29")
 @pytest.mark.skipif(not INSTALLED, reason=MISSING)
 @pytest.mark.parametrize("revision", sorted(LISTED["server"]))
 def test_server_passes_the_conformance_suite_except_listed_checks(revision: str, tmp_path: Path) -> None:
@@ -374,13 +379,13 @@ def test_client_passes_the_conformance_suite_except_listed_checks(revision: str,
     assert _outcomes(said, LISTED["client"][revision]) >= CALLED[revision]
 
 
-@pytest.mark.requirement("MC-11")
-def test_each_scenario_that_we_do_not_pass_has_one_reason_and_fewer_than_ten_do_not_apply() -> None:
+@pytest.mark.requirement("MC-11", "I-29")
+def test_each_scenario_that_we_do_not_pass_has_one_reason_and_eight_do_not_apply() -> None:
     reasons = [LISTED["does_not_apply"], LISTED["is_missing"]]
     groups = {group for side in ("server", "client") for lists in LISTED[side].values() for group in lists}
     assert groups == reasons[0].keys() | reasons[1].keys()
     assert not reasons[0].keys() & reasons[1].keys()
-    assert len(list_scenarios("does_not_apply")) < 10
+    assert (len(list_scenarios("does_not_apply")), len(list_scenarios("is_missing"))) == (8, 0)
     assert not list_scenarios("does_not_apply").keys() & list_scenarios("is_missing").keys()
 
 

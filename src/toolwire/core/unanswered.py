@@ -11,6 +11,9 @@ from .dataclass import dataclass
 INPUT_REQUEST: Final = "input_request"
 """The member of a Problem's details that holds the question of a tool."""
 
+REQUIRED_CAPABILITIES: Final = "required_capabilities"
+"""The member of a Problem's details with what the caller's client must declare to be served, as MCP names it."""
+
 _WHY: Final = {
     "declined": "the user declined",
     "cancelled": "the user left without an answer",

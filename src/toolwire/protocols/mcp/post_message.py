@@ -9,6 +9,7 @@ from typing import NamedTuple
 from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Headers, Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.unanswered import REQUIRED_CAPABILITIES
 from toolwire.core.version import __version__
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS
@@ -21,6 +22,7 @@ from .revision import (
     CAPABILITIES_META,
     CLIENT_META,
     METHOD_HEADER,
+    MISSING_CAPABILITY,
     NAME_HEADER,
     NAMED_BY,
     SESSION_HEADER,
@@ -158,6 +160,9 @@ def build_problem(response: Response, refused: Refused) -> Problem:
     if kind is None or kind is Kind.NOT_FOUND:
         kind = Kind.INVALID_ARGUMENTS if refused.code == INVALID_PARAMS else Kind.BAD_ANSWER
     data = refused.data if isinstance(refused.data, dict) else {}
+    if refused.code == MISSING_CAPABILITY:  # I-29: a gateway tells it to its caller, whose client may have it
+        details = {REQUIRED_CAPABILITIES: dict(jsontext.get_object(data, "requiredCapabilities"))}
+        return Problem(kind=Kind.MISSING_REQUIREMENTS, message=refused.message, details=details)
     return read_problem(
         {**data, "retryAfterMs": data.get("retryAfterMs", read_retry_after_ms(response))}, kind, refused.message
     )

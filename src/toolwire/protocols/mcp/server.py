@@ -18,6 +18,7 @@ from toolwire.core.dataclass import dataclass
 from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.core.toolbox import OutputPromise
+from toolwire.core.unanswered import REQUIRED_CAPABILITIES
 from toolwire.framing import call_context, jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from toolwire.framing.jsontext import encode_fragment, get_object, read_object
@@ -43,7 +44,15 @@ from .offered_methods import build_capabilities, build_offered_methods
 from .output_form import OutputForm, build_output_form
 from .progress import Notifications
 from .result import TOLD, read_handshake_version, write_ending, write_failure, write_value
-from .revision import HANDSHAKE, HEADER_MISMATCH, STATELESS, SUPPORTED, VERSION_HEADER, WITH_SESSIONS
+from .revision import (
+    HANDSHAKE,
+    HEADER_MISMATCH,
+    MISSING_CAPABILITY,
+    STATELESS,
+    SUPPORTED,
+    VERSION_HEADER,
+    WITH_SESSIONS,
+)
 
 LIST_TTL_MS = 60_000
 
@@ -348,6 +357,9 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
         problem = consent_question.explain_refusal(call, problem, asked.params)
     if problem.kind is Kind.ACCEPTED and asked.status and task_server.declares_tasks(asked.params):
         return task_server.write_task(asked.id, problem, said.server)
+    required = get_object(problem.details, REQUIRED_CAPABILITIES)
+    if required and asked.status:  # I-29
+        return build_error(asked.id, MISSING_CAPABILITY, problem.message, 400, {"requiredCapabilities": dict(required)})
     if problem.kind in TOLD:
         # A host that stays connected is still asked for its user's decision, and that must be told from an answer.
         is_new = asked.status or problem.kind is Kind.UNCONFIRMED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable, Mapping
 from contextlib import aclosing, closing
 from contextvars import ContextVar
 from dataclasses import replace
@@ -18,7 +18,7 @@ from toolwire.core.errors import ToolError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
-from toolwire.core.unanswered import InputNeeded
+from toolwire.core.unanswered import REQUIRED_CAPABILITIES, InputNeeded
 from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.validation.results import build_result_check
 
@@ -39,6 +39,7 @@ PEER_ADDRESS: ContextVar[str] = ContextVar("toolwire_peer_address", default="")
 """The address of a caller without credentials; empty if it is unknown."""
 
 _UNNAMED = ANONYMOUS.principal
+_NEEDS_FORMS: Mapping[str, Any] = {REQUIRED_CAPABILITIES: {"elicitation": {"form": {}}}}
 _THREADED = (FunctionKind.SYNC, FunctionKind.GENERATOR)
 
 Explain: TypeAlias = Callable[[BaseException], Problem | None]
@@ -124,7 +125,9 @@ class FunctionToolbox:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             needed = find_needed(error)
-            return build_input_problem(call, needed) if needed else self._build_failure(error, call)
+            failure = build_input_problem(call, needed) if needed else self._build_failure(error, call)
+            is_lacking = reporting is not None and reporting.lacks_user and isinstance(error, ToolError)
+            return replace(failure, details=_NEEDS_FORMS) if is_lacking else failure
         finally:
             if reporting is not None:
                 reporting.over = True

@@ -23,13 +23,18 @@ _THREADED = (FunctionKind.SYNC, FunctionKind.GENERATOR)
 class ProgressReporter:
     """Reports the progress of one call of ``function`` until the call is ``over``."""
 
-    __slots__ = ("_function", "_loop", "_notify", "over")
+    __slots__ = ("_function", "_loop", "_notify", "lacks_user", "over")
 
     def __init__(self, function: Function, notify: Notify) -> None:
         self._function = function
         self._notify = notify
         self._loop = asyncio.get_running_loop()
         self.over = False
+        self.lacks_user = False
+
+    def note_no_user(self) -> None:
+        """Note that the tool asked the user of a caller that cannot ask."""
+        self.lacks_user = True
 
     def report(self, progress: Progress) -> Awaitable[None]:
         """Send ``progress``: at once from a thread, else when it is awaited.
@@ -75,5 +80,5 @@ def build_context(call: Call, tool: Tool, reporting: ProgressReporter, state: An
         report=reporting.report,
         is_over=reporting.is_over,
         state=state,
-        ask_user=UserAsker(call).ask,
+        ask_user=UserAsker(call, reporting.note_no_user).ask,
     )

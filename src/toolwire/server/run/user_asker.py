@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
@@ -37,11 +37,13 @@ MAX_STATE: Final = 64 * 1024
 class UserAsker:
     """Answers the questions of one run of a tool from what was answered before."""
 
-    __slots__ = ("_call", "_number")
+    __slots__ = ("_call", "_number", "_on_nobody")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Call, on_nobody: Callable[[], None] = lambda: None) -> None:
+        """Answer the questions of ``call``; ``on_nobody`` is called where the caller cannot ask its user."""
         self._call = call
         self._number = 0
+        self._on_nobody = on_nobody
 
     def ask(self, form: type[Any], question: str, name: str = "") -> Any:
         """Return the answer as an instance of ``form``, or ``Unanswered``.
@@ -58,6 +60,7 @@ class UserAsker:
             text = f"context.ask() cannot ask for {form.__name__}: {error}. Use flat fields."
             raise DefinitionError(text) from None
         if not context.takes_input:
+            self._on_nobody()
             return Unanswered("cannot_ask", question)
         self._number += 1
         if self._number > MAX_QUESTIONS:
