@@ -157,3 +157,12 @@ def test_the_wheel_is_built_from_what_dockerignore_leaves(tmp_path: Path) -> Non
     assert len(list((tmp_path / "out").glob("toolwire-*.whl"))) == 1
     copied = re.findall(r"^COPY (?!--from)(\S+) ", (FOLDER / "Dockerfile").read_text(), re.MULTILINE)
     assert all((tmp_path / name).exists() for name in copied)
+
+
+@pytest.mark.requirement("FU-59")
+def test_each_image_has_all_extras_so_that_it_reads_every_kind_of_document() -> None:
+    texts = [(FOLDER / "Dockerfile").read_text(), (FOLDER.parents[1] / "docs/how-to/deploy.md").read_text()]
+    installed = [line for text in texts for line in text.splitlines() if "pip install" in line]
+    assert len(installed) >= 2
+    for line in installed:
+        assert "[all]" in line, line

@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from openapi_spec_validator import validate
 
+from examples.recipes.__main__ import main
 from examples.recipes.app import Settings, create_app
 from examples.recipes.book import Books, Choices
 from toolwire import Answer, Kind, Problem, Question, connect_sync
@@ -113,3 +114,24 @@ def find_guest(folder: Path) -> str:
     account = Accounts(OAuthStore(folder / "accounts.db")).check("Guest", GUEST)
     assert account is not None
     return account.id
+
+
+@pytest.mark.requirement("FU-59")
+def test_folder_of_the_recipes_is_made_or_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    new = tmp_path / "new" / "deep"
+    served: list[Any] = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **_: served.append(app))
+    monkeypatch.setattr("sys.argv", ["recipes", "--folder", str(new)])
+    main()
+    assert (len(served), new.is_dir()) == (1, True)
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setattr("sys.argv", ["recipes", "--folder", str(file / "below")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert f"--folder {file / 'below'} cannot be used: Not a directory." in said
+    assert "Traceback" not in said

@@ -17,6 +17,9 @@ from typing import NamedTuple
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
+MAX_URL = 32 * 1024
+"""The most characters of a URL that the client requests."""
+
 _MAX_PORT = 65_535
 _START = re.compile(r"(?P<scheme>[A-Za-z]{4,5})://(?P<authority>[^/?#]*)")
 _AUTHORITY = re.compile(

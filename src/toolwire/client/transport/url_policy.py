@@ -19,19 +19,19 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.model import Problem
+from toolwire.core.url_origin import MAX_URL
 
 from .addresses import NetworkReach, is_address_allowed, is_loopback, read_address
 from .failures import forbidden_target, invalid_request
 from .urls import Url, parse_url, replace_path
 
-_URL_CHARS = 32 * 1024
-_URL = re.compile(rf"[!-\[\]-~]{{1,{_URL_CHARS}}}")  # visible ASCII without the backslash
+_URL = re.compile(rf"[!-\[\]-~]{{1,{MAX_URL}}}")  # visible ASCII without the backslash
 _PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)")
 _AUTHORITY = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _CHARACTERS = (
-    "This URL has a space, a backslash, a control or a non-ASCII character, or is longer than "
-    f"{_URL_CHARS} characters: percent-encode what needs it."
+    "This URL has a space, a backslash, a control or a non-ASCII character, or is empty: percent-encode what needs it."
 )
+_TOO_LONG = f"This URL is longer than {MAX_URL:,} characters: send less in it."
 _USER = "This URL has a user name or password in it: take it out, and give credentials apart."
 _NOT_VALID = "This URL is not valid: its host or port cannot be read."
 _NO_HOST = "This URL has no host, or one with characters that do not belong there."
@@ -76,7 +76,7 @@ def admit(text: str, private: frozenset[str] = frozenset()) -> Target | Problem:
     resolved here.
     """
     if _URL.fullmatch(text) is None:
-        return invalid_request(_CHARACTERS, "url")
+        return invalid_request(_CHARACTERS if len(text) <= MAX_URL else _TOO_LONG, "url")
     start = _PARTS.match(text)
     place = _admit_origin(start[0] if start is not None else text, private)
     if isinstance(place, Problem):
@@ -159,7 +159,7 @@ def read_url(text: str) -> Url | Problem:
 def _plain_host(text: str) -> str | Problem:
     """Return the host of the URL ``text`` as written, in lower case."""
     if _URL.fullmatch(text) is None:
-        return invalid_request(_CHARACTERS, "url")
+        return invalid_request(_CHARACTERS if len(text) <= MAX_URL else _TOO_LONG, "url")
     parts = _PARTS.match(text)
     if parts is None:
         return invalid_request("This is not a whole URL: write it with its scheme, as in https://example.com.", "url")

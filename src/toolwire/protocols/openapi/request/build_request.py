@@ -16,6 +16,7 @@ from typing import NamedTuple
 from toolwire.core.http import Request
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.resources import Resources
+from toolwire.core.url_origin import MAX_URL
 from toolwire.framing import jsontext
 
 from . import body_encoder, forms, parameter_styles, path_template
@@ -23,6 +24,11 @@ from .override_names import find_overriding_key
 from .plan import Parameter, Place, Plan
 
 _HEADER_VALUE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")
+# GR-05: a call that only reads is a GET, whose arguments are in its URL.
+_TOO_LONG = (
+    f"is too long for a URL, which would have {{:,}} characters and can have {MAX_URL:,}; send less, or call the tool"
+    " over another protocol of its server, with --protocol mcp, otc or opentool, in Python protocol=..."
+)
 _COOKIE = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+=[!#-:<-\[\]-~]*"
 _COOKIES = re.compile(f"{_COOKIE}(?:; {_COOKIE})*")
 
@@ -53,7 +59,16 @@ def build_request(
     if parts.errors:
         return _build_problem(parts.errors)
     url = f"{plan.base}{path}?{'&'.join(parts.query)}" if parts.query else plan.base + path
+    if len(url) > MAX_URL and (longest := _find_longest(plan, arguments)):
+        return _build_problem({longest: _TOO_LONG.format(len(url))})
     return Request(plan.method, url, _build_headers(plan, parts, body, call_id), body.data)
+
+
+def _find_longest(plan: Plan, arguments: Mapping[str, Json]) -> str:
+    """Return the argument of the path or the query with the longest value; ``""`` if none is sent there."""
+    places = (Place.PATH, Place.QUERY, Place.QUERYSTRING)
+    named = [name for name, parameter in plan.parameters if parameter.place in places and name in arguments]
+    return max(named, key=lambda name: len(jsontext.write(arguments[name])), default="")
 
 
 def describe_places(plan: Plan, arguments: Mapping[str, Json]) -> dict[str, str]:
