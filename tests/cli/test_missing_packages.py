@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from toolwire.core.lazy_import import _EXTRAS
 
 BLOCK = """
 import sys
@@ -38,6 +41,7 @@ ADAPTERS = {
     "toolwire.integrations.starlette": "starlette",
     "toolwire.integrations.wsgi": "wsgi",
     "toolwire.testing:background": "server",
+    "toolwire.opentool:OpenToolServer": "server",
     "toolwire.protocols.openapi.document.overlay_target": "overlay",
 }
 PACKAGES = {
@@ -46,16 +50,14 @@ PACKAGES = {
 }
 IMPORT = """
 import json
-from importlib import import_module
 
 said = {{}}
 for place in {places}:
     module, _, name = place.partition(":")
     try:
-        found = import_module(module)
-        getattr(found, name) if name else None
-    except ModuleNotFoundError as error:
-        said[place] = str(error)
+        exec(f"from {{module}} import {{name}}" if name else f"import {{module}}")
+    except Exception as error:
+        said[place] = f"{{type(error).__name__}}: {{error}}"
 print(json.dumps(said))
 """
 
@@ -69,9 +71,26 @@ def run(program: str, *words: str, text: str = "") -> subprocess.CompletedProces
 def test_every_module_that_needs_a_package_names_its_extra() -> None:
     ended = run(IMPORT.format(places=list(ADAPTERS)))
     expected = {
-        place: f"This needs an extra of toolwire: pip install 'toolwire[{extra}]'." for place, extra in ADAPTERS.items()
+        place: f"ModuleNotFoundError: This needs an extra of toolwire: pip install 'toolwire[{extra}]'."
+        for place, extra in ADAPTERS.items()
     }
     assert json.loads(ended.stdout) == expected
+
+
+DOCUMENTED = re.compile(r"^from (toolwire[\w.]*) import (\w+(?:, \w+)*)$", re.MULTILINE)
+PAGES = (Path("README.md"), *sorted(Path("docs").rglob("*.md")))
+
+
+@pytest.mark.requirement("RE-04")
+def test_every_import_in_the_docs_works_without_extras_or_names_its_extra() -> None:
+    found = [one for page in PAGES for one in DOCUMENTED.findall(page.read_text("utf-8"))]
+    places = sorted({f"{module}:{name}" for module, names in found for name in names.split(", ")})
+    blocked = {package for package in _EXTRAS if package != "httptools"}
+    line = [sys.executable, "-c", BLOCK.format(blocked=blocked) + IMPORT.format(places=places)]
+    said = json.loads(subprocess.run(line, capture_output=True, text=True, timeout=60, check=True).stdout)
+    assert len(places) > 60
+    assert said["toolwire.opentool:OpenToolServer"].endswith("pip install 'toolwire[server]'.")
+    assert [place for place, text in said.items() if "toolwire[" not in text] == []
 
 
 COMMAND = "from toolwire.cli import main\nsys.argv = ['toolwire', *sys.argv[1:]]\nsys.exit(main())\n"
