@@ -45,6 +45,8 @@ def main() -> int:
         say("the wheel has the package, its examples, py.typed and the licence, and nothing else")
         run(sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(source))
         say("twine check: no complaint")
+        if not read_repository():
+            say("the metadata has no project URLs: set repository in [tool.hatch.metadata.hooks.custom]")
         with TemporaryDirectory(prefix="release-") as folder:
             check_installation(Path(folder), f"{wheel}[all]", version)
             say("the wheel with all extras works in an empty environment")
@@ -96,6 +98,12 @@ def read_version() -> str:
     return project
 
 
+def read_repository() -> str:
+    """Return the URL of the repository in pyproject.toml, or ``""``."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    return str(tools["hatch"]["metadata"]["hooks"]["custom"]["repository"])
+
+
 def build_twice(folder: Path) -> tuple[Path, Path]:
     """Build wheel and source into ``folder`` and once more elsewhere; return the paths of both.
 
@@ -141,7 +149,14 @@ def check_wheel(wheel: Path, version: str) -> None:
             raise ReleaseError(f"the wheel has no {name}.")
     if "toolwire = toolwire.cli:main" not in entry_points:
         raise ReleaseError("the wheel has no command toolwire.")
-    wanted = {"Version": version, "License-Expression": "MIT", "Requires-Python": ">=3.11"}
+    if link := re.search(r"\]\((?!https?:|mailto:|#)[^)]*\)", str(metadata.get_payload())):
+        raise ReleaseError(f"the README of the wheel has a link that works only in a clone: {link[0]}.")
+    wanted = {
+        "Author": "The toolwire authors",
+        "Version": version,
+        "License-Expression": "MIT",
+        "Requires-Python": ">=3.11",
+    }
     if found := {name: metadata[name] for name, value in wanted.items() if metadata[name] != value}:
         raise ReleaseError(f"the metadata of the wheel has {found}.")
     if extras := _FOR_CLONES & set(metadata.get_all("Provides-Extra") or ()):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
+from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
@@ -84,3 +87,45 @@ def test_without_change_notes_the_changes_stay_as_they_are(tmp_path: Path) -> No
 @pytest.mark.requirement("RE-07")
 def test_a_clone_without_results_says_what_to_run(tmp_path: Path) -> None:
     assert read_results(tmp_path).origin == "no test run: `make test` makes one"
+
+
+def build_metadata(folder: Path, repository: str) -> tuple[list[tuple[str, str]], str]:
+    """Return the header fields and the README of a wheel whose pyproject.toml names ``repository``."""
+    shutil.copytree(ROOT / "src" / "toolwire" / "core", folder / "src" / "toolwire" / "core")
+    for name in ("README.md", "LICENSE", "release/metadata.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert 'repository = ""' in text
+    (folder / "pyproject.toml").write_text(text.replace('repository = ""', f'repository = "{repository}"'), "utf-8")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-d", "out"], cwd=folder, check=True, timeout=120)
+    (wheel,) = (folder / "out").glob("*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        read = HeaderParser().parsestr(opened.read(f"toolwire-{__version__}.dist-info/METADATA").decode())
+    return read.items(), read.get_payload()
+
+
+@pytest.mark.requirement("RE-06")
+def test_metadata_name_authors_and_links_of_the_readme_work_without_the_files_beside_it(tmp_path: Path) -> None:
+    fields, readme = build_metadata(tmp_path, "")
+    assert ("Author", "The toolwire authors") in fields
+    assert "Project-URL" not in dict(fields)
+    assert re.findall(r"\]\((?!https?:|#)[^)]*\)", readme) == []
+    assert "**Next: the tutorial**" in readme
+
+
+@pytest.mark.requirement("RE-06")
+def test_metadata_of_a_published_repository_have_its_urls(tmp_path: Path) -> None:
+    fields, readme = build_metadata(tmp_path, "https://git.example/tools/toolwire")
+    files = f"https://git.example/tools/toolwire/blob/v{__version__}"
+    urls = dict(value.split(", ") for name, value in fields if name == "Project-URL")
+    assert urls == {
+        "Repository": "https://git.example/tools/toolwire",
+        "Documentation": f"{files}/docs/README.md",
+        "Changelog": f"{files}/CHANGELOG.md",
+        "Security": f"{files}/SECURITY.md",
+    }
+    linked = re.findall(r"\]\(([^)]*)\)", readme)
+    assert f"{files}/docs/tutorial.md" in linked
+    assert [link for link in linked if not link.startswith((files, "https://", "#"))] == []
+    assert all((ROOT / link.removeprefix(f"{files}/")).exists() for link in linked if link.startswith(files))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, 
 
 from .dataclass import dataclass
 from .errors import DefinitionError, ToolwireError
+from .lazy_mapping import LazyField
 from .unanswered import Unanswered
 
 T = TypeVar("T")
@@ -200,6 +201,20 @@ class Tool:
         """The names of the arguments a call cannot leave out."""
         required = self.input_schema.get("required")
         return tuple(name for name in required if isinstance(name, str)) if isinstance(required, list | tuple) else ()
+
+
+if not TYPE_CHECKING:
+    Tool.input_schema = LazyField(Tool.input_schema)
+    Tool.output_schema = LazyField(Tool.output_schema)
+
+
+def get_stored_schemas(tool: Tool) -> dict[str, Any]:
+    """Return ``input_schema`` and ``output_schema`` of ``tool`` by name, as they are stored: none is built.
+
+    A copy that gets them builds them at its own first use: ``replace(tool, **get_stored_schemas(tool), name="new")``.
+    """
+    fields = vars(Tool)
+    return {name: fields[name].slot.__get__(tool) for name in ("input_schema", "output_schema")}
 
 
 class Secret:

@@ -8,8 +8,11 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import sys
+import textwrap
 import types
 import typing
 from collections.abc import (
@@ -35,6 +38,9 @@ from .typeddicts import replace_typeddicts
 
 MISSING: Any = inspect.Parameter.empty
 """The absence of a default; ``None`` is a default."""
+
+_INHERITED = inspect.getdoc(type.__call__)
+"""The text of a method ``__call__`` that has none of its own."""
 
 _VARIADIC = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _SYNC_STREAMS = (Iterator, Generator)
@@ -80,8 +86,29 @@ def get_function_name(function: Callable[..., Any]) -> str:
 
 
 def get_function_docstring(function: Callable[..., Any]) -> str:
-    """Return the docstring of ``function``; that of a callable object is on ``__call__`` or on its class."""
-    return inspect.getdoc(_find_described(function)) or inspect.getdoc(_unwrap_partial(function)) or ""
+    """Return the docstring of ``function``; that of a callable object is on ``__call__`` or on its class.
+
+    Python without docstrings (``-OO``) reads it from the source of the function.
+    """
+    inner = _unwrap_partial(function)
+    text = inspect.getdoc(_find_described(function)) or ""
+    if not text or text == _INHERITED:
+        text = inspect.getdoc(inner) or ""
+    if text or sys.flags.optimize < 2:
+        return text
+    return _read_source_docstring(_find_described(function)) or _read_source_docstring(type(inner))
+
+
+def _read_source_docstring(described: Any) -> str:
+    # RE-06: a model chooses a tool by its description, so -OO does not remove it.
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(described)))
+    except (OSError, TypeError, SyntaxError):
+        return ""
+    definition = tree.body[0] if tree.body else None
+    if not isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return ""
+    return ast.get_docstring(definition) or ""
 
 
 def read_signature(function: Callable[..., Any], names: LocalNames, where: str, *, level: int = 0) -> Signature:

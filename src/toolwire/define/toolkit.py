@@ -119,9 +119,35 @@ class Toolkit:
     def tool(self, function: F | None = None, /, **options: Unpack[Options]) -> F | Callable[[F], F]:
         """Add the decorated function as a tool, and return it unchanged: ``@kit.tool`` or ``@kit.tool(...)``.
 
+        Each option may be left out:
+
+        - ``name``, ``description``, ``version``: default: from the function, its docstring and the toolkit
+        - ``approval``: ``"auto"`` or ``"per-call"``; without it clients ask before each call
+        - ``ask_when``: the arguments for which a call is asked about, as ``[("/amount", "gt", 50)]``
+        - ``question``: a text for the user who is asked, with arguments as ``{/amount}``
+        - ``blanket_allowed``: a user may answer once for later calls too
+        - ``destructive``: a call deletes or overwrites something
+        - ``idempotent``: a second call with the same arguments changes nothing more
+        - ``safe``: a call only reads; default: true with ``approval="auto"``
+        - ``hint``: advice for a model
+        - ``cost``: ``"free"``, ``"credits"`` or ``"paid"``
+        - ``rate_limit``: such as ``"60/1m"``
+        - ``requirements``: a ``Requirements``; a call without them does not run
+        - ``scopes``: the scopes that a caller needs to see the tool and to call it
+        - ``timeout_s``: seconds after which a call is cancelled; above 300, the tool is ``long``
+        - ``long``: a call goes on when its caller leaves
+        - ``keep_s``: seconds for which the result of a long call is kept
+        - ``inline``: the function is synchronous and fast, so it runs without a thread
+        - ``deprecated``: the tool will be removed in a later version
+        - ``output_name``: the name of the result, for protocols that name results
+        - ``result``: how to show the result: a form such as ``"table"``, or an object with JSON Pointers
+        - ``next``: the tools that usually follow: names, or objects with ``tool``, ``when`` and ``args``
+        - ``hints``: facts for one protocol only, by the name of the protocol
+
         Raises:
             DefinitionError: it cannot be a tool; the message says why and what to do.
         """
+        # RE-06: help() prints only the name of a TypedDict.
         if function is not None:
             self._add(function, options, _get_caller_names())
             return function

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from toolwire.client.connection.remote import Remote
 from toolwire.core.catalog import Catalog, list_spellings, make_confusable_key
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Tool
+from toolwire.core.model import Tool, get_stored_schemas
 from toolwire.core.offered import PAGE_URIS, URI_PREFIX, Offered, add_prefix, with_scopes
 from toolwire.core.toolbox import Toolbox
 from toolwire.server.run.function_toolbox import FunctionToolbox
@@ -82,7 +82,7 @@ class Ownership:
                 toolkit = self._offered[owner, tool.toolkit]
                 scopes = self._scopes.get(number, tool.scopes)
                 is_same = toolkit == tool.toolkit and scopes == tool.scopes
-                offered = tool if is_same else replace(tool, toolkit=toolkit, scopes=scopes)
+                offered = tool if is_same else replace(tool, **get_stored_schemas(tool), toolkit=toolkit, scopes=scopes)
                 if PAGE_URIS in tool.hints and number in self._schemes:  # I-24
                     prefix = f"{self._schemes[number]}+{tool.hints.get(URI_PREFIX, '')}"
                     offered = replace(offered, hints={**tool.hints, URI_PREFIX: prefix})

@@ -27,7 +27,7 @@ from toolwire.core.call_status import CallPage
 from toolwire.core.codec import Codec, Flow, Peer, Probe, Work
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.dataclass import dataclass
-from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.model import Call, Kind, Problem, Result, Tool, get_stored_schemas
 from toolwire.core.resources import Resource
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host, get_origin, read_origin
@@ -161,7 +161,7 @@ class Connection:
     def findings(self) -> tuple[str, ...]:
         """Return what was left out or read differently, and each tool that cannot be called because of its schema."""
         # A schema that is made at its first use reports its own findings, and is bounded when it is made.
-        plain = (tool for tool in self.peer.catalog.tools if isinstance(tool.input_schema, dict))
+        plain = (tool for tool in self.peer.catalog.tools if isinstance(get_stored_schemas(tool)["input_schema"], dict))
         faults = ((tool, find_schema_fault(tool.input_schema)) for tool in plain)
         left_out = (*self.peer.findings(), *self.peer.catalog.offered.findings)
         return (*left_out, *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))

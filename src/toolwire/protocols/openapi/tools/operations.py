@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple
 from toolwire.core.catalog import Catalog
 from toolwire.core.dataclass import dataclass
 from toolwire.core.gc_pause import pause_collection
+from toolwire.core.lazy_mapping import LazyMapping
 from toolwire.core.model import Approval, Json, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_origin import get_origin
@@ -41,7 +42,6 @@ from toolwire.protocols.openapi.document.paths import NAME
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.request.plan import Plan
 
-from .lazy import LazyMapping
 from .naming import OperationName, choose_tool_names
 from .operation_tool import NamedOperation, OperationTool, Plans, ToolSource
 from .parameter_arguments import find_override
