@@ -345,3 +345,38 @@ def test_badges_and_places_are_told_apart_where_the_system_chooses_the_colours(
     page.emulate_media(forced_colors="none", media="print")
     assert not page.get_by_role("navigation", name="Pages").is_visible()
     assert page.get_by_text("render_film").is_visible()
+
+
+@pytest.mark.requirement("FU-57")
+def test_on_a_phone_the_navigation_is_one_row_and_no_bar_covers_what_has_the_focus(
+    page: Any, show: Callable[..., Shown]
+) -> None:
+    console = show()
+    console.open(page)
+    for width in (320, 375):
+        page.set_viewport_size({"width": width, "height": 640})
+        for path in PAGES:
+            page.goto(f"{console.url}/{path}")
+            assert page.evaluate(_ROWS) == 1, (width, path)
+            assert page.locator("nav").first.bounding_box()["height"] <= 64, (width, path)
+            assert page.evaluate(_COVERED) == [], (width, path)
+
+
+# How many rows the links of the navigation take that are in sight.
+_ROWS = """() => new Set([...document.querySelectorAll('nav a')].map(one => one.getBoundingClientRect())
+    .filter(box => box.width && box.height).map(box => Math.round(box.top))).size"""
+# The fields and buttons of the page that something in front covers while they have the focus.
+_COVERED = """() => {
+    const covered = [];
+    const found = document.querySelectorAll('main input:not([type=hidden]), main select, main textarea, main button');
+    for (const one of found) {
+        if (!one.checkVisibility()) continue;
+        one.focus();
+        const box = one.getBoundingClientRect();
+        const front = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+        const isInSight = box.bottom > 0 && box.top < innerHeight;
+        if (!isInSight || !(one.contains(front) || front?.closest('label')?.control === one))
+            covered.push(`${one.tagName} ${one.name} ${one.textContent}`);
+    }
+    return covered;
+}"""
