@@ -114,6 +114,13 @@ def test_plain_gateway_starts_without_an_address(folder: Path) -> None:
         assert httpx2.get(f"{url}/health").status_code == 200
 
 
+@pytest.mark.requirement("SE-02")
+def test_open_tool_document_of_a_gateway_states_its_public_url(folder: Path) -> None:
+    (folder / "toolwire.toml").write_text(write_text(PLAIN["plain"], 'public-url = "https://tools.example"\n'))
+    with run_gateway() as (_, url):
+        assert httpx2.get(f"{url}/opentool/load").json()["server"]["url"] == "https://tools.example"
+
+
 @pytest.mark.requirement("AT-34", "GW-02")
 def test_sign_in_leads_back_to_the_gateway_whatever_host_its_caller_names(folder: Path) -> None:
     key = folder / "vault.key"

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
+import selectors
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
+
+from toolwire import Toolkit, asgi
+from toolwire.server.stdio import CLEANUP_S, EXIT_S, GRACE_S, serve_stdio
 
 pytestmark = pytest.mark.requirement("I-25")
 
@@ -89,3 +95,52 @@ def test_a_running_call_is_cancelled_and_the_process_ends(
         desk.send_signal(signal.SIGTERM if how == "sigterm" else signal.SIGINT)
     assert desk.wait(30) == 0
     assert tool == "block" or (tmp_path / "cleaned").exists()
+
+
+class Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]  # the class depends on the platform
+    """A selector on which time passes only where a loop would wait for it, and then at once."""
+
+    passed_s = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = super().select(None if timeout is None else 0)
+        if timeout and not ready:
+            self.passed_s += timeout
+        return ready
+
+
+@pytest.mark.parametrize("is_stubborn", [False, True])
+def test_calls_have_a_second_at_most_of_the_one_and_a_half_of_the_process(is_stubborn: bool) -> None:
+    selector = Selector()
+    kit, started, output, ended = Toolkit("Desk"), asyncio.Event(), io.BytesIO(), list[float]()
+
+    @kit.tool(approval="auto", safe=True)
+    async def wait() -> str:
+        """Wait, and wait again where the call is cancelled."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if is_stubborn:
+                await asyncio.Event().wait()
+        return "never"
+
+    async def serve() -> float:
+        reader = asyncio.StreamReader()
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
+        reader.feed_data(json.dumps(call).encode() + b"\n")
+        serving = asyncio.ensure_future(
+            serve_stdio(asgi(kit), reader, output, on_end=lambda: ended.append(selector.passed_s))
+        )
+        await started.wait()
+        reader.feed_eof()
+        await serving
+        return selector.passed_s - ended[0]
+
+    loop = asyncio.SelectorEventLoop(selector)
+    loop.time = lambda: selector.passed_s  # type: ignore[method-assign]  # the clock of the loop is that of its selector
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        took_s = runner.run(serve())
+    assert GRACE_S <= took_s <= (GRACE_S + CLEANUP_S + 0.1 if is_stubborn else GRACE_S + 0.1)
+    # A timer ends the process in any case, such as where a thread blocks.
+    assert (GRACE_S, CLEANUP_S, EXIT_S) == (0.5, 0.5, 1.4)

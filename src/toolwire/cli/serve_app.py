@@ -68,6 +68,7 @@ _PASSED_ON = (
     "receipt_audience",
     "sessions",
     "ask_wait",
+    "public_url",
 )
 """The settings that the application takes by the same names."""
 

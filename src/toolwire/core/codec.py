@@ -270,6 +270,7 @@ class Site:
     ``find_inbox_page`` returns the address at which the caller of this request decides in the inbox, empty without.
     ``judge_output`` says what the output schema of a tool is worth. ``sign_in`` is OpenAPI's security scheme by which a
     user signs in, None if there are only keys; ``takes_keys`` is false if callers have no other credentials.
+    ``public_url`` is the address by which users call the server, empty if nobody has said it.
     """
 
     # S-13
@@ -288,6 +289,7 @@ class Site:
     find_inbox_page: Callable[[], str] = field(default=NO_PAGE, repr=False, compare=False)
     sign_in: Json = field(default=None, repr=False, compare=False)
     takes_keys: bool = True
+    public_url: str = ""
     judge_output: Callable[[Tool], OutputPromise] = field(default=judge_unknown_output, repr=False, compare=False)
 
     def defer(self, build: Callable[[], T]) -> Deferred[T]:

@@ -208,12 +208,13 @@ class App:
         engine: CallEngine | None = None,
         ask_wait: float = 0.0,
         is_removed: Callable[[str], bool] | None = None,
+        public_url: str = "",
     ) -> None:
         check_host_consent(consent, asks=ask_hosts)
         if sessions not in get_args(SessionUse):
             raise DefinitionError(f'sessions is "needed", "all" or "none", not {sessions!r}.')
         self._session_use = sessions
-        self._session_rows = session_rows
+        self._session_rows, self._public_url = session_rows, public_url
         self._sessions: McpSessions | None = None
         self._receipts, self._rules, self._ask_wait = receipts, rules, ask_wait
         self._inbox, self._question_waits = inbox, None if inbox is None else QuestionWaits(inbox)
@@ -770,6 +771,7 @@ class App:
             find_inbox_page=NO_PAGE if self._inbox is None else self._inbox.find_page,
             sign_in=self._sign_in,
             takes_keys=self._takes_keys,
+            public_url=self._public_url or ("" if self._resource is None else self._resource.base_url),
             judge_output=find_output_judge(self._toolbox),
         )
         documents = self._documents

@@ -17,6 +17,7 @@ from toolwire.core.ledger import Ledger
 from toolwire.core.long_call import CallEngine
 from toolwire.core.model import Json
 from toolwire.core.toolbox import Toolbox
+from toolwire.core.url_origin import read_origin
 from toolwire.define import Toolkit
 from toolwire.framing import jsontext
 from toolwire.limits import CallerRules, LocalRates, RatesFail, RulesByCaller
@@ -89,6 +90,7 @@ def asgi(
     caller_rules: Mapping[str, CallerRules] = NO_CALLER_RULES,
     sessions: SessionUse | None = None,
     engine: CallEngine | None = None,
+    public_url: str = "",
 ) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
@@ -162,6 +164,9 @@ def asgi(
     ``none`` to none. The processes of one state share their sessions. In memory, a session lives in one process: then
     there are none by default where this process seems to be one of several workers, and ``all`` elsewhere.
 
+    ``public_url`` is the address by which users call this server, such as ``https://tools.example``. OpenTool's
+    document states it. Without it, the audience of signed tokens says it, if that is a URL.
+
     Raises:
         DefinitionError: the state, ``wake``, the ledger, the store of ``rates`` or the folder of ``confirmations``
             cannot be opened, ``consent``, ``sessions``, ``rates_fail`` or ``rates_replicas`` are not valid, or no
@@ -215,6 +220,7 @@ def asgi(
         workflows=workflows,
         private=private,
         rules=rules,
+        public_url=_check_public_url(public_url),
         sessions=choose_session_use(sessions, places.sessions),
         session_rows=open_session_rows(places.sessions, limits),
         long_calls=open_long_calls(_find_long_calls(place)),
@@ -331,6 +337,17 @@ def open_inbox(place: Path | str = "", *, page_url: str = "", on_question: TellQ
     else:
         raise NoHomeError("This user has no home folder for the questions of the inbox: name a place with --state.")
     return Inbox(chosen, is_default=chosen == own, page_url=page_url, on_question=on_question)
+
+
+def _check_public_url(url: str) -> str:
+    """Return ``url`` without a slash at its end.
+
+    Raises:
+        DefinitionError: it is not the URL of a server.
+    """
+    if url and read_origin(url) is None:
+        raise DefinitionError(f"public_url is the address of this server, such as https://tools.example, not {url!r}.")
+    return url.rstrip("/")
 
 
 def _find_resource(callers: Callers | None) -> ProtectedResource | None:

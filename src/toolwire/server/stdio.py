@@ -60,7 +60,7 @@ FILE_GRACE_S: Final = 5.0
 CLEANUP_S: Final = 0.5
 """How long cancelled calls may take to clean up, in seconds."""
 
-_EXIT_S: Final = 1.4
+EXIT_S: Final = 1.4
 """How long after the end of the input the process ends in any case, in seconds."""
 
 MAX_ANSWER: Final = 64 * 1024 * 1024
@@ -128,7 +128,7 @@ def _is_stream(mode: int) -> bool:
 
 def _limit_exit() -> None:
     """End the process soon, whatever still runs: a host kills it otherwise, and then nothing is cleaned up."""
-    timer = threading.Timer(_EXIT_S, os._exit, (0,))
+    timer = threading.Timer(EXIT_S, os._exit, (0,))
     timer.daemon = True
     timer.start()
 

@@ -52,10 +52,12 @@ class Document(NamedTuple):
     notes: tuple[str, ...]
 
 
-def write(catalog: Catalog, version: str = SPECIFICATION, describe: Describe | None = None) -> dict[str, Json]:
+def write(
+    catalog: Catalog, version: str = SPECIFICATION, describe: Describe | None = None, server: Json = None
+) -> dict[str, Json]:
     """Return ``catalog`` as a document of a version of the specification; ``{}`` without tools.
 
-    ``describe`` gives one function; without it that is ``write_function``.
+    ``describe`` gives one function; without it that is ``write_function``. ``server`` says where they are served.
     """
     # OTRPC-014, OT-031
     describe = write_function if describe is None else describe
@@ -65,6 +67,7 @@ def write(catalog: Catalog, version: str = SPECIFICATION, describe: Describe | N
     return {
         "opentool": version,
         "info": {name: text for name, text in info.items() if text or name != "description"},
+        **({} if server is None else {"server": server}),
         "functions": [describe(tool, name) for name, tool in catalog.names.items()],
     }
 

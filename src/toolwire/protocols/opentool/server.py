@@ -90,7 +90,9 @@ def build_routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
         {"version": catalog.version if VERSION.fullmatch(catalog.version) else _NO_VERSION}
     )
     describe = partial(site.cache.get, _serialize_function)
-    load = site.defer(lambda: _build_static_response(document.write(catalog, describe=describe)))
+    # SE-02
+    server = {"url": site.public_url, "description": catalog.title} if site.public_url else None
+    load = site.defer(lambda: _build_static_response(document.write(catalog, describe=describe, server=server)))
     return {
         ("GET", "/opentool/version"): Route(lambda _: version),
         ("GET", "/opentool/load"): Route(build_deferred_reader(load)),

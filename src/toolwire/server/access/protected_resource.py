@@ -31,11 +31,16 @@ class ProtectedResource(NamedTuple):
         """The URL of the metadata, for challenges."""
         return well_known_url(RESOURCE_PATH, self.url)
 
+    @property
+    def base_url(self) -> str:
+        """The URL above the paths of all protocols."""
+        return self.url.removesuffix(_MCP_PATH)
+
     def build_documents(self, scopes: Iterable[str], name: str) -> Mapping[str, Response]:
         """Return the metadata by path; also at the root, where some clients ask although the resource has a path."""
         metadata = build_resource_metadata(self.url, self.issuer, sorted(scopes), name)
         # The issuer compares what a client asks for with what it knows, so not even a slash at the end may differ.
-        base = self.url.removesuffix(_MCP_PATH)
+        base = self.base_url
         # I-23: hosts of MCP want the URL that users enter there as the audience. The tokens are for all protocols.
         more = {BASE_MEMBER: base} if base != self.url else {}
         body = jsontext.write({**metadata, "resource": self.url, **more})
