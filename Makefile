@@ -20,7 +20,7 @@ IN_BROWSERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder $(BROWSER
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
 TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSES) $(BROWSERS))
 
-.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
+.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -104,6 +104,12 @@ schema-suite: $(READY)   ## run JSON-Schema-Test-Suite, from the source distribu
 mcp-results: $(READY)    ## send every answer that vendors publish through MCP to the official clients: 0 may be lost
 	$(BIN)/python -m corpus.mcp_results $(ARGS)
 
+vendor-documents: $(READY) ## measure documents of vendors' own npm packages: examples of requests, and example calls
+	mkdir -p .cache/vendor-documents
+	cd .cache/vendor-documents && $(CURDIR)/$(BIN)/python -c "import json; print(*json.load(open('../../corpus/vendor_documents.json')), sep='\n')" | while read -r one; do \
+	  folder=$$(echo $$one | tr / +); test -d $$folder && continue; mkdir -p $$folder && tar -xzf $$(npm pack --silent $$one) --strip-components=1 -C $$folder; done
+	$(BIN)/python -m corpus.vendor_documents $(ARGS)
+
 $(READER)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(READER)
 	$(READER)/bin/pip install --quiet --disable-pip-version-check --editable '.[$(MEASURED)]' 'openapi-core>=0.23,<0.24' 'jsonschema>=4.20,<5'
@@ -113,7 +119,7 @@ test-corpus: $(READER)/.ready ## convert every real document to tools, and write
 	@$(READER)/bin/python -W ignore corpus/run.py $(ARGS)
 
 # What these runs find is written to spec/runs, where the rows of the ledger look for it.
-kills machines states long schemathesis mutants fuzz short overload test-corpus: export TOOLWIRE_RECORD = 1
+kills machines states long schemathesis mutants fuzz short overload test-corpus vendor-documents: export TOOLWIRE_RECORD = 1
 # TE-01: one test of such a run takes minutes to hours.
 hunt kills machines states long schemathesis: export PYTEST_ADDOPTS = -o timeout=10800 -o faulthandler_timeout=0
 

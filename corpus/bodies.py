@@ -96,6 +96,17 @@ def judge_bodies(
             yield f"{tool.name}: {said[0]}"
 
 
+def judge_examples(
+    document: dict[str, Any], tools: tuple[Tool, ...], plans: Mapping[str, Plan], name: str, counts: Counter[str]
+) -> Iterator[str]:
+    """Yield a sentence for each example of a request that its document accepts and its tool refuses."""
+    meaning = Meaning(document)
+    for tool in tools:
+        trial = _trial(meaning, tool, plans[tool.id], random.Random(f"{SEED} {name}"), counts, {}, changes=0)
+        if trial is not None:
+            yield from (f"{tool.name}: {one}" for one in trial.refuse_examples())
+
+
 def judge_reach(
     document: dict[str, Any], tools: tuple[Tool, ...], memo: OfferState, name: str, counts: Counter[str]
 ) -> Iterator[str]:
@@ -123,9 +134,11 @@ def _trial(
     chance: random.Random,
     counts: Counter[str],
     known: dict[str, list[Any]],
+    *,
+    changes: int = _CHANGES,
 ) -> _Trial | None:
     operation = _operation(meaning, tool, plan)
-    return None if operation is None else _Trial(meaning, tool, plan, operation, chance, counts, known)
+    return None if operation is None else _Trial(meaning, tool, plan, operation, chance, counts, known, changes)
 
 
 class _Trial:
@@ -140,6 +153,7 @@ class _Trial:
         chance: random.Random,
         counts: Counter[str],
         known: dict[str, list[Any]],
+        changes: int,
     ) -> None:
         self._meaning = meaning
         self._tool = tool
@@ -148,10 +162,20 @@ class _Trial:
         self._chance = chance
         self._counts = counts
         self._known = known
+        self._changes = changes
         self._check = build_arguments_check()
 
     def refusals(self) -> Iterator[str]:
         """Yield how a value that the document accepts is refused, once for each."""
+        for arguments, what in self._valid():
+            yield from self._refusal(arguments, what)
+
+    def refuse_examples(self) -> Iterator[str]:
+        """Yield how an example of a body or a parameter that the document accepts is refused."""
+        parts = [*self._operation.parameters.values(), self._operation.body]
+        shown = {json.dumps(one, sort_keys=True, default=str) for part in parts if part for one in part.examples}
+        if not shown:
+            return
         for arguments, what in self._valid():
             yield from self._refusal(arguments, what)
 
@@ -238,7 +262,8 @@ class _Trial:
             self._counts["schemas without a meaning"] += 1
             return
         seen: set[str] = set()
-        wanted = list(_own(schema))
+        wanted = list(_own(schema)) if self._changes else []
+        most = max(most, len(part.examples) + 1)  # every example that is published is tried
         for value in self._candidates(schema, part.examples, wanted, most):
             plain = without_names(value, hidden)
             written = json.dumps(plain, sort_keys=True, default=str)
@@ -254,10 +279,12 @@ class _Trial:
     def _candidates(self, schema: dict[str, Any], examples: list[Any], wanted: list[Any], most: int) -> Iterator[Any]:
         plain = [*examples, *_made(schema)]
         yield from plain
+        if not self._changes:
+            return
         widest = max(plain, key=lambda one: len(one) if isinstance(one, dict) else 0, default=None)
         if isinstance(widest, dict):
             yield from ({**widest, name: None} for name in list(widest)[: most // 3])
-        for number in range(most * _CHANGES if plain else 0):
+        for number in range(most * self._changes if plain else 0):
             value = plain[number % len(plain)]
             for _ in range(self._chance.choice((1, 1, 2))):
                 value = _changed(value, self._chance, wanted)

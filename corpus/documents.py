@@ -19,7 +19,7 @@ def documents() -> list[Path]:
 def documents_in(folder: Path) -> list[Path]:
     """Return the OpenAPI and Swagger documents in ``folder``, however deep."""
     paths = (path for form in ("json", "yaml", "yml") for path in folder.rglob(f"*.{form}") if path.is_file())
-    return sorted(path for path in paths if _MARK.search(path.read_bytes()[:100_000]))
+    return sorted(path for path in paths if _MARK.search(path.read_bytes()))
 
 
 def name(path: Path) -> str:

@@ -30,6 +30,12 @@ COVERED: Mapping[str, Sequence[str]] = {
     "schema-suite": ("src/toolwire/protocols", "src/toolwire/validation"),
     "schemathesis": ("src/toolwire/server", "src/toolwire/protocols"),
     "states": ("src/toolwire/stores/ledger",),
+    "vendor-documents": (
+        "src/toolwire/protocols/openapi",
+        "src/toolwire/framing",
+        "src/toolwire/validation",
+        "src/toolwire/cli/targets",
+    ),
 }
 """The folders that each recorded run is about; a run that is not here is about all of the source."""
 

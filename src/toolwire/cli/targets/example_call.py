@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from toolwire.client.discovery.discover import complete_url
@@ -16,6 +16,7 @@ from toolwire.framing import jsontext
 from toolwire.validation import compile_schema
 
 from .arguments import takes_file
+from .pattern_text import write_matching_text
 from .target import Target, UrlTarget
 
 _FORMATS: Final[Mapping[str, str]] = {
@@ -53,32 +54,53 @@ _CANDIDATES: Final = (
     *("+14155550100", "USD", "en-US", "en_US", "{build}", "09:30", "2027-03-01T09:30:00Z", *_FORMATS.values()),
 )
 """Texts of which one fits most patterns."""
-_CHOICES: Final = ("anyOf", "oneOf", "allOf")
-_DEEPEST: Final = 6
+_CHOICES: Final = ("anyOf", "oneOf")
+_DEEPEST: Final = 14
 _MOST_ITEMS: Final = 20
-_MOST_VALUES: Final = 200
+_MOST_BRANCHES: Final = 8
+_MOST_ARGUMENTS: Final = 50
+_ROUNDS: Final = 3
+_REPEATS: Final = (0, 1, 2, 5, 10, 20, 40)
+_MOST_VALUES: Final = 1_000
+_MOST_CHECKS: Final = 300
 
 
 def build_example_arguments(tool: Tool) -> dict[str, Json]:
-    """Return a value for each required argument of ``tool``, and for the first argument if none is required."""
-    names = [name for name in tool.required_parameters if name in tool.parameters]
-    chosen = _add_needed(tool, names or list(tool.parameters)[:1])
-    return {name: build_example(tool.parameters[name], tool.input_schema) for name in chosen}
+    """Return a value for each required argument of ``tool``, and for the first argument if none is required.
 
-
-def _add_needed(tool: Tool, chosen: list[str]) -> list[str]:
-    """Return ``chosen`` with the arguments that these require beside them."""
+    Arguments that these require are added; where they still do not fit the tool's schema, every argument is tried.
+    """
     # O-29
+    names = [name for name in tool.required_parameters if name in tool.parameters] or list(tool.parameters)[:1]
+    found = {name: build_example(tool.parameters[name], tool.input_schema) for name in names}
+    for _ in range(_ROUNDS):
+        needed = [name for name in _list_needed(tool, found) if name in tool.parameters and name not in found]
+        found |= {name: build_example(tool.parameters[name], tool.input_schema) for name in dict.fromkeys(needed)}
+    if _fits_itself(found, tool.input_schema):
+        return found
+    every = list(tool.parameters)[:_MOST_ARGUMENTS]
+    full = found | {name: build_example(tool.parameters[name], tool.input_schema) for name in every}
+    return full if _fits_itself(full, tool.input_schema) else found
+
+
+def _list_needed(tool: Tool, given: Mapping[str, Json]) -> list[str]:
+    """Return the arguments that those ``given`` require beside them, by ``dependentRequired`` and by conditions."""
     schema = tool.input_schema
-    pairs, condition, then = (schema.get(word) for word in ("dependentRequired", "if", "then"))
-    needed = [other for name in chosen for other in (pairs.get(name, ()) if isinstance(pairs, Mapping) else ())]
-    if (
-        isinstance(condition, Mapping)
-        and isinstance(then, Mapping)
-        and _fits(dict.fromkeys(chosen, _TEXT), condition, {})
-    ):
-        needed += then.get("required", ())
-    return [name for name in dict.fromkeys([*chosen, *needed]) if name in tool.parameters]
+    pairs, parts = schema.get("dependentRequired"), schema.get("allOf")
+    needed = [other for name in given for other in (pairs.get(name, ()) if isinstance(pairs, Mapping) else ())]
+    for part in [schema, *(parts if isinstance(parts, list) else ())]:
+        condition, then = (part.get(word) for word in ("if", "then")) if isinstance(part, Mapping) else (None, None)
+        if isinstance(condition, Mapping) and isinstance(then, Mapping) and _fits(dict(given), condition, schema):
+            needed += then.get("required", ())
+    return needed
+
+
+def _fits_itself(arguments: Mapping[str, Json], schema: Mapping[str, Any]) -> bool:
+    """Return whether ``arguments`` fit the input ``schema``; True where that cannot be said."""
+    try:
+        return compile_schema(schema)(arguments) is None
+    except ValueError:
+        return True
 
 
 def _fits(value: Json, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
@@ -102,21 +124,74 @@ class _ExampleBuilder:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._left = _MOST_VALUES
+        self._checks = _MOST_CHECKS
 
     def build(self, schema: Json, depth: int) -> Json:
         self._left -= 1
         if not isinstance(schema, Mapping) or depth > _DEEPEST or self._left < 0:
             return _TEXT
         for given in _list_given_values(schema):
-            if _fits(given, schema, self._root):
+            if self._is_fitting(given, schema):
                 return given
         if isinstance(schema.get("$ref"), str):
             return self.build(resolve_reference(self._root, schema["$ref"]), depth + 1)
-        for word in _CHOICES:
-            choices = schema.get(word)
-            if isinstance(choices, list) and choices and "type" not in schema:
-                return self.build(choices[0], depth + 1)
-        return self._build_by_type(schema, depth)
+        choices = [schema[word] for word in _CHOICES if isinstance(schema.get(word), list) and schema[word]]
+        says_itself = bool({"type", "properties", "required"} & schema.keys()) or not choices
+        plain = self._build_by_type(schema, depth) if says_itself else None
+        parts = schema.get("allOf")
+        plain = self._join_parts(parts, plain, depth) if isinstance(parts, list) and parts else plain
+        for branches in choices:
+            plain = self._choose_branch(schema, branches, plain, depth)
+        return plain
+
+    def _join_parts(self, parts: list[Json], plain: Json, depth: int) -> Json:
+        """Return what all ``parts`` of an allOf describe, beside ``plain``."""
+        built = [self.build(one, depth + 1) for one in parts[:_MOST_ITEMS]]
+        objects = [one for one in (plain, *built) if isinstance(one, dict)]
+        if not objects:
+            return built[0]
+        joined = {name: value for one in objects for name, value in one.items()}
+        # A part may require what another part describes.
+        for part in parts[:_MOST_ITEMS]:
+            known = _get_properties(self._follow(part))
+            for name in [one for one in joined if one in known and not self._is_fitting(joined[one], known[one])]:
+                joined[name] = self.build(known[name], depth + 1)
+        return joined
+
+    def _is_fitting(self, value: Json, schema: Mapping[str, Any]) -> bool:
+        self._checks -= 1
+        return self._checks < 0 or _fits(value, schema, self._root)
+
+    def _follow(self, schema: Json) -> Mapping[str, Any]:
+        for _ in range(_DEEPEST):
+            if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+                break
+            schema = resolve_reference(self._root, schema["$ref"])
+        return schema if isinstance(schema, Mapping) else {}
+
+    def _choose_branch(self, schema: Mapping[str, Any], branches: list[Json], plain: Json, depth: int) -> Json:
+        """Return ``plain`` with what the first branch adds that fits; without one that fits, with the first."""
+        if plain is not None and self._is_fitting(plain, schema):
+            return plain
+        found: list[Json] = []
+        for branch in branches[:_MOST_BRANCHES]:
+            for built in self._join_branch(schema, branch, plain, depth):
+                if self._is_fitting(built, schema):
+                    return built
+                found.append(built)
+        return found[0] if plain is None else plain
+
+    def _join_branch(self, schema: Mapping[str, Any], branch: Json, plain: Json, depth: int) -> Iterator[Json]:
+        """Yield values of one ``branch``, beside ``plain``; it may require what ``schema`` describes."""
+        one = self._follow(branch)
+        if isinstance(plain, dict):
+            required = one.get("required")
+            known = {**_get_properties(schema), **_get_properties(one)}
+            needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+            needed += [name for name in plain if name in _get_properties(one)]
+            yield {**plain, **{name: self.build(known.get(name, {}), depth + 1) for name in needed[:_MOST_ITEMS]}}
+        built = self.build(branch, depth + 1)
+        yield {**plain, **built} if isinstance(plain, dict) and isinstance(built, dict) else built
 
     def _build_by_type(self, schema: Mapping[str, Any], depth: int) -> Json:
         kind = schema.get("type")
@@ -132,16 +207,23 @@ class _ExampleBuilder:
             case "array":
                 count = max(1, min(_read_count(schema, "minItems"), _MOST_ITEMS))
                 return [self.build(schema.get("items", {}), depth + 1) for _ in range(count)]
-            case _ if kind == "object" or isinstance(schema.get("properties"), Mapping):
+            case _ if kind == "object" or (kind is None and {"properties", "required"} & schema.keys()):
                 return self._build_object(schema, depth)
             case _:
                 return _build_text(schema)
 
     def _build_object(self, schema: Mapping[str, Any], depth: int) -> Json:
-        properties, required = schema.get("properties"), schema.get("required")
-        known = properties if isinstance(properties, Mapping) else {}
+        known, required = _get_properties(schema), schema.get("required")
+        others = schema.get("additionalProperties", {})
         names = required[:_MOST_ITEMS] if isinstance(required, list) else []
-        return {name: self.build(known.get(name, {}), depth + 1) for name in names if isinstance(name, str)}
+        if len(names) < (least := min(_read_count(schema, "minProperties"), _MOST_ITEMS)):
+            names = list(dict.fromkeys([*names, *known, *(f"{_TEXT}{number}" for number in range(least))]))[:least]
+        return {name: self.build(known.get(name, others), depth + 1) for name in names if isinstance(name, str)}
+
+
+def _get_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, Mapping) else {}
 
 
 def _list_given_values(schema: Mapping[str, Any]) -> list[Json]:
@@ -179,7 +261,8 @@ def _build_text(schema: Mapping[str, Any]) -> str:
     text = text[:highest] if isinstance(highest, int) and 0 < highest < len(text) else text
     if "pattern" not in schema or _fits(text, schema, {}):
         return text
-    return next((one for one in _CANDIDATES if _fits(one, schema, {})), text)
+    written = [write_matching_text(str(schema["pattern"]), more) for more in _REPEATS]
+    return next((one for one in (*written, *_CANDIDATES) if _fits(one, schema, {})), text)
 
 
 def _read_count(schema: Mapping[str, Any], word: str) -> int:
