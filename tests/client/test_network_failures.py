@@ -306,3 +306,23 @@ def test_one_closed_connection_drops_those_that_were_idle_longer() -> None:
         pairs[2][1].close()
         assert pool.take(key, 1001.0) is None
         assert [here.fileno() < 0 for here, _ in pairs] == [True, False, True]
+
+
+@pytest.mark.requirement("TE-03", "TE-02")
+def test_one_closed_connection_drops_those_that_were_idle_longer_in_an_event_loop() -> None:
+    async def story() -> list[bool]:
+        key, other = PoolKey("http://site.example", "192.0.2.1"), PoolKey("http://site.example", "192.0.2.2")
+        pool, made = ConnectionPool(), []
+        with ExitStack() as ending:
+            for number in range(3):
+                here, there = socket.socketpair()
+                ending.enter_context(here)
+                ending.enter_context(there)
+                connection = PooledConnection(other if number == 1 else key, here)
+                connection.idle_since = 1000.0 if number < 2 else 0.0  # the last one is too old
+                pool._idle[connection] = None
+                made.append(connection)
+            assert pool.take(key, 1001.0) is None
+            return [one.is_lost for one in made]
+
+    assert asyncio.run(story()) == [True, False, True]

@@ -86,13 +86,14 @@ class Upstream:
         if caller and running >= self._most_each:
             text = f"{running} of your calls run at {self.name} already; {call.tool.name} did not run."
             return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=1_000)
-        if self._count is not None and (refusal := await self._count(call)) is not None:
-            return refusal
+        # AT-58: before the rate is counted, which may wait for a database: else calls that come meanwhile find room.
         self._running += 1
-        self._running_each[caller] = self._running_each.get(caller, 0) + 1
-        self._calls += 1
-        started = self._clock()
+        self._running_each[caller] = running + 1
         try:
+            if self._count is not None and (refusal := await self._count(call)) is not None:
+                return refusal
+            self._calls += 1
+            started = self._clock()
             result = await self.toolbox.run(call, notify)
         finally:
             self._running -= 1
