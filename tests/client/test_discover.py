@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.discovery.discover import Discovery, complete_url, discover, find_codecs
+from toolwire.client.discovery.discover import Discovery, discover, find_codecs
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
-from toolwire.core.url_origin import get_origin
+from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
 from toolwire.testing.conformance import build_kit

@@ -22,9 +22,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from toolwire import __version__
-from toolwire.client.discovery.discover import complete_url
 from toolwire.core.dataclass import dataclass
-from toolwire.core.url_origin import get_origin
+from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.stores.paths import NoHomeError, find_home
 
 from .exits import UsageError

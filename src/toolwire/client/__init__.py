@@ -1,15 +1,25 @@
-"""Connect to a URL and call its tools, with consent and over a guarded network."""
+"""Connect to a URL and call its tools, with consent and over a guarded network.
 
-from toolwire.core.selection import Selection
+Each name is loaded when it is first used: a command that reads a target needs no network.
+"""
 
-from .calls.session import Session, open_stored_session
-from .connection.connect import connect, connect_sync
-from .connection.handle import Handle, SyncHandle
-from .connection.remote import Remote, SyncRemote
-from .discovery.cache import Cache
-from .discovery.discover import Discovery, discover
-from .transport.drivers import Approver, arun, run
-from .transport.key_fetcher import build_key_fetcher
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolwire.core.lazy_import import export_lazily
+
+if TYPE_CHECKING:
+    from toolwire.core.selection import Selection
+
+    from .calls.session import Session, open_stored_session
+    from .connection.connect import connect, connect_sync
+    from .connection.handle import Handle, SyncHandle
+    from .connection.remote import Remote, SyncRemote
+    from .discovery.cache import Cache
+    from .discovery.discover import Discovery, discover
+    from .transport.drivers import Approver, arun, run
+    from .transport.key_fetcher import build_key_fetcher
 
 __all__ = [
     "Approver",
@@ -29,3 +39,23 @@ __all__ = [
     "open_stored_session",
     "run",
 ]
+_HOMES = {
+    "Approver": "transport.drivers",
+    "Cache": "discovery.cache",
+    "Discovery": "discovery.discover",
+    "Handle": "connection.handle",
+    "Remote": "connection.remote",
+    "Selection": "toolwire.core.selection",
+    "Session": "calls.session",
+    "SyncHandle": "connection.handle",
+    "SyncRemote": "connection.remote",
+    "arun": "transport.drivers",
+    "build_key_fetcher": "transport.key_fetcher",
+    "connect": "connection.connect",
+    "connect_sync": "connection.connect",
+    "discover": "discovery.discover",
+    "open_stored_session": "calls.session",
+    "run": "transport.drivers",
+}
+
+__getattr__, __dir__ = export_lazily(__name__, _HOMES)

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import Protocol
 
-from toolwire.client.discovery.discover import complete_url
 from toolwire.consent.grant import Grant, Permission, group_permissions
 from toolwire.consent.origin_display import name_programs
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
-from toolwire.core.url_origin import get_origin
+from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_badge, build_notice, build_table
 from toolwire.framing.visible_text import make_visible

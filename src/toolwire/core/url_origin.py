@@ -27,6 +27,8 @@ _AUTHORITY = re.compile(
     # A host of letters, digits, ``_``, ``.``, ``-`` and all beyond ASCII. Their complement compiles in less time.
     r"(?P<host>[^\x00-,/:-@\[-^`{-\x7f]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{0,5}))?"
 )
+_ANY_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_LOOPBACK_HOST = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)", re.ASCII | re.IGNORECASE)
 _ASCII_HOST = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
 _IP_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
@@ -46,6 +48,15 @@ class Origin(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}"
+
+
+def complete_url(text: str) -> str:
+    """Return ``text`` as a URL. Without a scheme it gets https, or http if the host is this machine."""
+    # XL-006: a user pastes what a browser shows.
+    text = text.strip()
+    if _ANY_SCHEME.match(text):
+        return text
+    return ("http://" if _LOOPBACK_HOST.match(text) else "https://") + text
 
 
 def read_origin(url: str) -> Origin | None:

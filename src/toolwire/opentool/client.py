@@ -7,13 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from toolwire.client.discovery.discover import complete_url
 from toolwire.client.transport.drivers import arun, run
 from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
 from toolwire.client.transport.request_rules import Credentials
 from toolwire.core.model import Secret
-from toolwire.core.url_origin import get_origin
+from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.protocols.opentool import quirks
 from toolwire.protocols.opentool.client import endpoint
 from toolwire.protocols.opentool.objects import OpenTool

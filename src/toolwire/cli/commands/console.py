@@ -15,7 +15,6 @@ from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import print_instruction
 from toolwire.client import Session
 from toolwire.client.connection.connect import connect_sync, list_definitions
-from toolwire.client.discovery.discover import complete_url
 from toolwire.client.login.browser import open_page
 from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.consent import DefinitionLock
@@ -25,6 +24,7 @@ from toolwire.console.source import ConnectionRow, OfferedTool
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.core.model import Approval, Kind, Problem, Tool
+from toolwire.core.url_origin import complete_url
 from toolwire.limits import CLIENT_DEFAULTS
 from toolwire.server.http.process import HOST, serve
 from toolwire.stores.consent.agreed_digests import open_agreed_commands

@@ -18,8 +18,9 @@ from toolwire.cli.exits import DENIED, NOT_FOUND, OK, UsageError
 from toolwire.cli.gateway_address import require_address
 from toolwire.cli.gateway_file import NO_FILE, UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
 from toolwire.cli.gateway_sign_in import check_sign_in
+from toolwire.cli.gateway_trust import keep_trust, trust_gateway
 from toolwire.cli.open_upstreams import count_asking_tools, open_upstream, refuse_nameless_callers
-from toolwire.cli.project_trust import is_terminal, keep_trust, trust_gateway
+from toolwire.cli.project_trust import is_terminal
 from toolwire.cli.serve_settings import REMOTE_OPTIONS, ServeSettings, UpstreamSettings
 from toolwire.cli.settings import find_user_file
 from toolwire.cli.targets.target import FileTarget, UrlTarget, read_target

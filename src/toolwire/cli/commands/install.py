@@ -24,13 +24,12 @@ from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped, print_error, print_instruction, print_warning
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.cli.toml_file import SECRET_FIELD
-from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.local_files import file_url
 from toolwire.client.transport.server_command import PREFIX, list_references, read_server_command
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
-from toolwire.core.url_origin import get_host
+from toolwire.core.url_origin import complete_url, get_host
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import STATE_VARIABLE, WAKE_VARIABLE, find_state_folder
 

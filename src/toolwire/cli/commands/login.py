@@ -19,7 +19,7 @@ from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, print_error
 from toolwire.cli.terminal.terminal_user import build_login_user
 from toolwire.client.connection.connection import explain_failure
-from toolwire.client.discovery.discover import Discovery, complete_url, discover
+from toolwire.client.discovery.discover import Discovery, discover
 from toolwire.client.discovery.fetch_documents import limit_time
 from toolwire.client.discovery.required_scopes import find_required_scopes
 from toolwire.client.login import (
@@ -40,7 +40,7 @@ from toolwire.core.codec import Peer
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.core.selection import Selection
-from toolwire.core.url_origin import get_origin
+from toolwire.core.url_origin import complete_url, get_origin
 
 
 def run(arguments: argparse.Namespace) -> int:

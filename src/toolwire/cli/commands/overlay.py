@@ -19,7 +19,7 @@ from toolwire.client.connection.connection import explain_failure
 from toolwire.client.connection.connection_factory import ConnectionFactory
 from toolwire.client.connection.options import ConnectOptions
 from toolwire.client.discovery.auth_on_challenge import authenticate_on_challenge
-from toolwire.client.discovery.discover import Discovery, complete_url
+from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.fetch_documents import limit_time
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS
@@ -30,6 +30,7 @@ from toolwire.core.http import Request, get_header
 from toolwire.core.model import Problem
 from toolwire.core.selection import Selection
 from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import complete_url
 from toolwire.protocols.openapi.discovery import find
 from toolwire.protocols.openapi.document import overlay
 from toolwire.protocols.openapi.document.loading import load_document

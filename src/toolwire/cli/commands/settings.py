@@ -10,7 +10,8 @@ from typing import Any, TypedDict
 
 from toolwire.cli.exits import DENIED, FAILED, OK, UsageError
 from toolwire.cli.gateway_file import parse_gateway_file
-from toolwire.cli.project_trust import ask_trust, describe_gateway, digest_file, is_terminal
+from toolwire.cli.gateway_trust import describe_gateway
+from toolwire.cli.project_trust import ask_trust, digest_file, is_terminal
 from toolwire.cli.settings import Settings, find_project_file, find_user_file, read_settings, resolve
 from toolwire.cli.settings_file import Layer, Setting, SettingsFile, list_command_options, read_settings_file
 from toolwire.cli.terminal.screen import escaped, json_text, print_warning

@@ -17,7 +17,7 @@ from toolwire.cli.exits import DENIED, FAILED, OK, UsageError
 from toolwire.cli.gateway_callers import forget_caller
 from toolwire.cli.gateway_file import NO_FILE, parse_gateway_file
 from toolwire.cli.gateway_sign_in import find_people_place, make_user_id, open_people
-from toolwire.cli.project_trust import trust_gateway
+from toolwire.cli.gateway_trust import trust_gateway
 from toolwire.cli.settings import find_user_file
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table

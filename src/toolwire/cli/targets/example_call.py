@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.local_files import file_url
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Requirements, Tool
 from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import complete_url
 from toolwire.framing import jsontext
 from toolwire.validation import compile_schema
 

@@ -19,7 +19,6 @@ from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import Approver, build_terminal_approver
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import Session, SyncHandle, connect_sync
-from toolwire.client.discovery.discover import complete_url
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
 from toolwire.client.transport.network import NetworkAccess
@@ -37,7 +36,7 @@ from toolwire.core.recipe import Recipe, RecipeStep
 from toolwire.core.resources import COMPLETE_RESULTS, DEFAULT_RESULT_LIMITS, Resource, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
-from toolwire.core.url_origin import get_origin
+from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.core.user_input import InputProvider
 
 from .key_option import read_key

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from toolwire.client.discovery.discover import complete_url
-from toolwire.core.url_origin import get_origin
+from toolwire.core.url_origin import complete_url, get_origin
 
 from .keyboard import discard_input, read_line
 from .screen import apply_style, escaped, print_instruction

@@ -13,7 +13,7 @@ from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.auth_on_challenge import authenticate_on_challenge
 from toolwire.client.discovery.cache import Cache
-from toolwire.client.discovery.discover import Discovery, complete_url, discover
+from toolwire.client.discovery.discover import Discovery, discover
 from toolwire.client.discovery.document_snapshot import SnapshotBuilder, refetch
 from toolwire.client.discovery.fetch_documents import PROGRAM_START_S, TOTAL_S, fetch_documents
 from toolwire.client.discovery.relocation import Relocation, resolve_relocation
@@ -31,7 +31,7 @@ from toolwire.core.connect_error import ConnectError
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.resources import Resources
-from toolwire.core.url_origin import get_origin
+from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.stores.consent.agreed_digests import AgreedDigests, open_agreed_commands
 from toolwire.stores.consent.open import StoredLevels, open_levels
 from toolwire.stores.paths import NoHomeError, find_decisions_place, find_state_folder, has_credentials_place

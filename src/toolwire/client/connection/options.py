@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
-from toolwire.client.discovery.discover import complete_url, find_codecs
+from toolwire.client.discovery.discover import find_codecs
 from toolwire.client.discovery.local_files import file_url, names_document_file
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.discovery.relocation import ApproveRelocation
@@ -33,6 +33,7 @@ from toolwire.core.lazy_import import import_lazily
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.url_origin import complete_url
 from toolwire.core.user_input import InputProvider
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code; so is the definition of tools

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from typing import Any
@@ -15,6 +14,7 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import complete_url
 from toolwire.framing.readable_tool import make_readable
 from toolwire.framing.text_cleaning import clean
 from toolwire.protocols import BUILTIN
@@ -22,9 +22,6 @@ from toolwire.protocols import BUILTIN
 from .document_snapshot import NO_DOCUMENTS, DocumentSnapshot
 from .local_files import file_url
 from .source import DocumentSource
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?:[:/?#]|\Z)", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +56,6 @@ def end_sessions(found: Discovery) -> Iterator[Request]:
         request = codec.end_session(peer)
         if request is not None:
             yield request
-
-
-def complete_url(text: str) -> str:
-    """Return ``text`` as a URL. Without a scheme it gets https, or http if the host is this machine."""
-    # XL-006: a user pastes what a browser shows.
-    text = text.strip()
-    if _SCHEME.match(text):
-        return text
-    return ("http://" if _LOOPBACK.match(text) else "https://") + text
 
 
 def discover(

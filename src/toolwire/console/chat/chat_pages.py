@@ -14,7 +14,6 @@ from typing import Final
 
 from toolwire.client.approvers.browser_approver import InputServer, QuestionServer
 from toolwire.client.connection.remote import SyncRemote
-from toolwire.client.discovery.discover import complete_url
 from toolwire.consent.input_page import build_input_parts
 from toolwire.consent.question_page import build_question_form, build_question_parts, build_tool_badges
 from toolwire.console.app import PageGroup
@@ -23,7 +22,7 @@ from toolwire.console.source import ConsoleSource
 from toolwire.core.content import has_content
 from toolwire.core.model import Approval, Kind, Problem
 from toolwire.core.url_display import show_url
-from toolwire.core.url_origin import get_origin, read_origin
+from toolwire.core.url_origin import complete_url, get_origin, read_origin
 from toolwire.framing.html_content import build_content
 from toolwire.framing.html_display import build_displayed_result, build_outside_link
 from toolwire.framing.html_page import (

@@ -1,0 +1,99 @@
+"""Ask once whether the file of a gateway may be used: it can run code and send the values of variables."""
+# AT-40
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from toolwire.core.errors import DefinitionError
+from toolwire.core.url_display import show_url
+from toolwire.stores.consent.agreed_digests import open_trusted_settings
+from toolwire.stores.paths import find_state_folder
+
+from .exits import UsageError
+from .gateway_file import GatewayFile
+from .project_trust import SETTINGS_VARIABLE, ask_trust, digest_file, is_terminal, is_trusted
+from .serve_settings import UpstreamSettings
+from .targets.target import UrlTarget, read_target
+
+_VARIABLES: Final = ("key_env", "header_env")
+
+
+def trust_gateway(path: Path, data: bytes, file: GatewayFile, *, is_own: bool) -> bool:
+    """Return whether the gateway's file at ``path`` with the text ``data`` may be used: the user is asked if need be.
+
+    ``is_own`` says that it is the user's own file, which needs no yes.
+
+    Raises:
+        UsageError: there is no terminal to ask at.
+    """
+    digest = digest_file(path, data)
+    if is_own or is_trusted(digest):
+        return True
+    if not is_terminal():
+        raise UsageError(
+            f"{path.name} was not trusted yet, so nothing was run or sent: it can run code and send secrets. Read it,"
+            f" then run `toolwire gateway check` at a terminal, or set {SETTINGS_VARIABLE}=trust."
+        )
+    warning = "This runs code with all that you may do here, and sends the values of these variables."
+    if not ask_trust(path, list(describe_gateway(file)), warning):
+        return False
+    store_trust(path, data)
+    return True
+
+
+def store_trust(path: Path, data: bytes) -> None:
+    """Store that the user trusts this file with this text.
+
+    Raises:
+        DefinitionError: there is no place for it.
+    """
+    open_trusted_settings(find_state_folder()).add(digest_file(path, data), str(path))
+
+
+def keep_trust(path: Path, before: bytes, after: bytes) -> None:
+    """Store that a file is still trusted after a change that the user made; ``before`` is empty for a new file."""
+    if not before or is_trusted(digest_file(path, before)):
+        with suppress(DefinitionError):  # without a home, each command asks
+            store_trust(path, after)
+
+
+def describe_gateway(file: GatewayFile) -> Iterator[str]:
+    """Yield a line for each thing that a gateway's file runs, opens or sends to."""
+    for upstream in file.upstreams:
+        yield f"{upstream.name}: {_describe_target(upstream)}{_name_variables(_list_variables(upstream))}"
+        if upstream.exchange:
+            names = filter(None, [str(upstream.exchange.get("client-secret-env", ""))])
+            yield f"{upstream.name}: exchanges tokens at {upstream.exchange['token-url']}{_name_variables(list(names))}"
+    webhooks = [file.webhook, *(one.webhook for one in file.callers.values())]
+    for webhook in dict.fromkeys(one for one in webhooks if one is not None):
+        yield f"webhook: sends to {show_url(webhook.url)}{_name_variables([webhook.secret_env])}"
+    for name in ("state", "ledger", "rates", "jwks"):
+        place = getattr(file.arguments, name, None)
+        if isinstance(place, str) and "://" in place:
+            yield f"{name}: connects to {show_url(place)}"
+
+
+def _describe_target(upstream: UpstreamSettings) -> str:
+    try:
+        is_url = isinstance(read_target(upstream.target), UrlTarget)
+    except UsageError:  # the command says what is wrong with it
+        return upstream.target
+    if not is_url:
+        return f"runs the code of {upstream.target}"
+    return upstream.target if upstream.target.startswith("stdio:") else f"connects to {show_url(upstream.target)}"
+
+
+def _list_variables(upstream: UpstreamSettings) -> list[str]:
+    found: list[str] = [upstream.client_secret_env]
+    for option in _VARIABLES:
+        value = upstream.remote.get(option)
+        found += [text.rpartition("=")[2] for text in ([value] if isinstance(value, str) else value or ())]
+    return list(filter(None, found))
+
+
+def _name_variables(names: Sequence[str]) -> str:
+    return f", and sends the value of {', '.join(names)}" if names else ""
