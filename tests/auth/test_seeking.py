@@ -95,6 +95,14 @@ def test_well_known_urls_are_tried_in_order_without_a_challenge() -> None:
     ]
 
 
+@pytest.mark.requirement("O-38")
+@pytest.mark.parametrize("url", [f"{API}?tenant=a", f"{SITE}?tenant=a", f"{SITE}/?tenant=a"])
+def test_the_query_of_a_resource_is_kept_in_the_address_of_its_metadata(url: str) -> None:
+    path = "/api" if url.startswith(API) else ""
+    _, asked = find_target({}, url)
+    assert asked[:2] == [f"{SITE}{RESOURCE}{path}?tenant=a", f"{SITE}{RESOURCE}"]
+
+
 @pytest.mark.requirement("AC-01", "AC-07")
 def test_site_that_is_its_own_authorization_server_needs_no_resource_metadata() -> None:
     place, asked = find_target({f"{SITE}{SERVER}": server(SITE)})

@@ -88,7 +88,10 @@ def test_invalid_json_is_reported_with_its_position(
         ({"opentool": "1.1.0"}, "opentool"),
         ({"info": {}, "functions": []}, "opentool"),
         ({"openapi": "3.1.0", "info": {}, "paths": {}}, "openapi"),
+        ({"openapi": "3.1.0", "info": {}}, "openapi"),
+        ({"openapi": 3.1, "x-llm": {}}, "openapi"),
         ({"openapi": "/openapi.json"}, "llm"),
+        ({"openapi": "https://site.test/3.1.json"}, "llm"),
         ({"tools": []}, "otc"),
         ({"$schema": "urn:oxp:1.0", "items": []}, "otc"),
         ([], "opentool"),
@@ -410,3 +413,18 @@ def test_overlay_with_too_much_work_is_a_fault_and_no_crash(toolwire: Callable[.
     outcome = toolwire("check", tmp_path / "shop.json", tmp_path / "ours.json")
     assert outcome.code == 1
     assert "too much work" in outcome.out
+
+
+@pytest.mark.requirement("O-38")
+def test_servers_that_are_no_list_and_a_document_without_paths_are_reported(
+    put: Callable[[str, str], str], toolwire: Callable[..., Any]
+) -> None:
+    document = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "servers": {"url": "https://a.test"}}
+    outcome = toolwire("check", put("bare.json", json.dumps(document)))
+    assert "This is an OpenAPI document without operations." in outcome.out
+    assert "info is no member" not in outcome.out
+    assert "/servers: servers is an object; it must be an array of servers, and is not used." in outcome.out
+    assert outcome.code == 1
+    operation = {"operationId": "a", "responses": {}, "servers": "https://a.test"}
+    outcome = toolwire("check", put("own.json", json.dumps({**document, "paths": {"/a": {"get": operation}}})))
+    assert "/paths/~1a/get/servers: servers is a string; it must be an array" in outcome.out

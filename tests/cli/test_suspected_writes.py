@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
-from toolwire import Tool
+from toolwire import Tool, Toolkit, asgi
 from toolwire.core.model import Approval
 from toolwire.core.write_names import suspects_write
+from toolwire.testing.loopback import background
 
 KIT = """
     from toolwire import Toolkit
@@ -65,6 +67,36 @@ def test_check_warns_of_a_get_that_is_named_like_a_write(
     said = toolwire("check", str(write("openapi.json", json.dumps(document)))).out
     assert "'addNote' needs no question and is a GET, but is named like a write." in said
     assert said.count("named like a write") == 1
+
+
+@pytest.mark.requirement("FU-52")
+@pytest.mark.parametrize("protocol", ["opentool", "otc"])
+def test_check_warns_of_reads_named_like_writes_in_what_we_publish(
+    protocol: str, write: Callable[..., Path], toolwire: Callable[..., Any]
+) -> None:
+    kit = Toolkit("Notes")
+
+    @kit.tool(approval="auto", safe=True)
+    def add_note(text: str) -> int:
+        return len(text)
+
+    @kit.tool(approval="auto", safe=True)
+    def list_notes() -> int:
+        return 1
+
+    @kit.tool
+    def delete_note(text: str) -> int:
+        return len(text)
+
+    with (
+        background(asgi(kit)) as url,
+        urlopen(f"{url}{'/opentool/load' if protocol == 'opentool' else '/tools'}") as page,
+    ):
+        document = page.read().decode()
+    said = toolwire("check", str(write("document.json", document))).out
+    assert "'add_note' needs no question and only reads, but is named like a write." in said
+    assert "list_notes" not in said
+    assert "delete_note" not in said
 
 
 @pytest.mark.requirement("FU-52")

@@ -244,8 +244,8 @@ def _list_resource_urls(url: str, *named: str) -> Iterable[str]:
     for one in dict.fromkeys(named):
         if one and is_safe_endpoint(one, url) and has_same_origin(one, url):
             yield one
-    path = urlsplit(url).path.rstrip("/")
-    if path:
+    parts = urlsplit(url)
+    if parts.path.rstrip("/") or parts.query:
         yield well_known_url(RESOURCE_PATH, url)
     yield get_origin(url) + RESOURCE_PATH
 

@@ -19,9 +19,10 @@ ALGORITHMS = ("ES256", "RS256", "PS256")
 
 
 def well_known_url(name: str, url: str) -> str:
-    """Return the well-known URL ``name`` of the issuer or resource ``url``, inserted before its path."""
-    # AS-13, AS-14
-    return get_origin(url) + name + urlsplit(canonical_uri(url)).path
+    """Return the well-known URL ``name`` of the issuer or resource ``url``, inserted before its path and query."""
+    # AS-13, AS-14, O-38
+    parts = urlsplit(canonical_uri(url))
+    return get_origin(url) + name + parts.path.rstrip("/") + (f"?{parts.query}" if parts.query else "")
 
 
 def build_server_metadata(

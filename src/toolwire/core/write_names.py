@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .model import Approval, Tool
+from .model import Approval, Json, Tool
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _WRITES: Final = frozenset(
@@ -76,6 +76,18 @@ def is_named_like_write(name: str) -> bool:
     """Return whether the first word of ``name`` says that something is changed."""
     first = _WORD.search(name)
     return first is not None and first[0].lower() in _WRITES
+
+
+def warn_of_unasked_write(name: Json, policy: Json) -> str:
+    """Return a sentence about a tool of a document that its ``policy`` calls a read without a question, or ``""``.
+
+    ``policy`` is its ``x-llm``. It is about a ``name`` that says that something is changed.
+    """
+    said = policy if isinstance(policy, dict) else {}
+    is_read = said.get("approval") == Approval.AUTO and said.get("readOnly") is True
+    if not isinstance(name, str) or not is_read or not is_named_like_write(name):
+        return ""
+    return f"{name[:100]!r} needs no question and only reads, but is named like a write."
 
 
 def suspects_write(tool: Tool) -> str:

@@ -93,6 +93,17 @@ def test_a_header_value_with_a_line_break_or_the_like_is_refused(value: object) 
     assert list(problem.parameter_errors) == ["value"]
 
 
+@pytest.mark.requirement("O-38")
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [("a ", "may not begin or end with a space or a tab"), ("\ta", "may not begin or end"), ("é ", "visible ASCII")],
+)
+def test_the_refusal_of_a_header_value_names_the_right_reason(value: str, reason: str) -> None:
+    problem = put(Parameter("x-note", Place.HEADER, "simple"), value)
+    assert isinstance(problem, Problem)
+    assert reason in problem.message
+
+
 @pytest.mark.requirement("D-11")
 @pytest.mark.parametrize(
     "value", ["a; b=c", "a b", 'a"b', "a\r\nb", "a\\b", "é", "a;b", "a; b", ["a; b=c"], {"a;b": 1}, {"a; b": 1}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,7 @@ _SIGNS: Final = (
 )
 """The members that tell the kind of a document. The first kind with one of them is chosen."""
 
+_OPENAPI_VERSION: Final = re.compile(r"\d+\.\d")
 _STYLES: Final = {"error": "red", "warning": "yellow"}
 
 
@@ -93,7 +95,9 @@ def detect_kind(text: bytes, name: str = "") -> str | None:
     data, written_as = loading.read_data(text, name=name)
     if not isinstance(data, dict):
         return "openapi" if written_as == "YAML" and isinstance(data, Problem) else "opentool"
-    return next((kind for kind, names in _SIGNS if any(name in data for name in names)), None)
+    kind = next((kind for kind, names in _SIGNS if any(name in data for name in names)), None)
+    # O-38: an OpenAPI document may have no paths; in llm.json the member is an address.
+    return "openapi" if kind == "llm" and _OPENAPI_VERSION.match(str(data["openapi"])) else kind
 
 
 def _read(file: str, wanted: str | None) -> ReadFile | CheckedFile:

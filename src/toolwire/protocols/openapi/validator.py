@@ -229,6 +229,12 @@ def _check_servers(data: dict[str, Any], every: Sequence[_Operation]) -> Iterato
     if not listed and every and not all(one.node.get("servers") for one in every):
         text = "It names no server: it is called where it is fetched from, and as a file only with --server URL."
         yield XllmFault((), "warning", "CV-08", text)
+    # O-38
+    holders = (((), data), *((one.steps, one.node) for one in every))
+    for steps, node in holders:
+        if node.get("servers") is not None and not isinstance(node["servers"], list):
+            text = f"servers is {describe_type(node['servers'])}; it must be an array of servers, and is not used."
+            yield XllmFault((*steps, "servers"), "error", "CV-08", text)
     for number, one in enumerate(listed if isinstance(listed, list) else ()):
         for name in list_unfilled_variables(one):
             text = f"Its variable {name[:50]!r} has no default: the server cannot be called."

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from toolwire.core.catalog import NAME
 from toolwire.core.model import Json
+from toolwire.core.write_names import warn_of_unasked_write
 from toolwire.framing import jsontext
 from toolwire.framing.report import Path, Report, quote_text
 
@@ -56,6 +57,8 @@ def _check_document(data: Mapping[str, Json], path: Path, report: Report) -> Non
 
 def _check_function(data: Mapping[str, Json], path: Path, report: Report) -> None:
     name = data.get("name")
+    if text := warn_of_unasked_write(name, data.get("x-llm")):
+        report.add_warning((path, "name"), "FU-52", text)
     if isinstance(name, str) and NAME.fullmatch(name) is None:
         text = f"{quote_text(name)} is no name of a function: it must be 1 to 64 of a-z A-Z 0-9 - _."
         report.add_error((path, "name"), "OT-011", text)

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from toolwire.core.catalog import NAME, VERSION
 from toolwire.core.model import Json
+from toolwire.core.write_names import warn_of_unasked_write
 from toolwire.framing.jsontext import describe_type
 from toolwire.framing.report import Path, PathFault, Report, quote_text
 
@@ -87,6 +88,8 @@ def _check_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Memb
     if "input" in tool and "input_schema" not in tool:
         report.add_warning((path, "input"), "A-36", '"input" is an older form: write "input_schema".')
     check_members(tool, path, members, report)
+    if text := warn_of_unasked_write(tool.get("name"), tool.get("x-llm")):
+        report.add_warning((path, "name"), "FU-52", text)
     if members is _OXP:
         for name in tool.keys() - members.keys():
             report.add_error(

@@ -132,7 +132,9 @@ def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments
     elif parameter.place is not Place.HEADER:
         parts.query.append(text)
     elif _HEADER_VALUE.fullmatch(text) is None:
-        parts.errors[argument] = "cannot be sent in a header: it may only hold visible ASCII characters"
+        is_plain = _HEADER_VALUE.fullmatch(text.strip(" \t")) is not None
+        why = "may not begin or end with a space or a tab" if is_plain else "may only hold visible ASCII characters"
+        parts.errors[argument] = f"cannot be sent in a header: it {why}"
     else:
         parts.headers.append((parameter.name.lower().encode(), text.encode()))
 
