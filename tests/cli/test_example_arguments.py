@@ -48,6 +48,11 @@ VARIANTS = {
             )
         ),
         {"properties": {"v": {"type": "object", "minProperties": 2}}, "required": ["v"]},
+        {
+            "properties": {"v": {"oneOf": [{"$ref": "#/$defs/Pet", "properties": {"kind": {"enum": ["Cat"]}}}]}},
+            "required": ["v"],
+            "$defs": {"Pet": {"type": "object", "properties": {"kind": TEXT}, "required": ["kind"]}},
+        },
         {"properties": {"v": VARIANTS}, "required": ["v"]},
         {
             "properties": {"v": {"oneOf": [{"type": "null", "const": 1}, {"type": "array", "items": TEXT}]}},

@@ -55,6 +55,7 @@ _CANDIDATES: Final = (
 )
 """Texts of which one fits most patterns."""
 _CHOICES: Final = ("anyOf", "oneOf")
+_SHAPES: Final = frozenset((*_CHOICES, "allOf", "properties", "required"))
 _DEEPEST: Final = 14
 _MOST_ITEMS: Final = 20
 _MOST_BRANCHES: Final = 8
@@ -134,7 +135,12 @@ class _ExampleBuilder:
             if self._is_fitting(given, schema):
                 return given
         if isinstance(schema.get("$ref"), str):
-            return self.build(resolve_reference(self._root, schema["$ref"]), depth + 1)
+            beside = {word: one for word, one in schema.items() if word != "$ref"}
+            target = resolve_reference(self._root, schema["$ref"])
+            built = self.build(target, depth + 1)
+            if not beside.keys() & _SHAPES or self._is_fitting(built, schema):
+                return built
+            return self._join_parts([{"$ref": schema["$ref"]}, beside], None, depth)
         choices = [schema[word] for word in _CHOICES if isinstance(schema.get(word), list) and schema[word]]
         says_itself = bool({"type", "properties", "required"} & schema.keys()) or not choices
         plain = self._build_by_type(schema, depth) if says_itself else None
