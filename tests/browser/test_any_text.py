@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import pytest
 
+from tests.console.conftest import Browser
 from toolwire import Toolkit, asgi
+from toolwire.consent.decision_record import Decision
+from toolwire.consent.grant import GrantKey
 from toolwire.consent.question_page import build_question_page
+from toolwire.console import Console, ConsoleSource, OneTimeKey
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Tool
 from toolwire.testing.loopback import background
@@ -91,6 +99,47 @@ def test_title_of_eighty_characters_moves_no_button(page: Any) -> None:
 
 def _list_fields(question: Question) -> dict[str, Any]:
     return {name: getattr(question, name) for name in Question.__dataclass_fields__}
+
+
+@pytest.mark.requirement("AT-52", "D-21")
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_console_and_page_of_a_server_are_no_wider_than_the_window(script: str, page: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "decisions"
+    folder.mkdir(mode=0o700)
+    source, key = ConsoleSource(place=folder), OneTimeKey("you")
+    console = Console(source, key, own_user_only=True, find_known=key)
+    for length in LENGTHS:
+        text = (SCRIPTS[script] * length)[:length]
+        source.approvals.ask(replace(build_question(text), binding=f"b{length}"))
+        source.grants.add(GrantKey("me", text[:200], "https://shop.example", text[:200], f"d{length}"))
+        source.audit.append(
+            Decision(
+                at=1.0,
+                principal=text[:200],
+                connection=text[:200],
+                tool=text[:200],
+                binding="b",
+                decision="allowed",
+                site="https://shop.example",
+            )
+        )
+    kit = Toolkit("Desk", description=(SCRIPTS[script] * 600)[:600])
+    kit.tool(lambda words="": words, name="note", description=(SCRIPTS[script] * 600)[:600], approval="per-call")
+    with background(console) as url, background(asgi(kit)) as server:
+        browser = Browser(url)
+        assert browser.sign_in(key.key).status == 303
+        found = {path: browser.get(path).text for path in ("/", "/inbox", "/permissions", "/log")}
+        address = f"{server}/?tool=note&/words={quote(SCRIPTS[script] * 60)}"
+        with urlopen(Request(address, headers={"accept": "text/html"})) as answer:
+            found["server"] = answer.read().decode()
+    console.drain()
+    for path, html in found.items():
+        page.set_content(html)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            measured = page.evaluate(MEASURE)
+            assert measured["page"] <= width, (script, path, width)
+            assert measured["narrow"] == [], (script, path, width)
 
 
 @pytest.mark.requirement("FU-57")

@@ -132,6 +132,8 @@ summary{cursor:pointer;padding:10px 0;min-height:44px;color:var(--accent)}
 details[open]>summary{margin-bottom:4px}
 details.fold{border:0}
 .fold>summary{padding:0;min-height:24px}
+.fold .facts{grid-template-columns:minmax(6rem,1fr);gap:0;margin:8px 0}
+.fold .facts dd{margin:0 0 8px}
 details>:last-child{margin-bottom:12px}
 .block{
   position:relative; background:var(--quiet); border-radius:6px; padding:12px 16px; margin:8px 0;
