@@ -6,6 +6,7 @@ import json
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +17,13 @@ from tests.interop.mcp_makers import CACHE, HERE, INSTALLED, MISSING, build_envi
 from toolwire import Answer, Selection, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.consent import ClientRules
+from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec
-from toolwire.core.model import Result
+from toolwire.core.model import Approval, Call, Result, Tool
+from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.limits import ClientRateLimits
 from toolwire.protocols import BUILTIN
+from toolwire.protocols.openapi.tools.operations import read_operations
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
 
@@ -327,3 +331,66 @@ def test_what_is_promised_and_what_is_a_hint() -> None:
     assert listed["fits"]["outputSchema"] == ORDER
     assert known["object_0"]["properties"] == ORDER["properties"]
     assert said == Value("7")
+
+
+class ShapeToolbox:
+    """A tool of a document whose answer is a parent with branches that extend it, or extends itself."""
+
+    def __init__(self) -> None:
+        reference = "#/components/schemas/"
+        branches = {
+            name: {
+                "allOf": [
+                    {"$ref": f"{reference}Shape"},
+                    {"type": "object", "required": [side], "properties": {side: {"type": "number"}}},
+                ]
+            }
+            for name, side in (("Circle", "r"), ("Square", "side"))
+        }
+        shape = {
+            "type": "object",
+            "required": ["kind"],
+            "properties": {"kind": {"type": "string"}},
+            "oneOf": [{"$ref": f"{reference}{name}"} for name in branches],
+            "discriminator": {"propertyName": "kind"},
+        }
+        own = {"type": "object", "allOf": [{"$ref": f"{reference}Own"}], "properties": {"kind": {"type": "string"}}}
+        paths = {}
+        for name in ("Shape", "Own"):
+            content = {JSON: {"schema": {"$ref": f"{reference}{name}"}}}
+            responses = {"200": {"description": "ok", "content": content}}
+            paths[f"/{name}"] = {"get": {"operationId": name.lower(), "responses": responses}}
+        document = {
+            "openapi": "3.0.3",
+            "info": {"title": "Shapes", "version": "1"},
+            "servers": [{"url": "https://shapes.test"}],
+            "paths": paths,
+            "components": {"schemas": {"Shape": shape, "Own": own, **branches}},
+        }
+        offer = read_operations(document, "https://shapes.test/openapi.json", Selection(include="all"))
+        tools = [replace(one, safe=True, approval=Approval.AUTO) for one in offer.catalog.tools]
+        self._catalog = Catalog(title="Shapes", tools=tuple(tools))
+
+    def catalog(self) -> Catalog:
+        """Return the two tools."""
+        return self._catalog
+
+    def judge_output(self, _tool: Tool) -> OutputPromise:
+        """Return what a connection to an API returns."""
+        return OutputPromise.FOREIGN
+
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
+        """Return a circle."""
+        return Value({"kind": "circle", "r": 1})
+
+
+@needs_clients
+@pytest.mark.requirement("O-26")
+@each_client
+def test_no_client_loses_an_answer_whose_schema_leads_back_to_itself(client: str, tmp_path: Path) -> None:
+    with background(asgi(ShapeToolbox())) as url:
+        said = call_all(client, url, tmp_path)
+    assert sorted(said) == ["own", "shape"]
+    for one in said.values():
+        assert "lost" not in one, one
+        assert json.loads(one["content"][0]["text"]) == {"kind": "circle", "r": 1}
