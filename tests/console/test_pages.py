@@ -156,6 +156,21 @@ def test_permission_is_shown_with_its_bounds_and_taken_back(start: Callable[...,
     assert "not there any more" in browser.submit("/permissions", id=id_).text
 
 
+@pytest.mark.requirement("GR-06")
+def test_page_of_permissions_shows_a_hundred_and_links_to_the_others(start: Callable[..., Started]) -> None:
+    console = start()
+    for number in range(201):
+        console.source.grants.add(GrantKey("me", "shop", SHOP, f"Shop.tool_{number}@1.0.0", "d" * 64))
+    browser = console.browser()
+    counts = {}
+    for asked, shown in {"": 1, "?page=2": 2, "?page=3": 3, "?page=99": 3, "?page=x": 1, "?page=0": 1}.items():
+        page = unescape(browser.get(f"/permissions{asked}").text)
+        assert f"Page {shown} of 3, 201 permissions" in page
+        assert ("page=2" in page) is (shown != 2)
+        counts[shown] = page.count("<code>Shop.tool_")
+    assert counts == {1: 100, 2: 100, 3: 1}
+
+
 @pytest.mark.requirement("CO-02", "XL-042")
 def test_rule_is_added_and_deleted_and_never_loosens(start: Callable[..., Started]) -> None:
     console = start()

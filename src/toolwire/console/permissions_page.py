@@ -23,6 +23,10 @@ from .source import ConsoleSource
 _EVERY = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
 _LEVELS = {Approval.PER_CALL: ("changes", "ask me each time"), Approval.DENY: ("destroys", "never call it")}
 _NAME_CHARS = 200
+_PAGE_DIGITS = 9
+
+MOST_ROWS = 100
+"""How many permissions one page shows."""
 
 
 class Permissions(Protocol):
@@ -39,7 +43,10 @@ class Permissions(Protocol):
 
 def build_permissions(grants: Permissions, request: PageRequest) -> Page:
     """Return the permissions with their bounds, and a button to take each one back."""
-    rows = [_list_cells(request, one) for one in group_permissions(grants.list_grants())]
+    permissions = group_permissions(grants.list_grants())
+    number = _read_page(request, len(permissions))
+    first = (number - 1) * MOST_ROWS
+    rows = [_list_cells(request, one) for one in permissions[first : first + MOST_ROWS]]
     header = ("Tool", "Site", "Covers", "Given", "Ends", "")
     empty = (
         '<p class="empty">Nothing is allowed for later calls: each one that needs consent asks. '
@@ -48,6 +55,7 @@ def build_permissions(grants: Permissions, request: PageRequest) -> Page:
     html = (
         f"{build_heading('Permissions', 'These calls run without a question. What you take back asks again at once.')}"
         f'<div class="card" data-part="permissions">{build_table(header, rows) if rows else empty}</div>'
+        f"{_link_pages(request, number, len(permissions))}"
     )
     return Page("Permissions", html, ("permissions",))
 
@@ -58,6 +66,26 @@ def revoke_permission(grants: Permissions, request: PageRequest) -> Redirect:
     row = next((one for one in group_permissions(grants.list_grants()) if one.id == id_), None)
     done = [grants.revoke(one.id) for one in row.grants] if row is not None else []
     return Redirect("/permissions", "revoked" if any(done) else "not-there")
+
+
+def _read_page(request: PageRequest, count: int) -> int:
+    """Return which page of ``count`` permissions is asked for, from 1; the last one where it is beyond."""
+    text = request.query.get("page", "")
+    asked = int(text) if text.isascii() and text.isdigit() and len(text) < _PAGE_DIGITS else 1
+    return max(1, min(asked, -(-count // MOST_ROWS)))
+
+
+def _link_pages(request: PageRequest, number: int, count: int) -> str:
+    last = -(-count // MOST_ROWS)
+    if last <= 1:
+        return ""
+    links = [
+        f'<a class="button" href="{escape(request.link("/permissions", page=str(other)))}">{word}</a>'
+        for other, word in ((number - 1, "Older"), (number + 1, "Newer"))
+        if 1 <= other <= last
+    ]
+    about = f"Page {number:,} of {last:,}, {count:,} permissions"
+    return f'<nav class="actions" aria-label="Pages of the permissions"><span>{about}</span>{"".join(links)}</nav>'
 
 
 def build_rules(source: ConsoleSource, request: PageRequest) -> Page:

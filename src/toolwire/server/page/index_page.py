@@ -90,9 +90,18 @@ class IndexPage:
     def __init__(self, catalog: Catalog, wires: Wires, *, root: str = "", needs_key: bool = False) -> None:
         self._catalog, self._wires = catalog, wires
         self._root, self._needs_key = root, needs_key
+        self._plain: tuple[str, Response] | None = None
 
     def build(self, view: View, status: int = 200) -> Response:
-        """Return the page that shows ``view``."""
+        """Return the page that shows ``view``; that without any input is kept, and not built again."""
+        if view != View(base=view.base) or status != 200:
+            return self._build_page(view, status)
+        # GR-06: most requests for it have its tag, and get a 304.
+        if self._plain is None or self._plain[0] != view.base:
+            self._plain = view.base, self._build_page(view, status)
+        return self._plain[1]
+
+    def _build_page(self, view: View, status: int) -> Response:
         tool = self._catalog.names.get(view.name)
         chosen = self._build_intro() if tool is None else self._build_tool(view, tool)
         right = f"{chosen}{self._build_connect(view)}"
