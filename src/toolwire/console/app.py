@@ -241,7 +241,7 @@ class Console:
         if session.by_account or not self._tables.keeps_sessions:
             return False
         # AT-42: what signs a cookie is in the state; who reads it must not get in.
-        return not await anyio.to_thread.run_sync(ended.has_begun, session.kept, limiter=self._find_limiter())
+        return not await anyio.to_thread.run_sync(ended.has_session, session.kept, limiter=self._find_limiter())
 
     async def _find_user(self, scope: Scope) -> SignedIn | Problem | None:
         find_user = self._tables.find_user

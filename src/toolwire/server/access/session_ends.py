@@ -98,7 +98,7 @@ class SessionEnds:
     def _has_ended_stored(self, session: PageSession, *, is_kept: bool) -> bool | Problem:
         kept = _build_kept(session)
         try:
-            has_ended = self._open().has_ended(kept) or (is_kept and not self._open().has_begun(kept))
+            has_ended = self._open().has_ended(kept) or (is_kept and not self._open().has_session(kept))
         except list_store_errors(DefinitionError) as error:
             self._outages.record_failure("the sessions of pages cannot be read: %s.", error)
             return _UNKNOWN

@@ -243,18 +243,18 @@ def build_confirmation_check(
     if isinstance(confirmations, ConfirmationWords):
         confirmations = Confirmations(confirmations)
     log = DecisionLog() if decisions is None else decisions
-    gate = _Gate(confirmations, log, find_reasons, allows_later)
+    decision_check = _DecisionCheck(confirmations, log, find_reasons, allows_later)
     is_remote = confirmations.is_remote or log.is_remote
 
     def check(call: Call) -> Verdict | Undecided:
         question = "" if ask is None or is_declined(call) else ask(call)
         if question:
-            decide = partial(gate.decide, call, question)
+            decide = partial(decision_check.decide, call, question)
         else:
             answer = call.context.user_answer
             if answer is None or (answer.allowed and _is_decided_elsewhere(call, answer, asks_itself)):
                 return ALLOW
-            decide = partial(gate.keep, call, answer)
+            decide = partial(decision_check.keep, call, answer)
         return Undecided(decide) if is_remote else decide()
 
     return check
@@ -265,7 +265,7 @@ def _is_decided_elsewhere(call: Call, answer: UserAnswer, asks_itself: Callable[
     return answer.channel != "page" or call.context.needs_inbox or asks_itself(call.tool)
 
 
-class _Gate(NamedTuple):
+class _DecisionCheck(NamedTuple):
     """Decides about calls, and keeps what their users decided."""
 
     confirmations: Confirmations

@@ -40,7 +40,7 @@ class DecisionLog:
         self.is_remote = bool(str(place)) and is_in_database(place)
 
     @cached_property
-    def _stored(self) -> StoredDecisions:
+    def _audit(self) -> StoredDecisions:
         return open_decisions(self._place)
 
     def record(self, call: Call, binding: str, answer: Answer) -> bool:
@@ -74,7 +74,7 @@ class DecisionLog:
             channel=answer.channel,
         )
         try:
-            self._stored.append(record)
+            self._audit.append(record)
         except list_store_errors(DefinitionError) as error:
             text = "A call of %s was refused: its decision cannot be kept (%s)."
             self._outages.record_failure(text, call.tool.id, error)

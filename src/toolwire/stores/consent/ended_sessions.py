@@ -98,7 +98,7 @@ class EndedSessions:
             cursor.execute(_FORGET_OLDEST, (owner, owner, MAX_EACH - 1))
             cursor.execute(_ADD, (_digest("begun", session.cookie), owner, session.began_at, session.until))
 
-    def has_begun(self, session: ConsoleSession) -> bool:
+    def has_session(self, session: ConsoleSession) -> bool:
         """Return whether ``session`` began in any process."""
         statement = "SELECT 1 FROM ended_sessions WHERE digest = ?"
         return bool(self._rows.select_rows(statement, _digest("begun", session.cookie)))
