@@ -64,6 +64,23 @@ class Clock:
         return self.now
 
 
+_OPEN: list[sqlite3.Connection] = []
+
+
+def open_sqlite(path: Path, *arguments: Any, **options: Any) -> SqliteLedger:
+    """Return a ledger whose file is closed after the test, also where the test leaves it like a dead process."""
+    ledger = SqliteLedger(path, *arguments, **options)
+    _OPEN.append(ledger._connection)
+    return ledger
+
+
+@pytest.fixture(autouse=True)
+def close_files() -> Iterator[None]:
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
+
+
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -85,7 +102,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterat
             return shared[-1]
         if request.param == "memory":
             return MemoryLedger(LedgerLimits(**limits), clock=clock)
-        return SqliteLedger(tmp_path / "calls.sqlite", LedgerLimits(**limits), clock=clock, boot="one")
+        return open_sqlite(tmp_path / "calls.sqlite", LedgerLimits(**limits), clock=clock, boot="one")
 
     yield opening
     for ledger in shared:
@@ -241,11 +258,11 @@ def test_late_callers_get_room_beside_earlier_callers(make: Open) -> None:
 @pytest.mark.requirement("A-42", "P-02")
 def test_a_lowered_limit_is_reached_by_a_few_rows_a_call(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "calls.sqlite"
-    before = SqliteLedger(path, clock=clock, boot="one")
+    before = open_sqlite(path, clock=clock, boot="one")
     for number in range(400):
         run(before, str(number))
     do(before.end())
-    ledger = SqliteLedger(path, LedgerLimits(rows=40), clock=clock, boot="one")
+    ledger = open_sqlite(path, LedgerLimits(rows=40), clock=clock, boot="one")
     held = [400]
     for number in range(12):
         assert isinstance(run(ledger, f"new-{number}"), Ticket)
@@ -276,6 +293,7 @@ class Tasks:
 
     def __init__(self, path: Path) -> None:
         self.other = sqlite3.connect(path, isolation_level=None)
+        _OPEN.append(self.other)
 
     def lock(self) -> None:
         self.other.execute("BEGIN IMMEDIATE")
@@ -286,7 +304,7 @@ class Tasks:
 
 @pytest.mark.requirement("R13", "AT-10")
 def test_locked_ledger_file_delays_only_calls_that_write_to_it(tmp_path: Path) -> None:
-    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    ledger = open_sqlite(tmp_path / "calls.sqlite")
     others = Tasks(tmp_path / "calls.sqlite")
 
     async def check() -> None:
@@ -312,7 +330,7 @@ def test_locked_ledger_file_delays_only_calls_that_write_to_it(tmp_path: Path) -
 
 @pytest.mark.requirement("R8", "A-42")
 def test_cancelled_claim_leaves_no_running_call_in_the_ledger(tmp_path: Path) -> None:
-    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    ledger = open_sqlite(tmp_path / "calls.sqlite")
     others = Tasks(tmp_path / "calls.sqlite")
 
     async def check() -> None:
@@ -439,7 +457,7 @@ def test_rerun_that_did_not_run_keeps_the_key_for_the_first_call(make: Open, end
 
 @pytest.mark.requirement("R8", "A-42")
 def test_rerun_after_a_crash_keeps_its_key_if_it_did_not_run(tmp_path: Path, clock: Clock) -> None:
-    dead, ledger = (SqliteLedger(tmp_path / "calls.sqlite", clock=clock, boot="one") for _ in range(2))
+    dead, ledger = (open_sqlite(tmp_path / "calls.sqlite", clock=clock, boot="one") for _ in range(2))
     do(dead.claim(claim(rerun=True)))
     do(dead.end())
     again = do(ledger.claim(claim(rerun=True)))
@@ -485,10 +503,10 @@ def test_size_of_a_rerun_call_is_counted_once(make: Open) -> None:
 @pytest.mark.requirement("R3", "R14")
 def test_crashed_call_is_interrupted_or_rerun_if_repeatable(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "calls.sqlite"
-    first = SqliteLedger(path, clock=clock, boot="one")
+    first = open_sqlite(path, clock=clock, boot="one")
     do(first.claim(claim("once")))
     do(first.claim(claim("again", rerun=True)))
-    other = SqliteLedger(path, clock=clock, boot="one")
+    other = open_sqlite(path, clock=clock, boot="one")
     assert do(other.claim(claim("once"))) == InFlight(1)
     do(first.end())  # its lock is gone, as with a process that was killed
     answer = do(other.claim(claim("once")))
@@ -505,16 +523,16 @@ def test_crashed_call_is_interrupted_or_rerun_if_repeatable(tmp_path: Path, cloc
 @pytest.mark.requirement("R14")
 def test_ledger_time_moves_forward_across_restarts_and_clock_changes(tmp_path: Path, clock: Clock) -> None:
     path = tmp_path / "calls.sqlite"
-    ledger = SqliteLedger(path, clock=clock, boot="one")
+    ledger = open_sqlite(path, clock=clock, boot="one")
     run(ledger)
     do(ledger.end())
     for boot, now in (("one", 50_000.0 + DAY_S / 2), ("two", 3.0), ("three", 9e9), ("four", 0.0)):
         clock.now = now
-        ledger = SqliteLedger(path, clock=clock, boot=boot)
+        ledger = open_sqlite(path, clock=clock, boot=boot)
         assert run(ledger) == StoredResult(Value(1)), boot
         do(ledger.end())
     clock.now += DAY_S / 2 + 1
-    ledger = SqliteLedger(path, clock=clock, boot="four")
+    ledger = open_sqlite(path, clock=clock, boot="four")
     assert isinstance(run(ledger), Ticket)
     do(ledger.end())
 
@@ -530,7 +548,7 @@ def test_ledger_age_does_not_advance_without_a_boot_id() -> None:
 @pytest.mark.requirement("R13")
 def test_full_disk_refuses_only_new_recorded_calls(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "calls.sqlite"
-    ledger = SqliteLedger(path)
+    ledger = open_sqlite(path)
     run(ledger, "before", Value("x" * 3_000))
     running = do(ledger.claim(claim("running")))
     pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
@@ -566,7 +584,7 @@ def test_lost_ledger_answers_503_while_read_only_tools_still_run(tmp_path: Path)
     async def read() -> str:
         return "read"
 
-    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    ledger = open_sqlite(tmp_path / "calls.sqlite")
     app = asgi(kit, ledger=ledger)
     do(ledger.end())  # as a disk that went away
 
@@ -632,17 +650,17 @@ def test_file_that_is_no_ledger_is_refused_in_one_sentence(tmp_path: Path) -> No
     text.write_text("This is no database at all, and long enough to be read as one. " * 20)
     with closing(sqlite3.connect(other)) as db:
         db.execute("CREATE TABLE things (x)")
-    do(SqliteLedger(version).end())
+    do(open_sqlite(version).end())
     with closing(sqlite3.connect(version)) as db:
         db.execute("PRAGMA user_version = 99")
     for path in (text, other, version, tmp_path / "no" / "such" / "folder.sqlite"):
         with pytest.raises(DefinitionError, match=r"^\S+ (is no ledger|cannot be used as the ledger) of calls"):
-            SqliteLedger(path)
+            open_sqlite(path)
     assert text.read_text().startswith("This is no database")
 
 
 def test_closed_ledger_can_reopen_and_leaves_one_file(tmp_path: Path) -> None:
-    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    ledger = open_sqlite(tmp_path / "calls.sqlite")
     run(ledger)
     do(ledger.end())
     do(ledger.end())
@@ -656,7 +674,7 @@ def test_closed_ledger_can_reopen_and_leaves_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [40, 400])
 def test_processes_together_respect_the_ledger_limits(tmp_path: Path, rows: int) -> None:
     path = tmp_path / "calls.sqlite"
-    ledgers = [SqliteLedger(path, LedgerLimits(rows=rows)) for _ in range(2)]
+    ledgers = [open_sqlite(path, LedgerLimits(rows=rows)) for _ in range(2)]
     for number in range(600):
         run(ledgers[number % 2], f"call-{number}")
     (held,) = ledgers[0]._connection.execute("SELECT count(*) FROM calls").fetchone()
@@ -726,7 +744,7 @@ def test_full_ledger_makes_room_for_calls_that_come_together_from_their_own_call
 
 
 def test_together_settled_calls_count_only_the_rows_that_were_still_theirs(tmp_path: Path) -> None:
-    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    ledger = open_sqlite(tmp_path / "calls.sqlite")
     names = [f"call-{number}" for number in range(9)]
 
     async def check() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sqlite3
+import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -388,6 +391,19 @@ def test_texts_that_a_database_cannot_store_do_no_harm(make: Open) -> None:
     assert read(store).message in {"a\ufffdb?", "a\0b?"}
     accept(store, "two")
     assert read(store, "two").state is LongCallState.ACCEPTED
+
+
+@pytest.mark.requirement("RE-03")
+def test_calls_in_memory_close_their_database_with_the_object_that_has_it() -> None:
+    store = SqliteLongCalls(None)
+    accept(store)
+    do(store.end())
+    connection = store._connection
+    kept = weakref.ref(store)
+    del store
+    wait_until(lambda: gc.collect() >= 0 and kept() is None, within=30)  # its thread ends when it has been idle
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
 
 
 def test_a_ledger_and_its_long_calls_share_a_file(tmp_path: Path) -> None:

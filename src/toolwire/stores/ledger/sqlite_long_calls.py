@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import finalize
 
 from toolwire.core.call_status import CallPage, CallStatus
 from toolwire.core.long_call import (
@@ -183,6 +184,8 @@ class SqliteLongCalls:
     def _open_file(self) -> None:
         if self._path is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            # RE-03: end() keeps what is in memory, so the connection is closed with the object that alone knows it.
+            finalize(self, self._connection.close)
             self._create_tables()
             self._owner = secrets.randbits(62) | 1
             self._calls.attach(self._connection)
