@@ -64,7 +64,7 @@ def add_examples(schema: dict[str, Json], examples: Mapping[str, Sequence[Json]]
             continue
         chosen: list[Json] = []
         for value in values:
-            one, size = _bound_example(value)
+            one, size = _limit_example(value)
             if size <= room and one not in chosen and _may_fit(one, own, schema):
                 chosen.append(one)
                 room -= size
@@ -81,7 +81,7 @@ def _names_values(own: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
     return bool(_SAYS_VALUES & (own.keys() | (target.keys() if isinstance(target, dict) else set())))
 
 
-def _bound_example(value: Json) -> tuple[Json, int]:
+def _limit_example(value: Json) -> tuple[Json, int]:
     """Return ``value``, with shorter lists if it is too large, and what it costs; too much if it cannot be shown."""
     if _is_huge(value) or next(text_cleaning.find_hidden(value), None) is not None:
         return None, _MOST_BYTES + 1  # O-37: cleaned it would be another value
