@@ -229,3 +229,24 @@ def test_open_body_takes_further_properties_at_every_depth(tmp_path: Path, url: 
     closed = {**nested, "additionalProperties": False}
     with open_document(tmp_path, url, closed, {}) as remote:
         assert explain(remote.call("p", {"nam": "a"})) == "p takes no `nam`: did you mean `name`?"
+
+
+@pytest.mark.requirement("O-33")
+def test_null_is_sent_for_a_reference_with_nullable_beside_it(tmp_path: Path, url: str) -> None:
+    schemas = {"Owner": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}}
+    reference = {"$ref": f"{REF}Owner"}
+    properties = {"owner": {**reference, "nullable": True}, "payer": {"allOf": [reference], "nullable": True}}
+    with open_document(tmp_path, url, {"type": "object", "properties": properties}, schemas) as remote:
+        for sent in ({"owner": None}, {"payer": None}, {"owner": {"id": 1}, "payer": None}):
+            assert remote.call("p", sent) == Value(sent)
+        assert isinstance(remote.call("p", {"owner": {"id": "x"}}), Problem)
+
+
+@pytest.mark.requirement("O-33")
+@pytest.mark.parametrize("word", ["enum", "items", "allOf"])
+def test_finding_about_an_invalid_keyword_is_one_sentence(word: str, tmp_path: Path, url: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", word: 7}}}
+    with open_document(tmp_path, url, schema, {}) as remote:
+        assert remote.call("p", {"a": "x"}) == Value({"a": "x"})
+        found = [str(one) for one in remote.findings()]
+    assert any(f'"{word}" of a schema in it is invalid, and is left out' in one for one in found), found

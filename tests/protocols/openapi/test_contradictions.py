@@ -133,7 +133,7 @@ def test_recursive_closed_schema_is_read() -> None:
         ({"type": "integer", "enum": ["1", "2"]}, "1", "3", "no value of its type"),
         ({"type": ["integer", "null"], "enum": ["1"]}, "1", None, "no value of its type"),
         ({"type": "integer", "enum": [1, "2"]}, 1, "2", ""),
-        ({"type": "string", "enum": []}, "any", 1, "an enum in it that is none"),
+        ({"type": "string", "enum": []}, "any", 1, '"enum" of a schema in it is invalid'),
         ({"type": "number", "enum": [1, 2]}, 2, 3, ""),
         ({"type": "integer", "enum": [1.0]}, 1, 2, ""),
     ],
@@ -142,7 +142,7 @@ def test_enum_without_a_value_of_its_type_drops_the_type(schema: Any, right: Any
     accepts, notes = read(schema, "3.1.0")
     assert accepts(right)
     assert not accepts(wrong)
-    assert said.replace("an enum in it that is none", "has a enum that is none") in notes
+    assert said in notes
     assert bool(said) is bool(notes)
 
 
@@ -220,7 +220,7 @@ def test_regex_of_another_language_is_dropped(pattern: str, right: str) -> None:
     accepts, notes = read({"type": "string", "pattern": pattern})
     assert accepts(right)
     assert not accepts(7)
-    assert "a pattern that is none" in notes
+    assert '"pattern" of a schema in it is invalid' in notes
 
 
 @pytest.mark.requirement("CV-30")

@@ -245,13 +245,14 @@ class SchemaConverter:
         if name is not None:
             names.add(name)
             if self._old:
+                # In 3.0 the siblings of a reference do not count, except that people write a description or nullable
+                # there and mean it.
                 said = node.get("description")
-                return {
-                    # In 3.0 the siblings of a reference do not count, except that people write a description there and
-                    # mean it.
-                    "$ref": DEFINED + name,
-                    **({"description": self.clean_text(said)} if isinstance(said, str) else {}),
-                }
+                text: dict[str, Json] = {"description": self.clean_text(said)} if isinstance(said, str) else {}
+                if node.get("nullable") is True:  # O-33
+                    self._loosen(WIDER)
+                    return {"anyOf": [{"$ref": DEFINED + name}, {"type": "null"}], **text}
+                return {"$ref": DEFINED + name, **text}
         if not _COMBINED.isdisjoint(node):
             gone = self._find_hidden_names(node) | outside
             allowed = allowed | find_forbidden_required(self._references, node, gone, beside=not self._old)
@@ -444,7 +445,7 @@ class SchemaConverter:
                 self._loosen(WIDER)
                 return
         if key in WORDS and value is not None:  # some libraries write null for each word that is not set
-            self._approximate(f"a schema in it has a {key} that is none, and does without")
+            self._approximate(f'"{key}" of a schema in it is invalid, and is left out')
 
     def _convert_branch(self, one: Json, names: set[str], gone: Set[str], allowed: Set[str]) -> dict[str, Json]:
         reference = one.get("$ref") if (gone or allowed) and isinstance(one, dict) else None
