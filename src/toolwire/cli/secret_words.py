@@ -23,7 +23,7 @@ _PERHAPS: Final = re.compile(r"auth|header|user$")
 _OTHER: Final = re.compile(r"(?:file|path|dir|folder|name|env|url|uri|id|type|scheme|method|tokens)$")
 _PARTS: Final = re.compile(r"(?<![@/])(?<!sha256:)\b[A-Za-z0-9_+~]{16,}\b")
 _WORDS: Final = frozenset(("true", "false", "none", "null", "basic", "bearer", "oauth", "env", "stdin", "prompt"))
-_LAUNCHERS: Final = frozenset(("npx", "uvx", "bunx", "node", "bun", "deno", "uv", "pipx", "docker", "podman", "env"))
+_LAUNCHER: Final = re.compile(r"npx|uvx|bunx|node|bun|deno|uv|pipx|docker|podman|env|python[0-9.]*")
 _ACTIONS: Final = frozenset(("run", "exec", "tool", "x", "dlx"))
 _FLAGS: Final = frozenset(("-y", "-m", "-q", "-u", "-i", "--yes", "--rm"))
 """Options of launchers that are followed by no value, or by the name of what they start."""
@@ -53,7 +53,7 @@ def choose_program_name(words: Sequence[str]) -> str:
     for number, word in enumerate(words):
         is_value = number > 0 and words[number - 1].startswith("-") and words[number - 1] not in _FLAGS
         name = os.path.basename(word.rstrip("/"))
-        is_launcher = name in _LAUNCHERS or name in _ACTIONS or re.fullmatch(r"python[0-9.]*", name) is not None
+        is_launcher = name in _ACTIONS or _LAUNCHER.fullmatch(name) is not None
         if not (is_value or is_launcher or word.startswith("-") or _ASSIGNMENT.fullmatch(word) or "$" in word):
             return name
     return os.path.basename(words[0])
