@@ -1,13 +1,14 @@
 #!/bin/sh
 # Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/deploy.md
-# and two shells (Debian packages, as root), the MCP conformance suite with its Node, the MCP clients of other makers and
-# the frameworks of agents (into .cache, with pinned digests). What cannot be installed is left out: `make test` says at
-# its end which tests did not run. So this ends with 0 in any case.
+# and two shells (Debian packages, as root), the MCP conformance suite with its Node, the MCP clients of other makers, the
+# packages of examples/hono and the frameworks of agents (into .cache, with pinned digests). What cannot be installed is
+# left out: `make test` says at its end which tests did not run. So this ends with 0 in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 0
 suite=.cache/mcp-conformance
 clients=.cache/mcp-clients
 frameworks=.cache/agent-frameworks
+sample=.cache/hono
 policy=/usr/sbin/policy-rc.d
 
 PATH=$PATH:/usr/sbin  # where Debian puts ip, nginx and haproxy, and where a user's PATH does not look
@@ -56,6 +57,14 @@ install_suite() {
         || echo "pip or npm could not install the MCP conformance suite"
 }
 
+install_sample() {
+    echo "Installing the packages of examples/hono into $sample"
+    mkdir -p "$sample" && cp examples/hono/package*.json "$sample" \
+        && install_modules "$sample" \
+        && cp examples/hono/package-lock.json "$sample/installed.json" \
+        || echo "npm could not install the packages of examples/hono"
+}
+
 client_locks() { cat tests/interop/clients/package-lock.json tests/interop/clients/*.txt; }
 
 install_clients() {
@@ -95,6 +104,7 @@ install_missing_packages() {
 # Each waits for its mirror most of its time, so they run beside each other; npm comes with the suite.
 ( install_missing_packages ) &
 cmp -s tests/interop/conformance/package-lock.json "$suite/installed.json" || install_suite
+{ cmp -s examples/hono/package-lock.json "$sample/installed.json" || install_sample; } &
 { client_locks | cmp -s - "$clients/installed.txt" || install_clients; } &
 { framework_locks | cmp -s - "$frameworks/installed.txt" || install_frameworks; } &
 wait

@@ -26,7 +26,7 @@ from .blocks import Block, matches_output, read_steps
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
-_LANGUAGES = {"python", "console", "text", "json", "toml"}
+_LANGUAGES = {"python", "console", "text", "json", "toml", "ts"}
 FASTMCP = ROOT / ".cache" / "mcp-clients" / "fastmcp"
 _PEER = "peer "
 FRAMEWORKS = {"frameworks", "crewai"}
