@@ -22,7 +22,7 @@ import anyio.to_thread
 
 from toolwire.client.approvers.peer_user import is_other_user
 from toolwire.core.errors import ToolwireError
-from toolwire.core.http import STATUS_BY_KIND, Response
+from toolwire.core.http import EVENT_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Problem
 from toolwire.core.url_origin import get_authority
 from toolwire.framing.form_sender import find_form_sender
@@ -63,7 +63,6 @@ _log = logging.getLogger("toolwire.console")
 _LIMITS: Final = ServerLimits(body_bytes=4 << 20)
 _MAX_FIELDS: Final = 5_000
 _THREADS: Final = 16
-_EVENT_HEADERS: Final = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
 _LEFT: Final = "You left this page. You are still signed in at this server with your account."
 _SESSION_OVER: Final = "Your session is over, so nothing was changed. Sign in, and do it again."
 _NO_SESSION: Final = ("Sign in first.", 401)
@@ -387,7 +386,7 @@ class Console:
         self._streams[session.name] += 1
         try:
             await self._feed.open_stream()
-            await exchange.send({"type": "http.response.start", "status": 200, "headers": _EVENT_HEADERS})
+            await exchange.send({"type": "http.response.start", "status": 200, "headers": list(EVENT_HEADERS)})
             await exchange.send({"type": "http.response.body", "body": b"retry: 2000\n\n", "more_body": True})
             while not self._draining:
                 await asyncio.wait((leaving, change), timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)

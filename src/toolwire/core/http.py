@@ -13,6 +13,13 @@ Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 """Header fields in order; names in lower case."""
 
 JSON_HEADERS: Headers = ((b"content-type", b"application/json"),)
+EVENT_HEADERS: Headers = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-store"),
+    # I-32: a proxy that keeps a response until it ends holds a question back. nginx and others obey this.
+    (b"x-accel-buffering", b"no"),
+)
+"""The fields of a stream of events."""
 
 
 # A named tuple is cheap to make, and one is made for each call.

@@ -12,7 +12,7 @@ from typing import Final
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Reading, RemoteChanges, Subscription
-from toolwire.core.http import Headers, Response, get_header
+from toolwire.core.http import EVENT_HEADERS, Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsontext import get_object
@@ -24,7 +24,6 @@ from .result import write_opening
 from .revision import SUBSCRIPTION_META
 
 METHOD: Final = "subscriptions/listen"
-EVENTS: Final[Headers] = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 NOTICES: Final = {
     "toolsListChanged": "notifications/tools/list_changed",
     "promptsListChanged": "notifications/prompts/list_changed",
@@ -70,7 +69,7 @@ def open_subscription(asked: AskedMethod) -> Reading:
 
     end = b'"resultType":"complete","_meta":' + jsontext.write(meta) + b"}}"
     closing = sse.write("message", write_opening(asked.id) + end)
-    return Subscription(EVENTS, acknowledge, frame, closing, refuse, frame_updates if uris else None)
+    return Subscription(EVENT_HEADERS, acknowledge, frame, closing, refuse, frame_updates if uris else None)
 
 
 def find_changed(before: Catalog, now: Catalog) -> frozenset[str]:

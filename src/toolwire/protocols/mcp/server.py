@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_PAGE, Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
 from toolwire.core.dataclass import dataclass
-from toolwire.core.http import JSON_HEADERS, Headers, Request, Response, get_header, make_response
+from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, Request, Response, get_header, make_response
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.core.toolbox import OutputPromise
 from toolwire.core.unanswered import REQUIRED_CAPABILITIES
@@ -60,7 +60,6 @@ ACCEPTED = Response(202)
 
 _HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
 _STATELESS_FIELD = STATELESS.encode()
-_EVENTS: Headers = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 _PLAIN_END = b"}}"
 _STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
 
@@ -391,7 +390,7 @@ def _build_streaming(call: Call, reply: Callable[[Result, float], Response], not
         message = notifications.write(progress)
         return b"" if message is None else sse.write("message", to_json(message))
 
-    return Streaming(call, _EVENTS, b"", frame, write_closing, lambda problem: reply(problem, 0.0))
+    return Streaming(call, EVENT_HEADERS, b"", frame, write_closing, lambda problem: reply(problem, 0.0))
 
 
 def _initialize(

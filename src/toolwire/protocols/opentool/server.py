@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import VERSION, Catalog
 from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, build_deferred_reader, make_pending
-from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, make_response
+from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, make_response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, jsontext, sse
 from toolwire.framing.call_context import read_field
@@ -31,7 +31,6 @@ Id: TypeAlias = str | int | float | None
 _Refuse: TypeAlias = Callable[[Problem, Id], Response]
 
 _NO_VERSION = "1.0.0"
-_EVENTS: Headers = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 
 
 class Form(NamedTuple):
@@ -198,7 +197,9 @@ def _build_stream(function: _Function, call: Call, id_: Id) -> Streaming:
         )
 
     opening = _write_frame("start", {"start": function.name})
-    return Streaming(call, _EVENTS, opening, frame, write_closing, lambda problem: _refuse_stream(problem, id_, form))
+    return Streaming(
+        call, EVENT_HEADERS, opening, frame, write_closing, lambda problem: _refuse_stream(problem, id_, form)
+    )
 
 
 def _write_frame(event: str, data: Json) -> bytes:
@@ -215,7 +216,7 @@ def _refuse_call(problem: Problem, id_: Id, form: Form) -> Response:
 
 def _refuse_stream(problem: Problem, id_: Id, form: Form) -> Response:
     """Return ``problem`` as a stream of one frame: the Dart client takes a body without frames for success."""
-    headers = (*_EVENTS, *_build_hint_headers(problem))
+    headers = (*EVENT_HEADERS, *_build_hint_headers(problem))
     return Response(_choose_status(problem), headers, _write_error_frame(problem, id_, form))
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from toolwire.core.call_status import CallPage, CallStatus
 from toolwire.core.codec import CallAction, CallQuery
+from toolwire.core.http import EVENT_HEADERS
 from toolwire.core.model import ANONYMOUS, Kind, Problem
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
@@ -15,11 +16,7 @@ from toolwire.server.http.messages import send_response
 from .change_stream import CHECK_S, GoesOn
 from .long_calls import LongCalls
 
-_STREAM_HEADERS: Final = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    (b"vary", b"accept"),
-]
+_STREAM_HEADERS: Final = [*EVENT_HEADERS, (b"vary", b"accept")]
 _KEEP_ALIVE_S: Final = 15.0
 _LONGEST_S: Final = 3_600.0
 _NO_LIST: Final = Problem(

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import SessionOffer, Subscription
-from toolwire.core.http import JSON_HEADERS, Headers, Response
+from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.offered import Offered
 from toolwire.framing import jsontext, sse
@@ -55,7 +55,6 @@ MAX_KEPT: Final = 64 * 1024 * 1024
 MAX_ID: Final = 1_024
 """The longest id of a request whose end is told to other processes, in bytes."""
 
-_EVENTS: Final[Headers] = ((b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"))
 _EVENT_ID: Final = re.compile(rb"(?:([0-9a-f]{16})-)?([0-9]{1,9})-([0-9]{1,9})")
 
 Serve: TypeAlias = Callable[[Scope, Exchange], Awaitable[None]]
@@ -480,7 +479,9 @@ class McpSessions:
         missed += session.add_notice(now if session.seen is None else session.seen, now)
         opening = missed or b": \n\n"
         add_updates = session.add_updates if self._shared is None else session.take_updates
-        subscription = Subscription(_EVENTS, lambda _: opening, session.add_notice, b"", _refuse_stream, add_updates)
+        subscription = Subscription(
+            EVENT_HEADERS, lambda _: opening, session.add_notice, b"", _refuse_stream, add_updates
+        )
         try:
             await self._changes.run(scope, exchange, subscription, owner=share, view=view, ended=ended)
         finally:
@@ -533,7 +534,7 @@ class McpSessions:
         async def send_event(data: bytes) -> None:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
-        await send({"type": "http.response.start", "status": 200, "headers": list(_EVENTS)})
+        await send({"type": "http.response.start", "status": 200, "headers": list(EVENT_HEADERS)})
         if opening:
             await send_event(opening)
         reading = asyncio.ensure_future(stream.read(after, send_event))
@@ -569,7 +570,7 @@ class McpSessions:
                 await send_response(scope, exchange, refuse(_NOT_KEPT))
                 return
             send = exchange.send
-            await send({"type": "http.response.start", "status": 200, "headers": list(_EVENTS)})
+            await send({"type": "http.response.start", "status": 200, "headers": list(EVENT_HEADERS)})
             await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
             while (data := await _take_until_left(channel, leaving)) is not None:
                 await send({"type": "http.response.body", "body": data, "more_body": True})
