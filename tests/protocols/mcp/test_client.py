@@ -148,6 +148,35 @@ def test_server_behind_a_key_is_reported_to_need_one(drive):
     assert (finding.probes[-1].status, finding.probes[-1].meaning) == (401, "needs a key")
 
 
+@pytest.mark.requirement("O-38")
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"n": 1}, None),
+        ({"n": "one"}, 'it breaks "type" of its output schema at n'),
+        ({}, 'it breaks "required" of its output schema'),
+    ],
+)
+def test_a_result_that_breaks_its_own_schema_comes_with_a_note(drive, connect, said, fault):
+    listed = tools("get")
+    listed["result"]["tools"][0]["outputSchema"] = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+    }
+    server = Scripted(
+        {
+            "initialize": build_initialize_result(),
+            "tools/list": listed,
+            "tools/call": build_call_result(structuredContent=said),
+        }
+    )
+    peer = connect(server)
+    result = drive(CODEC.send(peer, Call(peer.catalog.names["get"], {}, "id-1")), server)
+    assert result == Value(said)
+    assert (result.notes or {}).get("schema_fault") == fault
+
+
 @pytest.mark.requirement("MC-02")
 def test_program_that_starts_slowly_is_opened_by_its_late_answer_to_discovery(drive):
     """The official SDK 2 serves a stream by the revision that began it, and then refuses the older handshake."""

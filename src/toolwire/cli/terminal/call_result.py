@@ -36,6 +36,8 @@ def print_call_result(
         _print_value(result.value, tool)
         if cut := describe_cut(result.notes):
             print_warning(cut)
+        if isinstance(fault := (result.notes or {}).get("schema_fault"), str):
+            print_warning(f"This result is not what its server says that it returns: {fault}.")
     if failure:
         print_error(f"{failure} The call was made.")
         return FAILED

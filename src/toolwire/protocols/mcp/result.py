@@ -20,6 +20,7 @@ from toolwire.framing.problem_members import CAMEL_CASE
 
 from . import content_blocks, foreign_members
 from .output_form import OutputForm, is_plain_text, is_untyped
+from .promised_results import note_broken_promise
 from .revision import PROBLEM_META, SERVER_META, STATELESS, TEXT_META, VERSION_HEADER
 
 TOLD = AFTER_START | {
@@ -166,7 +167,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     structured = result.get("structuredContent")
     # Some servers repeat their blocks there, which would hide an image in data.
     if structured is not None and not (structured == {"content": content} and is_untyped(tool)):
-        value = Value(_unwrap(tool, result, text))
+        value = note_broken_promise(tool, Value(_unwrap(tool, result, text)))
     elif text is None:
         value = Value(content_blocks.read(content) if content else None)
     else:

@@ -1,0 +1,36 @@
+"""Note where structured content breaks the output schema that its own server lists. The result is never hidden."""
+# O-38
+
+from __future__ import annotations
+
+from typing import Final
+
+from toolwire.core.model import Tool, Value
+from toolwire.framing.jsontext import get_object
+from toolwire.validation.results import FindFault, build_foreign_result_check
+
+NOTE: Final = "schema_fault"
+"""The note of a value that says in a few words which rule of its own schema it breaks."""
+
+_MOST_KNOWN: Final = 1_000
+_CHECKS: Final[dict[int, tuple[Tool, FindFault | None]]] = {}
+
+
+def note_broken_promise(tool: Tool, value: Value) -> Value:
+    """Return ``value`` with a note if it breaks the output schema that the server of ``tool`` lists."""
+    if not tool.output_schema or get_object(tool.hints, "mcp").get("hinted") is True:
+        return value
+    known = _CHECKS.get(id(tool))
+    if known is None:
+        if len(_CHECKS) >= _MOST_KNOWN:
+            _CHECKS.clear()
+        known = _CHECKS[id(tool)] = (tool, _build_check(tool))  # with the tool, so that no other one gets its id
+    fault = "" if known[1] is None else known[1](value.value)
+    return Value(value.value, {**(value.notes or {}), NOTE: fault}) if fault else value
+
+
+def _build_check(tool: Tool) -> FindFault | None:
+    try:
+        return build_foreign_result_check(dict(tool.output_schema or {}))
+    except ValueError:
+        return None
