@@ -15,7 +15,7 @@ from toolwire.adapters import anthropic, gemini, openai
 from toolwire.adapters.dialects import DIALECTS, Provider
 from toolwire.adapters.tool_declarations import declare_tools
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Tool
+from toolwire.core.model import Cost, RateLimit, Tool
 
 TEXT = {"type": "string"}
 ADDRESS = {
@@ -56,6 +56,25 @@ def test_request_with_more_tools_than_a_provider_takes_is_logged(caplog: pytest.
     assert caplog.messages == [
         "openai takes at most 128 tools in one request, and there are 129: connect with fewer, or filter the list"
     ]
+
+
+LONG = "It does one thing. " * 300
+HINT = "Use it when nothing else helps. " * 60
+PLAIN = {"name": "t", "toolkit": "Site", "input_schema": {"type": "object"}}
+
+
+@pytest.mark.requirement("O-24")
+@pytest.mark.parametrize("provider", list(Provider))
+@pytest.mark.parametrize(("text", "hint"), [(LONG, ""), (LONG, HINT), ("Short.", HINT), (LONG, "Use it.")])
+def test_no_description_is_longer_than_its_provider_takes(provider: Provider, text: str, hint: str) -> None:
+    limit = RateLimit(max=30, window="1m")
+    tool = Tool(**PLAIN, description=text, hint=hint, rate_limit=limit, cost=Cost.CREDITS)
+    (declared,) = declare_tools(Catalog(title="Site", tools=(tool,)), provider)
+    most = 1_024 if provider in (Provider.OPENAI, Provider.OPENAI_STRICT) else 6_000
+    assert len(declared.description) <= most
+    assert declared.description.endswith(" (at most 30 calls in 1m) (costs: credits)")
+    assert declared.description.startswith(("It does one thing. It does", "Short.\nUse it when"))
+    assert not hint or "\nUse it" in declared.description, "the hint says when to use the tool: it stays"
 
 
 @pytest.mark.requirement("O-25")

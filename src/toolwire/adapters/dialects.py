@@ -51,6 +51,7 @@ class SchemaDialect:
     - ``fallback``: the dialect for schemas that a strict one cannot state.
     - ``array_items``: an array needs ``items``.
     - ``max_tools``: the most tools of one request; None where no limit is published.
+    - ``description``: the most characters of the description of a tool; None where no limit is published.
     """
 
     keywords: frozenset[str] = frozenset()
@@ -66,9 +67,12 @@ class SchemaDialect:
     fallback: Provider | None = None
     array_items: bool = False
     max_tools: int | None = None
+    description: int | None = None
 
 
 _TEXTS: Final = frozenset(("description",))
+_OPENAI_CHARACTERS: Final = 1_024
+"""O-24: a longer description of one tool makes OpenAI refuse the whole request."""
 _PRIMITIVE: Final = frozenset(("null", "boolean", "number", "string"))
 _COUNTS: Final = frozenset(("minItems", "maxItems"))
 _BOUNDS: Final = frozenset(("minimum", "maximum"))
@@ -78,7 +82,7 @@ _FORMATS: Final = frozenset(
 
 DIALECTS: Final[Mapping[Provider, SchemaDialect]] = MappingProxyType(
     {
-        Provider.OPENAI: SchemaDialect(full=True, array_items=True, max_tools=128),
+        Provider.OPENAI: SchemaDialect(full=True, array_items=True, max_tools=128, description=_OPENAI_CHARACTERS),
         Provider.OPENAI_STRICT: SchemaDialect(
             keywords=_TEXTS
             | _COUNTS
@@ -90,6 +94,7 @@ DIALECTS: Final[Mapping[Provider, SchemaDialect]] = MappingProxyType(
             enum=_PRIMITIVE,
             fallback=Provider.OPENAI,
             max_tools=128,
+            description=_OPENAI_CHARACTERS,
         ),
         Provider.ANTHROPIC: SchemaDialect(full=True),
         Provider.ANTHROPIC_STRICT: SchemaDialect(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from inspect import iscoroutinefunction
@@ -87,7 +88,7 @@ def declare_tools(catalog: Catalog, provider: Provider) -> tuple[ToolDeclaration
     A tool that cannot be called, because its input schema cannot be used, is left out, and a warning is logged.
     """
     budget = _StrictBudget()
-    limit = DIALECTS[provider].max_tools
+    limit, characters = DIALECTS[provider].max_tools, DIALECTS[provider].description or sys.maxsize
     if limit is not None and len(catalog.names) > limit:
         text = "%s takes at most %s tools in one request, and there are %s: connect with fewer, or filter the list"
         _log.warning(text, provider.value, limit, len(catalog.names))
@@ -99,7 +100,8 @@ def declare_tools(catalog: Catalog, provider: Provider) -> tuple[ToolDeclaration
         schema = build_tool_schema(tool.input_schema, provider)
         if provider is Provider.ANTHROPIC_STRICT and schema.is_strict and not budget.reserve(schema):
             schema = build_tool_schema(tool.input_schema, Provider.ANTHROPIC)
-        declarations.append(ToolDeclaration(name=name, description=describe_tool(tool), input_schema=schema, tool=tool))
+        text = describe_tool(tool, characters)
+        declarations.append(ToolDeclaration(name=name, description=text, input_schema=schema, tool=tool))
     return tuple(declarations)
 
 

@@ -8,6 +8,7 @@ Rules:
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from toolwire.core.model import Cost, RateLimit, Tool
@@ -18,11 +19,17 @@ DESCRIPTION_CHARACTERS: Final = 4_096
 HINT_CHARACTERS: Final = 1_024
 
 
-def describe_tool(tool: Tool) -> str:
-    """Return the text that describes ``tool`` to a model; a hint at the end of the description is not repeated."""
-    hint = cap_text(clean(tool.hint).text, HINT_CHARACTERS)
-    text = cap_text(_remove_hint(clean(tool.description).text, hint), DESCRIPTION_CHARACTERS)
-    return "\n".join(line for line in (text, hint) if line) + _format_rate(tool.rate_limit) + _format_cost(tool.cost)
+def describe_tool(tool: Tool, most: int = sys.maxsize) -> str:
+    """Return the text that describes ``tool`` to a model, in at most ``most`` characters, of which 200 must be given.
+
+    A hint at the end of the description is not repeated. What is too long is cut: the hint has half of the room.
+    """
+    facts = _format_rate(tool.rate_limit) + _format_cost(tool.cost)
+    room = most - len(facts)
+    hint = cap_text(clean(tool.hint).text, min(HINT_CHARACTERS, room // 2))
+    room = min(DESCRIPTION_CHARACTERS, room - len(hint) - 1)
+    text = cap_text(_remove_hint(clean(tool.description).text, hint), room)
+    return "\n".join(line for line in (text, hint) if line) + facts
 
 
 def extract_description(text: str, hint: str, cost: Cost | None, rate_limit: RateLimit | None = None) -> str:
