@@ -156,6 +156,7 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 	$(BIN)/pyright
+	$(BIN)/python -m spec.type_score
 
 rings: $(READY)
 	$(BIN)/lint-imports

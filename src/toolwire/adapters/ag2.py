@@ -18,8 +18,8 @@ try:
     from ag2.middleware import BaseMiddleware
     from ag2.tools.final.function_tool import FunctionDefinition, FunctionToolSchema
     from ag2.tools.tool import Tool
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "ag2") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "ag2") from _error
 
 from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox

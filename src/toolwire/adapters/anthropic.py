@@ -17,8 +17,8 @@ try:
         ToolResultBlockParam,
         ToolUseBlock,
     )
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "anthropic") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "anthropic") from _error
 
 from toolwire.core.content import Image
 from toolwire.core.toolbox import Toolbox

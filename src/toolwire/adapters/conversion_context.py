@@ -57,7 +57,7 @@ class ConversionContext:
         self.root = root
         self.dialect = dialect
         self.names = names
-        self.recursive = find_recursive_references(root)
+        self.recursive: frozenset[str] = find_recursive_references(root)
         self.pending: deque[str] = deque()
         self.definitions: dict[str, str] = {}
         self.losses: list[SchemaLoss] = []

@@ -12,8 +12,8 @@ from toolwire.core.lazy_import import explain_missing_module
 try:
     from crewai.tools import BaseTool
     from crewai.tools.tool_failure import ToolFailure
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "crewai") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "crewai") from _error
 from pydantic import BaseModel, ConfigDict
 
 from .dialects import Provider

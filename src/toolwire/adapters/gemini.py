@@ -10,8 +10,8 @@ from toolwire.core.lazy_import import explain_missing_module
 
 try:
     from google.genai import types
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "gemini") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "gemini") from _error
 
 from toolwire.core.toolbox import Toolbox
 

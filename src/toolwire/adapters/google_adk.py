@@ -14,8 +14,8 @@ try:
     from google.adk.tools.base_tool import BaseTool
     from google.adk.tools.tool_context import ToolContext
     from google.genai import types
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "google-adk") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "google-adk") from _error
 
 from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox

@@ -18,8 +18,8 @@ try:
     from haystack.hooks.human_in_the_loop.dataclasses import ConfirmationUIResult
     from haystack.hooks.human_in_the_loop.types import ConfirmationPolicy
     from haystack.tools import Tool
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "haystack") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "haystack") from _error
 
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.check import Question
@@ -60,7 +60,7 @@ class ConsentPolicy(ConfirmationPolicy):
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin without a connection; ``clock`` gives seconds and never goes back."""
-        self.deferral = Deferral()
+        self.deferral: Deferral = Deferral()
         self._connections: list[_QuestionFinder] = []
         self._approved: OrderedDict[str, list[_Approved]] = OrderedDict()
         self._asked: OrderedDict[str, tuple[Question, ...]] = OrderedDict()

@@ -10,8 +10,8 @@ try:
     from langchain_core.messages import ToolCall, ToolMessage
     from langchain_core.messages.content import create_image_block
     from langchain_core.tools import BaseTool, StructuredTool
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "langchain") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "langchain") from _error
 
 from toolwire.consent.tool_facts import build_facts
 from toolwire.core.check import Question

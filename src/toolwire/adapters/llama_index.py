@@ -14,8 +14,8 @@ try:
     from llama_index.core.base.llms.types import ImageBlock, TextBlock
     from llama_index.core.tools import FunctionTool, ToolMetadata, ToolOutput
     from llama_index.core.workflow import Context, HumanResponseEvent, InputRequiredEvent
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "llama-index") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "llama-index") from _error
 
 from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox

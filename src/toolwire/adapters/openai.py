@@ -22,8 +22,8 @@ try:
     )
     from openai.types.chat.chat_completion_function_tool_param import ChatCompletionFunctionToolParam
     from openai.types.shared_params import FunctionDefinition
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "openai") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "openai") from _error
 
 from toolwire.core.toolbox import Toolbox
 

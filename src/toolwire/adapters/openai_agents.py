@@ -12,8 +12,8 @@ from toolwire.core.lazy_import import explain_missing_module
 try:
     from agents import FunctionTool, RunContextWrapper, Tool, ToolOutputImage, ToolOutputText
     from agents.tool_context import ToolContext
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "openai-agents") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "openai-agents") from _error
 
 from toolwire.core.check import Question
 from toolwire.core.model import Json, Problem

@@ -10,8 +10,8 @@ from toolwire.core.lazy_import import explain_missing_module
 try:
     from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
     from openai.types.responses.response_input_param import FunctionCallOutput
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "openai") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "openai") from _error
 
 from toolwire.core.toolbox import Toolbox
 

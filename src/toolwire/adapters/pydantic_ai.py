@@ -9,8 +9,8 @@ from toolwire.core.lazy_import import explain_missing_module
 
 try:
     from pydantic_ai import ApprovalRequired, BinaryContent, RunContext, Tool
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "pydantic-ai") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "pydantic-ai") from _error
 
 from toolwire.consent.tool_facts import build_facts
 from toolwire.core.check import Question

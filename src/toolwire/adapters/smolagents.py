@@ -14,8 +14,8 @@ from toolwire.core.lazy_import import explain_missing_module
 
 try:
     from smolagents import Tool
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "smolagents") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "smolagents") from _error
 
 from .dialects import Provider
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call_sync

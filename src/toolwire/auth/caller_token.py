@@ -27,8 +27,8 @@ try:
     from joserfc.jwa import JWS_ALGORITHMS
     from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey, import_key
     from joserfc.jws import JWSRegistry, extract_compact
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("Signed tokens need joserfc: pip install 'toolwire[jwt]'", name=error.name) from error
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError("Signed tokens need joserfc: pip install 'toolwire[jwt]'", name=_error.name) from _error
 
 Key: TypeAlias = OctKey | RSAKey | ECKey | OKPKey
 

@@ -12,8 +12,10 @@ try:
     from joserfc import jwt
     from joserfc.errors import JoseError
     from joserfc.jwk import ECKey, RSAKey
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("Signed assertions need joserfc: pip install 'toolwire[jwt]'", name=error.name) from error
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        "Signed assertions need joserfc: pip install 'toolwire[jwt]'", name=_error.name
+    ) from _error
 
 LIFETIME_S = 60
 """For how many seconds an assertion is valid: long enough for one request."""

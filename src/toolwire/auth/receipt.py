@@ -28,8 +28,8 @@ try:
     from joserfc.errors import JoseError
     from joserfc.jwa import JWS_ALGORITHMS
     from joserfc.jwk import OKPKey
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("Receipts need joserfc: pip install 'toolwire[jwt]'", name=error.name) from error
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError("Receipts need joserfc: pip install 'toolwire[jwt]'", name=_error.name) from _error
 
 ALGORITHM: Final = "Ed25519"
 TYPE: Final = "toolwire-receipt"

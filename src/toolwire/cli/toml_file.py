@@ -51,7 +51,7 @@ class TomlFile:
         """
         self.name = name
         try:
-            self.text = data.decode()
+            self.text: str = data.decode()
             _refuse_long_keys(self.text, name)
             self.content: Mapping[str, Any] = tomllib.loads(self.text)
         except UnicodeDecodeError as error:

@@ -85,7 +85,9 @@ class PageGroup:
         attach: Callable[[Callable[[str], None]], object] = lambda _: None,
         close: Callable[[], object] = lambda: None,
     ) -> None:
-        self.place, self.pages, self.actions = place, pages, actions
+        self.place: tuple[str, str] = place
+        self.pages: Mapping[str, Action] = pages
+        self.actions: Mapping[str, Action] = actions
         self.attach, self.close = attach, close
 
 

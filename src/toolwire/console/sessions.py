@@ -71,7 +71,7 @@ class OneTimeKey:
     def __init__(self, name: str, announce: Callable[[str], object] = lambda _: None) -> None:
         self._name, self._announce = name, announce
         self._lock = threading.Lock()
-        self.key = secrets.token_urlsafe(24)
+        self.key: str = secrets.token_urlsafe(24)
 
     def __call__(self, key: str) -> str | None:
         """Return the name of the operator if ``key`` is the present one, which is then used up."""

@@ -41,7 +41,7 @@ class Pending(NamedTuple):
     reply: Callable[[Result, float], Response]
 
 
-make_pending = cast(
+make_pending: Final = cast(
     "Callable[[tuple[Call, Callable[[Result, float], Response]]], Pending]", MethodType(tuple.__new__, Pending)
 )
 """Make a ``Pending`` from a tuple, in half the time of ``Pending(...)``: one is made for each call."""

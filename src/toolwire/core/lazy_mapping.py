@@ -49,7 +49,7 @@ class LazyField:
     __slots__ = ("slot",)
 
     def __init__(self, slot: Any) -> None:
-        self.slot = slot
+        self.slot: Any = slot
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, StrEnum, auto
 from hashlib import sha256
 from types import MethodType
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 from .dataclass import dataclass
 from .model import AFTER_START, Call, Kind, Problem, Result, Tool, Value
@@ -71,10 +71,12 @@ class CallEnding(NamedTuple):
     pinned: bool
 
 
-make_key = cast("Callable[[tuple[str, str, str]], CallKey]", MethodType(tuple.__new__, CallKey))
-make_claim = cast("Callable[[tuple[CallKey, bytes, bool, int]], Claim]", MethodType(tuple.__new__, Claim))
-make_ticket = cast("Callable[[tuple[CallKey, Any, int]], Ticket]", MethodType(tuple.__new__, Ticket))
-make_ending = cast("Callable[[tuple[CallState, Result, bool]], CallEnding]", MethodType(tuple.__new__, CallEnding))
+make_key: Final = cast("Callable[[tuple[str, str, str]], CallKey]", MethodType(tuple.__new__, CallKey))
+make_claim: Final = cast("Callable[[tuple[CallKey, bytes, bool, int]], Claim]", MethodType(tuple.__new__, Claim))
+make_ticket: Final = cast("Callable[[tuple[CallKey, Any, int]], Ticket]", MethodType(tuple.__new__, Ticket))
+make_ending: Final = cast(
+    "Callable[[tuple[CallState, Result, bool]], CallEnding]", MethodType(tuple.__new__, CallEnding)
+)
 """Make each value from a tuple of all its fields, in half the time: they are made for each call."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import field
 from enum import StrEnum
 from hmac import compare_digest
 from types import MethodType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 from .dataclass import dataclass
 from .errors import DefinitionError, ToolwireError
@@ -498,7 +498,7 @@ class Call(NamedTuple):
     key: str = ""
 
 
-make_call = cast(
+make_call: Final = cast(
     "Callable[[tuple[Tool, Mapping[str, Json], str, Context, str]], Call]", MethodType(tuple.__new__, Call)
 )
 """Make a ``Call`` from a tuple of all fields, in half the time of ``Call(...)``."""

@@ -76,10 +76,10 @@ class Toolkit:
             )
         if lifespan is not None and not callable(lifespan):
             raise DefinitionError(f"The lifespan of {title!r} is a function that returns a context manager.")
-        self.title = title
-        self.lifespan = lifespan
-        self.version = version
-        self.description = description
+        self.title: str = title
+        self.lifespan: Lifespan | None = lifespan
+        self.version: str = version
+        self.description: str = description
         self._functions: dict[str, Function] = {}
         self._resources: dict[str, ResourceDefinition] = {}  # by URI
         self._prompts: dict[str, PromptDefinition] = {}  # by name

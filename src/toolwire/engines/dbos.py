@@ -23,8 +23,8 @@ from toolwire.engines.local_engine import LocalEngine
 
 try:
     from dbos import DBOS, DBOSConfig, Queue, SetWorkflowID
-except ModuleNotFoundError as error:
-    raise DefinitionError("Offering calls through DBOS needs dbos: pip install 'toolwire[dbos]'.") from error
+except ModuleNotFoundError as _error:
+    raise DefinitionError("Offering calls through DBOS needs dbos: pip install 'toolwire[dbos]'.") from _error
 
 _AGAIN_S: Final = 10.0
 """In this time, one workflow for a call is enough. Later, a call that still waits gets another one."""

@@ -27,8 +27,8 @@ try:
     import docket.strikelist
     from docket import Docket, Worker
     from redis.exceptions import RedisError
-except ModuleNotFoundError as error:
-    raise DefinitionError("Offering calls through Redis needs pydocket: pip install 'toolwire[docket]'.") from error
+except ModuleNotFoundError as _error:
+    raise DefinitionError("Offering calls through Redis needs pydocket: pip install 'toolwire[docket]'.") from _error
 
 _TASK: Final = "toolwire.run_call"
 _OFFER_S: Final = 1.0

@@ -16,8 +16,8 @@ from toolwire.core.lazy_import import explain_missing_module
 
 try:
     from fastapi import FastAPI, Request, Response
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "fastapi") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "fastapi") from _error
 
 from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import RELEASES, Version, as_version

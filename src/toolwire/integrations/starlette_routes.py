@@ -19,8 +19,8 @@ try:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Match, Mount, Route
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "starlette") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "starlette") from _error
 
 from .wires import AppWires, choose_paths
 

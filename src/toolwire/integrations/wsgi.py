@@ -9,8 +9,8 @@ from toolwire.core.lazy_import import explain_missing_module
 
 try:
     from a2wsgi import WSGIMiddleware
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "wsgi") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "wsgi") from _error
 
 from toolwire.client.transport.in_process import Asgi
 

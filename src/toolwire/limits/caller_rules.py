@@ -59,9 +59,9 @@ class RulesByCaller:
     def __init__(self, rules: Mapping[str, CallerRules]) -> None:
         self._rules = dict(rules)
         self._others = self._rules.pop(EVERY_CALLER, NO_RULES)
-        self.has_scopes = any(one.scopes is not None for one in rules.values())
-        self.has_inbox = any(one.inbox for one in rules.values())
-        self.deciders = frozenset().union(*(one.answered_by for one in rules.values()))
+        self.has_scopes: bool = any(one.scopes is not None for one in rules.values())
+        self.has_inbox: bool = any(one.inbox for one in rules.values())
+        self.deciders: frozenset[str] = frozenset().union(*(one.answered_by for one in rules.values()))
 
     def find(self, principal: str) -> CallerRules:
         """Return the rules of the caller whose name in calls is ``principal``, such as ``key:ann``."""

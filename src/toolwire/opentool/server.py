@@ -71,7 +71,7 @@ class OpenToolServer:
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
-        self.url = ""
+        self.url: str = ""
 
     def run(self, announce: Callable[[str], object] = print) -> None:
         """Serve in this thread until SIGINT, SIGTERM or ``/opentool/stop``; running calls finish first.

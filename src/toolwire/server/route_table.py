@@ -85,9 +85,9 @@ class RouteTable:
         self, catalog: Catalog, codecs: Sequence[Codec], site: Site, documents: Mapping[str, Document] = NO_DOCUMENTS
     ) -> None:
         self.catalog = catalog
-        self.scopes = list_scopes(catalog)
+        self.scopes: frozenset[str] = list_scopes(catalog)
         self._codecs, self._site, self._documents = codecs, site, documents
-        self.depends_on_caller = bool(self.scopes) or site.private
+        self.depends_on_caller: bool = bool(self.scopes) or site.private
         self._owners: dict[str, Codec] = {}
         self._entries: dict[tuple[str, str], RouteEntry] = {}
         self._segments: dict[str, Refuse] = {}

@@ -80,7 +80,7 @@ class Database:
             )
             write_ahead(self._connection)
             with self.transaction() as cursor:
-                self.had_tables = cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+                self.had_tables: bool = cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
                 """Whether the file had tables before it was opened here."""
                 # Two semicolons separate the statements, because a trigger has single ones in it.
                 for statement in schema.split(";;"):

@@ -18,8 +18,8 @@ from toolwire.core.errors import DefinitionError
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
-except ModuleNotFoundError as error:
-    raise DefinitionError("State in PostgreSQL needs psycopg: pip install 'toolwire[postgres]'.") from error
+except ModuleNotFoundError as _error:
+    raise DefinitionError("State in PostgreSQL needs psycopg: pip install 'toolwire[postgres]'.") from _error
 
 _T = TypeVar("_T")
 

@@ -121,7 +121,7 @@ class CallObservation:
         self._span = observer.start_span(call)
         self._trace = _CallTrace()
         with self._activate():
-            self.call = add_current_trace(call)
+            self.call: Call = add_current_trace(call)
 
     def _activate(self) -> AbstractContextManager[Any]:
         spans = self._observer.spans

@@ -53,13 +53,13 @@ class SchemaCost:
             CostlySchemaError: it is too large, its patterns are, or it contains itself in more than one way.
         """
         survey = SchemaSurvey(schema)
-        self.has_choices = survey.has_choices
-        self.has_circles = False
+        self.has_choices: bool = survey.has_choices
+        self.has_circles: bool = False
         self._nodes: Sequence[SchemaNode] = ()
         self._order: Sequence[int] = ()
         self._cut: frozenset[int] = frozenset()
         if survey.is_tree and survey.weight <= ORDINARY:
-            self.units_per_part = survey.weight  # each schema is looked at once at most, for any part of a value
+            self.units_per_part: int = survey.weight  # each schema is looked at once at most, for any part of a value
             return
         graph = SchemaGraph(schema, survey)
         self._nodes = graph.nodes

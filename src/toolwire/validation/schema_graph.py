@@ -63,10 +63,10 @@ class SchemaSurvey:
     """One walk over all of a schema: its size, whether anything refers, and where identifiers and anchors stand."""
 
     def __init__(self, schema: Schema) -> None:
-        self.weight = 0
-        self.is_tree = True
-        self.has_choices = False
-        self.has_dynamic = False
+        self.weight: int = 0
+        self.is_tree: bool = True
+        self.has_choices: bool = False
+        self.has_dynamic: bool = False
         self.resources: dict[str, Schema] = {"": schema}
         self.anchors: dict[str, list[Schema]] = {}
         self.bases: dict[int, str] = {}

@@ -51,12 +51,12 @@ class QuestionServer:
     def __init__(self, question: Question) -> None:
         self.question = question
         # 192 random bits: a program that does not know the address cannot guess it.
-        self.path = f"/{secrets.token_urlsafe(24)}"
-        self.token = secrets.token_urlsafe(24)
+        self.path: str = f"/{secrets.token_urlsafe(24)}"
+        self.token: str = secrets.token_urlsafe(24)
         self.answer: Answer | None = None
         self._entered: dict[str, str] = {}
         self.port = 0
-        self.done = threading.Event()
+        self.done: threading.Event = threading.Event()
 
     def submit(self, form: dict[str, list[str]]) -> str:
         """Take the answer in ``form``, and return what is wrong with it, or ``""``."""
@@ -119,13 +119,13 @@ class InputServer:
     # MC-09
 
     def __init__(self, asked: InputRequest) -> None:
-        self.asked = asked
+        self.asked: InputRequest = asked
         self.entered: dict[str, Json] = {}
-        self.path = f"/{secrets.token_urlsafe(24)}"
-        self.token = secrets.token_urlsafe(24)
+        self.path: str = f"/{secrets.token_urlsafe(24)}"
+        self.token: str = secrets.token_urlsafe(24)
         self.response: InputResponse | None = None
         self.port = 0
-        self.done = threading.Event()
+        self.done: threading.Event = threading.Event()
 
     def submit(self, form: dict[str, list[str]]) -> str:
         """Take the answer in ``form``, and return what is wrong with it, or ``""``."""

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from toolwire.client.transport.redirects import redirect_loop
 from toolwire.consent import DefinitionLock, Preferences, build_consent_check, build_denial
 from toolwire.consent.binding import CredentialRef, is_covered
+from toolwire.consent.cost_budget import CostBudget
 from toolwire.consent.data_flow import DataFlow, list_texts, model_content
 from toolwire.consent.policy import CurrentPreferences, PreferenceStore, effective_level, merge_preferences
 from toolwire.core.call_status import CallPage
@@ -32,6 +33,7 @@ from toolwire.core.url_origin import get_origin
 from toolwire.core.user_input import InputRequest
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import LARGE_BYTES
+from toolwire.limits.throttle import Throttle
 from toolwire.validation import build_arguments_check, copy_arguments
 from toolwire.validation.requirements import check_own_context
 
@@ -99,22 +101,25 @@ class CallPipeline:
     ) -> None:
         self.session = session
         self.name = name
-        self.peer = peer
+        self.peer: Peer = peer
         # As the site declares it: below, claims are taken out of self.peer, and agree() needs them again.
         self._declared_peer = peer
-        self.site = get_origin(peer.url)
+        self.site: str = get_origin(peer.url)
         self._home = f"{self.site}/"
         self._budget = build_budget(session, codec) if budget is None else budget
         self._current = CurrentDefinitions() if definitions is None else definitions
-        self.throttle, self.costs = self._budget
+        self.throttle: Throttle = self._budget.throttle
+        self.costs: CostBudget = self._budget.costs
         self._given, self._kept = preferences, kept
-        self.preferences = CurrentPreferences(merge_preferences(session.preferences, preferences), kept, self.site)
+        self.preferences: CurrentPreferences = CurrentPreferences(
+            merge_preferences(session.preferences, preferences), kept, self.site
+        )
         # Loaded here once: the name in a codec costs one more function call each time (docs/decisions/0049).
         self._codec = codec = replace(codec, send=load_function(codec.send))
         self._locked = locked
         self._credential = credential
         self._retries = retries
-        self.waits = WaitLimits(total_s=wait_s, clock=session.clock, server_wait_s=min(20.0, wait_s / 2))
+        self.waits: WaitLimits = WaitLimits(total_s=wait_s, clock=session.clock, server_wait_s=min(20.0, wait_s / 2))
         parties = CallParties(
             session=session,
             name=name,

@@ -70,7 +70,7 @@ class LongCall:
         self._peer = peer
         self._answered: set[str] | None = set() if can_ask else None
         self._has_read = False
-        self.id = id_
+        self.id: str = id_
         self.tool = tool
 
     @property
@@ -129,7 +129,7 @@ class CallWatcher:
         self._pace = _Pace(retry_after_s, _PATIENT_FAILING_S if limits.is_patient else _FAILING_S)
         self._status: CallStatus | None = None
         self._stopwatch = _Stopwatch(limits)
-        self.limits = limits
+        self.limits: WaitLimits = limits
 
     @property
     def is_over(self) -> bool:

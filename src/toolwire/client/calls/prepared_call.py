@@ -53,15 +53,15 @@ class CallState:
     def __init__(
         self, step: RecipeStep | None = None, waits: WaitLimits | None = None, *, can_ask: bool = False
     ) -> None:
-        self.step = step
-        self.can_ask = can_ask
-        self.waits = waits
+        self.step: RecipeStep | None = step
+        self.can_ask: bool = can_ask
+        self.waits: WaitLimits | None = waits
         # Whether the server should say at once that it took a long call, and under which id.
-        self.prefers_async = waits is None or waits.is_patient
+        self.prefers_async: bool = waits is None or waits.is_patient
         self.long_call: LongCall | None = None
         self.files: Mapping[str, str] = {}
         self.status: int | None = None
-        self.is_large = False
+        self.is_large: bool = False
         self._binding = ""
         self._reasons: frozenset[str] = frozenset()
         self._approved_at = 0.0

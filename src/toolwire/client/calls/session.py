@@ -84,8 +84,8 @@ class Session:
         self.telemetry = telemetry
         self.clock = clock
         self.wall = wall
-        self.prompt_limit = PromptLimit(clock, limit=rules.questions_a_minute)
-        self.data_flow = DataFlow() if traced else None
+        self.prompt_limit: PromptLimit = PromptLimit(clock, limit=rules.questions_a_minute)
+        self.data_flow: DataFlow | None = DataFlow() if traced else None
         self._catalogs: dict[str, Catalog] = {}
         self._names = _Names()
         self._lock = threading.Lock()  # connections open in several threads

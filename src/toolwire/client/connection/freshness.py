@@ -61,7 +61,7 @@ class Freshness:
     )
 
     def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+        self.connection: Connection = connection
         self.withdrawal: Problem | None = None
         self._session = connection.pipeline.session
         source = connection.source
@@ -140,7 +140,8 @@ class Freshness:
         # A cached document that serves in place of one that could not be fetched was fresh before only.
         self._has_failed = not isinstance(fetched, Connection) or fetched.snapshot.fresh_until < self._begun_at
         if isinstance(fetched, Connection):
-            self.connection, self.withdrawal = fetched, None
+            self.connection = fetched
+            self.withdrawal = None
             return None
         # A server that fails keeps its tools for as long as HTTP lets the old document serve.
         if fetched.kind is Kind.NOT_FOUND or self._session.wall() >= self.connection.snapshot.serves_until:

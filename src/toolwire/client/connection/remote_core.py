@@ -90,7 +90,7 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         # MC-09: a server in front of others has callers, and no user of its own.
         self._held = HeldCalls() if provide_input is ask_caller else None
         self._has_loaded = bool(connection.peer.catalog.offered.readers)
-        self.closed = False
+        self.closed: bool = False
 
     if not TYPE_CHECKING:
 

@@ -65,8 +65,8 @@ class SnapshotBuilder:
     __slots__ = ("_documents", "cache", "identity", "relocation")
 
     def __init__(self, cache: Cache, identity: str = "") -> None:
-        self.cache = cache
-        self.identity = identity
+        self.cache: Cache = cache
+        self.identity: str = identity
         self._documents: dict[Request, _FetchedDocument] = {}
         self.relocation: Relocation | None = None
 

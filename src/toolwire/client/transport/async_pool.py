@@ -44,8 +44,9 @@ class PooledConnection(asyncio.Protocol):
         self._reader: ResponseReader | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._paused = self.is_lost = False
-        self.idle_since = 0.0
+        self._paused = False
+        self.is_lost: bool = False
+        self.idle_since: float = 0.0
 
     def start(self, request: bytes, reader: ResponseReader, within_s: float) -> None:
         """Send ``request``, and give what arrives within ``within_s`` seconds to ``reader``."""
@@ -212,7 +213,7 @@ class ConnectionPool:
         # A dict as an ordered set: the oldest comes first.
         self._idle: dict[PooledConnection, None] = {}
         self._watch: AsyncGenerator[None, None] | None = None
-        self.closed = False
+        self.closed: bool = False
 
     async def watch_loop(self) -> None:
         """Close all connections when the event loop ends."""

@@ -16,7 +16,7 @@ class Gunzip:
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(_GZIP)
-        self.read_bytes = 0
+        self.read_bytes: int = 0
 
     def decompress(self, piece: bytes) -> Iterator[bytes]:
         """Yield the decompressed bytes of ``piece``, at most 256 KiB at a time.

@@ -87,10 +87,12 @@ class ResponseReader:
         self._fields: list[tuple[bytes, bytes]] = []
         self._codings: list[bytes] = []
         self._has_length = False
-        self._wire_bytes = self._body_bytes = self._field_count = self.status = 0
+        self._wire_bytes = self._body_bytes = self._field_count = 0
+        self.status: int = 0
         self._head_complete = self._interim = self._until_end = False
         self._problem: Problem | None = None
-        self.is_done = self.is_reusable = False
+        self.is_done: bool = False
+        self.is_reusable: bool = False
         self._parser = HttpResponseParser(self)
         # Small servers end lines with a bare line feed. This connection is shared with no other client, so a header
         # field that ends at another place cannot smuggle a response to anyone.

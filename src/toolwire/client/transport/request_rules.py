@@ -128,7 +128,7 @@ class RequestRules:
         origins: Container[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.limits = limits
+        self.limits: TransportLimits = limits
         self._breaker = CircuitBreaker(limits.breaker_failures, clock)
         self._credentials = _check_credentials(credentials or {})
         self._echoes = {

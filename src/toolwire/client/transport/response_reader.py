@@ -47,12 +47,13 @@ class ResponseCollector:
     ) -> None:
         self._origin, self._limits, self._echoes = origin, limits, echoes
         self._max_bytes = limits.response_bytes
-        self.is_streaming = streaming
-        self.is_begun = False
+        self.is_streaming: bool = streaming
+        self.is_begun: bool = False
         self._status = 0
         self._headers: Headers = ()
         self._pieces: list[bytes] = []
-        self._size = self._wire = self.unread_bytes = 0
+        self._size = self._wire = 0
+        self.unread_bytes: int = 0
         self._gunzip: Gunzip | None = None
 
     def begin(self, status: int, fields: Headers) -> Problem | None:

@@ -66,7 +66,7 @@ class SyncPooledConnection:
     def __init__(self, key: PoolKey, connected: socket.socket) -> None:
         self.key, self._socket = key, connected
         self._interrupted = False
-        self.idle_since = 0.0
+        self.idle_since: float = 0.0
 
     def send(self, request: bytes, reader: ResponseReader, until: float) -> None:
         """Send ``request``. A server that closes the connection meanwhile may have answered before."""

@@ -79,10 +79,13 @@ class Choice:
     """A yes or no that the user is asked for, in whole sentences; ``link`` is a page that they are sent to."""
 
     def __init__(self, heading: str, lines: Sequence[str], *, yes: str, link: str = "") -> None:
-        self.id = secrets.token_hex(8)
-        self.heading, self.lines, self.yes, self.link = heading, tuple(lines), yes, link
+        self.id: str = secrets.token_hex(8)
+        self.heading: str = heading
+        self.lines: tuple[str, ...] = tuple(lines)
+        self.yes: str = yes
+        self.link: str = link
         self.answer: bool | None = None
-        self.done = threading.Event()
+        self.done: threading.Event = threading.Event()
 
 
 Waiting: TypeAlias = "QuestionServer | InputServer | Choice"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from types import MethodType
-from typing import NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from toolwire.core.codec import Reading, Work
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response
@@ -32,7 +32,7 @@ class AskedMethod(NamedTuple):
     status: Mapping[int, int]
 
 
-make_asked = cast(
+make_asked: Final = cast(
     "Callable[[tuple[bytes, dict[str, Json], Request, Mapping[int, int]]], AskedMethod]",
     MethodType(tuple.__new__, AskedMethod),
 )

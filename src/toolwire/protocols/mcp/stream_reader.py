@@ -38,13 +38,13 @@ class Listener:
 
     def __init__(self, session: Session, id_: str | int, *, leave: bool = False, log_level: str = "") -> None:
         self._log_level = log_level
-        self.body = bytearray()
-        self.answered = False
+        self.body: bytearray = bytearray()
+        self.answered: bool = False
         self._session = session
         self._id = id_
         self._leave = leave
         self._events: sse.Decoder | None = None
-        self.has_large_event = False
+        self.has_large_event: bool = False
         self._replies = 0
 
     def hear(self, piece: bytes) -> Iterator[StreamItem]:

@@ -28,7 +28,7 @@ class InputMember:
     __slots__ = ("name",)
 
     def __init__(self) -> None:
-        self.name = "input"
+        self.name: str = "input"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

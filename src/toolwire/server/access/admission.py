@@ -24,7 +24,7 @@ class Admission:
 
     def __init__(self, guard: HostGuard, callers: Callers, service: Service) -> None:
         """Admit requests that ``guard`` accepts, from ``callers``, while ``service`` takes calls."""
-        self.needs_credentials = callers.needs_credentials
+        self.needs_credentials: bool = callers.needs_credentials
         self.guard = guard
         self._callers = callers
         self._service = service

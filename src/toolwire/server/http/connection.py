@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """Prepare a connection. uvicorn gives these by keyword; any that a later version adds are ignored."""
         self.server_state = server_state
-        self.access_log = config.access_log
+        self.access_log: bool = config.access_log
         self.pipeline: deque[tuple[RequestCycle, Any]] = deque()
         self.on_lost: Callable[[], None] | None = None
         self._app = config.loaded_app

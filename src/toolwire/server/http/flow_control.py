@@ -14,8 +14,8 @@ class FlowControl:
     """
 
     def __init__(self, transport: asyncio.Transport, pipeline: Sized, max_pipelined: int) -> None:
-        self.read_paused = False
-        self.write_paused = False
+        self.read_paused: bool = False
+        self.write_paused: bool = False
         self.unread = b""
         self._transport = transport
         self._pipeline = pipeline

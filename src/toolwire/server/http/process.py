@@ -28,8 +28,8 @@ try:
     from uvicorn.config import STARTUP_FAILURE
     from uvicorn.supervisors import ChangeReload, Multiprocess
     from uvicorn.supervisors.multiprocess import Process
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "server") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "server") from _error
 
 from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.telemetry.logs import is_json_log, log_json
@@ -123,7 +123,7 @@ class ServerConfig(Config):
         """
         self.deadlines = deadlines
         self.load_of_workers = load_of_workers
-        self.trusted_proxies = TrustedProxies(trusted_proxies) if trusted_proxies else None
+        self.trusted_proxies: TrustedProxies | None = TrustedProxies(trusted_proxies) if trusted_proxies else None
         super().__init__(
             app,
             factory=isinstance(app, str),

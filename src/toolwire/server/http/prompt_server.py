@@ -10,8 +10,8 @@ from toolwire.core.lazy_import import explain_missing_module
 
 try:
     from uvicorn import Config, Server
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "server") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "server") from _error
 
 _TICK_S = 1.0
 """How often the date in the responses is set anew."""

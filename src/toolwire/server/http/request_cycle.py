@@ -69,12 +69,12 @@ class RequestCycle(Exchange):
     """The exchange of the request whose head ``connection`` has just read, with ``receive`` and ``send`` of ASGI."""
 
     # Most requests change few of these, and an attribute of the class costs a request nothing.
-    disconnected = False
+    disconnected: bool = False
     body: bytes | bytearray = b""
     received = 0
-    more_body = True
-    response_started = False
-    response_complete = False
+    more_body: bool = True
+    response_started: bool = False
+    response_complete: bool = False
     _is_chunked = False
     _unsent: int | None = 0
     """How many bytes of the response body are missing; None where the end of the connection ends the body."""
@@ -90,7 +90,7 @@ class RequestCycle(Exchange):
         self.connection = connection
         self.transport = connection.transport
         self.scope = scope
-        self.keep_alive = keep_alive
+        self.keep_alive: bool = keep_alive
 
     async def run(self, app: Any, tasks: set[asyncio.Task[None]]) -> None:
         """Answer the request by ``app``, a ``GracefulShutdown`` or ``RefusalApp``; leave ``tasks`` at the end."""

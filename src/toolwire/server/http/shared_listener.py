@@ -60,7 +60,7 @@ class Cohort:
     __slots__ = ("_load", "count")
 
     def __init__(self, load: WorkerLoad) -> None:
-        self.count = 0
+        self.count: int = 0
         self._load = load
 
     def enter(self) -> None:

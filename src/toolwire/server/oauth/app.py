@@ -64,8 +64,8 @@ class AuthorizationServer:
         self._passed = ConfirmedTime()
         self._endpoints = _build_endpoints(context)
         self._documents = _build_documents(context)
-        self.callers = TokenCallers(context)
-        self.paths = frozenset(self._endpoints) | frozenset(self._documents)
+        self.callers: TokenCallers = TokenCallers(context)
+        self.paths: frozenset[str] = frozenset(self._endpoints) | frozenset(self._documents)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request; see the ASGI specification."""

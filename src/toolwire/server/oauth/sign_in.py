@@ -85,9 +85,9 @@ class AttemptKeys:
 
     def __init__(self, name: str, network: str) -> None:
         folded = name.strip().casefold()
-        self.name = hash_secret(f"login {folded}")
-        self.address = hash_secret(f"login from {network}")
-        self.both = hash_secret(f"login {folded} from {network}")
+        self.name: str = hash_secret(f"login {folded}")
+        self.address: str = hash_secret(f"login from {network}")
+        self.both: str = hash_secret(f"login {folded} from {network}")
 
 
 def _count_attempt(context: ServerContext, keys: AttemptKeys) -> float | None:

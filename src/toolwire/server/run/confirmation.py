@@ -90,7 +90,7 @@ class ConfirmationWords:
         """
         self._spent: SpentWords = open_spent_words(place)
         self._clock = self._spent.now if clock is None else clock
-        self.is_remote = self._spent.is_remote
+        self.is_remote: bool = self._spent.is_remote
 
     def derive_key(self, purpose: bytes) -> bytes:
         """Return a secret key for another ``purpose``: the same in all processes that share the words."""
@@ -140,7 +140,7 @@ class Confirmations:
         self._outages = OutageLog(_log, "Confirmations can be checked again.")
         self.receipts = receipts
         self._inbox = inbox
-        self.is_remote = (
+        self.is_remote: bool = (
             words.is_remote or (receipts is not None and receipts.is_remote) or (inbox is not None and inbox.is_remote)
         )
         """Whether the place of any of them is a database, which may take long to answer."""

@@ -37,7 +37,7 @@ class DecisionLog:
         self._place = place
         self._clock = clock
         self._outages = OutageLog(logging.getLogger("toolwire"), "Decisions can be kept again.")
-        self.is_remote = bool(str(place)) and is_in_database(place)
+        self.is_remote: bool = bool(str(place)) and is_in_database(place)
 
     @cached_property
     def _audit(self) -> StoredDecisions:

@@ -36,7 +36,7 @@ class EventStream:
         """
         self._prefix = prefix
         self.number = number
-        self.is_over = False
+        self.is_over: bool = False
         self._is_primed = is_primed
         self._events: deque[_Event] = deque()
         self._last = 0

@@ -109,7 +109,7 @@ class Inbox:
         self._place = place
         self._outages = OutageLog(_log, "Questions can be kept again.")
         self._approvals: Approvals = open_approvals(place)
-        self.is_remote = is_in_database(place)
+        self.is_remote: bool = is_in_database(place)
         # D-26: a URL may have a password, and callers see this text; the operator has it in TOOLWIRE_STATE.
         is_short = is_default or self.is_remote
         self._command = "toolwire approvals" if is_short else f"toolwire approvals --path {place}"

@@ -65,8 +65,8 @@ class McpHost:
     ) -> None:
         self.capabilities: Mapping[str, Json] = {} if capabilities is None else capabilities
         # A host that sets no level gets what its user may want to see.
-        self.log_level = DEFAULT_LOG_LEVEL
-        self.subscriptions = ResourceSubscriptions()
+        self.log_level: str = DEFAULT_LOG_LEVEL
+        self.subscriptions: ResourceSubscriptions = ResourceSubscriptions()
         self._wait_s = wait_s
         self._mark = mark
         self._asked: dict[str, asyncio.Future[Mapping[str, Json]]] = {}
@@ -250,7 +250,7 @@ class InnerExchange(Exchange):
     """
 
     def __init__(self, body: bytes, take_piece: Callable[[bytes], Awaitable[None]]) -> None:
-        self.response = Response(500, JSON_HEADERS)
+        self.response: Response = Response(500, JSON_HEADERS)
         self._body: bytes | None = body
         self._take_piece = take_piece
         self._pieces: list[bytes] = []

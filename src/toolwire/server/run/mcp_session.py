@@ -47,11 +47,12 @@ class McpSession:
         self.key = key
         self.owner = owner
         self.share = share
-        self.began = self.used = loop.time()
-        self.prefix = f"{node}-".encode() if node else b""
+        self.began: float = loop.time()
+        self.used: float = self.began
+        self.prefix: bytes = f"{node}-".encode() if node else b""
         # Whether the host can be asked in it. A host that cannot be asked can do without a session.
-        self.asks = ELICITATION in capabilities
-        self.host = McpHost(capabilities, wait_s=limits.answer_s, mark=f"{node}-" if node else "")
+        self.asks: bool = ELICITATION in capabilities
+        self.host: McpHost = McpHost(capabilities, wait_s=limits.answer_s, mark=f"{node}-" if node else "")
         self.running: dict[bytes, asyncio.Task[None]] = {}
         self.streams: dict[int, EventStream] = {}
         self.next_number = LISTENING + 1
@@ -59,10 +60,10 @@ class McpSession:
         # What the host was told of: the tools as it knows them, and the last notices with their numbers.
         self.seen = seen
         self.notices: deque[tuple[int, bytes]] = deque(maxlen=MAX_NOTICES)
-        self.noticed = 0
+        self.noticed: int = 0
         # Only where several processes share the session: when it was last looked for, the number of the last update
         # that was looked at, and the resources of which the host is to be told.
-        self.found_at = self.began
+        self.found_at: float = self.began
         self.position = 0
         self.updated: dict[str, None] = {}
         self.listens_since = 0

@@ -83,7 +83,7 @@ class Service:
         self._rules = rules
         self._max_running_each = limits.running_each if limits.running_each is not None else (limits.running + 1) // 2
         self._active_by_caller: dict[str, int] = {}
-        self.active_calls = 0
+        self.active_calls: int = 0
         self.draining = False
 
     def add_long_calls(self, long_calls: LongCalls) -> None:

@@ -109,7 +109,7 @@ class StreamChannel:
     """The events of a stream that runs in another process, for a client that has come back to this one."""
 
     def __init__(self, sessions: SharedSessions, session: bytes, node: str) -> None:
-        self.name = secrets.token_hex(16)
+        self.name: str = secrets.token_hex(16)
         self.messages: asyncio.Queue[SessionMessage] = asyncio.Queue()
         self._sessions = sessions
         self.session = session
@@ -172,7 +172,7 @@ class SharedSessions:
         *,
         idle_s: float,
     ) -> None:
-        self.node = secrets.token_hex(8)
+        self.node: str = secrets.token_hex(8)
         self.channels: dict[str, StreamChannel] = {}
         self._rows = rows
         self._sessions = sessions

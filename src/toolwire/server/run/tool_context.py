@@ -29,8 +29,8 @@ class ProgressReporter:
         self._function = function
         self._notify = notify
         self._loop = asyncio.get_running_loop()
-        self.over = False
-        self.lacks_user = False
+        self.over: bool = False
+        self.lacks_user: bool = False
 
     def note_no_user(self) -> None:
         """Note that the tool asked the user of a caller that cannot ask."""

@@ -115,7 +115,7 @@ class InputStates:
         self._words = words
         self._question = question
         self._outages = OutageLog(_log, "The state of questions can be checked again.")
-        self.is_remote = words.is_remote
+        self.is_remote: bool = words.is_remote
 
     def restore(self, call: Call) -> Call | Problem:
         """Return ``call`` with the answers of its runs before, or the refusal of a state that is not valid."""

@@ -218,7 +218,7 @@ class PostgresSpentWords:
             [(key,)] = rows.select_rows("SELECT key FROM word_keys")
         except ConnectionError as error:
             raise DefinitionError(f"Confirmations cannot be kept: {error}.") from error
-        self.key = bytes(key)
+        self.key: bytes = bytes(key)
 
     def now(self) -> float:
         """Return the time of the database: the machines agree on it."""

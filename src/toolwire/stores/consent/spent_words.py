@@ -66,7 +66,7 @@ class MemorySpentWords:
     is_remote = False
 
     def __init__(self) -> None:
-        self.key = secrets.token_bytes(_KEY_BYTES)
+        self.key: bytes = secrets.token_bytes(_KEY_BYTES)
         # One set for each period in which words expire: all words of a period are dropped in one step.
         self._periods: dict[int, set[str]] = {}
 
@@ -101,7 +101,7 @@ class SharedSpentWords:
         """
         self._folder = folder
         # RE-01: the clock begins again when the machine starts. A word that was used before could then be used again.
-        self.clock_id = read_boot_id().encode()
+        self.clock_id: bytes = read_boot_id().encode()
         self._outages = OutageLog(_log, f"Confirmations can be written to {folder} again.")
         self._swept = -1
         try:
@@ -112,7 +112,7 @@ class SharedSpentWords:
                 raise DefinitionError(
                     f"Confirmations cannot be kept in {folder}: it must be a folder that only you can open (mode 0700)."
                 )
-            self.key = _read_key(folder)
+            self.key: bytes = _read_key(folder)
         except OSError as error:
             raise DefinitionError(f"Confirmations cannot be kept in {folder}: {error.strerror or error}.") from error
 

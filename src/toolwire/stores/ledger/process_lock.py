@@ -23,7 +23,7 @@ class ProcessLock:
     """This process as an owner of calls in the ledger at ``path``. No other process ever has its ``number``."""
 
     def __init__(self, path: Path) -> None:
-        self.number = secrets.randbits(62)
+        self.number: int = secrets.randbits(62)
         self._file = _owner_file(path, self.number)
         # Locked under another name and renamed then: under its own name, another process could find it unlocked and
         # remove it.

@@ -59,7 +59,7 @@ class SqlCalls:
         is_alive: Callable[[int], bool],
         after_sweep: Callable[[], None] | None = None,
     ) -> None:
-        self.new_calls = 0
+        self.new_calls: int = 0
         self._sql = statements
         self._limits = limits
         self._tally = tally

@@ -75,7 +75,7 @@ class LedgerTally:
 
     def __init__(self, statements: LedgerStatements) -> None:
         self._sql = statements
-        self.totals = TallyDelta()
+        self.totals: TallyDelta = TallyDelta()
         self._shares: dict[str, tuple[int, int]] = {}
         self._exchanges = 0
 

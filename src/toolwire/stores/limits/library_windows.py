@@ -17,8 +17,8 @@ try:
     from limits.errors import ConfigurationError, StorageError
     from limits.storage import MemoryStorage, MovingWindowSupport, Storage, storage_from_string
     from limits.strategies import MovingWindowRateLimiter
-except ModuleNotFoundError as error:
-    raise DefinitionError("Rate limits by URL need the limits library: pip install 'toolwire[limits]'.") from error
+except ModuleNotFoundError as _error:
+    raise DefinitionError("Rate limits by URL need the limits library: pip install 'toolwire[limits]'.") from _error
 
 _MAX_CLOCK_STEP_BACK_S = 1.0
 # R11: a Redis that hangs delays a call by no more than this (docs/decisions/0047).

@@ -22,7 +22,7 @@ class PostgresConnector:
         Raises:
             DefinitionError: the database cannot be used, or its tables are of a newer toolwire.
         """
-        self.breaker = Breaker()
+        self.breaker: Breaker = Breaker()
         self._place = PostgresPlace(url.set(drivername="postgresql").render_as_string(hide_password=False))
         migrate_schema(self._place, "oauth", MIGRATIONS)
         self.engine: Engine = create_engine(url, pool_pre_ping=True, pool_timeout=_WAIT_S, creator=self._connect)

@@ -26,8 +26,8 @@ try:
     from jsonpath_rfc9535.query import JSONPathQuery
     from jsonpath_rfc9535.segments import JSONPathRecursiveDescentSegment, JSONPathSegment
     from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, JSONPathSelector, NameSelector
-except ModuleNotFoundError as error:
-    raise explain_missing_module(error, "overlay") from error
+except ModuleNotFoundError as _error:
+    raise explain_missing_module(_error, "overlay") from _error
 
 from toolwire.framing.jsontext import MAX_DEPTH
 from toolwire.validation.patterns import is_pattern
@@ -51,7 +51,7 @@ class StepBudget:
 
     def __init__(self, values: int = 0) -> None:
         """Allow half a million steps, and ten more for each of the ``values`` of the document."""
-        self.left = MIN_STEPS + STEPS_OF_VALUE * values
+        self.left: int = MIN_STEPS + STEPS_OF_VALUE * values
 
     def spend(self, steps: int) -> None:
         """Take ``steps``.

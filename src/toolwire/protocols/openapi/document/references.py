@@ -25,7 +25,7 @@ class References:
     __slots__ = ("_found", "document")
 
     def __init__(self, document: Json) -> None:
-        self.document = document
+        self.document: Json = document
         self._found: dict[str, Json] = {}
 
     def resolve(self, reference: str) -> Json:

@@ -41,7 +41,8 @@ class StreamReader:
         self._room = caps.characters - 2
         self._count = 0
         self.items: list[Json] = []
-        self.has_begun = self.is_truncated = False
+        self.has_begun: bool = False
+        self.is_truncated: bool = False
 
     def feed(self, piece: bytes) -> Iterator[Progress]:
         """Yield each item that ``piece`` completes.

@@ -29,7 +29,7 @@ class Discriminator:
     __slots__ = ("_mapped", "_references", "name")
 
     def __init__(self, name: str, mapping: Json, references: References) -> None:
-        self.name = name
+        self.name: str = name
         self._references = references
         self._mapped: dict[str, list[str]] = {}
         for value, target in mapping.items() if isinstance(mapping, dict) else ():

@@ -64,17 +64,21 @@ class ToolSource:
         self.url = url
         self.notes: list[Note] = []
         self.site = site
-        self.references = References(expand_inheritance(document, self.notes))
-        self.security = Security(self.references)
-        self.declaring = ParameterReader(self.references, self.security)
+        self.references: References = References(expand_inheritance(document, self.notes))
+        self.security: Security = Security(self.references)
+        self.declaring: ParameterReader = ParameterReader(self.references, self.security)
         looks = hides is None or bool(hides.owners)
-        self.requests = SchemaConverter(self.references, used_in="request", notes=self.notes, hides=looks)
-        self.responses = SchemaConverter(self.references, used_in="response", notes=self.notes, hides=looks)
-        self.answers = DeclaredResponses(self.references)
-        self.write_only = WriteOnlyProperties(self.references) if write_only else None
-        self.hides = hidden_text.find_hidden_text(document) if hides is None else hides
-        self.toolkit = build_toolkit_name(self.site.name)
-        self.version = identity.release(document)
+        self.requests: SchemaConverter = SchemaConverter(
+            self.references, used_in="request", notes=self.notes, hides=looks
+        )
+        self.responses: SchemaConverter = SchemaConverter(
+            self.references, used_in="response", notes=self.notes, hides=looks
+        )
+        self.answers: DeclaredResponses = DeclaredResponses(self.references)
+        self.write_only: WriteOnlyProperties | None = WriteOnlyProperties(self.references) if write_only else None
+        self.hides: HiddenTexts = hidden_text.find_hidden_text(document) if hides is None else hides
+        self.toolkit: str = build_toolkit_name(self.site.name)
+        self.version: str = identity.release(document)
         self.tools: dict[str, NamedOperation] = {}
         self._root = [{"url": selection.server}] if selection.server else document.get("servers")
         self._servers: dict[bytes, Server] = {}
@@ -109,15 +113,15 @@ class OperationTool:
         if found_colon := _COLON_STYLE.search(path):
             # O-32: OpenAPI knows braces only, so the name itself would be requested.
             raise Unusable(f"its path has the place {found_colon[1]}, which OpenAPI writes as {{{found_colon[1][1:]}}}")
-        self.one = one
+        self.one: Operation = one
         self._source = source
         self._taken: OperationArguments | None = None
         self.declared: list[DeclaredParameter]
         self.declared, found = source.declaring.read(one.item, one.node, path)
         notes.extend(found)
-        self.body = _read_body(source, one, notes)
-        self.fixed_query = _read_fixed_query(one, self.declared)
-        self.server = source.choose_server(one)
+        self.body: Body | None = _read_body(source, one, notes)
+        self.fixed_query: str = _read_fixed_query(one, self.declared)
+        self.server: Server = source.choose_server(one)
         self.alternatives: Alternatives = source.security.list_alternatives(one.node)
 
     def input_schema(self) -> Mapping[str, Json]:

@@ -36,7 +36,7 @@ class Security:
             if (scheme := references.follow_or_empty(node)).get("type") in _KINDS
         }
         self._root = self._read(document.get("security"))
-        self.covered = frozenset(self._list_covered())
+        self.covered: frozenset[tuple[str, str]] = frozenset(self._list_covered())
 
     def list_alternatives(self, operation: Mapping[str, Any]) -> Alternatives:
         """Return the alternatives of ``operation``."""
