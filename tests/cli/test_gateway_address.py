@@ -60,6 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the gateway's file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOOK", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
     (tmp_path / "desk.py").write_text(DESK)
     (tmp_path / "keys.txt").write_text("key-of-ann ann\n")
     return tmp_path

@@ -382,7 +382,11 @@ def test_person_named_as_operator_opens_the_console_and_their_actions_are_record
         assert asyncio.run(use(url, bob, "publish")) == "published"
         assert f"{url}/inbox" in asyncio.run(use(url, ann, "publish"))
         records = [one for one in read_records(toolwire) if one["channel"] == "console"]
-        assert [(one["decision"], one["tool"]) for one in records] == [("allowed", "publish")]
+        # the answer, and the call that it let run
+        assert [(one["decision"], one["tool"]) for one in records] == [
+            ("allowed", "publish"),
+            ("allowed", "Desk.publish@1.0.0"),
+        ]
         assert re.fullmatch("user:ann:[0-9a-f]{12}", records[0]["principal"])
         # a sign-out of the console, and one of the gateway
         left = ann.browser.post(f"{url}/console/sign-out", data=form)

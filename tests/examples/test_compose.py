@@ -151,6 +151,7 @@ def test_the_wheel_is_built_from_what_dockerignore_leaves(tmp_path: Path) -> Non
         if (root / name).is_dir():
             shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
             shutil.copy(root / name, tmp_path / name)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", "out"]
     subprocess.run([*build, "."], cwd=tmp_path, check=True, timeout=120)

@@ -20,12 +20,14 @@ from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.app import SessionUse
 from toolwire.server.asgi import (
     check_ask_wait,
+    check_public_url,
     choose_inbox,
     choose_session_use,
     combine_callers,
     open_session_rows,
 )
 from toolwire.server.limits import THREADS
+from toolwire.server.run.decision_log import DecisionLog
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.idempotency import open_ledger
 from toolwire.server.run.inbox import Inbox, TellQuestion
@@ -93,6 +95,7 @@ def build_app(
     receipt_audience: str = "",
     private: bool = False,
     sessions: SessionUse | None = None,
+    public_url: str = "",
 ) -> App:
     """Return the app that serves ``box`` on every protocol, on OpenTool's as its SDKs do.
 
@@ -125,6 +128,8 @@ def build_app(
         ask_wait=check_ask_wait(ask_wait),
         receipts=open_receipt_verifier(receipts, receipt_keys, audience=receipt_audience, place=places.receipts),
         private=private,
+        decisions=DecisionLog(places.inbox),
+        public_url=check_public_url(public_url),
         sessions=choose_session_use(sessions, places.sessions),
         session_rows=open_session_rows(places.sessions, limits),
     )

@@ -220,7 +220,7 @@ def asgi(
         workflows=workflows,
         private=private,
         rules=rules,
-        public_url=_check_public_url(public_url),
+        public_url=check_public_url(public_url),
         sessions=choose_session_use(sessions, places.sessions),
         session_rows=open_session_rows(places.sessions, limits),
         long_calls=open_long_calls(_find_long_calls(place)),
@@ -339,7 +339,7 @@ def open_inbox(place: Path | str = "", *, page_url: str = "", on_question: TellQ
     return Inbox(chosen, is_default=chosen == own, page_url=page_url, on_question=on_question)
 
 
-def _check_public_url(url: str) -> str:
+def check_public_url(url: str) -> str:
     """Return ``url`` without a slash at its end.
 
     Raises:

@@ -48,6 +48,7 @@ _RESULT: Final = frozenset(
     }
 )
 _BLOCK: Final = frozenset({"type", "text", "data", "mimeType", "resource"})
+_PLAIN_BLOCK: Final = _BLOCK - {"resource"}
 _CONTENTS: Final = frozenset({"uri", "text", "blob"})
 _EMBEDDED: Final = frozenset({"uri", "text", "blob", "mimeType"})
 
@@ -94,11 +95,13 @@ def add_result_members(value: Value, answer: Mapping[str, Json], blocks: list[di
     Where the value is the structured content, the blocks are content of their own, for the model.
     """
     members = _read_members(answer, _RESULT, MOST_RESULT_PARTS)
+    meta = members.get("_meta")
     # How its server wrote the result, which is written here in another form.
-    meta = {name: one for name, one in get_object(members, "_meta").items() if name != "fastmcp"}
-    members = {name: one for name, one in members.items() if name != "_meta"} | ({"_meta": meta} if meta else {})
+    if isinstance(meta, dict) and meta.pop("fastmcp", None) is not None and not meta:
+        del members["_meta"]
     if value.value is not answer.get("structuredContent") or not isinstance(value.value, dict):
-        return _add_notes(value, {"members": members, "blocks": _read_blocks(blocks)})
+        more = _read_blocks(blocks)
+        return _add_notes(value, {"members": members, "blocks": more}) if members or more else value
     content = [{**block, "_meta": _without_marks(block["_meta"])} if "_meta" in block else block for block in blocks]
     return _add_notes(value, {"members": members, "content": content, "is_structured": True})
 
@@ -165,6 +168,12 @@ def _add_notes(value: Value, found: dict[str, Json]) -> Value:
 
 def _read_blocks(blocks: Sequence[Json]) -> list[Json]:
     """Return what each of ``blocks`` says beside its content; nothing if none says anything."""
+    # Most blocks say nothing beside their content, and this is done for each result.
+    for block in blocks:
+        if not block.keys() <= _PLAIN_BLOCK:
+            break
+    else:
+        return []
     read: list[Json] = []
     for block in blocks:
         members = _read_members(block, _BLOCK, MOST_RESULT_PARTS)
@@ -178,13 +187,18 @@ def _read_blocks(blocks: Sequence[Json]) -> list[Json]:
 
 def _read_members(entry: Mapping[str, Json], known: frozenset[str], most: int) -> dict[str, Json]:
     """Return the members of ``entry`` that are not ``known``, and its ``_meta`` without marks."""
+    more = entry.keys() - known
+    if not more:
+        return {}
+    meta = _without_marks(entry["_meta"]) if "_meta" in more else {}
+    if len(more) == 1 and "_meta" in more and not meta:
+        return {}
     # Servers in Java write null for what is not set.
     found = {
         name: one
         for name, one in entry.items()
         if one is not None and name not in known and name != "_meta" and _is_passed(name)
     }
-    meta = _without_marks(entry.get("_meta"))
     found = _leave_out_large(found, most)
     if meta := _leave_out_large(meta, most):
         found["_meta"] = meta
@@ -200,11 +214,9 @@ def _leave_out_large(members: dict[str, Json], most: int) -> dict[str, Json]:
 
 
 def _without_marks(meta: Json) -> Json:
-    return (
-        {name: one for name, one in meta.items() if one is not None and _is_passed(name)}
-        if isinstance(meta, dict)
-        else {}
-    )
+    if not isinstance(meta, dict) or meta.keys() <= _MARKS:
+        return {}
+    return {name: one for name, one in meta.items() if one is not None and _is_passed(name)}
 
 
 def _is_passed(name: str) -> bool:

@@ -15,7 +15,7 @@ from .session import CodecConnection
 Behaviour: TypeAlias = Callable[[CodecConnection], Iterator[str]]
 """Takes a connection to the tools of ``build_kit`` and yields one sentence for each fault."""
 
-TEXTS = ("", "é", "日本語", "😀\u200d👩", "\u2028\u2029", "\x00\x1f\x7f", '"\\/<>&', "a\r\nb\tc", "x" * 100_000)
+TEXTS = ("", "é", "日本語", "😀\u200d👩", "\u2028\u2029", "\x00\x1f\x7f", '"\\/<>&', "a\r\nb\tc", "x" * 30_000)
 NUMBERS = (0, -1, 2**31, 2**53 + 1, 2**63, -(2**64), 10**40, 0.1, -1.5e300)
 NESTED: tuple[Json, ...] = (
     None,
