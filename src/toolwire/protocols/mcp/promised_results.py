@@ -18,8 +18,6 @@ _CHECKS: Final[dict[int, tuple[Tool, FindFault | None]]] = {}
 
 def note_broken_promise(tool: Tool, value: Value) -> Value:
     """Return ``value`` with a note if it breaks the output schema that the server of ``tool`` lists."""
-    if not tool.output_schema or get_object(tool.hints, "mcp").get("hinted") is True:
-        return value
     known = _CHECKS.get(id(tool))
     if known is None:
         if len(_CHECKS) >= _MOST_KNOWN:
@@ -30,7 +28,9 @@ def note_broken_promise(tool: Tool, value: Value) -> Value:
 
 
 def _build_check(tool: Tool) -> FindFault | None:
+    if not tool.output_schema or get_object(tool.hints, "mcp").get("hinted") is True:
+        return None
     try:
-        return build_foreign_result_check(dict(tool.output_schema or {}))
+        return build_foreign_result_check(dict(tool.output_schema))
     except ValueError:
         return None
