@@ -18,7 +18,7 @@ async def main() -> None:
     """Print the names of the tools, and what ``list_animals`` returns after its user allowed it."""
     async with Client(sys.argv[1], elicitation_callback=allow) as client:
         print([tool.name for tool in (await client.list_tools()).tools])
-        print((await client.call_tool("list_animals", {})).structured_content)
+        print((await client.call_tool("list_animals", {})).content)
 
 
 asyncio.run(main())

@@ -89,8 +89,12 @@ def test_later_calls_are_allowed_within_bounds_on_the_page(page: Any, look: Call
         page.get_by_label("How many later calls").fill("3")
         look("question-bounds")
         page.get_by_role("button", name="Allow this call").click()
-        page.get_by_text("/amount is at most 50; 3 more calls").wait_for()
-    conditions = (Condition("/to", "in", ["Ada", "Bob"]), Condition("/amount", "le", 50))
+        page.get_by_text("/amount is at most 50 and /amount is at least 0; 3 more calls").wait_for()
+    conditions = (
+        Condition("/to", "in", ["Ada", "Bob"]),
+        Condition("/amount", "le", 50),
+        Condition("/amount", "ge", 0),
+    )
     assert [answer.bounds for answer in answers] == [GrantBounds(conditions=conditions, uses=3)]
 
 

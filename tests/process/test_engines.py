@@ -107,8 +107,9 @@ class Sender:
 
     started: set[str] = set()  # noqa: RUF012 - set anew for each look
 
-    async def offer_all(self, repeat: int) -> None:
-        for call_id in sorted(self.open - self.started):
+    async def offer_all(self, repeat: int, most: int = CALLS) -> None:
+        """Offer the first ``most`` calls, those that have not begun."""
+        for call_id in sorted({f"call-{number}" for number in range(most)} & self.open - self.started):
             for _ in range(repeat):
                 await self._engine.offer(call_id)
 
@@ -143,9 +144,10 @@ def test_killed_workers_and_a_killed_redis_lose_and_double_no_call(
         async with asyncio.timeout(PATIENCE_S):
             while sender.open:
                 sender.started = set(workers.list_runs())
-                await sender.offer_all(2)
+                # A quarter of the calls for each fault, so that all faults come before the last calls begin.
+                await sender.offer_all(2, (faults + 1) * CALLS // 4)
                 await sender.read()
-                if faults < 3 and len(sender.answers) > (faults + 1) * CALLS // 5:
+                if faults < 3 and len(sender.answers) > faults * CALLS // 4:
                     workers.processes[faults].kill()
                     workers.start()
                     if faults == 1:
