@@ -44,6 +44,7 @@ VARIANTS = {
                 {"pattern": r"^(?:subnet|vpc)-([0-9a-f]{8}|[0-9a-f]{17})$", "maxLength": 30},
                 {"pattern": "^ssh-(rsa|dss) |^ecdsa-sha2-nistp(256|384) "},
                 {"pattern": r"^[^a-z\]]+\\d\.(x|y)?$"},
+                {"pattern": r"^[^\p{L}]{3}$"},  # no class that Python's re reads
                 {"pattern": "^-{5}BEGIN-{5}\u000d?\u000a([A-Za-z0-9/+]{64})*$"},
             )
         ),

@@ -98,7 +98,10 @@ class _PatternReader:
         if not is_negated:
             return next((one for one in members if one.isalnum()), members[0])
         source = self._text[start : self._at]
-        return next((one for one in _NOT_THERE if re.match(source, one)), "a")
+        try:
+            return next((one for one in _NOT_THERE if re.match(source, one)), "a")
+        except re.error:  # what ECMAScript has and Python has not, such as \p{L}
+            return _NOT_THERE[0]
 
     def _repeat(self, piece: str) -> str:
         least, is_open, quantifier = 1, False, self._text[self._at : self._at + 1]
