@@ -13,7 +13,7 @@ import pytest
 
 from toolwire import Toolkit, connect_sync
 from toolwire.core.lazy_mapping import LazyMapping
-from toolwire.core.model import get_stored_schemas
+from toolwire.core.model import copy_tool, get_stored_schemas
 from toolwire.define.options import Options
 
 pytestmark = pytest.mark.requirement("RE-06")
@@ -93,5 +93,10 @@ def test_a_schema_of_a_document_is_built_when_it_is_read_first() -> None:
 
     with connect_sync(kit, protocol="openapi") as remote:
         (tool,) = remote.tools
-        assert isinstance(get_stored_schemas(tool)["input_schema"], LazyMapping)
-        assert type(tool.input_schema) is dict
+        renamed = copy_tool(tool, name="sum")
+        for one in (tool, renamed):
+            assert isinstance(get_stored_schemas(one)["input_schema"], LazyMapping), (
+                "neither listing nor copying builds"
+            )
+        assert renamed.name == "sum"
+        assert type(tool.input_schema) is type(renamed.input_schema) is dict

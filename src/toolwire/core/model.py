@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import StrEnum
 from hmac import compare_digest
 from types import MethodType
@@ -209,12 +209,17 @@ if not TYPE_CHECKING:
 
 
 def get_stored_schemas(tool: Tool) -> dict[str, Any]:
-    """Return ``input_schema`` and ``output_schema`` of ``tool`` by name, as they are stored: none is built.
-
-    A copy that gets them builds them at its own first use: ``replace(tool, **get_stored_schemas(tool), name="new")``.
-    """
+    """Return ``input_schema`` and ``output_schema`` of ``tool`` by name, as they are stored: none is built."""
     fields = vars(Tool)
     return {name: fields[name].slot.__get__(tool) for name in ("input_schema", "output_schema")}
+
+
+def copy_tool(tool: Tool, **changes: Any) -> Tool:
+    """Return a copy of ``tool`` with ``changes`` of its fields.
+
+    ``dataclasses.replace`` would build a schema that waits for its first use; here it goes on waiting.
+    """
+    return replace(tool, **{**get_stored_schemas(tool), **changes})
 
 
 class Secret:

@@ -9,13 +9,13 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import MISSING, escape_step, resolve_pointer
-from toolwire.core.model import Json, Tool
+from toolwire.core.model import Json, Tool, copy_tool
 from toolwire.core.url_origin import get_origin
 
 from .xllm import HINTS_KEY, collect_extra_members
@@ -169,7 +169,7 @@ def rename_next_steps(tool: Tool, find_name: Callable[[str], str | None]) -> Too
         inner = {HINTS_KEY: rewrite(facts[HINTS_KEY])} if isinstance(facts.get(HINTS_KEY), Mapping) else {}
         return {**facts, **own, **inner}
 
-    return replace(tool, hints={key: rewrite(facts) for key, facts in tool.hints.items()})
+    return copy_tool(tool, hints={key: rewrite(facts) for key, facts in tool.hints.items()})
 
 
 def _evaluate_expression(text: Json, arguments: Mapping[str, Json], value: Json) -> Json:

@@ -8,10 +8,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
-from toolwire.core.model import Json, Schema, Tool, get_stored_schemas
+from toolwire.core.model import Json, Schema, Tool, copy_tool, get_stored_schemas
 from toolwire.core.subschemas import change_subschemas
 
 from .text_cleaning import clean, clean_data, find_hidden, is_suspect
@@ -22,14 +21,13 @@ _TEXTS: Final = frozenset(("title", "description", "$comment", "examples"))
 def make_readable(tool: Tool) -> Tool:
     """Return ``tool`` without what is hidden in its texts: the same object where that is nothing."""
     changes: dict[str, Json] = {}
-    stored = get_stored_schemas(tool)
     for name, text in (("description", tool.description), ("hint", tool.hint), ("output_name", tool.output_name)):
         if is_suspect(text) and (plain := clean(text)).removed:
             changes[name] = plain.text
-    for name, schema in stored.items():
+    for name, schema in get_stored_schemas(tool).items():
         if isinstance(schema, dict) and next(find_hidden(schema), None) is not None:  # any other was read with care
             changes[name] = clean_schema(schema)
-    return replace(tool, **{**stored, **changes}) if changes else tool
+    return copy_tool(tool, **changes) if changes else tool
 
 
 def clean_schema(schema: Schema) -> dict[str, Json]:

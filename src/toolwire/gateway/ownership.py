@@ -14,13 +14,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from toolwire.client.connection.remote import Remote
 from toolwire.core.catalog import Catalog, list_spellings, make_confusable_key
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Tool, get_stored_schemas
+from toolwire.core.model import Tool, copy_tool
 from toolwire.core.offered import PAGE_URIS, URI_PREFIX, Offered, add_prefix, with_scopes
 from toolwire.core.toolbox import Toolbox
 from toolwire.server.run.function_toolbox import FunctionToolbox
@@ -82,10 +81,10 @@ class Ownership:
                 toolkit = self._offered[owner, tool.toolkit]
                 scopes = self._scopes.get(number, tool.scopes)
                 is_same = toolkit == tool.toolkit and scopes == tool.scopes
-                offered = tool if is_same else replace(tool, **get_stored_schemas(tool), toolkit=toolkit, scopes=scopes)
+                offered = tool if is_same else copy_tool(tool, toolkit=toolkit, scopes=scopes)
                 if PAGE_URIS in tool.hints and number in self._schemes:  # I-24
                     prefix = f"{self._schemes[number]}+{tool.hints.get(URI_PREFIX, '')}"
-                    offered = replace(offered, hints={**tool.hints, URI_PREFIX: prefix})
+                    offered = copy_tool(offered, hints={**tool.hints, URI_PREFIX: prefix})
                 found.append((number, Owned(offered, owner, tool)))
         self._settle([owned for _, owned in found])
         return found

@@ -26,7 +26,7 @@ from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
 from toolwire.core.codec import Peer
 from toolwire.core.dataclass import dataclass
 from toolwire.core.grant_bounds import GrantBounds
-from toolwire.core.model import Call, Json, Kind, Problem, Tool
+from toolwire.core.model import Call, Json, Kind, Problem, Tool, copy_tool
 
 from .session import Session
 
@@ -103,7 +103,7 @@ class Agreements:
         if not tool.safe:
             return tool
         # The claim is kept beside the fact, so that a user can be told why a call is asked about.
-        doubted = replace(tool, safe=False, claimed_safe=True)
+        doubted = copy_tool(tool, safe=False, claimed_safe=True)
         # GR-04: a definition has the claim and not whether it is believed, so that of both is one.
         self._defined[id(doubted)] = self._define(tool)._replace(tool=doubted)
         agreed = find_unasked_writes((doubted,)) and self._session.grants.has_grant(self._agreement_key(doubted))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Approval, Json, Problem, Result, Tool, get_stored_schemas
+from toolwire.core.model import Approval, Json, Problem, Result, Tool, copy_tool
 from toolwire.core.toolbox import ToolHome, find_home, list_own_names, merge_home
 
 from .remote import SyncRemote
@@ -24,7 +23,7 @@ class CombinedRemote:
     def _rebuild(self) -> None:
         self._catalogs = [remote.catalog() for remote in self._remotes]
         named = [
-            (_rename(tool, f"{remote.name}_{unique}", remote.name), remote, tool)
+            (copy_tool(tool, name=f"{remote.name}_{unique}", toolkit=remote.name), remote, tool)
             for remote in self._remotes
             for unique, tool in remote.catalog().names.items()
         ]
@@ -67,7 +66,3 @@ class CombinedRemote:
             return tool
         remote, own = self._owners[tool.id]
         return remote.call(own, arguments)
-
-
-def _rename(tool: Tool, name: str, toolkit: str) -> Tool:
-    return replace(tool, **get_stored_schemas(tool), name=name, toolkit=toolkit)
