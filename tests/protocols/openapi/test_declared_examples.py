@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -149,3 +150,39 @@ def test_an_example_that_does_not_fit_or_cannot_be_shown_is_left_out() -> None:
         build_document(schema=schema, examples={str(key): {"value": one} for key, one in enumerate(examples)})
     )
     assert list_shown(tool).get("fields") == [BODY["fields"]]
+
+
+def count_calls(branches: int) -> int:
+    """Return how many functions are called to read a tool with 50 examples that fit no choice of its choices."""
+    document = build_document()
+    document["components"]["schemas"] = {
+        "A": {"anyOf": [{"$ref": "#/components/schemas/B", "description": str(one)} for one in range(branches)]},
+        "B": {"anyOf": [{"type": "integer", "minimum": one} for one in range(branches)]},
+    }
+    examples = {f"e{number}": {"value": f"text {number}"} for number in range(50)}
+    parameter = {"name": "q", "in": "query", "schema": {"$ref": "#/components/schemas/A"}, "examples": examples}
+    document["paths"]["/find"]["post"]["parameters"] = [parameter]
+    calls = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        assert "q" not in list_shown(read_tool(document))
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.requirement("O-27", "D-15")
+def test_comparing_examples_costs_no_more_than_the_document_is_long() -> None:
+    assert count_calls(400) < 2 * count_calls(200)
+
+
+@pytest.mark.requirement("O-27")
+def test_odd_words_of_a_schema_do_not_hinder_its_example() -> None:
+    odd = {"schema": {"type": "object", "required": [{"a": 1}, "n"], "properties": {"n": {"type": "integer"}}}}
+    document = build_document(**odd, example={"n": 1})
+    assert list_shown(read_tool(document)).get("n") == [1]

@@ -27,6 +27,7 @@ _MOST_LISTED: Final = 50
 _MOST_VALUES: Final = 2_000
 _ITEMS: Final = (3, 1)
 _DEEPEST: Final = 5
+_MOST_COMPARED: Final = 500
 _SAYS_VALUES: Final = frozenset(("const", "contentEncoding", "enum", "examples", FILE_KEYWORD))
 _OF_AN_EXAMPLE: Final = frozenset(("dataValue", "description", "externalValue", "serializedValue", "summary", "value"))
 
@@ -57,7 +58,7 @@ def add_examples(schema: dict[str, Json], examples: Mapping[str, Sequence[Json]]
     properties = schema.get("properties")
     if not examples or not isinstance(properties, dict):
         return schema
-    room, built = min(most, _MOST_BYTES), dict(properties)
+    room, built, check = min(most, _MOST_BYTES), dict(properties), _FitCheck(schema)
     for name, values in examples.items():
         own = properties.get(name)
         if not isinstance(own, dict) or _names_values(own, schema):
@@ -65,7 +66,7 @@ def add_examples(schema: dict[str, Json], examples: Mapping[str, Sequence[Json]]
         chosen: list[Json] = []
         for value in values:
             one, size = _limit_example(value)
-            if size <= room and one not in chosen and _may_fit(one, own, schema):
+            if size <= room and one not in chosen and check.may_fit(one, own):
                 chosen.append(one)
                 room -= size
             if len(chosen) == _MOST_EXAMPLES:
@@ -113,21 +114,42 @@ def _shorten_lists(value: Json, most: int) -> Json:
     return {name: _shorten_lists(one, most) for name, one in value.items()} if isinstance(value, dict) else value
 
 
-def _may_fit(value: Json, schema: Json, root: Mapping[str, Any], depth: int = 0) -> bool:
-    """Return whether ``value`` is of the type of ``schema`` and has what it requires; deeper nothing is compared.
+class _FitCheck:
+    """Compares the examples of one tool with their schemas, which are below ``root``, in a bounded number of steps."""
 
-    A complete check would cost a compiled schema for each tool of a document.
-    """
-    if not isinstance(schema, dict) or depth > _DEEPEST:
-        return schema is not False
+    # D-15: a choice of choices that fits nothing would be compared branch by branch, for each example.
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._left = _MOST_COMPARED
+
+    def may_fit(self, value: Json, schema: Json, depth: int = 0) -> bool:
+        """Return whether ``value`` is of the type of ``schema`` and has what it requires; deeper nothing is compared.
+
+        A complete check would cost a compiled schema for each tool of a document. False without steps left.
+        """
+        self._left -= 1
+        if self._left < 0:
+            return False
+        if not isinstance(schema, dict) or depth > _DEEPEST:
+            return schema is not False
+        if _is_unlike(value, schema):
+            return False
+        if not self.may_fit(value, resolve_reference(self._root, schema.get("$ref")), depth + 1):
+            return False
+        choices = [schema[word] for word in ("anyOf", "oneOf") if isinstance(schema.get(word), list)]
+        return all(any(self.may_fit(value, one, depth + 1) for one in branches) for branches in choices)
+
+
+def _is_unlike(value: Json, schema: Mapping[str, Any]) -> bool:
     kinds, required, values = schema.get("type"), schema.get("required"), schema.get("enum")
     listed = kinds if isinstance(kinds, list) else [kinds]
-    is_unlike = (
+    return (
         not any(is_of_type(value, kind) for kind in listed)
-        or (isinstance(required, list) and isinstance(value, dict) and not value.keys() >= set(required))
+        or (
+            isinstance(required, list)
+            and isinstance(value, dict)
+            and any(isinstance(name, str) and name not in value for name in required)
+        )
         or (isinstance(values, list) and value not in values)
     )
-    if is_unlike or not _may_fit(value, resolve_reference(root, schema.get("$ref")), root, depth + 1):
-        return False
-    choices = [schema[word] for word in ("anyOf", "oneOf") if isinstance(schema.get(word), list)]
-    return all(any(_may_fit(value, one, root, depth + 1) for one in branches) for branches in choices)
