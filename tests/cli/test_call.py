@@ -8,10 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from toolwire.cli.exits import exit_code
 from toolwire.core.model import Kind, Problem
 from toolwire.protocols import BUILTIN
+from toolwire.testing import background
+
+READS = {"readOnlyHint": True}
 
 
 @pytest.fixture(params=["code", "url"])
@@ -202,3 +209,41 @@ def test_unreachable_server_gives_exit_code_4(toolwire: Callable[..., Any]) -> N
 def test_each_problem_kind_has_its_exit_code(code: int, kinds: set[Kind]) -> None:
     assert {kind for kind in Kind if exit_code(Problem(kind=kind, message="m")) == code} == kinds
     assert {exit_code(Problem(kind=kind, message="m")) for kind in Kind} == {1, 2, 3, 4, 5}
+
+
+@pytest.mark.requirement("O-38")
+def test_a_result_that_breaks_the_schema_of_its_own_server_is_shown_with_a_warning(
+    toolwire: Callable[..., Any],
+) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    answers = {
+        "initialize": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "serverInfo": {"name": "Odd", "version": "1"},
+        },
+        "tools/list": {
+            "tools": [
+                {"name": "count", "inputSchema": {"type": "object"}, "outputSchema": schema, "annotations": READS}
+            ]
+        },
+        "tools/call": {"content": [], "structuredContent": {"n": "one"}},
+    }
+
+    async def answer(request: Request) -> Response:
+        if request.method == "GET":
+            return Response(status_code=405, headers={"allow": "POST"})
+        asked = await request.json()
+        if "id" not in asked:
+            return Response(status_code=202)
+        result = answers.get(asked["method"])
+        said = {"error": {"code": -32601, "message": "unknown"}} if result is None else {"result": result}
+        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **said})
+
+    with background(Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST"])])) as url:
+        plain = toolwire("call", f"{url}/mcp", "count", "--agree")
+        data = toolwire("call", f"{url}/mcp", "count", "--agree", "--json")
+    fault = 'it breaks "type" of its output schema at n'
+    assert (plain.code, json.loads(plain.out)) == (0, {"n": "one"})
+    assert f"This result is not what its server says that it returns: {fault}." in plain.err
+    assert json.loads(data.out) == {"ok": True, "value": {"n": "one"}, "schema_fault": fault}

@@ -1,12 +1,15 @@
-"""Say in one sentence that a result was cut, how much of it is there, and how to get the rest."""
-# XL-103
+"""Say in one sentence that a result was cut, and how to get the rest, or that it breaks its server's own schema."""
+# XL-103, O-38
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from toolwire.core.model import Json
+
+SCHEMA_FAULT: Final = "schema_fault"
+"""The note of a value that says in a few words which rule of its own server's schema it breaks."""
 
 
 def count_cut_items(whole: Json, kept: Json) -> dict[str, Json]:
@@ -37,3 +40,9 @@ def describe_cut(notes: Mapping[str, Any] | None) -> str:
         parts.append(f"complete it has {total:,} bytes")
     size = f": {', '.join(parts)}" if parts else ""
     return f"This result was cut{size}. For the rest, narrow the call or ask for the next page."
+
+
+def describe_schema_fault(notes: Mapping[str, Any] | None) -> str:
+    """Return a sentence if the notes of a value say that it breaks the schema of its own server, else ``""``."""
+    fault = (notes or {}).get(SCHEMA_FAULT)
+    return f"This result is not what its server says that it returns: {fault}." if isinstance(fault, str) else ""

@@ -20,7 +20,7 @@ HINT_CHARACTERS: Final = 1_024
 
 
 def describe_tool(tool: Tool, most: int = sys.maxsize) -> str:
-    """Return the text that describes ``tool`` to a model, in at most ``most`` characters, of which 200 must be given.
+    """Return the text that describes ``tool`` to a model, in at most ``most`` characters; ``most`` is at least 200.
 
     A hint at the end of the description is not repeated. What is too long is cut: the hint has half of the room.
     """

@@ -9,7 +9,7 @@ from toolwire.cli.output_file import STANDARD_OUTPUT, Output, OutputFile
 from toolwire.client.calls.pending_grants import find_missing_grants
 from toolwire.core.content import describe_content
 from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
-from toolwire.framing.cut_notice import describe_cut
+from toolwire.framing.cut_notice import SCHEMA_FAULT, describe_cut, describe_schema_fault
 
 from .result_display import print_result
 from .screen import escape_lines, escaped, json_text, print_error, print_warning
@@ -36,8 +36,8 @@ def print_call_result(
         _print_value(result.value, tool)
         if cut := describe_cut(result.notes):
             print_warning(cut)
-        if isinstance(fault := (result.notes or {}).get("schema_fault"), str):
-            print_warning(f"This result is not what its server says that it returns: {fault}.")
+        if fault := describe_schema_fault(result.notes):
+            print_warning(fault)
     if failure:
         print_error(f"{failure} The call was made.")
         return FAILED
@@ -64,7 +64,8 @@ def _write_output(file: OutputFile, output: Output | str, *, as_json: bool) -> s
 
 def _as_json(result: Result) -> dict[str, Json]:
     if not isinstance(result, Problem):
-        return {"ok": True, "value": result.value}
+        noted = {SCHEMA_FAULT: result.notes[SCHEMA_FAULT]} if result.notes and SCHEMA_FAULT in result.notes else {}
+        return {"ok": True, "value": result.value, **noted}
     return {
         "ok": False,
         "kind": result.kind,

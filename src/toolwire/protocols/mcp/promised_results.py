@@ -6,11 +6,9 @@ from __future__ import annotations
 from typing import Final
 
 from toolwire.core.model import Tool, Value
+from toolwire.framing.cut_notice import SCHEMA_FAULT
 from toolwire.framing.jsontext import get_object
 from toolwire.validation.results import FindFault, build_foreign_result_check
-
-NOTE: Final = "schema_fault"
-"""The note of a value that says in a few words which rule of its own schema it breaks."""
 
 _MOST_KNOWN: Final = 1_000
 _CHECKS: Final[dict[int, tuple[Tool, FindFault | None]]] = {}
@@ -24,7 +22,7 @@ def note_broken_promise(tool: Tool, value: Value) -> Value:
             _CHECKS.clear()
         known = _CHECKS[id(tool)] = (tool, _build_check(tool))  # with the tool, so that no other one gets its id
     fault = "" if known[1] is None else known[1](value.value)
-    return Value(value.value, {**(value.notes or {}), NOTE: fault}) if fault else value
+    return Value(value.value, {**(value.notes or {}), SCHEMA_FAULT: fault}) if fault else value
 
 
 def _build_check(tool: Tool) -> FindFault | None:
