@@ -10,7 +10,7 @@ from toolwire.framing.cut_notice import SCHEMA_FAULT
 from toolwire.framing.jsontext import get_object
 from toolwire.validation.results import FindFault, build_foreign_result_check
 
-_MOST_KNOWN: Final = 1_000
+_MOST_KNOWN: Final = 200
 _CHECKS: Final[dict[int, tuple[Tool, FindFault | None]]] = {}
 
 
