@@ -14,6 +14,9 @@ from .cost import SchemaCost
 FindFault: TypeAlias = Callable[[Json], str]
 """Return in a few words which rule of the schema a result breaks, without the result; ``""`` if it fits."""
 
+TOO_LARGE_TO_CHECK: Final = "it is too large to be checked"
+"""What ``build_foreign_result_check`` finds where a result may fit: nobody looked."""
+
 _CONSTRAINTS: Final = frozenset(
     {
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
@@ -71,7 +74,7 @@ def build_foreign_result_check(schema: Schema) -> FindFault:
 
     def find_fault(result: Json) -> str:
         if not cost.allows(result):
-            return "it is too large to be checked"
+            return TOO_LARGE_TO_CHECK
         return "" if compiled.is_valid(result) else _describe_fault(compiled, result)
 
     return find_fault

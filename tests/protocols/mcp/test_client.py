@@ -177,6 +177,20 @@ def test_a_result_that_breaks_its_own_schema_comes_with_a_note(drive, connect, s
     assert (result.notes or {}).get("schema_fault") == fault
 
 
+@pytest.mark.requirement("O-38")
+def test_a_result_that_is_too_large_to_be_checked_is_not_said_to_break_its_schema(drive, connect):
+    listed = tools("get")
+    lists = [{"type": "array", "items": {"type": "integer", "minimum": least}} for least in range(200)]
+    listed["result"]["tools"][0]["outputSchema"] = {"type": "object", "properties": {"v": {"anyOf": lists}}}
+    said = {"v": list(range(100_000))}
+    called = build_call_result(structuredContent=said)
+    server = Scripted({"initialize": build_initialize_result(), "tools/list": listed, "tools/call": called})
+    peer = connect(server)
+    result = drive(CODEC.send(peer, Call(peer.catalog.names["get"], {}, "id-1")), server)
+    assert result == Value(said)
+    assert "schema_fault" not in (result.notes or {})
+
+
 @pytest.mark.requirement("MC-02")
 def test_program_that_starts_slowly_is_opened_by_its_late_answer_to_discovery(drive):
     """The official SDK 2 serves a stream by the revision that began it, and then refuses the older handshake."""

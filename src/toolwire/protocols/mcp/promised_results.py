@@ -8,7 +8,7 @@ from typing import Final
 from toolwire.core.model import Tool, Value
 from toolwire.framing.cut_notice import SCHEMA_FAULT
 from toolwire.framing.jsontext import get_object
-from toolwire.validation.results import FindFault, build_foreign_result_check
+from toolwire.validation.results import TOO_LARGE_TO_CHECK, FindFault, build_foreign_result_check
 
 _MOST_KNOWN: Final = 200
 _CHECKS: Final[dict[int, tuple[Tool, FindFault | None]]] = {}
@@ -22,7 +22,9 @@ def note_broken_promise(tool: Tool, value: Value) -> Value:
             _CHECKS.clear()
         known = _CHECKS[id(tool)] = (tool, _build_check(tool))  # with the tool, so that no other one gets its id
     fault = "" if known[1] is None else known[1](value.value)
-    return Value(value.value, {**(value.notes or {}), SCHEMA_FAULT: fault}) if fault else value
+    if fault in ("", TOO_LARGE_TO_CHECK):
+        return value
+    return Value(value.value, {**(value.notes or {}), SCHEMA_FAULT: fault})
 
 
 def _build_check(tool: Tool) -> FindFault | None:
