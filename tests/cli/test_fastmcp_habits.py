@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -135,7 +134,6 @@ def test_a_server_object_of_another_framework_is_served(
         box = open_toolbox(read_target(f"{file}{name}"))
         assert isinstance(box, Remote)
         assert [(tool.name, box.needs_consent(tool)) for tool in box.tools] == [("look", False), ("write", True)]
-        asyncio.run(box.end())
 
 
 @pytest.mark.requirement("FU-56")

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -52,6 +52,14 @@ COMMANDS = {
     "call": ["call", "kit.py", "report"],
 }
 _WAIT_S = 60
+
+
+@pytest.fixture(autouse=True)
+def hear_hangups() -> Iterator[None]:
+    """Let the programs hear SIGHUP, also where the tests themselves run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture
