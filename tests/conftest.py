@@ -31,6 +31,9 @@ LONGEST = (
 )
 """Tests of ten seconds and more, and files whose tests wait for one thing of that length."""
 
+ROOT = os.getcwd()
+"""The folder in which the tests run."""
+
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 settings.register_profile("same", deadline=None, print_blob=True, derandomize=True, suppress_health_check=SLOW)
@@ -63,6 +66,16 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     canaries.forget()
     return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Fail a test that leaves the process in another folder: relative paths of the next one would mean other files."""
+    result = yield
+    if os.getcwd() != ROOT:
+        os.chdir(ROOT)
+        pytest.fail("This test left the process in another folder. Use monkeypatch.chdir or contextlib.chdir.")
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -112,7 +113,8 @@ def toolwire(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
     def run(*argv: str) -> Outcome:
         capfd.readouterr()
-        code = main([str(word) for word in argv])
+        with contextlib.chdir("."):  # a command about a gateway works in the folder of its file
+            code = main([str(word) for word in argv])
         said = capfd.readouterr()
         return Outcome(code, said.out, said.err)
 

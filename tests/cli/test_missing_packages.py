@@ -78,7 +78,8 @@ def test_every_module_that_needs_a_package_names_its_extra() -> None:
 
 
 DOCUMENTED = re.compile(r"^from (toolwire[\w.]*) import (\w+(?:, \w+)*)$", re.MULTILINE)
-PAGES = (Path("README.md"), *sorted(Path("docs").rglob("*.md")))
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 
 @pytest.mark.requirement("RE-04")
