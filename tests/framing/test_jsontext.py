@@ -122,6 +122,13 @@ def test_depth_is_found_in_one_pass_over_the_brackets(text: bytes, blocks: int) 
     assert count_c_calls(lambda: jsontext.read(text)) <= 6 * blocks + 60
 
 
+@pytest.mark.requirement("AT-38")
+def test_digits_of_a_long_string_are_looked_at_in_one_step() -> None:
+    text = b'{"a":"' + b"1" * 1_000_000 + b'"}'
+    assert jsontext.read(text) == {"a": "1" * 1_000_000}
+    assert count_c_calls(lambda: jsontext.read(text)) <= 60
+
+
 def test_brackets_in_strings_are_not_levels() -> None:
     text = ["[" * 300, '"{' * 300, "\\" * 301 + "["]
     assert jsontext.read(json.dumps(text).encode()) == text

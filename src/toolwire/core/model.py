@@ -305,6 +305,8 @@ class Context:
     report: Report | None = field(default=None, repr=False, compare=False)
     # The least urgent messages of a log that the caller wants; empty if it wants none.
     log_level: str = field(default="", repr=False, compare=False)
+    # GR-02: whether the caller takes each item of a stream as it comes, and needs no list of them at the end.
+    takes_items: bool = field(default=False, repr=False, compare=False)
     is_over: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
     confirmation: str = field(default="", repr=False, compare=False)
     # FU-60: what the user answered where this server asked; that a client of its own asked says nothing here.

@@ -33,6 +33,7 @@ DUPLICATE_MEMBER = "an object in it has a member twice"
 _DIGITS_ALIKE = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _MARK_START = b"\xef"
 _LONG_NUMBER = b"0" * 19
+_LONG_RUN = re.compile(_LONG_NUMBER + b"0*")  # begins with a plain text, which is searched fastest
 _PIECE = 1_048_576
 _BLOCK = 128  # brackets
 _MANY_PARTS = 65_536  # bytes
@@ -198,15 +199,11 @@ def describe_type(data: Json) -> str:
 
 def _has_long_integer(text: bytes, alike: bytes) -> bool:
     """Return whether ``text`` has an integer that may exceed 64 bits; digits in strings and fractions do not count."""
-    at = alike.find(_LONG_NUMBER)
-    while at >= 0:
-        start = at - text.startswith(b"-", max(at - 1, 0), at)
-        end = at + len(_LONG_NUMBER)
-        while alike.startswith(b"0", end):
-            end += 1
-        if (start == 0 or text[start - 1] in _BEFORE_A_NUMBER) and end - start >= 20:
+    for run in _LONG_RUN.finditer(alike):  # AT-38: a mebibyte of digits in a string is one step
+        start, end = run.span()
+        start -= alike.startswith(b"-", max(start - 1, 0), start)
+        if end - start >= 20 and (start == 0 or text[start - 1] in _BEFORE_A_NUMBER):
             return True
-        at = alike.find(_LONG_NUMBER, end)
     return False
 
 

@@ -23,7 +23,8 @@ from toolwire.core.errors import ToolError
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.protocols.opentool import result
-from toolwire.server.run.function_toolbox import MAX_ITEMS, convert_tool_error, get_thread_owner
+from toolwire.server.run.function_toolbox import convert_tool_error, get_thread_owner
+from toolwire.server.run.kept_items import KeptItems
 from toolwire.server.run.worker_threads import ThreadPool
 from toolwire.validation import find_declared_names, refuse_undeclared
 
@@ -126,7 +127,8 @@ class ObjectToolbox:
                 await self.begin()
             if self._stream is not None and call.tool.streams and notify is not ignore_progress:
                 pieces = await self._call_method(get_thread_owner(call), self._stream, name, arguments)
-                return await _collect_stream(name, self._iterate_pieces(get_thread_owner(call), pieces), notify)
+                kept = KeptItems(name, takes_items=call.context.takes_items)
+                return await _collect_stream(self._iterate_pieces(get_thread_owner(call), pieces), notify, kept)
             said = await self._call_method(get_thread_owner(call), self._tool.call, name, arguments)
         except ToolError as error:
             return convert_tool_error(error)
@@ -180,16 +182,14 @@ def _read_call(function: _Function, call: Call) -> tuple[str, dict[str, Json]] |
     return refuse_undeclared(function.name, arguments, function.declared) or (function.name, dict(arguments))
 
 
-async def _collect_stream(name: str, pieces: AsyncGenerator[Any, None], notify: Notify) -> Result:
-    kept: list[Json] = []
+async def _collect_stream(pieces: AsyncGenerator[Any, None], notify: Notify, kept: KeptItems) -> Result:
     async with aclosing(pieces) as items:
         async for item in items:
-            if len(kept) == MAX_ITEMS:
-                return Problem(kind=Kind.TOOL_FAILED, message=f"{name} sent more than {MAX_ITEMS:,} pieces.")
             progress = item if isinstance(item, Progress) else Progress(item)
-            kept.append(progress.value)
+            if (refusal := kept.add(progress.value)) is not None:
+                return refusal
             await notify(progress)
-    return Value(kept)
+    return kept.build_result()
 
 
 def explain_error(error: BaseException) -> Problem | None:

@@ -49,6 +49,11 @@ class Attributes:
         self._content = content
         self._cache: dict[tuple[int, str], tuple[Tool, AttributeValues]] = {}
 
+    @property
+    def has_contents(self) -> bool:
+        """Whether the arguments and results of calls are among the attributes."""
+        return self._content.calls
+
     def describe_call(self, call: Call, protocol: str) -> AttributeValues:
         """Return what is known of ``call`` before it runs."""
         # The identity is a safe key, since the entry keeps the tool alive.

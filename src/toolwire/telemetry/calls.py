@@ -89,6 +89,8 @@ class Observer:
     ) -> tuple[Result, float]:
         """Return what ``run`` returns for ``call``. The call that ``run`` gets carries the id of its trace."""
         started = perf_counter()
+        if call.context.takes_items and self._attributes is not None and self._attributes.has_contents:
+            call = call._replace(context=replace(call.context, takes_items=False))  # the span contains the result
         span = self._start_span(call, protocol, arrival)
         traced = call if span is None else _add_trace_id(call, span)
         if self._metrics is not None:

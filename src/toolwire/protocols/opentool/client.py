@@ -95,7 +95,12 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     field, credentials = (write_field(call), list_credentials(call)) if has_needs else ((), ())  # I-27
     if _is_streamed(call):
         shape = result.get_item_shape if tool.streams else result.get_shape
-        heard = StreamReader(tool.output_name, shape(tool.output_schema), whole=not tool.streams)
+        heard = StreamReader(
+            tool.output_name,
+            shape(tool.output_schema),
+            whole=not tool.streams,
+            takes_items=call.context.takes_items,
+        )
         response: Response | Problem
         request = Request("POST", f"{peer.url}/streamCall", (*_STREAM, *field), text, credentials=credentials)
         response = yield from listen(request, heard.feed)

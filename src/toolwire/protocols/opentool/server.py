@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
@@ -181,6 +182,8 @@ def _build_stream(function: _Function, call: Call, id_: Id) -> Streaming:
     #
     tool, name, form = function.tool, function.tool.output_name, function.form
     item_shape = result.get_item_shape(tool.output_schema)
+    if tool.streams:  # GR-02: the last frame only says that it is done
+        call = call._replace(context=replace(call.context, takes_items=True))
 
     def frame(progress: Progress) -> bytes:
         event, shape = (PROGRESS, Shape.ANY) if progress.event == PROGRESS else ("data", item_shape)

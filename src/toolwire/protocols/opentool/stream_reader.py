@@ -26,15 +26,20 @@ class StreamReader:
     """Hears one call. ``ended`` is how it ended, None as long as the stream has not said.
 
     ``name`` is that of the return and ``shape`` what each piece can be; without a name each is left as it came.
-    With ``whole`` the one piece is the result, rather than the list of all.
+    With ``whole`` the last piece is the result, rather than the list of all. With ``takes_items`` the pieces are only
+    passed on, and the list is empty.
     """
 
-    def __init__(self, name: str | None, shape: Shape = Shape.ANY, *, whole: bool = False) -> None:
+    def __init__(
+        self, name: str | None, shape: Shape = Shape.ANY, *, whole: bool = False, takes_items: bool = False
+    ) -> None:
         self._name = name
         self._shape = shape
         self._whole = whole
         self._events = sse.Decoder()
+        self._takes_items = takes_items and not whole
         self._values: list[Json] = []
+        self._count = 0
         self.ended: Result | None = None
 
     def feed(self, piece: bytes) -> Iterator[Progress]:
@@ -55,9 +60,7 @@ class StreamReader:
         """Return how the call ended, now that the stream has."""
         if self.ended is not None:
             return self.ended
-        text = (
-            f"The stream ended after {len(self._values)} events, before the call was done: what came of it is unknown."
-        )
+        text = f"The stream ended after {self._count} events, before the call was done: what came of it is unknown."
         return Problem(kind=Kind.BAD_ANSWER, message=text, details={"status": response.status})
 
     def _read_event(self, name: str, data: Json) -> Iterator[Progress]:
@@ -76,12 +79,20 @@ class StreamReader:
             case _:
                 value = self._read_result(mended, Shape.ANY if name == PROGRESS else self._shape)
                 if name != PROGRESS:
-                    self._values.append(value)
+                    self._keep(value)
                 if name == PROGRESS or not self._whole:
                     yield Progress(value, name)
 
+    def _keep(self, value: Json) -> None:
+        # GR-02
+        self._count += 1
+        if self._whole:
+            self._values = [value]
+        elif not self._takes_items:
+            self._values.append(value)
+
     def _read_result(self, data: Json, shape: Shape) -> Json:
-        if len(self._values) == MOST_EVENTS:
+        if self._count == MOST_EVENTS:
             raise ValueError(f"there are more than {MOST_EVENTS:,} events")
         said = data["result"] if isinstance(data, dict) and "result" in data else data
         return said if self._name is None else result.read(said, shape, self._name)

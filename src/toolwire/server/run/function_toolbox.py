@@ -23,6 +23,7 @@ from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.validation.results import build_result_check
 
 from .dependencies import fill_function, needs_loop, open_filled
+from .kept_items import KeptItems
 from .large_results import COLLECTIONS, is_large
 from .lifespan_task import LifespanTask
 from .tool_context import ProgressReporter, build_context
@@ -30,8 +31,6 @@ from .user_asker import build_input_problem, find_needed
 from .worker_threads import ThreadPool
 
 _log = logging.getLogger("toolwire")
-# A generator that never ends must not fill the memory.
-MAX_ITEMS = 10_000
 YIELD_S = 0.005
 """How long the items of a generator may keep the event loop, in seconds."""
 
@@ -59,7 +58,8 @@ class _Runner:
 class FunctionToolbox:
     """Runs the functions of a Toolkit: coroutines on the event loop, plain functions in worker threads.
 
-    Items of a generator are sent as progress while it runs; its result is the list of them, at most 10,000.
+    Items of a generator are sent as progress while it runs; its result is the list of them, at most 10,000 and 64 MiB.
+    The list is empty for a call whose context says that its caller takes the items.
     ``explain`` converts exceptions other than ToolError to Problems; it returns None for those it does not know.
     """
 
@@ -213,6 +213,9 @@ class FunctionToolbox:
         """Return how to run ``function`` by its kind; None if it is only awaited."""
         call, write = function.call, function.write
 
+        def build_kept(of: Call) -> KeptItems:
+            return KeptItems(function.tool.name, takes_items=of.context.takes_items)
+
         async def run_inline(arguments: dict[str, Any], _: Notify, __: Call) -> Result:
             # On the event loop: the author has declared that the function does not block.
             return write(call(**arguments))
@@ -220,14 +223,15 @@ class FunctionToolbox:
         async def run_in_thread(arguments: dict[str, Any], _: Notify, of: Call) -> Result:
             return await self._pool.run(get_thread_owner(of), lambda: write(call(**arguments)))
 
-        async def run_async_generator(arguments: dict[str, Any], notify: Notify, _: Call) -> Result:
-            return await _collect_items(function, call(**arguments), notify)
+        async def run_async_generator(arguments: dict[str, Any], notify: Notify, of: Call) -> Result:
+            return await _collect_items(function, call(**arguments), notify, build_kept(of))
 
         async def run_generator(arguments: dict[str, Any], notify: Notify, of: Call) -> Result:
             reporting = ProgressReporter(function, notify)
             try:
                 return await self._pool.run(
-                    get_thread_owner(of), lambda: _collect_items_in_thread(function, call(**arguments), reporting)
+                    get_thread_owner(of),
+                    lambda: _collect_items_in_thread(function, call(**arguments), reporting, build_kept(of)),
                 )
             finally:
                 reporting.over = True
@@ -291,8 +295,9 @@ def convert_tool_error(error: ToolError) -> Problem:
     )
 
 
-async def _collect_items(function: Function, items: AsyncGenerator[Any, None], notify: Notify) -> Result:
-    written: list[Any] = []
+async def _collect_items(
+    function: Function, items: AsyncGenerator[Any, None], notify: Notify, kept: KeptItems
+) -> Result:
     yielded_at = perf_counter()
     # Closed here, also after a cancellation: otherwise the cleanup of the generator would run at some later time.
     async with aclosing(items):
@@ -300,35 +305,28 @@ async def _collect_items(function: Function, items: AsyncGenerator[Any, None], n
             result = function.write(item)
             if isinstance(result, Problem):
                 return result
-            if len(written) == MAX_ITEMS:
-                return _build_too_many(function)
-            written.append(result.value)
+            if (refusal := kept.add(result.value)) is not None:
+                return refusal
             await notify(Progress(result.value))
             if perf_counter() - yielded_at > YIELD_S:
                 # GR-01: a generator that awaits nothing would keep the loop, and a cancellation would never reach it.
                 await asyncio.sleep(0)
                 yielded_at = perf_counter()
-    return Value(written)
+    return kept.build_result()
 
 
 def _collect_items_in_thread(
-    function: Function, items: Generator[Any, None, None], reporting: ProgressReporter
+    function: Function, items: Generator[Any, None, None], reporting: ProgressReporter, kept: KeptItems
 ) -> Result:
-    written: list[Any] = []
     # Closed in its own thread, which the cleanup of the generator may rely on.
     with closing(items):
         for item in items:
             result = function.write(item)
             if isinstance(result, Problem):
                 return result
-            if len(written) == MAX_ITEMS:
-                return _build_too_many(function)
-            written.append(result.value)
+            if (refusal := kept.add(result.value)) is not None:
+                return refusal
             reporting.send(Progress(result.value))
             if reporting.over:  # the call was cancelled; closing the generator frees its thread
                 break
-    return Value(written)
-
-
-def _build_too_many(function: Function) -> Problem:
-    return Problem(kind=Kind.TOOL_FAILED, message=f"{function.tool.name} sent more than {MAX_ITEMS:,} items.")
+    return kept.build_result()

@@ -19,6 +19,7 @@ import anyio
 
 from toolwire.core.http import Response
 from toolwire.core.ledger import (
+    CallEnding,
     Claim,
     ClaimOutcome,
     InFlight,
@@ -41,6 +42,7 @@ from toolwire.server.limits import ServerLimits
 from toolwire.stores.ledger.memory import IN_MEMORY, MemoryLedger
 from toolwire.stores.paths import is_postgres_url
 
+from .kept_items import RecordedItems
 from .large_results import is_large_result, write_in_parts
 
 KEY_HEADER = b"idempotency-key"
@@ -139,13 +141,21 @@ class IdempotencyRunner:
             if not isinstance(outcome, Ticket):
                 return await _answer_unclaimed(outcome, call, notify, run)
         result: Result | None = None
+        recorded = RecordedItems(notify) if context.takes_items else None
         try:
-            result = await run(call, notify)
-            kept = await write_in_parts(result) if is_large_result(result) else result
-            await ledger.settle(outcome, build_ending(tool, kept))
+            if recorded is None:
+                result = await run(call, notify)
+                kept = await write_in_parts(result) if is_large_result(result) else result
+                await ledger.settle(outcome, build_ending(tool, kept))
+            else:
+                result = await run(call, recorded.notify)
+                await ledger.settle(outcome, recorded.build_ending(tool, result))
         except BaseException:
             # With a result the tool has run, and only the ledger failed.
-            ended = build_abandoned_ending(tool) if result is None else build_ending(tool, result)
+            if result is None:
+                ended: CallEnding | None = build_abandoned_ending(tool)
+            else:
+                ended = build_ending(tool, result) if recorded is None else recorded.build_ending(tool, result)
             with anyio.CancelScope(shield=True):  # a cancelled call is settled, too; settling twice does no harm
                 await ledger.settle(outcome, ended)
             raise

@@ -24,6 +24,7 @@ from toolwire.telemetry.redaction import scrub_problem
 
 from .confirmation import ConfirmationCheck, ConfirmationWords, Undecided, decide_in_thread
 from .idempotency import IdempotencyRunner
+from .kept_items import keep_items
 from .long_calls import LongCalls
 from .rate_count import CountCall
 from .user_asker import InputStates
@@ -207,7 +208,7 @@ class Service:
         """Run a call that passed its checks; one of a long tool is only started."""
         is_uncounted = call.tool.rate_limit is None and self._rules is None
         if call.tool.long and self._long_calls is not None:
-            return self._long_calls.start(call, notify, None if is_uncounted else self._count_call)
+            return self._long_calls.start(keep_items(call), notify, None if is_uncounted else self._count_call)
         work = self._run_within_deadline if is_uncounted else self._run_counted
         if call.key and self._idempotency is not None:
             return self._idempotency.run(call, notify, work)

@@ -81,4 +81,5 @@ def build_context(call: Call, tool: Tool, reporting: ProgressReporter, state: An
         is_over=reporting.is_over,
         state=state,
         ask_user=UserAsker(call, reporting.note_no_user).ask,
+        takes_items=False,  # a tool may call others with its context, and wants their whole results
     )
