@@ -44,6 +44,8 @@ settings.load_profile(os.environ.get("TOOLWIRE_CASES", "same"))
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="toolwire-state-")
 # Nor do the settings of whoever runs a test change what it does.
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="toolwire-config-")
+# Nor does a document that another test has stored.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="toolwire-cache-")
 
 # Programs that tests start take Ctrl-C as they would on a terminal, also where the tests themselves run unattended.
 signal.signal(signal.SIGINT, signal.default_int_handler)

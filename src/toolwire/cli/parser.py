@@ -520,6 +520,7 @@ def _add_install(parser: Parser) -> None:
         help="trust a host without forms to ask, refuse it, or let you decide with `toolwire approvals`",
     )
     _add_upstream_timeout(parser)
+    _add_offline(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -544,6 +545,7 @@ def _add_tools(parser: Parser) -> None:
     )
     _add_locked(parser)
     _add_reading_timeout(parser)
+    _add_offline(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -554,6 +556,7 @@ def _add_show(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print the tool and the example as JSON")
     _add_locked(parser)
     _add_reading_timeout(parser)
+    _add_offline(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -755,6 +758,7 @@ def _add_convert(parser: Parser) -> None:
     parser.add_argument("--strict", action="store_true", help="if anything is lost, write no document and end with 1")
     parser.add_argument("--losses", metavar="FILE", help="also write the losses to this file, as JSON")
     _add_reading_timeout(parser)
+    _add_offline(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -773,6 +777,7 @@ def _add_size(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     _add_reading_timeout(parser)
+    _add_offline(parser)
     _add_remote(parser)
     _add_selection(parser)
 
@@ -968,6 +973,14 @@ def _add_reading_timeout(parser: Parser) -> None:
 
 def _add_upstream_timeout(parser: Parser) -> None:
     _add_timeout(parser, UPSTREAM_S, "how long a call of the server behind this one may take")
+
+
+def _add_offline(parser: Parser) -> None:
+    parser.add_argument(
+        "--offline",
+        action="store_true",
+        help="ask no server: use what an earlier command stored on this machine (URLs only)",
+    )
 
 
 def _add_remote(parser: Parser) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .connection.connect import connect, connect_sync
     from .connection.handle import Handle, SyncHandle
     from .connection.remote import Remote, SyncRemote
-    from .discovery.cache import Cache
+    from .discovery.cache import Cache, open_document_cache
     from .discovery.discover import Discovery, discover
     from .transport.drivers import Approver, arun, run
     from .transport.key_fetcher import build_key_fetcher
@@ -36,6 +36,7 @@ __all__ = [
     "connect",
     "connect_sync",
     "discover",
+    "open_document_cache",
     "open_stored_session",
     "run",
 ]
@@ -54,6 +55,7 @@ _HOMES = {
     "connect": "connection.connect",
     "connect_sync": "connection.connect",
     "discover": "discovery.discover",
+    "open_document_cache": "discovery.cache",
     "open_stored_session": "calls.session",
     "run": "transport.drivers",
 }

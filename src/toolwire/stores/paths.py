@@ -41,6 +41,16 @@ def find_state_folder() -> Path:
     return (Path(given) if given.startswith("/") else find_home() / ".local" / "state") / "toolwire"
 
 
+def find_cache_folder() -> Path:
+    """Return the folder of what this user can delete at any time: below XDG_CACHE_HOME or ~/.cache.
+
+    Raises:
+        NoHomeError: there is none.
+    """
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(given) if given.startswith("/") else find_home() / ".cache") / "toolwire"
+
+
 def is_postgres_url(where: str) -> bool:
     """Return whether ``where`` names a database of PostgreSQL."""
     return where.partition("://")[0] in ("postgresql", "postgres", "postgresql+psycopg")

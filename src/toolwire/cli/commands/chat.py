@@ -37,7 +37,7 @@ from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_agreement, build_terminal_approver, open_session
 from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
-from toolwire.client import SyncRemote, connect_sync
+from toolwire.client import SyncRemote, connect_sync, open_document_cache
 from toolwire.client.connection.combined_remote import CombinedRemote
 from toolwire.consent import Preferences
 from toolwire.core.model import Call, Problem, Secret, Value
@@ -103,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
                     timeout_s=arguments.timeout,
                     discovery_s=options.discovery_s,
                     locked=locked,
+                    cache=open_document_cache(),
                     **options.access,
                 )
             )

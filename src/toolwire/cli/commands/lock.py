@@ -13,7 +13,7 @@ from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped
 from toolwire.cli.terminal.slow_work import announce_if_slow
-from toolwire.client import Session, SyncRemote
+from toolwire.client import Session, SyncRemote, open_document_cache
 from toolwire.client.connection.connect import FetchedDefinitions, list_definitions
 from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.definition_lock import Difference
@@ -72,6 +72,7 @@ def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
                 headers=options.headers,
                 approve_command=confirm_command,
                 discovery_s=options.discovery_s,
+                cache=open_document_cache(),
             )
     except ValueError as error:
         raise UsageError(f"{error}.") from error

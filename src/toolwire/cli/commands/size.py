@@ -35,6 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         access=read_access(arguments),
         headers=read_headers(arguments),
         discovery_s=arguments.timeout,
+        offline=arguments.offline,
     )
     opening = open_target(arguments.target, reach, build_terminal_approver("ask"))
     with opening as source, announce_if_slow("Writing the declaration of every tool"):

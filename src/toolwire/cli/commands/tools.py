@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         access=read_access(arguments),
         headers=read_headers(arguments),
         discovery_s=arguments.timeout,
+        offline=arguments.offline,
     )
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         if arguments.tags:

@@ -15,10 +15,11 @@ from toolwire.cli.exits import UsageError
 from toolwire.cli.parser import READING_S, TOTAL_S
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
+from toolwire.cli.terminal.screen import print_instruction, show_time
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import Approver, build_terminal_approver
 from toolwire.cli.terminal.terminal_user import build_terminal_user
-from toolwire.client import Session, SyncHandle, connect_sync
+from toolwire.client import Session, SyncHandle, connect_sync, open_document_cache
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
 from toolwire.client.transport.network import NetworkAccess
@@ -154,6 +155,7 @@ class UrlOptions:
     approval: Approval | None = None
     timeout_s: float = TOTAL_S
     discovery_s: float = READING_S
+    offline: bool = field(default=False, compare=False)
 
 
 def read_selection(arguments: Namespace) -> Selection:
@@ -206,6 +208,7 @@ def read_url_options(arguments: Namespace, urls: Sequence[str], *, discovery_s: 
         headers=headers,
         include_site_description=getattr(arguments, "include_site_description", False),
         discovery_s=discovery_s,
+        offline=getattr(arguments, "offline", False),
     )
 
 
@@ -321,6 +324,7 @@ def open_target(
             preferences=Preferences(everything=reach.approval),
             timeout_s=reach.timeout_s,
             discovery_s=reach.discovery_s,
+            cache=open_document_cache(offline=reach.offline),
             **reach.access,
         )
     except ValueError as error:
@@ -328,6 +332,8 @@ def open_target(
     with ExitStack() as opened:
         with announce_if_slow(f"Reading the tools of {show_url(target.text)}"):
             remote = opened.enter_context(connecting)
+        if reach.offline and remote.source is not None and not remote.source.url.startswith("file:"):
+            print_instruction(f"The tools as they were stored on {show_time(remote.source.fetched_at)}.")
         _check_tags(reach.selection, remote.tags())
         yield remote
 

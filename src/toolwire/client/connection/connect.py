@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, Ty
 
 from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
+from toolwire.client.discovery.cache import Cache
 from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.document_snapshot import SnapshotBuilder
 from toolwire.client.discovery.fetch_documents import TOTAL_S
@@ -412,10 +413,11 @@ def list_definitions(
     headers: Mapping[str, str | Secret] = _NO_HEADERS,
     approve_command: ApproveCommand | None = None,
     discovery_s: float = TOTAL_S,
+    cache: Cache | None = None,
 ) -> FetchedDefinitions:
     """Connect to ``url`` and return the definitions of the selected tools, for a lock. No tool is called.
 
-    ``discovery_s`` is the time limit of that, as for ``connect``.
+    ``discovery_s`` is the time limit of that, and ``cache`` keeps documents, as for ``connect``.
 
     Raises:
         ConnectError: nothing was found.
@@ -430,6 +432,7 @@ def list_definitions(
         headers=headers,
         approve_command=approve_command,
         discovery_s=discovery_s,
+        cache=cache,
         **access,
     ) as remote:
         return FetchedDefinitions(remote.url, remote.definitions())

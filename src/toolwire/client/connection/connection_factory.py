@@ -21,8 +21,9 @@ from toolwire.client.discovery.source import build_source, find_document_url
 from toolwire.client.transport.event_stream_server import BAD_STREAM, OPENING_S, EventStreamServer
 from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
 from toolwire.client.transport.network import NetworkAccess, NetworkSettings, SyncNetwork
-from toolwire.client.transport.request_rules import Credentials, SiteHeaders
+from toolwire.client.transport.request_rules import Credentials, SiteHeaders, StayOffline
 from toolwire.client.transport.server_program import ServerProgram
+from toolwire.client.transport.tls import digest_trust
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.consent.policy import NO_PREFERENCES
@@ -31,12 +32,13 @@ from toolwire.core.connect_error import ConnectError
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.resources import Resources
+from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.stores.consent.agreed_digests import AgreedDigests, open_agreed_commands
 from toolwire.stores.consent.open import StoredLevels, open_levels
 from toolwire.stores.paths import NoHomeError, find_decisions_place, find_state_folder, has_credentials_place
 
-from .connection import Connection, open_connection
+from .connection import Connection, explain_failure, find_unused_document, open_connection
 from .options import ConnectOptions
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
@@ -62,7 +64,7 @@ class ConnectionFactory:
     def __init__(self, options: ConnectOptions, cache: Cache | None = None) -> None:
         self.options = options
         self.auth: CredentialAuth | None = None
-        self._cache = _choose_cache(options.session) if cache is None else cache
+        self._cache = _choose_cache(options) if cache is None else cache
 
     def load_auth(self, transport: SyncNetwork, peer_url: str = "") -> None:
         """Find the stored credential of the user, in files; ``transport`` is for its refreshes.
@@ -72,6 +74,8 @@ class ConnectionFactory:
         options = self.options
         has_login = options.credential_store is not None or options.user is not None or has_credentials_place()
         if options.key is not None or not has_login or options.app is not None or options.command is not None:
+            return
+        if self._cache.is_offline:  # a token could need a refresh
             return
         from toolwire.client.login.saved_credentials import find_auth  # loads the code of sign-in
 
@@ -114,6 +118,9 @@ class ConnectionFactory:
         command, approve = self.options.command, self.options.approve_command
         if command is None:
             return None
+        if self._cache.is_offline:
+            text = "a program lists its tools only while it runs, so none are stored."
+            raise ConnectError(f"{command.name} was not run: {text}", kind=Kind.UNREACHABLE)
         agreed: AgreedDigests | None = None
         with suppress(NoHomeError):  # RE-05: without a place to keep it, the user is asked each time
             agreed = open_agreed_commands(find_state_folder())
@@ -160,7 +167,7 @@ class ConnectionFactory:
         # MC-13
         options = self.options
         is_url = options.command is None and options.app is None and not options.document
-        return is_url and options.protocol in (None, "mcp")
+        return is_url and not self._cache.is_offline and options.protocol in (None, "mcp")
 
     def _open_stream_network(self, limits: TransportLimits) -> SyncNetwork:
         """Return a network as for calls, to the origin of the options alone."""
@@ -189,7 +196,7 @@ class ConnectionFactory:
             credentials=self.credentials(peer_url),
             headers=self.site_headers(peer_url),
             origins=options.origins,
-            signer=self.auth,
+            signer=StayOffline() if self._cache.is_offline else self.auth,
             allow_private=options.allow_private,
             allow_http=options.allow_http,
             ca_file=options.ca_file,
@@ -202,7 +209,7 @@ class ConnectionFactory:
             limits=TransportLimits(total_s=self._discovery_s, response_bytes=options.selection.document_bytes),
             credentials=self.credentials(),
             headers=self.site_headers(),
-            signer=self.auth,
+            signer=StayOffline() if self._cache.is_offline else self.auth,
             allow_private=options.allow_private,
             allow_http=options.allow_http,
             ca_file=options.ca_file,
@@ -263,7 +270,7 @@ class ConnectionFactory:
     def _fetch(self, flow: Flow[T]) -> tuple[Flow[T], SnapshotBuilder]:
         options, credential = self.options, self.credential()
         is_signed = self.auth is not None or options.key is not None or bool(options.keys)
-        builder = SnapshotBuilder(self._cache, credential.identity)
+        builder = SnapshotBuilder(self._cache, credential.identity, self._find_trust())
         fetching = fetch_documents(
             flow,
             options.document,
@@ -271,7 +278,18 @@ class ConnectionFactory:
             max_bytes=options.selection.document_bytes,
             total_s=self._discovery_s,
         )
-        return authenticate_on_challenge(fetching) if is_signed else fetching, builder
+        return authenticate_on_challenge(fetching, builder.challenged.add) if is_signed else fetching, builder
+
+    def _find_trust(self) -> str | None:
+        """Return what stands for the trusted certificates, or None if documents are not for anyone."""
+        options = self.options
+        if not self._cache.has_store or options.headers or options.app is not None or options.command is not None:
+            return None
+        # Who has a certificate of one's own can give another document than the site, and must not do so for later.
+        try:
+            return digest_trust(options.ca_file)
+        except OSError:  # the network says why
+            return None
 
     def add_source(self, found: Discovery, builder: SnapshotBuilder) -> Discovery:
         """Return ``found`` with the document it was made from and the snapshot of all documents.
@@ -322,6 +340,8 @@ class ConnectionFactory:
         if options.command is not None and found.peer is None:
             meaning = found.probes[-1].meaning if found.probes else "it did not answer."
             raise ConnectError(f"There is no MCP server at stdio:{options.command.name}: {meaning}", found.probes)
+        if found.peer is None and self._cache.is_offline and not options.document:
+            raise ConnectError(_explain_nothing_stored(found), found.probes, kind=Kind.UNREACHABLE)
         if found.peer is not None:
             resources = Resources(secrets.token_bytes(32))
             peer = replace(found.peer, origins=options.origins, resources=resources, result_limits=options.caps)
@@ -433,7 +453,19 @@ class ConnectionFactory:
         return "" if isinstance(url, Problem) else url.origin  # discovery says what is wrong with the URL
 
 
-def _choose_cache(session: Session | None) -> Cache:
+def _explain_nothing_stored(found: Discovery) -> str:
+    """Return why no tools were found offline: a rule refuses the URL, its document is not used, or none is stored."""
+    is_refused = bool(found.probes) and found.probes[0].reason in ("blocked", "request", "too_large", "url")
+    if is_refused or find_unused_document(found.url, found.probes) is not None:
+        return explain_failure(found)
+    why = "what needs a key and the lists of MCP servers are never stored"
+    return f"No tools of {show_url(found.url)} are stored here: list them once without --offline ({why})."
+
+
+def _choose_cache(options: ConnectOptions) -> Cache:
+    if options.cache is not None:
+        return options.cache
+    session = options.session
     if session is None:
         return Cache()
     # One clock for cache and session, so that tests and stores agree on what is fresh.

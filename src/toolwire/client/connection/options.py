@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
+from toolwire.client.discovery.cache import Cache
 from toolwire.client.discovery.discover import find_codecs
 from toolwire.client.discovery.local_files import file_url, names_document_file
 from toolwire.client.discovery.overlays import read_overlay
@@ -66,6 +67,7 @@ _KINDS: Final[Mapping[str, tuple[type, str]]] = {
     "session": (Session, "a Session"),
     "context": (Context, "a Context"),
     "locked": (DefinitionLock, "what read_lock(file) returns"),
+    "cache": (Cache, "a Cache, such as open_document_cache()"),
 }
 """The options that are an object, and how to say so."""
 
@@ -94,7 +96,8 @@ class ConnectOptions:
     a page to open. It returns what the user entered, or None if they said no. Without it, the client tells servers that
     it cannot ask a user. With it, a call may take as long as a stream, 10 minutes.
 
-    ``session`` is shared with other connections, and ``name`` is the name of this connection in it.
+    ``session`` is shared with other connections, and ``name`` is the name of this connection in it. ``cache`` keeps the
+    documents that are fetched, in place of that of the session; ``open_document_cache()`` keeps them between programs.
 
     ``api_key`` is sent to the origin of ``url`` and to no other; if ``url`` is a file, to the server that it names.
     ``token`` is an access token and is sent where an API key is sent. ``keys`` are the keys of the security schemes of
@@ -164,6 +167,7 @@ class ConnectOptions:
     include_site_description: bool = False  # XL-029: a site must not speak to the model beside its tools
     provide_input: InputProvider | None = None  # MC-09: without one, no server is told that it can ask
     approve_command: ApproveCommand | None = None  # MC-02: a program runs only if the user agreed to its command
+    cache: Cache | None = None  # SE-07
     address: str = field(init=False)
     command: ServerCommand | None = field(init=False, repr=False)
     app: Asgi | None = field(init=False, repr=False)

@@ -4,28 +4,33 @@ Rules:
 - A response is fresh for as long as the server says, 300 s if it says nothing, and never longer than 24 h.
 - After that it is requested again with its ETag or date. If that fails, it serves for another 24 h, marked as stale.
 - A ``no-store`` response is not kept. What was fetched with one credential is never given to another.
+- What an earlier program stored is used if its server confirms it, or offline; see ``stored_documents``.
 """
 
 # XL-016: documents are cached as HTTP allows, and a server that fails has not withdrawn them.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+from toolwire.client.transport.failures import is_offline
 from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Problem
 from toolwire.framing.dates import parse_timestamp
 
+from .cache_control import forbids_keeping, forbids_storing, read_directives
+from .stored_documents import StoredDocuments, open_stored_documents
+
 DAY_S = 24 * 3_600.0
 DEFAULT_S = 300.0
 
 _NOT_MODIFIED = 304
+_TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
-_DIRECTIVE = re.compile(r"([A-Za-z-]+)(?:\s*=\s*(?:\"([^\"]*)\"|([^\s,;]+)))?")
 _MAX_BYTES = 64 * 1024 * 1024
 _MAX_ENTRIES = 256
 
@@ -50,14 +55,25 @@ class CachedResponse:
 class Cache:
     """Keeps responses in memory, by URL and by the identity of the credential they were fetched with (``""`` for none).
 
-    ``clock`` gives seconds since 1970.
+    ``clock`` gives seconds since 1970. ``stored`` are documents that outlive the program; see ``open_document_cache``.
     """
 
-    __slots__ = ("_clock", "_entries")
+    __slots__ = ("_clock", "_entries", "_stored")
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time, *, stored: StoredDocuments | None = None) -> None:
         self._clock = clock
+        self._stored = stored
         self._entries: dict[tuple[str, str], CachedResponse] = {}
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether only stored documents are used, and no server is asked."""
+        return self._stored is not None and self._stored.offline
+
+    @property
+    def has_store(self) -> bool:
+        """Whether documents outlive the program."""
+        return self._stored is not None
 
     def now(self) -> float:
         """Return the present time of the cache, in seconds since 1970."""
@@ -66,6 +82,28 @@ class Cache:
     def find(self, url: str, identity: str = "") -> CachedResponse | None:
         """Return the cached response of ``url`` for that credential, fresh or not, or None."""
         return self._entries.get((url, identity))
+
+    def recall(self, request: Request, trust: str) -> CachedResponse | None:
+        """Return the response to ``request`` that an earlier program stored; it is never fresh. See ``keep``."""
+        stored = None if self._stored is None else self._stored.read(request, trust)
+        if stored is None:
+            return None
+        response, at = stored
+        # Strict: a server that fails is not spoken for by what another program saw.
+        return _build_validated(response, fetched_at=at, fresh_until=at, strict=True)
+
+    def keep(self, request: Request, reply: Response, outcome: Response, trust: str, *, is_public: bool) -> None:
+        """Store ``outcome``, which ``receive`` made of the ``reply`` of a server, for later programs.
+
+        ``trust`` stands for the certificates that were trusted. What is stored is deleted if the response is not
+        ``is_public``, if it forbids to be stored, or if the server no longer gives the document.
+        """
+        if self._stored is None or reply.status >= _SERVER_ERROR or reply.status == _TOO_MANY_REQUESTS:
+            return
+        if not is_public or forbids_storing(reply):
+            self._stored.remove(request, trust)
+        else:
+            self._stored.write(request, outcome, trust, self._clock())
 
     def store(self, url: str, response: Response, identity: str = "") -> None:
         """Keep a document that came from no server, so that its source and time can be shown."""
@@ -96,6 +134,9 @@ class Cache:
         if cached is not None and isinstance(reply, Response) and reply.status == _NOT_MODIFIED:
             # A 304 confirms the stored body, and its fields say for how long it is fresh now.
             return self._store(key, _build_entry(_merge_headers(cached.response, reply), now)) or cached.response
+        if cached is not None and is_offline(reply):
+            self._entries[key] = replace(cached, stale=True)
+            return cached.response
         has_failed = isinstance(reply, Problem) or reply.status >= _SERVER_ERROR
         can_serve = cached is not None and has_failed and not cached.strict
         # A clock that was set back makes the age negative: then the age is unknown.
@@ -139,18 +180,22 @@ def _merge_headers(response: Response, not_modified: Response) -> Response:
 
 
 def _build_entry(response: Response, now: float) -> CachedResponse | None:
-    directives = _parse_directives(get_header(response.headers, b"cache-control"))
-    # "Vary: *" says that no later request gets the same response.
-    if "no-store" in directives or get_header(response.headers, b"vary").strip() == "*":
+    if forbids_keeping(response):
         return None
+    directives = read_directives(response)
     fresh_s = min(max(_find_freshness_s(response, directives, now), 0.0), DAY_S)
+    return _build_validated(response, fetched_at=now, fresh_until=now + fresh_s, strict="must-revalidate" in directives)
+
+
+def _build_validated(response: Response, *, fetched_at: float, fresh_until: float, strict: bool) -> CachedResponse:
+    """Return ``response`` with the fields by which its server can be asked for changes."""
     return CachedResponse(
         response=response,
-        fetched_at=now,
-        fresh_until=now + fresh_s,
+        fetched_at=fetched_at,
+        fresh_until=fresh_until,
         etag=get_header(response.headers, b"etag"),
         last_modified=get_header(response.headers, b"last-modified"),
-        strict="must-revalidate" in directives,
+        strict=strict,
     )
 
 
@@ -170,9 +215,15 @@ def _find_freshness_s(response: Response, directives: dict[str, str], now: float
     return DEFAULT_S
 
 
-def _parse_directives(text: str) -> dict[str, str]:
-    return {name.lower(): quoted or plain for name, quoted, plain in _DIRECTIVE.findall(text[:2_048])}
-
-
 def _parse_seconds(text: str) -> float:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0.0
+
+
+def open_document_cache(folder: Path | None = None, *, offline: bool = False) -> Cache:
+    """Return a Cache for ``connect(..., cache=...)`` whose documents outlive the program.
+
+    They are in ``folder``, else in ``toolwire/documents`` below XDG_CACHE_HOME or ~/.cache. Only documents that anyone
+    gets are stored. With ``offline``, the tools of a URL are those that an earlier program stored, no server is asked,
+    and no call can be made.
+    """
+    return Cache(stored=open_stored_documents(folder, offline=offline))

@@ -20,12 +20,13 @@ from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Kind, Problem
 
-from .cache import DAY_S, Cache
+from .cache import DAY_S, Cache, CachedResponse
 from .relocation import Relocation
 
 T = TypeVar("T")
 
 _IGNORED_TYPES = ("text/html", "text/event-stream")
+_NOT_MODIFIED = 304
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
 
@@ -60,15 +61,37 @@ class _FetchedDocument(NamedTuple):
 
 
 class SnapshotBuilder:
-    """Collects the documents of one discovery. ``relocation`` is its first redirect to another origin, if any."""
+    """Collects the documents of one discovery. ``relocation`` is its first redirect to another origin, if any.
 
-    __slots__ = ("_documents", "cache", "identity", "relocation")
+    ``trust`` stands for the certificates that are trusted. With None, requests have something of this user, and nothing
+    is stored for later programs. ``challenged`` are the URLs that wanted credentials.
+    """
 
-    def __init__(self, cache: Cache, identity: str = "") -> None:
+    __slots__ = ("_documents", "_is_recalled", "cache", "challenged", "identity", "relocation", "trust")
+
+    def __init__(self, cache: Cache, identity: str = "", trust: str | None = None) -> None:
         self.cache: Cache = cache
         self.identity: str = identity
+        self.trust: str | None = trust
+        self.challenged: set[str] = set()
+        self._is_recalled = False
         self._documents: dict[Request, _FetchedDocument] = {}
         self.relocation: Relocation | None = None
+
+    def find(self, request: Request) -> CachedResponse | None:
+        """Return the cached response to ``request``, also that of an earlier program, or None."""
+        cached = self.cache.find(request.url, self.identity)
+        recalled = self.cache.recall(request, self.trust) if cached is None and self.trust is not None else None
+        self._is_recalled = recalled is not None
+        return cached or recalled
+
+    def keep(self, request: Request, reply: Response, outcome: Response) -> None:
+        """Store ``outcome``, which the cache made of ``reply``, for later programs, if anyone gets it."""
+        if self.trust is None or request.method != "GET":
+            return
+        # What a 304 confirms may be a document in memory that once wanted credentials: only a stored one stays stored.
+        if reply.status != _NOT_MODIFIED or self._is_recalled:
+            self.cache.keep(request, reply, outcome, self.trust, is_public=request.url not in self.challenged)
 
     def record(self, request: Request, reply: Response | Problem) -> None:
         """Record the reply to ``request``."""

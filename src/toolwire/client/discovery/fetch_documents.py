@@ -77,7 +77,7 @@ class _Fetcher:
             return step if self._clock() < self._until else _timeout()
         if step.url.startswith("file:"):
             return self._record(step, self._read_file(step.url))
-        self._cached = self._cache.find(step.url, self._identity) if step.method == "GET" else None
+        self._cached = self._find(step)
         prepared = self._cache.prepare(step, self._cached)
         if isinstance(prepared, Response):
             return self._record(step, prepared)
@@ -88,7 +88,15 @@ class _Fetcher:
         """Return the reply to ``step``, which is the cached response if that is still valid or still serves."""
         if not isinstance(step, Request):
             return reply
-        return self._record(step, self._cache.receive(step, self._cached, reply, self._identity))
+        outcome = self._cache.receive(step, self._cached, reply, self._identity)
+        if isinstance(reply, Response) and isinstance(outcome, Response):
+            self._builder.keep(step, reply, outcome)
+        return self._record(step, outcome)
+
+    def _find(self, step: Request) -> CachedResponse | None:
+        cached = self._builder.find(step) if step.method == "GET" else None
+        # A document that was kept under a higher limit is fetched, so that the network refuses its size.
+        return None if cached is None or len(cached.response.body) > self._max_bytes else cached
 
     def _read_file(self, url: str) -> Response | Problem:
         reply = read_file(url, self._folder, self._max_bytes)

@@ -1,7 +1,8 @@
 """Build the Problems of talking to a server: one sentence each, with the origin, never with a query or a credential.
 
 ``details`` has ``reason``, a word for programs: ``request``, ``url``, ``blocked``, ``dns``, ``refused``, ``tls``,
-``timeout``, ``closed``, ``left`` (closed by this side), ``redirect``, ``too_large``, ``encoding`` or ``not_http``.
+``timeout``, ``closed``, ``left`` (closed by this side), ``redirect``, ``too_large``, ``encoding``, ``not_http`` or
+``offline``.
 ``sent`` is False if nothing can have reached the server. ``answered`` is False if the connection ended before any
 response.
 """
@@ -49,6 +50,16 @@ def early_close(origin: str, *, answered: bool) -> Problem:
     """
     problem = unreachable(f"{origin} closed the connection before its answer was complete.", "closed", sent=True)
     return problem if answered else replace(problem, details={**problem.details, "answered": False})
+
+
+def offline() -> Problem:
+    """Return the Problem of a request that was not sent because the user wants to stay offline."""
+    return unreachable("Nothing is sent while you are offline.", "offline", sent=False)
+
+
+def is_offline(reply: object) -> bool:
+    """Return whether ``reply`` is the Problem that ``offline`` returns."""
+    return isinstance(reply, Problem) and reply.details.get("reason") == "offline"
 
 
 def local_close(origin: str) -> Problem:

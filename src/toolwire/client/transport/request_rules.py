@@ -29,7 +29,7 @@ from toolwire.telemetry.propagation import TRACE_MODULE, current_traceparent
 from .addresses import is_address_allowed
 from .circuit_breaker import CircuitBreaker
 from .credential_echoes import NO_ECHOES, CredentialEchoes, find_echoes
-from .failures import forbidden_target, timeout, unreachable
+from .failures import forbidden_target, offline, timeout, unreachable
 from .limits import TransportLimits
 from .redirects import REDIRECTS, find_redirect, is_same_resource, redirect_loop, redirect_without_approval
 from .request_headers import NAME, VALUE, Fields, check_headers
@@ -91,6 +91,23 @@ class Signer(Protocol):
     def send(self, send: SendBySteps, request: Request, total_s: float | None) -> Steps[Response | Problem]:
         """Yield what must be done to ``send`` the request signed, and return its response."""
         ...
+
+
+class StayOffline:
+    """In place of a signer: no request is sent, and its reply is that of a rule which refuses it, or a Problem."""
+
+    def send(self, send: SendBySteps, request: Request, total_s: float | None) -> Steps[Response | Problem]:
+        """Return why ``request`` is not sent."""
+        # SE-07: the rules hold for a document that was stored as for one that is fetched.
+        yield from ()
+        steps = send(request, total_s)
+        try:
+            next(steps)
+        except StopIteration as end:
+            refusal: Response | Problem = end.value
+            return refusal
+        steps.close()
+        return offline()
 
 
 class _PinnedAddress(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,19 @@ def find_tls_context(ca_file: str = "") -> ssl.SSLContext:
         OSError: ``ca_file`` cannot be read, or has no certificate.
     """
     return _make_context(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"), ca_file)
+
+
+def digest_trust(ca_file: str | Path | None) -> str:
+    """Return a digest of the certificates that are trusted beside or in place of the roots of the system, or ``""``.
+
+    Raises:
+        OSError: a file with certificates cannot be read.
+    """
+    files = [str(path) for path in (os.environ.get("SSL_CERT_FILE"), ca_file) if path]
+    folder = os.environ.get("SSL_CERT_DIR", "")
+    if not files and not folder:
+        return ""
+    return sha256(b"\0".join([folder.encode(), *(Path(path).read_bytes() for path in files)])).hexdigest()
 
 
 def check_ca_file(path: str | Path | None) -> str:
