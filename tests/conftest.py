@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from tests import canaries
 from tests.process import amounts
 from tests.requirement_results import RequirementResults, note_requirements
+from tests.support import forked_programs
 
 LONGEST = (
     "tests/acceptance/test_huge_definitions.py",
@@ -51,6 +52,7 @@ os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="toolwire-cache-")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 canaries.plant()
+forked_programs.plant()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -67,6 +69,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     canaries.forget()
+    forked_programs.start_really(really=item.get_closest_marker("real_start") is not None)
     return (yield)
 
 
@@ -110,6 +113,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, and let each test report the requirements that it proves."""
     # Of several processes, each would otherwise wait at the end for the one that came upon such a test last.
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    for item in items:
+        if item.nodeid.startswith("tests/process/"):
+            item.add_marker("real_start")
     note_requirements(items)
 
 

@@ -16,6 +16,8 @@ import pytest
 from toolwire import __version__
 from toolwire.protocols import BUILTIN
 
+pytestmark = pytest.mark.real_start
+
 HEAVY = ["anyio", "asyncio", "jsonschema_rs", "orjson", "pydantic", "httptools", "rich", "uvicorn"]
 
 
