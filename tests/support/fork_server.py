@@ -59,6 +59,9 @@ def import_commands() -> None:
             import_module(name)
         except ModuleNotFoundError:
             continue
+    parser = import_module("toolwire.cli.parser")
+    parser._build_parser(import_module("toolwire").__version__)
+    parser._build_parser_without_defaults(import_module("toolwire").__version__)
     import_module("pydantic").TypeAdapter(int)  # looks for plugins in all packages, once
     assert threading.active_count() == 1, threading.enumerate()
     assert not any(name.startswith("opentelemetry") for name in sys.modules), "commands measure where it is imported"

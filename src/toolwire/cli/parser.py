@@ -127,12 +127,7 @@ def _refuse_options_of_others(command: Parser, arguments: argparse.Namespace, gi
 
 def list_given(argv: Sequence[str], version: str) -> frozenset[str]:
     """Return the destinations of the arguments that a valid command line gives, and not those with their defaults."""
-    parser = _create_parser(version)  # one of its own, which it may change
-    for command in _find_commands(parser).values():
-        for action in command._actions:
-            if action.option_strings or action.choices is None:  # else argparse would look for the default among them
-                action.default = argparse.SUPPRESS
-    return frozenset(vars(parser.parse_known_args(argv)[0]))
+    return frozenset(vars(_build_parser_without_defaults(version).parse_known_args(argv)[0]))
 
 
 def list_commands(version: str) -> dict[str, Parser]:
@@ -193,6 +188,17 @@ def _join_words(words: Sequence[str]) -> str:
 def _build_parser(version: str) -> Parser:
     """Return the parser of all commands, which nothing may change. It is created once: that takes ten milliseconds."""
     return _create_parser(version)
+
+
+@cache
+def _build_parser_without_defaults(version: str) -> Parser:
+    """Return a parser of all commands, which nothing may change: what is not given is not in its result."""
+    parser = _create_parser(version)
+    for command in _find_commands(parser).values():
+        for action in command._actions:
+            if action.option_strings or action.choices is None:  # else argparse would look for the default among them
+                action.default = argparse.SUPPRESS
+    return parser
 
 
 def _create_parser(version: str) -> Parser:
