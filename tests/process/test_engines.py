@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -278,6 +279,58 @@ def test_dbos_carries_calls_too_and_killed_workers_lose_and_double_none(postgres
 
     with running("dbos", url, state, tmp_path, 2) as workers:
         check(asyncio.run(story(workers)), workers)
+
+
+@pytest.mark.requirement("ST-03", "D-29")
+@pytest.mark.parametrize("form", ["py_pickle", None, "toolwire_json"])
+def test_a_row_of_dbos_that_says_that_it_is_a_pickle_runs_nothing(
+    postgres: Postgres, tmp_path: Path, form: str | None
+) -> None:
+    pytest.importorskip("dbos", reason="dbos is not here: install toolwire[dbos] to prove this")
+    import psycopg
+
+    wait_until_answering(postgres)
+    state, url = postgres.create_database(), postgres.create_database()
+    planted = tmp_path / "planted"
+
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.system, (f"touch {planted}",)
+
+    async def plant() -> None:
+        engine = open_engine("dbos", url, is_worker=False)
+        await engine.begin(None)  # type: ignore[arg-type]  # it is no worker
+        assert await engine.offer("first")
+        await engine.end(0.0)
+        text = b64encode(pickle.dumps({"args": (Evil(),), "kwargs": {}})).decode()
+        with psycopg.connect(url, autocommit=True) as raw:
+            changed = raw.execute("UPDATE dbos.workflow_status SET serialization = %s", (form,))
+            assert changed.rowcount == 1
+            changed = raw.execute("UPDATE dbos.workflow_input SET inputs = %s", (text,))
+            assert changed.rowcount == 1
+
+    async def wait_for_others(workers: Workers) -> None:
+        engine, ledger = open_engine("dbos", url, is_worker=False), PostgresLedger(state)
+        await engine.begin(None)  # type: ignore[arg-type]  # it is no worker
+        sender = Sender(engine, ledger)
+        sender.open = {"last"}
+        async with asyncio.timeout(PATIENCE_S):
+            while sender.open:
+                await engine.offer("last")
+                sender.started = set(workers.list_runs())
+                await sender.read()
+                await asyncio.sleep(0.05)
+            with psycopg.connect(url, autocommit=True) as raw:
+                waiting = "SELECT 1 FROM dbos.workflow_status WHERE status IN ('ENQUEUED', 'PENDING')"
+                while raw.execute(waiting).fetchone() is not None:  # noqa: ASYNC110 - it asks a server
+                    await asyncio.sleep(0.05)
+        await engine.end(0.0)
+        await ledger.end()
+
+    asyncio.run(plant())
+    with running("dbos", url, state, tmp_path, 1) as workers:
+        asyncio.run(wait_for_others(workers))
+    assert not planted.exists()
 
 
 @pytest.mark.requirement("ST-03")

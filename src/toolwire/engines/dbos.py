@@ -2,6 +2,7 @@
 
 Rules:
 - A workflow has the id of a call and nothing else. The state decides whether the call runs.
+- Nothing that comes from the database is unpickled, whatever a row says of itself: who can write there cannot run code.
 - DBOS starts workflows anew after a crash only where the same machine comes back, so a call of a worker that died gets
   a new workflow, from any process that finds it in the state.
 - DBOS keeps one instance for each process: a process has one such engine.
@@ -22,6 +23,7 @@ from toolwire.core.long_call import CallWork
 from toolwire.engines.local_engine import LocalEngine
 
 try:
+    import dbos._serialization
     from dbos import DBOS, DBOSConfig, Queue, SetWorkflowID
 except ModuleNotFoundError as _error:
     raise DefinitionError("Offering calls through DBOS needs dbos: pip install 'toolwire[dbos]'.") from _error
@@ -48,6 +50,33 @@ class _JsonSerializer:
     def name(self) -> str:
         """Return the name under which the database remembers this form."""
         return "toolwire_json"
+
+
+class _NoPickles:
+    """Stands for the serializer of DBOS that pickles: it reads nothing."""
+
+    def serialize(self, _data: Any) -> str:
+        """Return a text for what is never read again, such as the error of a row that another one wrote."""
+        return ""
+
+    def deserialize(self, _serialized_data: str) -> Any:
+        """Refuse what a row calls a pickle.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("toolwire writes no pickles, and reads none")
+
+    def name(self) -> str:
+        """Return the name that a row gives to a pickle."""
+        return "py_pickle"
+
+
+def _refuse_pickles() -> None:
+    """Let DBOS read no pickles."""
+    # D-29: a row names the serializer that reads it, so ours is not asked about one that says "py_pickle". DBOS has no
+    # setting for that, so its name for the serializer is replaced.
+    vars(dbos._serialization)["DBOSDefaultSerializer"] = _NoPickles()
 
 
 class DbosEngine:
@@ -105,6 +134,7 @@ class DbosEngine:
             await self._runs.end(grace_s)
 
     def _launch(self) -> None:
+        _refuse_pickles()
         config: DBOSConfig = {
             "name": "toolwire",
             "system_database_url": self._url.replace("postgresql://", "postgresql+psycopg://", 1),
