@@ -4,6 +4,7 @@ Rules:
 - Any client can send these fields, so they count only on connections from an address that the operator names.
 - The address is the last one of the field that is no trusted proxy itself: what stands before it is what a client sent.
 - If ``Forwarded`` and ``X-Forwarded-For`` name two addresses, neither counts: one of them is a client's own.
+- A ``Forwarded`` that breaks its grammar counts as none: a quote that a client opens could hide what a proxy adds.
 """
 # CR-02, AT-37
 
@@ -16,7 +17,11 @@ from typing import Any, Final
 
 from toolwire.core.errors import DefinitionError
 
-_PARAMETER: Final = re.compile(r'\s*([A-Za-z]+)\s*=\s*(?:"([^"]*)"|([^\s;,"]*))\s*')
+# Possessive, and matched at one place after the other: linear on any text.
+_SEPARATORS: Final = re.compile(r"[\s,;]*+")
+_PARAMETER: Final = re.compile(
+    r"""([!#$%&'*+.^_`|~0-9A-Za-z-]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^\s;,"]*+))(?=[\s,;]|\Z)"""
+)
 _WITH_PORT: Final = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]{1,5})?\Z")
 _MAX_ENTRIES: Final = 50
 
@@ -88,10 +93,20 @@ def _join_fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, str]:
 
 
 def _read_forwarded(text: str) -> dict[str, list[str]]:
-    """Return the values of ``for`` and ``proto`` in a field ``Forwarded``, in order (RFC 7239)."""
+    """Return the values of ``for`` and ``proto`` in ``Forwarded``, in order; none if it is invalid (RFC 7239)."""
     found: dict[str, list[str]] = {"for": [], "proto": []}
-    for match in _PARAMETER.finditer(text):
+    at = _skip_separators(text, 0)
+    while at < len(text):
+        match = _PARAMETER.match(text, at)
+        if match is None:
+            return {"for": [], "proto": []}
         name = match[1].lower()
         if name in found:
             found[name].append(match[2] if match[2] is not None else match[3])
+        at = _skip_separators(text, match.end())
     return found
+
+
+def _skip_separators(text: str, at: int) -> int:
+    match = _SEPARATORS.match(text, at)
+    return at if match is None else match.end()
