@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from toolwire import __version__
 from toolwire.core.errors import DefinitionError
 from toolwire.core.url_display import show_url
 from toolwire.stores.consent.agreed_digests import open_trusted_settings
@@ -15,11 +16,13 @@ from toolwire.stores.paths import find_state_folder
 
 from .exits import UsageError
 from .gateway_file import GatewayFile
+from .parser import list_commands
 from .project_trust import SETTINGS_VARIABLE, ask_trust, digest_file, is_terminal, is_trusted
 from .serve_settings import UpstreamSettings
 from .targets.target import UrlTarget, read_target
 
 _VARIABLES: Final = ("key_env", "header_env")
+_PLACES: Final = ("state", "ledger", "rates", "jwks", "wake", "receipt-keys")
 
 
 def trust_gateway(path: Path, data: bytes, file: GatewayFile, *, is_own: bool) -> bool:
@@ -62,19 +65,41 @@ def keep_trust(path: Path, before: bytes, after: bytes) -> None:
 
 
 def describe_gateway(file: GatewayFile) -> Iterator[str]:
-    """Yield a line for each thing that a gateway's file runs, opens or sends to."""
+    """Yield a line for each thing that a gateway's file runs, opens, sends to, or sets."""
+    # D-21: nothing that a file sets is left out. A server, a CA file or a client of its choice is as good as a target.
     for upstream in file.upstreams:
-        yield f"{upstream.name}: {_describe_target(upstream)}{_name_variables(_list_variables(upstream))}"
-        if upstream.exchange:
-            names = filter(None, [str(upstream.exchange.get("client-secret-env", ""))])
-            yield f"{upstream.name}: exchanges tokens at {upstream.exchange['token-url']}{_name_variables(list(names))}"
+        yield from _describe_upstream(upstream)
     webhooks = [file.webhook, *(one.webhook for one in file.callers.values())]
     for webhook in dict.fromkeys(one for one in webhooks if one is not None):
         yield f"webhook: sends to {show_url(webhook.url)}{_name_variables([webhook.secret_env])}"
-    for name in ("state", "ledger", "rates", "jwks"):
-        place = getattr(file.arguments, name, None)
-        if isinstance(place, str) and "://" in place:
-            yield f"{name}: connects to {show_url(place)}"
+    for name, value in _list_options(vars(file.arguments), ()):
+        is_place = "://" in value and name in _PLACES
+        yield f"{name}: connects to {value}" if is_place else f"{name} = {value}"
+    yield from _describe_people(file)
+
+
+def _describe_upstream(upstream: UpstreamSettings) -> Iterator[str]:
+    yield f"{upstream.name}: {_describe_target(upstream)}{_name_variables(_list_variables(upstream))}"
+    if upstream.exchange:
+        names = filter(None, [str(upstream.exchange.get("client-secret-env", ""))])
+        yield f"{upstream.name}: exchanges tokens at {upstream.exchange['token-url']}{_name_variables(list(names))}"
+    if upstream.agree:
+        yield f"{upstream.name}: agree = true"
+    for name, value in _list_options(upstream.remote, _VARIABLES):
+        yield f"{upstream.name}: {name} = {value}"
+
+
+def _describe_people(file: GatewayFile) -> Iterator[str]:
+    """Yield a line for the address of the gateway, and for each app or person that gets a right from the file."""
+    if file.public_url:
+        yield f"public-url = {file.public_url}"
+    if file.sign_in is not None:
+        yield from (f"sign-in: {name} may open the console" for name in file.sign_in.operators)
+        for name, client in file.sign_in.clients.items():
+            yield f"sign-in: the app {name} gets its codes at {', '.join(client.redirect_uris)}"
+    for name, caller in file.callers.items():
+        if caller.answered_by:
+            yield f"caller {name}: its questions are answered by {', '.join(caller.answered_by)}"
 
 
 def _describe_target(upstream: UpstreamSettings) -> str:
@@ -85,6 +110,17 @@ def _describe_target(upstream: UpstreamSettings) -> str:
     if not is_url:
         return f"runs the code of {upstream.target}"
     return upstream.target if upstream.target.startswith("stdio:") else f"connects to {show_url(upstream.target)}"
+
+
+def _list_options(values: Mapping[str, Any], left_out: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the value of each option that is not as it is without a file."""
+    defaults = vars(list_commands(__version__)["serve"].parse_args([]))
+    for dest, value in values.items():
+        if dest not in left_out and value != defaults.get(dest):
+            texts = (
+                map(str, value) if isinstance(value, list) else [str(value).lower() if value is True else str(value)]
+            )
+            yield dest.replace("_", "-"), ", ".join(show_url(one) if "://" in one else one for one in texts)
 
 
 def _list_variables(upstream: UpstreamSettings) -> list[str]:

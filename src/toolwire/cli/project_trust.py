@@ -24,7 +24,6 @@ from .terminal.keyboard import discard_input, read_line
 from .terminal.screen import apply_style, escaped
 
 SETTINGS_VARIABLE: Final = "TOOLWIRE_SETTINGS"
-_MOST_LINES: Final = 100
 
 
 def digest_file(path: Path, data: bytes) -> str:
@@ -50,10 +49,8 @@ def is_terminal() -> bool:
 def ask_trust(path: Path, lines: Sequence[str], warning: str) -> bool:
     """Show the ``lines`` of the file and ask whether to use them; return whether the answer is yes."""
     print(f"{escaped(str(path))} says:", file=sys.stderr)
-    for line in lines[:_MOST_LINES]:
+    for line in lines:  # D-21: all of them, or a file could hide what it does behind harmless lines
         print(f"  {escaped(line)}", file=sys.stderr)
-    if len(lines) > _MOST_LINES:
-        print(f"  and {len(lines) - _MOST_LINES:,} more", file=sys.stderr)
     print(warning, file=sys.stderr)
     discard_input()  # what was typed before the question does not answer it
     question = "Use this file, until it changes? [y/N] "
