@@ -14,6 +14,8 @@ PUBLIC = ["8.8.8.8", "1.1.1.1", "2606:4700:4700::1111", "::ffff:8.8.8.8", "64:ff
 LOOPBACK = ["127.0.0.1", "127.255.255.254", "::1"]
 PRIVATE = ["10.0.0.5", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "fd12:3456::1"]
 METADATA = ["169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"]
+METADATA += ["fd20:ce::254", "fd00:ec2::23", "fd00:c1::a9fe:a9fe", "fd00:42::42", "fd00:a9fe:a9fe::1"]
+METADATA += ["fd00:100::100:200", "169.254.170.23"]
 SPECIAL = [
     "0.0.0.0",
     "0.1.2.3",
@@ -55,6 +57,8 @@ DISGUISED = [
     "2001:0:808:808:0:0:80ff:fffe",  # Teredo, whose client is: its address stands inverted
     "2606:4700::5efe:7f00:1",  # ISATAP
     "2606:4700::200:5efe:a00:5",
+    "fd12:3456::5efe:a9fe:a9fe",  # ISATAP in a private network, to the metadata of a cloud
+    "fd12:3456::200:5efe:a9fe:aa17",
 ]
 NO_ADDRESS = [
     "",

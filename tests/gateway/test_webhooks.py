@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import socket
 import threading
 import time
 from base64 import b64encode
@@ -17,7 +18,8 @@ from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Secret
+from toolwire.core.http import Request
+from toolwire.core.model import Problem, Secret
 from toolwire.gateway.webhooks import MAX_WAITING, Webhook, Webhooks
 from toolwire.server.run.inbox import QuestionNotice
 
@@ -187,6 +189,47 @@ def test_redirect_is_not_followed(receiver: Receiver, open_webhooks: Callable[..
         wait_for(lambda webhooks=webhooks: webhooks.counts["failed"] == 1)
         assert receiver.received.get(timeout=20)[0] == "/hook"
         assert receiver.received.empty()
+
+
+@pytest.mark.requirement("GW-04", "D-05")
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
+def test_name_that_leads_to_this_machine_is_not_connected_to(
+    open_webhooks: Callable[..., Webhooks], monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    def resolve(_host: str, port: int, **_: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    with socket.create_server(("127.0.0.1", 0)) as here:
+        here.setblocking(False)
+        url = f"https://hooks.example:{here.getsockname()[1]}/questions"
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        webhooks = open_webhooks(Webhook(url=url, secret=Secret(KEY)), pauses_s=())
+        webhooks(build_notice())
+        wait_for(lambda: webhooks.counts["failed"] == 1)
+        with pytest.raises(BlockingIOError):
+            here.accept()
+
+
+@pytest.mark.requirement("GW-04", "D-05")
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("169.254.169.254", "[fd00:ec2::254]", "[fd00:ec2::23]", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]"),
+        *("[fd00:c1::a9fe:a9fe]", "0.0.0.0", "[::]", "[fe80::1]", "100.100.100.200", "224.0.0.1"),
+        *("0x7f.1", "2130706433", "127.1", "127.0.0.1."),
+    ],
+)
+def test_webhook_of_an_address_that_gives_out_credentials_is_never_sent(
+    open_webhooks: Callable[..., Webhooks], host: str
+) -> None:
+    try:
+        webhook = Webhook(url=f"https://{host}/latest", secret=Secret(KEY))
+    except DefinitionError:
+        return
+    webhooks = open_webhooks(webhook, pauses_s=())
+    answer = webhooks._open_network(webhook).send(Request("GET", webhook.url))
+    assert isinstance(answer, Problem)
+    assert "not connected to" in answer.message or "is written in an unusual way" in answer.message
 
 
 @pytest.mark.requirement("GW-04")

@@ -33,7 +33,7 @@ _PRIVATE = (
     IPv4Network("100.64.0.0/10"),
     IPv6Network("fc00::/7"),
 )
-# AWS, ECS, Alibaba, Azure, Oracle; then the IPv6 addresses of AWS and Google.
+# AWS, ECS, Alibaba, Azure, Oracle; then the IPv6 addresses of Google, Oracle, Scaleway, Akamai and Alibaba.
 _METADATA = frozenset(
     ip_address(text)
     for text in (
@@ -42,10 +42,15 @@ _METADATA = frozenset(
         "100.100.100.200",
         "168.63.129.16",
         "192.0.0.192",
-        "fd00:ec2::254",
         "fd20:ce::254",
+        "fd00:c1::a9fe:a9fe",
+        "fd00:42::42",
+        "fd00:a9fe:a9fe::1",
+        "fd00:100::100:200",
     )
 )
+# What AWS serves its machines over IPv6: metadata, credentials of EKS pods, DNS, time.
+_AWS_SERVICES = IPv6Network("fd00:ec2::/32")
 # Only this part of IPv6 is assigned to public hosts.
 _UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -78,7 +83,7 @@ def is_address_allowed(text: str, reach: NetworkReach) -> bool:
     """Return whether the client may connect to the address ``text`` within ``reach``."""
     # D-05: a URL from a document must not lead into the user's network.
     address = read_address(text)
-    if address is None or address in _METADATA:
+    if address is None or _is_metadata(address):
         return False
     if reach is NetworkReach.LOOPBACK:
         return is_loopback(address)
@@ -87,8 +92,18 @@ def is_address_allowed(text: str, reach: NetworkReach) -> bool:
     return reach is not NetworkReach.PRIVATE_ONLY and _is_public(address)
 
 
+def _is_metadata(address: Address) -> bool:
+    """Return whether a service that gives out credentials is at ``address``, or at one that it carries."""
+    if address in _METADATA or address in _AWS_SERVICES:
+        return True
+    # Of IPv4, such services are at link-local addresses.
+    if isinstance(address, IPv4Address):
+        return address.is_link_local
+    return any(map(_is_metadata, _find_embedded_ipv4(address)))
+
+
 def _is_public(address: Address) -> bool:
-    if address in _METADATA or any(address in network for network in _NOT_GLOBAL):
+    if _is_metadata(address) or any(address in network for network in _NOT_GLOBAL):
         return False
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast and not address.is_reserved
