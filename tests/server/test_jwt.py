@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hmac
 import json
+import re
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -21,6 +22,7 @@ from toolwire.auth.caller_token import ExpectedClaims, Keyring, read_jwks, read_
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Response, get_header
 from toolwire.core.model import Kind, Problem
+from toolwire.limits import CallerRules, RulesByCaller
 from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import ANONYMOUS_CALLER, AnonymousCallers, Caller, CombinedCallers
@@ -97,6 +99,48 @@ def refusal(found: Caller | Problem) -> str:
     assert isinstance(found, Problem)
     assert found.kind is Kind.UNAUTHORIZED
     return found.message
+
+
+@pytest.mark.requirement("D-09", "S-7")
+@pytest.mark.parametrize("sub", ["a" * 201, "ada\0", "ada\u202e", "ada\u200b"])
+def test_subject_that_cannot_be_a_name_is_never_taken_for_the_app_or_for_another(sub: str) -> None:
+    found = find_token_caller(hs256(), sign_with_secret({**CLAIMS, "sub": sub, "client_id": "editor"}))
+    assert isinstance(found, Caller)
+    assert re.fullmatch("jwt-[0-9a-f]{32}", found.name)
+    again = find_token_caller(hs256(), sign_with_secret({**CLAIMS, "sub": sub, "client_id": "other", "jti": "2"}))
+    assert isinstance(again, Caller)
+    assert again.name == found.name
+
+
+@pytest.mark.requirement("D-09", "GW-01")
+@pytest.mark.parametrize("other", ["key:ann", "key-0123456789ab", "user:ann:123", "jwt:ann", "jwt-0123456789ab", "*"])
+def test_subject_of_a_token_gets_no_rule_and_no_right_of_another_caller(other: str) -> None:
+    named = CallerRules(scopes=frozenset({"all"}), inbox=True)
+    rules = RulesByCaller({other: named, "bob": CallerRules(answered_by=frozenset({other}))})
+    mallory = f"jwt:{other}"
+    if other != "*":
+        assert rules.find(mallory) != named
+        assert rules.find(other) == named
+    assert not rules.can_answer(mallory, "key:bob", by_account=False)
+    # A name that only looks a little like one is a name.
+    for name in ("urn:user:5", "user:5", "key-management", "auth0|42"):
+        assert RulesByCaller({name: named}).find(f"jwt:{name}") == named
+
+
+@pytest.mark.requirement("D-05", "S-7")
+def test_token_that_names_its_own_keys_is_refused_and_nothing_is_fetched() -> None:
+    fetch, asked = build_key_fetch(key_set(EC))
+    tokens = SignedTokenCallers(IssuerKeys(fetch), HERE, clock=lambda: NOW)
+    mine = ECKey.generate_key("P-256", parameters={"kid": "mine"})
+    for header in (
+        {"jku": "http://169.254.169.254/keys"},
+        {"x5u": "http://127.0.0.1/certificate"},
+        {"jwk": mine.as_dict(private=False)},
+        {"kid": "../../../../etc/passwd"},
+        {"kid": "http://169.254.169.254/"},
+    ):
+        refusal(find_token_caller(tokens, sign_token("ES256", mine, **{"kid": "ec", **header})))
+    assert len(asked) <= 2, "only from the address of the operator"
 
 
 @pytest.mark.requirement("OTC-035", "OXP-012", "S-7")

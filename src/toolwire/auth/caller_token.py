@@ -237,11 +237,18 @@ def _is_for_audience(audience: Json, own: str, keyring: Keyring) -> bool:
 
 
 def _read_name(claims: Mapping[str, Json], text: bytes) -> str:
-    """Return the name of the caller. A token without a name is a caller of its own."""
+    """Return the name of the caller. A token without a name is a caller of its own.
+
+    A digest stands for a name that is too long, or that cannot be printed.
+    """
     for claim in ("sub", "client_id", "azp"):
         name = claims.get(claim)
-        if isinstance(name, str) and 0 < len(name) <= _MAX_NAME:
-            return f"jwt:{name}"
+        if isinstance(name, str) and name:
+            # Never the next claim instead: it names the app, which is another caller.
+            is_plain = len(name) <= _MAX_NAME and name.isprintable()
+            return (
+                f"jwt:{name}" if is_plain else f"jwt-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+            )
     return f"jwt-{sha256(text).hexdigest()[:12]}"
 
 

@@ -74,7 +74,7 @@ class AllQuestions:
         # AT-35: an operator with a key may be a caller too, whose programs have that key.
         session = self.session
         is_by_key = self.source.keeps_actions and not session.by_account
-        own = list_rule_names(f"key:{session.name}")[:-1] if is_by_key else ()
+        own = (session.name, *list_rule_names(f"key:{session.name}")[:-1]) if is_by_key else ()
         if frozenset(own).isdisjoint(list_rule_names(asked.principal)[:-1]):
             return ""
         return "You cannot answer this: the program that asks has the same key. Another operator can."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from toolwire.core.dataclass import dataclass
@@ -14,6 +15,7 @@ USER_PREFIX = "user:"
 """How the name in calls begins of a person who signed in at the server: ``user:NAME:DIGITS``."""
 
 _PREFIXES = ("key:", "jwt:")
+_NAME_IN_CALLS = re.compile(r"key:|jwt:|user:.*:[0-9]+\Z|(?:key|jwt)-[0-9a-f]{12,64}\Z|\*\Z", re.DOTALL)
 
 
 def list_rule_names(principal: str) -> tuple[str, ...]:
@@ -22,7 +24,9 @@ def list_rule_names(principal: str) -> tuple[str, ...]:
     ``key:ann`` is also ``ann``, and so is ``user:ann:DIGITS``; everybody is ``*`` at last.
     """
     if principal.startswith(_PREFIXES):
-        return principal, principal[4:], EVERY_CALLER
+        short = principal[4:]
+        # D-09: who issues tokens chooses their subjects, and none of them is the name in calls of another caller.
+        return (principal, EVERY_CALLER) if _NAME_IN_CALLS.match(short) else (principal, short, EVERY_CALLER)
     if principal.startswith(USER_PREFIX):
         return principal, read_user_name(principal), EVERY_CALLER
     return principal, EVERY_CALLER
