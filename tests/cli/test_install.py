@@ -160,6 +160,10 @@ def test_install_keeps_comments_and_formatting(text: str, host: str, home: Path,
         ("[1]", "is not a JSON object"),
         ('{"mcpServers": {', "is not a JSON object"),
         (b"\xff\xfe{}", "is not a JSON object"),
+        # With a pattern that takes the square of their length, each of these would take an hour.
+        ('"\\' * 1_000_000, "is not a JSON object"),
+        ("/* " * 1_000_000, "is not a JSON object"),
+        ('{"a": "\\' + '\\"' * 1_000_000, "is not a JSON object"),
     ],
 )
 def test_unreadable_host_file_is_not_changed(

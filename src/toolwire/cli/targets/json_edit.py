@@ -14,11 +14,12 @@ from typing import NamedTuple, cast
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+# What has no end is a token up to the end of the text, so that these are linear on any text.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.?)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 _SPACE = re.compile(r"\s*")
 _NOT_A_BREAK = re.compile(r"[^\n]")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(r'"(?:[^"\\]|\\.?)*+"?', re.DOTALL)
 _FIRST_INDENT = re.compile(r"\{[^\S\n]*\n([ \t]+)")
 _DECODER = json.JSONDecoder()
 

@@ -44,7 +44,7 @@ _MOST_LOOKS = 20
 _LEAST_SIZE = 4_096  # bytes that each document counts at least, so that tiny ones end too
 # RFC 8631: "service-desc" is the link to the description of an API that programs read.
 _SERVICE_DESC = re.compile(
-    r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]*\s)?service-desc(?:\s|"|;|,|$)', re.ASCII
+    r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]{0,200}\s)?service-desc(?:\s|"|;|,|$)', re.ASCII
 )
 _NO_ROOT = (
     "is an OpenAPI document with operations for models whose root has no x-llm: connect to the URL of this document "
