@@ -7,6 +7,7 @@ import io
 import json
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,27 @@ def begin_call(desk: subprocess.Popen[str], tool: str) -> None:
     write(desk.stdin, 1, "tools/call", {"name": tool, "arguments": {}})
     assert desk.stderr is not None
     assert any("running" in line for line in desk.stderr)
+
+
+def test_a_host_with_one_socket_for_both_directions_gets_each_message_whole(tmp_path: Path) -> None:
+    (tmp_path / "desk.py").write_text(
+        "import toolwire\nkit = toolwire.Toolkit('Desk')\n"
+        "@kit.tool(approval='auto', safe=True)\ndef fill(n: int) -> str:\n    return 'x' * n\n"
+    )
+    command = [sys.executable, "-m", "toolwire", "serve", f"{tmp_path / 'desk.py'}:kit", "--stdio"]
+    host, given = socket.socketpair()
+    with host, subprocess.Popen(command, stdin=given, stdout=given, stderr=subprocess.DEVNULL, cwd=tmp_path) as process:
+        given.close()
+        host.settimeout(60)
+        with host.makefile("rw") as stream:
+            for number in (1, 2):
+                # More than any socket holds: nothing is read before the server waits with the rest.
+                write(stream, number, "tools/call", {"name": "fill", "arguments": {"n": 3_000_000}})
+            found = [json.loads(stream.readline()) for _ in range(2)]
+        assert sorted(one["id"] for one in found) == [1, 2]
+        assert {len(one["result"]["content"][0]["text"]) for one in found} == {3_000_000}
+        host.shutdown(socket.SHUT_RDWR)
+        assert process.wait(30) == 0
 
 
 def test_only_messages_of_the_protocol_are_on_the_output(desk: subprocess.Popen[str]) -> None:

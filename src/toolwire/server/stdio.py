@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import selectors
 import shutil
 import signal
 import stat
@@ -319,8 +320,25 @@ class _Connection:
 
     def _write(self, message: bytes) -> None:
         # The host has gone; the end of its input follows and ends the program.
-        with suppress(BrokenPipeError):
-            self._output.write(message + b"\n")
+        with suppress(BrokenPipeError, ConnectionResetError):
+            _write_whole(self._output, message + b"\n")
+
+
+def _write_whole(output: BinaryIO, data: bytes) -> None:
+    """Write all of ``data``.
+
+    A host may give one socket or terminal for both directions. The event loop reads it without blocking, so that
+    writing does not block either.
+    """
+    rest = memoryview(data)
+    while rest:
+        written = output.write(rest)
+        if written:
+            rest = rest[written:]
+        else:
+            with selectors.DefaultSelector() as selector:
+                selector.register(output, selectors.EVENT_WRITE)
+                selector.select()
 
 
 def _build_headers(message: Mapping[str, Json], catalog: Catalog) -> list[tuple[bytes, bytes]]:
