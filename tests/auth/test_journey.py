@@ -352,9 +352,47 @@ def test_device_flow_returns_a_user_code_and_polls_for_the_token() -> None:
     assert isinstance(run(start_device_sign_in(where, me, (), 0.0), build_transport({"device_code": 7})), Problem)
 
 
+@pytest.mark.requirement("AC-13", "D-28")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verification_uri": "javascript:alert(1)"},
+        {"verification_uri": "http://login.example/go"},
+        {"verification_uri": "http://127.0.0.1:9/go"},
+        {"verification_uri": f"{ISSUER}/go\u202e"},
+        {"verification_uri": "https://login.example@evil.example/go"},
+        {"user_code": "\x1b[2JABCD"},
+        {"user_code": "AB\u200bCD"},
+        {"user_code": "x" * 41},
+        {"user_code": ""},
+        {"device_code": None},
+    ],
+)
+def test_hostile_answer_for_another_device_is_not_shown(change: dict[str, Any]) -> None:
+    data = {"device_code": "dc", "user_code": "ABCD", "verification_uri": f"{ISSUER}/go", **change}
+    found = run(
+        start_device_sign_in(place(device_url=f"{ISSUER}/d"), ClientIdentity(client_id="me"), (), 0.0),
+        build_transport(data),
+    )
+    assert isinstance(found, Problem)
+
+
+@pytest.mark.requirement("AC-13")
+@pytest.mark.parametrize("said", [0, -1, 10**400, 1e308, True, "60", None, [], 61])
+def test_device_code_waits_within_bounds_whatever_its_server_says(said: Any) -> None:
+    data = {"device_code": "dc", "user_code": "ABCD", "verification_uri": f"{ISSUER}/go"}
+    found = run(
+        start_device_sign_in(place(device_url=f"{ISSUER}/d"), ClientIdentity(client_id="me"), (), 0.0),
+        build_transport({**data, "interval": said, "expires_in": said}),
+    )
+    assert isinstance(found, DeviceCode)
+    assert 1 <= found.interval_s <= 60
+    assert 0 < found.expires_at <= 3_600
+
+
 @pytest.mark.requirement("AC-10", "D-26")
 @pytest.mark.parametrize("spot", list(TOKENS))
-@pytest.mark.parametrize("value", [None, 7, "", "x y\n", [], {}, True, -1])
+@pytest.mark.parametrize("value", [None, 7, "", "x y\n", [], {}, True, -1, 10**400, 1e308])
 def test_unusual_token_response_is_read_or_refused_and_never_printed(spot: str, value: Any) -> None:
     read = read_tokens({**TOKENS, spot: value}, 0.0)
     assert isinstance(read, Problem) or read.access.reveal() == "at"

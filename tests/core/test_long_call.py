@@ -101,6 +101,8 @@ def test_a_call_whose_process_died_runs_again_only_if_its_tool_is_idempotent() -
         ({"progress": 30, "total": 20}, None, None),
         ({"progress": 1, "total": 0}, None, None),
         ({"progress": 1, "total": None}, None, None),
+        ({"progress": 0.5, "total": 10**400, "message": "rows"}, None, "rows"),
+        ({"progress": 10**400, "total": 10**400}, 1.0, None),
         ([1, 2], None, None),
         ("x" * 5_000, None, "x" * MAX_MESSAGE),
     ],

@@ -106,5 +106,5 @@ def read_credential(plain: dict[str, Any], secrets: dict[str, Any]) -> Credentia
         if found.kind == "oauth" and (found.proof_key is None) == (found.prefix == SCHEME):
             return None
         return found if isinstance(values["resource"], str) and isinstance(values.get("base", ""), str) else None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

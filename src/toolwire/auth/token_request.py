@@ -21,6 +21,7 @@ from .scopes import write_scopes
 _FORM: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/x-www-form-urlencoded"))
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 _TOKEN = re.compile(r"[!-~]{1,16384}")
+_MOST_S = 10 * 365 * 86_400.0  # a whole number of any length cannot be added to a time
 
 
 def exchange_form(
@@ -78,7 +79,9 @@ def read_tokens(data: Mapping[str, Json], now: float, kind: str = "bearer") -> T
         return _build_problem("The authorization server gave a token that is not bound to the key of this sign-in.")
     if said != kind:
         return _build_problem("The authorization server gave a token of a type that is not known here.")
-    until = now + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) and lasts >= 0 else None
+    until = None
+    if isinstance(lasts, int | float) and not isinstance(lasts, bool) and lasts >= 0:
+        until = now + min(lasts, _MOST_S)
     scope = data.get("scope")
     return TokenSet(
         access=Secret(access),

@@ -256,7 +256,10 @@ def read_progress(progress: Progress) -> tuple[float | None, str | None]:
     text = message[:MAX_MESSAGE] if isinstance(message, str) else None
     if not _is_number(part) or not _is_number(total) or total <= 0 or not 0 <= part <= total:
         return None, text
-    return part / total, text
+    try:
+        return part / total, text
+    except OverflowError:  # a whole number of any length is no float
+        return None, text
 
 
 def _is_number(value: Json) -> TypeGuard[float]:

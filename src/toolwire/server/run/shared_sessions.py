@@ -371,7 +371,11 @@ class SharedSessions:
         while messages := await self.run(self._rows.read_messages, self._read_until, self.node):
             for message in messages:
                 self._read_until = message.number
-                self._take_message(message)
+                try:
+                    self._take_message(message)
+                except (ValueError, UnicodeError) as error:
+                    # Another program wrote it. It costs the sessions of this process neither time nor their messages.
+                    _log.warning("A message about an MCP session was left out (%s).", type(error).__name__)
             own = [message.number for message in messages if message.node]
             if own:
                 await self.run(self._rows.delete_messages, self.node, own[-1])

@@ -122,4 +122,4 @@ def _digest(text: str) -> str:
 
 def _read_end(name: str) -> float:
     end = name.removeprefix(_STARTED).partition(".")[0]
-    return float(end) if end.isdigit() else 0.0
+    return float(end) if end.isascii() and end.isdigit() else 0.0

@@ -135,12 +135,7 @@ class SessionRows:
             now = self._clock()
             oldest = now - self._bounds.idle_s, now - self._bounds.longest_s
             rows: list[Any] = self._rows.select_rows(statement, key, *oldest)
-        if not rows:
-            return None
-        owner, share, capabilities, log_level, watched, told = rows[0]
-        return StoredSession(
-            owner, share, capabilities, log_level, json.loads(watched), NoticePosition(*json.loads(told))
-        )
+        return _read_session(*rows[0]) if rows else None
 
     def keep(self, used: Mapping[bytes, NoticePosition | None], known: Iterable[bytes]) -> set[bytes]:
         """Note that sessions are in use, and what their clients know; return which of ``known`` there still are."""
@@ -325,10 +320,30 @@ def _read_position(cursor: Cursor) -> int:
     return _read_number(cursor, _POSITION)
 
 
+def _read_session(
+    owner: str, share: str, capabilities: str, level: str, watched: str, told: str
+) -> StoredSession | None:
+    """Return the session of a row, or None if this program did not write the row."""
+    try:
+        lists, position = json.loads(told)
+    except (TypeError, ValueError):
+        return None
+    if not isinstance(lists, dict) or not isinstance(position, int):
+        return None
+    return StoredSession(owner, share, capabilities, level, _parse_watched(watched), NoticePosition(lists, position))
+
+
 def _read_watched(cursor: Cursor, key: bytes) -> dict[str, int]:
-    row = cursor.execute("SELECT watched FROM sessions WHERE key = ?", (key,)).fetchone()
-    watched: dict[str, int] = {} if row is None else json.loads(row[0])
-    return watched
+    row: Any = cursor.execute("SELECT watched FROM sessions WHERE key = ?", (key,)).fetchone()
+    return {} if row is None else _parse_watched(row[0])
+
+
+def _parse_watched(text: str) -> dict[str, int]:
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError):
+        return {}
+    return {uri: number for uri, number in found.items() if isinstance(number, int)} if isinstance(found, dict) else {}
 
 
 def _write_watched(cursor: Cursor, key: bytes, watched: Mapping[str, int]) -> None:
