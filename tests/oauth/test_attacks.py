@@ -122,7 +122,60 @@ def token_is_asked_for_in_the_address(site: Site) -> str:
     return site.answer(site.browser.get(site.ask(response_type="token")))["error"]
 
 
+def token_of_a_person_is_exchanged_for_one_of_another_app(site: Site) -> str:
+    token = site.tokens()["access_token"]
+    form = {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "subject_token": token,
+        "subject_token_type": "urn:ietf:params:oauth:token-type:access_token",
+        "audience": "evil",
+    }
+    return str(site.token(client_id="evil", **form).json()["error"])
+
+
+def grants_that_this_server_does_not_offer_are_asked_for(site: Site) -> str:
+    forms: list[dict[str, Any]] = [
+        {"grant_type": "urn:ietf:params:oauth:grant-type:device_code", "device_code": site.code()},
+        {"grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer", "assertion": "eyJhbGciOiJub25lIn0.e30."},
+        {"grant_type": "urn:ietf:params:oauth:grant-type:saml2-bearer", "assertion": "PHg+"},
+        {"grant_type": "urn:openid:params:grant-type:ciba", "auth_req_id": "1"},
+        {"grant_type": "password", "username": "ada", "password": "secret"},
+        {"grant_type": "client_credentials", "scope": "tasks:read"},
+        {"grant_type": "implicit"},
+    ]
+    errors = {str(site.token(**form).json()["error"]) for form in forms}
+    assert len(errors) == 1, errors
+    return errors.pop()
+
+
+def grant_is_named_twice(site: Site) -> str:
+    form = [("grant_type", "password"), ("grant_type", "authorization_code"), ("client_id", "app")]
+    fields = {"content-type": "application/x-www-form-urlencoded"}
+    body = urlencode([*form, ("code", site.code())])
+    answer = site.browser.request("POST", "/oauth/token", content=body, headers=fields)
+    return str(answer.json()["error"])
+
+
+def code_of_another_device_is_asked_for(site: Site) -> str:
+    paths = ("/oauth/device_authorization", "/oauth/device", "/oauth/device/code", "/device")
+    codes = {site.browser.post(path, {"client_id": "evil"}).status_code for path in paths}
+    assert len(codes) == 1, codes
+    return str(codes.pop())
+
+
+def subject_token_of_an_app_opens_the_pages_of_a_person(site: Site) -> str:
+    token = site.tokens()["access_token"]
+    browser = site.new_browser()
+    page = browser.get("/oauth/connected", headers={"authorization": f"Bearer {token}"})
+    return f"{page.status_code} {'Tasks' in page.text}"
+
+
 ATTACKS: list[tuple[Callable[[Site], str], str]] = [
+    (token_of_a_person_is_exchanged_for_one_of_another_app, "unsupported_grant_type"),
+    (grants_that_this_server_does_not_offer_are_asked_for, "unsupported_grant_type"),
+    (grant_is_named_twice, "invalid_request"),
+    (code_of_another_device_is_asked_for, "404"),
+    (subject_token_of_an_app_opens_the_pages_of_a_person, "303 False"),
     (stolen_code_is_injected_into_another_session, "invalid_grant"),
     (stolen_code_is_redeemed_by_the_attackers_own_client, "invalid_grant"),
     (pkce_is_left_out, "invalid_request"),
