@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -156,6 +157,41 @@ def test_the_one_toolkit_of_a_file_is_found(desk: Path) -> None:
 def test_toolkit_with_two_names_counts_once(write: Callable[..., Path]) -> None:
     file = write("one.py", "from toolwire import Toolkit\na = b = Toolkit('One')\n")
     assert titles(FileTarget(file)) == "One"
+
+
+@pytest.mark.requirement("GR-06")
+def test_loading_code_runs_the_collector_rarely_and_restores_its_threshold(write: Callable[..., Path]) -> None:
+    many = "kept = [[] for _ in range(50_000)]\n"
+    looks: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] < 2:
+            looks.append(info["generation"])
+
+    before = gc.get_threshold()
+    assert 0 < before[0] < 20_000
+    file = write("many.py", f"from toolwire import Toolkit\nkit = Toolkit('Many')\n{many}")
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        load_code(FileTarget(file))
+    finally:
+        gc.callbacks.remove(note)
+    assert len(looks) <= 2
+    assert gc.get_threshold() == before
+    with pytest.raises(UsageError):
+        load_code(FileTarget(write("fails.py", f"{many}raise ValueError('no')\n")))
+    assert gc.get_threshold() == before
+
+
+def test_code_that_chooses_its_own_collection_keeps_it(write: Callable[..., Path]) -> None:
+    before = gc.get_threshold()
+    code = "import gc\nfrom toolwire import Toolkit\na = Toolkit('A')\ngc.set_threshold(999)\n"
+    try:
+        load_code(FileTarget(write("own.py", code)))
+        assert gc.get_threshold()[0] == 999
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_file_is_run_once_for_several_names(write: Callable[..., Path]) -> None:

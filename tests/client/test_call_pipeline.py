@@ -205,6 +205,20 @@ def test_approver_cannot_change_the_call_by_mutating_the_question(session: Sessi
     assert [json.loads(request.body) for request in site.requests] == [{"text": "hi"}]
 
 
+@pytest.mark.requirement("GR-06")
+def test_question_copies_the_arguments_and_not_the_schemas(session: Session) -> None:
+    site = Site(ADD)
+    pipeline = site.pipeline(session)
+    asked: list[Call] = []
+
+    def person(question: Question) -> Answer:
+        asked.append(question.call)
+        return YES
+
+    site.run(pipeline, "add", person, text="hi")
+    assert [call.tool is pipeline.peer.catalog.names["add"] for call in asked] == [True]
+
+
 @pytest.mark.requirement("XL-050", "XL-052")
 def test_an_answer_after_five_minutes_is_too_late(session: Session, clock: Clock) -> None:
     site = Site(ADD)

@@ -520,9 +520,12 @@ def test_response_is_found_among_other_events(outcome):
 
 
 def test_event_above_the_limit_is_a_bad_answer(outcome):
-    huge = build_call_result(content=[{"type": "text", "text": "x" * 1_100_000}])
-    server_sent = outcome(lambda said: Response(200, [(b"content-type", b"text/event-stream")], _event(said, huge)))
-    assert server_sent.kind is Kind.BAD_ANSWER
+    def send(size):
+        answer = build_call_result(content=[{"type": "text", "text": "x" * size}])
+        return outcome(lambda said: Response(200, [(b"content-type", b"text/event-stream")], _event(said, answer)))
+
+    assert send(1_100_000) == Value("x" * 1_100_000)
+    assert send(17_000_000).kind is Kind.BAD_ANSWER
 
 
 def _event(said, answer):

@@ -14,6 +14,7 @@ from typing import Final, TypeGuard
 
 from toolwire.cli.exits import UsageError
 from toolwire.core.errors import ToolwireError
+from toolwire.core.gc_pause import collect_rarely
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.opentool.serve_object import build_toolbox
@@ -124,7 +125,7 @@ def _load_file(path: Path) -> ModuleType:
     if (inside := _find_package(path)) is not None:
         return _load_package_module(path, *inside)
     _add_import_path(path.parent)
-    with _explain_failures(path.parent, path.name):
+    with _explain_failures(path.parent, path.name), collect_rarely():
         return _execute(path)
 
 
@@ -141,7 +142,7 @@ def _find_package(path: Path) -> tuple[Path, str] | None:
 def _load_package_module(path: Path, folder: Path, name: str) -> ModuleType:
     """Import a file of a package under its name in the package, so that its relative imports work."""
     _add_import_path(folder)
-    with _explain_failures(folder, path.name):
+    with _explain_failures(folder, path.name), collect_rarely():
         module = import_module(name)
         found = getattr(module, "__file__", None)
         if found is None or Path(found).resolve() != path:
@@ -165,7 +166,7 @@ def _execute(path: Path) -> ModuleType:
 
 def _load_module(name: str) -> ModuleType:
     _add_import_path(Path.cwd())
-    with _explain_failures(Path.cwd(), name):
+    with _explain_failures(Path.cwd(), name), collect_rarely():
         try:
             return import_module(name)
         except ModuleNotFoundError as error:

@@ -186,7 +186,7 @@ class Questions:
         return replace(
             question,
             # An approver is foreign code: it must not be able to change the call.
-            call=deepcopy(prepared.call),
+            call=deepcopy(prepared.call, {id(tool): tool}),  # GR-06: not the schemas, which are large
             # D-26: show_url() leaves out the values of a query that can be a key.
             target="" if request is None else f"{request.method} {show_url(request.url)}",
             always_allowed=self._is_always_allowed(prepared, question),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Headers, Request, Response, get_header
@@ -50,6 +50,9 @@ _KINDS = {
 _TASKS: dict[str, Json] = {"extensions": {TASKS: {}}}
 _OPENING = ("initialize", "notifications/initialized")
 _SHOWN = 2_000
+
+MOST_EVENT: Final = 16 * 1024 * 1024
+"""The most bytes of one message in a stream: as many as an answer without a stream may have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +198,7 @@ def is_stream(response: Response) -> bool:
 
 def _iterate_events(body: bytes) -> Iterator[bytes]:
     try:
-        for event in sse.Decoder().feed(body + b"\n\n"):
+        for event in sse.Decoder(MOST_EVENT).feed(body + b"\n\n"):
             yield event.data.encode("utf-8", "replace")
     except ValueError:
         return  # an event beyond the limit: what came before it stands

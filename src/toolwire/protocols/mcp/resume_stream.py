@@ -24,6 +24,7 @@ MOST_STREAMS: Final = 10
 LONGEST_WAIT_S: Final = 60.0
 
 _WAIT_MS: Final = 1_000
+_LONGEST_ID: Final = 8_192  # it goes into a header field
 
 
 class _ResumePoint(NamedTuple):
@@ -47,9 +48,9 @@ def complete_stream(session: Session, response: Response, id_: str | int) -> Flo
         yield from pause(left.wait_s)
         heard = Listener(session, id_, leave=True)
         came = yield from listen(_build_resume_request(session, last_id), heard.hear)
-        if not heard.body and not (isinstance(came, Response) and post_message.is_stream(came)):
+        if not heard.has_begun and not (isinstance(came, Response) and post_message.is_stream(came)):
             return came
-        response = Response(200, (STREAM,), bytes(heard.body))
+        response = Response(200, (STREAM,), heard.build_body())
     return response
 
 
@@ -62,14 +63,14 @@ def _find_resume_point(response: Response, id_: str | int, last_id: str) -> _Res
         return None
     if any(post_message.is_answer(message, id_) for message in post_message.iterate_messages(response)):
         return None
-    events = sse.Decoder()
+    events = sse.Decoder(post_message.MOST_EVENT)
     try:
         for _ in events.feed(response.body):
             pass
     except ValueError:
         return None
     last_id = events.last_id or last_id
-    if not last_id or not last_id.isprintable() or not last_id.isascii():
+    if not last_id or len(last_id) > _LONGEST_ID or not last_id.isprintable() or not last_id.isascii():
         return None
     wait_ms = _WAIT_MS if events.retry_ms is None else events.retry_ms
     return _ResumePoint(last_id, min(wait_ms / 1_000, LONGEST_WAIT_S))

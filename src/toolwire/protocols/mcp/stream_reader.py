@@ -3,12 +3,14 @@
 Rules:
 - ``ping`` is answered, and ``elicitation/create`` by the user where they can be asked. Whatever else a server asks was
   not declared to be there, and is refused as JSON-RPC does.
-- At most 100 answers are sent for one stream, and at most 16 MiB of it are taken.
+- At most 100 answers are sent for one stream, and one message of it has at most 16 MiB.
+- Of a stream only the answer is kept: all that a tool sends before it has been passed on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from toolwire.core.codec import Flow, Listen, StreamItem
@@ -21,29 +23,36 @@ from toolwire.framing.input_words import read_input_request, write_input_respons
 from toolwire.framing.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from . import elicitation, post_message, progress
-from .post_message import Session
+from .post_message import MOST_EVENT, Session
 from .revision import STATELESS
 
-MOST_BYTES: Final = 16 * 1024 * 1024
 MOST_REPLIES: Final = 100
 STREAM: Final = (b"content-type", b"text/event-stream")
+_HEAD: Final = 200  # characters, in which a notification names its method
+_TOO_LARGE: Final = (
+    f"The answer cannot be read: this client takes at most {MOST_EVENT:,} bytes in one message of an MCP stream. "
+    "The result of a tool that streams lists all its items again there. "
+    "If the server offers OpenTool as well, call the tool over that: it sends each item once."
+)
 
 
 class Listener:
-    """Hears the stream that answers the request ``id_``. ``body`` is what was heard, ``answered`` whether it is there.
+    """Hears the stream that answers the request ``id_``. ``answered`` is whether the answer is there.
 
-    Nothing is read after an event beyond the limit of its size; then ``has_large_event`` is True. With ``leave`` the
-    stream is left as soon as the answer is there.
+    ``has_begun`` is whether anything was heard. Nothing is read after an event beyond the limit of its size; then
+    ``has_large_event`` is True. With ``leave`` the stream is left as soon as the answer is there.
     """
 
     def __init__(self, session: Session, id_: str | int, *, leave: bool = False, log_level: str = "") -> None:
         self._log_level = log_level
-        self.body: bytearray = bytearray()
+        self.has_begun: bool = False
         self.answered: bool = False
         self._session = session
         self._id = id_
         self._leave = leave
         self._events: sse.Decoder | None = None
+        self._kept: list[str] = []
+        self._kept_size = 0
         self.has_large_event: bool = False
         self._replies = 0
 
@@ -53,28 +62,55 @@ class Listener:
         Raises:
             ValueError: it is enough: the answer is there, or too much else is.
         """
-        self.body += piece
-        if len(self.body) > MOST_BYTES:
-            raise ValueError(f"it is larger than {MOST_BYTES:,} bytes")
+        self.has_begun = True
         if self.has_large_event:
             return
         if self._events is None:  # most answers are no stream
-            self._events = sse.Decoder()
+            self._events = sse.Decoder(MOST_EVENT)
         try:
             events = list(self._events.feed(piece))
-        except ValueError:  # an event beyond the limit: what came before it stands
+        except ValueError:  # one beyond the limit: what came before it stands
             self.has_large_event = True
             return
         for event in events:
+            if _is_large_answer(event.data):
+                self._keep(event.data)
+                continue
             for message in post_message.list_messages(event.data.encode("utf-8", "replace")):
-                yield from self._message(message)
+                yield from self._message(message, event.data)
         if self.answered and self._leave:
             raise ValueError("it has answered")
 
-    def _message(self, message: dict[str, Json]) -> Iterator[StreamItem]:
+    @property
+    def may_have_answer(self) -> bool:
+        """Whether what is kept is the answer, or is too large to be looked at here."""
+        return self.answered or bool(self._kept)
+
+    def build_body(self) -> bytes:
+        """Return the answer as a stream of one event, and where to go on with a stream that has none."""
+        if self._events is None:
+            return b""
+        if not self.may_have_answer and not self.has_large_event:
+            with suppress(ValueError):  # the end of its last event is one that some servers leave out
+                for event in self._events.feed(b"\n\n"):
+                    self._keep(event.data)
+        last_id, retry_ms = self._events.last_id, self._events.retry_ms
+        place = (f"id: {last_id}\n" if last_id else "") + ("" if retry_ms is None else f"retry: {retry_ms}\n")
+        frames = ["".join(f"data: {line}\n" for line in text.split("\n")) for text in self._kept] or [""]
+        return (place + "".join(f"{frame}\n" for frame in frames)).encode("utf-8", "replace")
+
+    def _keep(self, text: str) -> None:
+        self._kept_size += len(text)
+        if self._kept_size > MOST_EVENT:
+            raise ValueError(f"its answers are larger than {MOST_EVENT:,} bytes")
+        self._kept.append(text)
+
+    def _message(self, message: dict[str, Json], text: str) -> Iterator[StreamItem]:
         method, id_ = message.get("method"), message.get("id")
         if not isinstance(method, str):
-            self.answered = self.answered or post_message.is_answer(message, self._id)
+            if not self.answered and post_message.is_answer(message, self._id):
+                self.answered = True
+                self._keep(text)
         elif id_ is not None:
             self._replies += 1
             if self._replies > MOST_REPLIES:
@@ -118,11 +154,15 @@ def fetch_answer(
     # A user takes longer to answer than a server, so a call in which they may be asked has the time of a stream.
     came: Response | Problem = yield Listen(request, listener.hear, is_brief=is_brief or not session.can_ask)
     if isinstance(came, Problem):
-        return Response(200, (STREAM,), bytes(listener.body)) if listener.answered else came
-    if listener.has_large_event and not listener.answered:
-        text = f"The server's answer cannot be read: an event of its stream is larger than {sse.MAX_EVENT:,} bytes."
-        return Problem(kind=Kind.BAD_ANSWER, message=text, details={"reason": "too_large"})
-    return came._replace(body=bytes(listener.body)) if listener.body else came
+        return Response(200, (STREAM,), listener.build_body()) if listener.may_have_answer else came
+    if listener.has_large_event and not listener.may_have_answer:
+        return Problem(kind=Kind.BAD_ANSWER, message=_TOO_LARGE, details={"reason": "too_large"})
+    return came._replace(body=listener.build_body()) if listener.has_begun else came
+
+
+def _is_large_answer(text: str) -> bool:
+    """Return whether an event is so large that reading it here would keep the event loop, and no notification."""
+    return len(text) > jsontext.LARGE_BYTES and '"method"' not in text[:_HEAD]
 
 
 def _refusal(method: str) -> dict[str, Json]:
