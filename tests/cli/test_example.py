@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "model"])
 def test_each_example_is_served_over_every_protocol(
     name: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,3 +91,18 @@ def test_a_link_in_place_of_an_example_is_replaced_and_not_followed(
     assert main(["example", "-o", "sub/mine.py", "--force"]) == 2
     assert "leads out of this folder" in capsys.readouterr().err
     assert (outside / "mine.py").read_text() == "mine"
+
+
+@pytest.mark.requirement("FU-59")
+def test_model_is_a_program_for_the_tutorials_of_a_chat(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["example", "model"]) == 0
+    assert capsys.readouterr().out == "model.py is written. Run it: python model.py\n"
+    program = runpy.run_path(str(folder / "model.py"))
+    choose = program["choose_turn"]
+    [call] = choose([{"role": "user", "content": "Order tea"}])["tool_calls"]
+    assert (call["function"]["name"], json.loads(call["function"]["arguments"])["item"]) == ("order", "tea")
+    assert choose([{"role": "tool", "content": '{"result": 2}'}]) == {"content": "The shop says: 2."}
+    assert choose([{"role": "tool", "content": '{"error": {}}'}]) == {"content": "Nothing was ordered."}
+    for page in ("chat.md", "browser-chat.md"):
+        text = (TUTORIAL.parent / "how-to" / page).read_text(encoding="utf-8")
+        assert ("python -m examples" in text, "toolwire example model" in text) == (False, True)

@@ -27,7 +27,7 @@ PORT: Final = 9627
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COMMAND | mcp.json:NAME"
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed")
-EXAMPLES: Final = ("shop", "wallet")
+EXAMPLES: Final = ("shop", "wallet", "model")
 _MOST_OTHERS: Final = 4
 """How many other commands with an option are named where it does not belong."""
 WITH_SETTINGS: Final = frozenset(

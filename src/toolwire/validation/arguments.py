@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, NoReturn, TypeAlias
 
 import jsonschema_rs
@@ -150,12 +151,11 @@ def _combine_problems(refused: Problem, unfit: Problem) -> Problem:
 
 
 def _build_problem(errors: Any, schema: Schema) -> Problem:
-    by_name: dict[str, str] = {}
-    for number, error in enumerate(errors):
-        if number == _SHOWN_ERRORS:
-            break
+    found: dict[str, dict[str, None]] = {}
+    for error in islice(errors, _SHOWN_ERRORS):
         for name, text in _locate_error(error, schema):
-            by_name.setdefault(name, text)
+            found.setdefault(name, {})[text] = None
+    by_name = {name: " and ".join(text.rstrip(".") for text in texts) for name, texts in found.items()}
     said = "; ".join(_join_name(name, text) for name, text in by_name.items())
     by_name.pop("", None)  # what is wrong with all of them together is no parameter's
     return Problem(

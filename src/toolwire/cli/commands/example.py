@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     OutputFile(str(file), replace=arguments.force, option="-o").write(Output(text, "text/x-python"))
     if str(file) == STANDARD_OUTPUT:
         return OK
-    print(f"{escaped(str(file))} is written. Serve it: toolwire serve {escaped(str(file))}")
+    use = "Run it: python" if arguments.name == "model" else "Serve it: toolwire serve"
+    print(f"{escaped(str(file))} is written. {use} {escaped(str(file))}")
     return OK
 
 

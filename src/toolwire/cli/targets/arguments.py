@@ -20,6 +20,7 @@ from toolwire.core.content import FILE_KEYWORD, UNTYPED, build_content
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing import jsontext
+from toolwire.validation import compile_schema
 
 _KINDS: Final[Mapping[type, str]] = {
     NoneType: "null",
@@ -34,6 +35,7 @@ _ANYTHING: Final = frozenset(_KINDS.values())
 _CHOICES: Final = ("anyOf", "oneOf", "allOf")
 _BRANCHES: Final = 100
 _SHOWN: Final = 60
+_MOST_FAULTS: Final = 20
 _ENCODERS: Final[Mapping[Any, Callable[[bytes], bytes]]] = {"base64": b64encode, "base64url": urlsafe_b64encode}
 _FILE_BYTES: Final = 32 * 1024 * 1024
 
@@ -41,28 +43,45 @@ _FILE_BYTES: Final = 32 * 1024 * 1024
 def read_values(pairs: Iterable[str], given: Mapping[str, Json], tool: Tool) -> dict[str, Json] | Problem:
     """Return the arguments for ``tool``: those of ``given``, replaced and completed by ``pairs``.
 
-    A key that comes more than once is a list. A key that the tool does not declare is a Problem.
+    A key that comes more than once is a list. A key that the tool does not declare is a Problem, which also says what
+    else is wrong.
     """
+    # FU-59: all faults at once, as where a server looks at the arguments.
+    faults: list[str] = []
     texts: dict[str, list[str]] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.rstrip(":"):
-            return _build_problem(f"{pair[:_SHOWN]!r} is no argument: write key=value, or key:=JSON")
-        if not _is_text(pair):
-            return _build_problem(f"{key!r} has bytes in it that are not UTF-8")
-        texts.setdefault(key, []).append(text)
+            faults.append(f"{pair[:_SHOWN]!r} is no argument: write key=value, or key:=JSON.")
+        elif not _is_text(pair):
+            faults.append(f"{key!r} has bytes in it that are not UTF-8.")
+        else:
+            texts.setdefault(key, []).append(text)
     arguments = dict(given)
     for key, values in texts.items():
         value = _read_json_values(key[:-1], values) if key.endswith(":") else _read_declared_values(key, values, tool)
         if isinstance(value, Problem):
-            return value
-        arguments[key.removesuffix(":")] = value
+            faults.append(value.message)
+        else:
+            arguments[key.removesuffix(":")] = value
     unknown = [key for key in arguments if key not in tool.parameters]
+    names = " and ".join(map(repr, unknown[:_MOST_FAULTS]))
     if unknown and tool.parameters and not tool.input_schema.get("additionalProperties"):
-        return _build_problem(f"{tool.name} has no argument {unknown[0]!r}; it takes {', '.join(tool.parameters)}")
-    if unknown and not tool.parameters and tool.input_schema.get("properties") is not None:
-        return _build_problem(f"{tool.name} takes no arguments, and {unknown[0]!r} was given")
-    return arguments
+        takes = f"{tool.name} has no argument {names}; it takes {', '.join(tool.parameters)}."
+        known = {key: value for key, value in arguments.items() if key not in unknown}
+        faults += [takes] if faults else [takes, *_list_misfits(known, tool)]
+    elif unknown and not tool.parameters and tool.input_schema.get("properties") is not None:
+        faults.append(f"{tool.name} takes no arguments, and {names} {'was' if len(unknown) == 1 else 'were'} given.")
+    return _build_problem(" ".join(faults[:_MOST_FAULTS]).rstrip(".")) if faults else arguments
+
+
+def _list_misfits(arguments: Mapping[str, Json], tool: Tool) -> list[str]:
+    """Return what does not fit the schema of ``tool``, as one sentence in a list, or nothing."""
+    try:
+        misfit = compile_schema(tool.input_schema)(arguments)
+    except ValueError:  # its check, which comes later, says so
+        return []
+    return [] if misfit is None else [misfit.message]
 
 
 def read_object(text: str) -> dict[str, Json] | Problem:

@@ -61,7 +61,7 @@ def read_file_arguments(call: Call, resources: Resources | None) -> FileArgument
 
     A handle of ``resources`` is a file where the tool takes one; elsewhere it is a text like any other.
     """
-    arguments, files = dict(call.arguments), dict[str, str]()
+    arguments, files, faults = dict(call.arguments), dict[str, str](), dict[str, str]()
     for name, value in call.arguments.items():
         items: list[Any] = value if type(value) is list else [value]
         if not items or not _may_be_file(items[0]):
@@ -70,11 +70,15 @@ def read_file_arguments(call: Call, resources: Resources | None) -> FileArgument
         try:
             read = [_read(item, form, resources) for item in items]
         except ValueError as error:
-            text = f"{call.tool.name} was not called: {name} {error}."
-            return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, parameter_errors={name: f"{error}."})
+            faults[name] = f"{error}."
+            continue
         arguments[name] = [text for text, _ in read] if type(value) is list else read[0][0]
         if description := "; ".join(text for _, text in read if text):
             files[name] = description
+    if faults:
+        text = "; ".join(f"{name} {fault.removesuffix('.')}" for name, fault in faults.items())
+        message = f"{call.tool.name} was not called: {text}."
+        return Problem(kind=Kind.INVALID_ARGUMENTS, message=message, parameter_errors=faults)
     return FileArguments(call._replace(arguments=arguments), files)
 
 
