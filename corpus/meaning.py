@@ -3,7 +3,9 @@
 OpenAPI adds to JSON Schema, and this applies what it adds: ``nullable`` and the boolean bounds of 3.0, that 3.0 reads
 nothing beside a reference, that what is ``readOnly`` is not required of a request, and that a tag selects the branch
 of a union. What is wrong in a schema, and a reference to nothing, says nothing. What a pattern means that Python has no
-words for is not decided. Schemas that extend one with a discriminator are made its branches by ``inheritance``.
+words for is not decided. Schemas that extend one with a discriminator are made its branches by ``inheritance``, also
+in Swagger 2.0. A value of the tag that names one branch is accepted by no other: a payload with ``petType: Cat``, as
+OpenAPI 3 says, "will indicate that the Cat schema be used in conjunction with this payload".
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ class Meaning:
     """The schemas of one document, as a request means them."""
 
     def __init__(self, document: dict[str, Any]) -> None:
-        self.document = expand_inheritance(document, [])
+        self.document = expand_inheritance(_write_tags_as_objects(document), [])
         version = str(document.get("openapi", ""))
         self.is_old = version.startswith("3.0") or "swagger" in document
         self._found: dict[str, Any] = {}
@@ -184,10 +186,14 @@ class Meaning:
             branches = node.get(key)
             if key not in built or not isinstance(branches, list):
                 continue
-            values = [self._tag_values(one, tag, said.get("mapping")) for one in branches]
+            mapping = said.get("mapping")
+            values = [self._tag_values(one, tag, mapping) for one in branches]
+            named = [self._named_values(one, mapping) for one in branches]
             built[key] = [
-                meant if own is None else {"allOf": [meant, {"properties": {tag: {"enum": own}}}]}
-                for meant, own in zip(built[key], values, strict=True)
+                {"allOf": [meant, {"properties": {tag: {"enum": own}}}]}
+                if own is not None
+                else _without_tags(meant, tag, {value for other in named for value in other} - set(names))
+                for meant, own, names in zip(built[key], values, named, strict=True)
             ]
 
     def _tag_values(self, branch: Any, tag: str, mapping: Any) -> list[Any] | None:
@@ -203,6 +209,13 @@ class Meaning:
             isinstance(one, dict) and one.get("type", "string") == "string" and not limits & one.keys() for one in own
         ):
             return None
+        return self._named_values(branch, mapping)
+
+    def _named_values(self, branch: Any, mapping: Any) -> list[Any]:
+        """Return the values by which a document names ``branch``: of the mapping, of an extension, or its own name."""
+        reference = branch.get("$ref") if isinstance(branch, dict) else None
+        if not isinstance(reference, str):
+            return []
         targets = {value: target if set("#/") & set(target) else f"#/components/schemas/{target}"
                    for value, target in _members(mapping) if isinstance(target, str)}  # fmt: skip
         mapped = [value for value, target in targets.items() if target == reference]
@@ -291,6 +304,28 @@ def _apply_old_words(node: dict[str, Any], built: dict[str, Any]) -> None:
             built[word] = built.pop(bound)
     if node.get("nullable") is True and isinstance(built.get("type"), str):
         built["type"] = [built["type"], "null"]
+
+
+def _without_tags(meant: Any, tag: str, values: set[Any]) -> Any:
+    """Return ``meant``, but for objects whose tag is one of ``values``."""
+    if not values:
+        return meant
+    other = {"type": "object", "properties": {tag: {"enum": sorted(map(str, values))}}, "required": [tag]}
+    return {"allOf": [meant, {"not": other}]}
+
+
+def _write_tags_as_objects(document: dict[str, Any]) -> dict[str, Any]:
+    """Return ``document`` with each discriminator of Swagger 2.0, a text, in the form of OpenAPI 3."""
+    definitions = document.get("definitions")
+    if not isinstance(definitions, dict) or "swagger" not in document:
+        return document
+    written = {
+        name: {**node, "discriminator": {"propertyName": node["discriminator"]}}
+        if isinstance(node, dict) and isinstance(node.get("discriminator"), str)
+        else node
+        for name, node in definitions.items()
+    }
+    return {**document, "definitions": written}
 
 
 def _names_in(meant: Any) -> Iterator[str]:

@@ -12,14 +12,16 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from spec.runs import record_run
 from toolwire.cli.targets.example_call import build_example_arguments
 from toolwire.core.check import ALLOW
-from toolwire.core.model import Call
+from toolwire.core.http import Request
+from toolwire.core.model import Call, Tool
+from toolwire.protocols.openapi.request import build_request
 from toolwire.protocols.openapi.tools.operations import OfferState
 from toolwire.validation import build_arguments_check
 
@@ -31,8 +33,35 @@ from .workers import each
 FOLDER = ROOT / ".cache" / "vendor-documents"
 _WANTED_ZERO = (
     *("bodies refused", "parameters refused", "least refused", "refused documents"),
-    *("unreachable without a finding", "example calls that do not fit"),
+    *("unreachable without a finding", "example calls that do not fit", "bodies of guides at fault"),
 )
+_GUIDES: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    # README.md of @okta/okta-sdk-nodejs 8.1.0: the package of the document has no example of a request.
+    "@okta+openapi@2.15.0/dist/spec.json": [
+        (
+            "createApplication",
+            {
+                "name": "template_basic_auth",
+                "label": "Sample Basic Auth App",
+                "signOnMode": "BASIC_AUTH",
+                "settings": {
+                    "app": {"url": "https://example.com/auth.htm", "authURL": "https://example.com/login.html"}
+                },
+            },
+        ),
+        (
+            "createApplication",
+            {
+                "name": "bookmark",
+                "label": "Sample Bookmark App",
+                "signOnMode": "BOOKMARK",
+                "settings": {"app": {"requestIntegration": False, "url": "https://example.com/bookmark.htm"}},
+            },
+        ),
+    ]
+}
+"""Bodies that a vendor publishes elsewhere, by the document and the name of the tool."""
+
 LISTED = Path(__file__).with_name("vendor_documents.json")
 
 
@@ -66,7 +95,25 @@ def judge_document(path: Path) -> Iterator[dict[str, Any]]:
         if verdict is not ALLOW:
             counts["example calls that do not fit"] += 1
             faults.append(f"{tool.name}: its example call {json.dumps(arguments)[:300]} does not fit: {verdict}"[:800])
+    for wanted, body in _GUIDES.get(name, ()):
+        counts["bodies of guides"] += 1
+        fault = _judge_guide(wanted, body, tools, memo)
+        if fault:
+            counts["bodies of guides at fault"] += 1
+            faults.append(f"{wanted}: the body {json.dumps(body)[:300]} of a guide {fault}")
     yield {"document": name, "counts": dict(counts), "faults": faults}
+
+
+def _judge_guide(name: str, body: dict[str, Any], tools: Sequence[Tool], memo: OfferState) -> str:
+    """Return what is wrong where ``body`` is given to the tool called ``name``; empty if it is sent as it is."""
+    tool = next((one for one in tools if one.name == name), None)
+    if tool is None:
+        return "has no tool"
+    if build_arguments_check()(Call(tool, body)) is not ALLOW:
+        return "is refused"
+    request = build_request.build_request(memo.plans[tool.id], body)
+    is_sent = isinstance(request, Request) and json.loads(request.body) == body
+    return "" if is_sent else "is sent otherwise"
 
 
 def main() -> int:

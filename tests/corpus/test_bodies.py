@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 
 from corpus import bodies, documents, patterns
 from corpus.meaning import Meaning, Undecided
-from toolwire.core.model import Tool
+from toolwire.core.check import ALLOW
+from toolwire.core.model import Call, Tool
 from toolwire.core.selection import Selection
 from toolwire.protocols.openapi.tools import operations
+from toolwire.validation import build_arguments_check
 
 ORDER = {
     "type": "object",
@@ -138,6 +141,67 @@ def test_swagger_is_judged_by_its_own_keywords() -> None:
     assert counts["bodies tried"] > 10
     said, _ = try_document(whole, lambda one: with_property(one, "size", {"enum": ["s"]}))
     assert any(one.startswith("form: its document accepts") for one in said)
+
+
+KINDS: dict[str, Any] = {
+    "Order": {
+        "type": "object",
+        "required": ["kind"],
+        "discriminator": {"propertyName": "kind"},
+        "properties": {"kind": {"type": "string", "enum": ["File", "Timer"]}},
+    },
+    "FileOrder": {
+        "allOf": [{"$ref": "#/components/schemas/Order"}],
+        "required": ["path"],
+        "properties": {"path": {"type": "string"}},
+        "x-ms-discriminator-value": "File",
+    },
+    "TimerOrder": {
+        "allOf": [{"$ref": "#/components/schemas/Order"}],
+        "required": ["every"],
+        "properties": {"every": {"type": "integer"}},
+        "x-ms-discriminator-value": "Timer",
+    },
+}
+
+
+@pytest.mark.requirement("O-23")
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0", "2.0"])
+def test_kind_that_a_body_names_is_the_one_that_it_must_be(version: str) -> None:
+    whole = document(version=version)
+    whole["components"]["schemas"] = KINDS
+    if version == "2.0":
+        body = {"name": "body", "in": "body", "required": True, "schema": {"$ref": "#/definitions/Order"}}
+        operation = {"operationId": "order", "parameters": [body], "responses": {"204": {"description": "Done."}}}
+        parent = {**KINDS["Order"], "discriminator": "kind"}
+        text = json.dumps({**KINDS, "Order": parent}).replace("#/components/schemas/", "#/definitions/")
+        whole = {
+            "swagger": "2.0",
+            "info": whole["info"],
+            "host": "api.test",
+            "schemes": ["https"],
+            "paths": {"/orders": {"post": operation}},
+            "definitions": json.loads(text),
+        }
+    said, counts = try_document(whole)
+    assert said == []
+    assert counts["bodies tried"] >= 5
+    # Other readers and ours: the schema that the tag names counts, and not that of the parent alone.
+    place = "#/definitions/Order" if version == "2.0" else "#/components/schemas/Order"
+    judge = Meaning(whole).validator({"$ref": place})
+    offer = operations.read_operations(whole, "https://api.test/openapi.json", Selection(include="all"))
+    check = build_arguments_check()
+    [tool] = offer.catalog.tools
+    arguments = {"n": 3} if version != "2.0" else {}
+    for body, is_valid in (
+        ({"kind": "File", "path": "a"}, True),
+        ({"kind": "Timer", "every": 5}, True),
+        ({"kind": "File"}, False),
+        ({"kind": "Timer", "path": "a"}, False),
+        ({"path": "a"}, False),
+    ):
+        assert judge.is_valid(body) is is_valid, body
+        assert (check(Call(tool, {**arguments, **body})) is ALLOW) is is_valid, body
 
 
 @pytest.mark.parametrize(
