@@ -22,7 +22,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,23 @@ def start_really(*, really: bool) -> None:
     """Make real starts of all from now on, or no longer."""
     global _is_real_start  # noqa: PLW0603 - one test at a time runs in this process
     _is_real_start = really
+
+
+@contextmanager
+def listen_for_forks(file: Path, folder: Path, *modules: str) -> Iterator[list[str]]:
+    """Give the beginning of a command that runs ``file`` as a fork of a process that has imported ``modules``.
+
+    It is for programs that another program starts, and of which only the work matters: see ``fork_listener.py``.
+    """
+    path = folder / "forks"
+    argv = [sys.executable, str(_SERVER.with_name("fork_listener.py")), str(path), str(file), *modules]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as listener:
+        try:
+            assert listener.stdout is not None
+            assert listener.stdout.readline() == b"listens\n"
+            yield [sys.executable, "-I", "-S", str(_SERVER.with_name("fork_request.py")), str(path)]
+        finally:
+            listener.kill()
 
 
 def _read_request(arguments: Sequence[Any]) -> tuple[Program, list[int]] | None:
