@@ -23,13 +23,12 @@ LARGEST = 1 << 20
 """Bytes of a message."""
 _LAZY = (
     *("pydantic.dataclasses", "pydantic.type_adapter", "docstring_parser", "toolwire.define.adapter"),
-    *(
-        "anyio._backends._asyncio",
-        "multiprocessing.popen_spawn_posix",
-        "stringprep",
-        "toolwire.protocols.openapi.client",
-    ),
-    *("toolwire.server.http.connection", "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvloop"),
+    *("anyio._backends._asyncio", "multiprocessing.popen_spawn_posix", "stringprep"),
+    *("toolwire.protocols.openapi.client", "toolwire.server.http.connection"),
+    *("toolwire.oauth.factory", "toolwire.stores.oauth.accounts", "toolwire.server.oauth.protected_app"),
+    *("toolwire.stores.ledger.sqlite", "toolwire.stores.limits.sqlite_windows", "toolwire.stores.sessions"),
+    *("argon2", "cryptography.hazmat.primitives.serialization", "joserfc.jwt", "joserfc.jwk", "publicsuffixlist"),
+    *("sqlalchemy.dialects.sqlite", "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvloop"),
     *("rich.console", "rich.table", "rich.text", "yaml"),
 )
 """What commands import when they need it, as far as it is installed."""

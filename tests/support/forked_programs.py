@@ -1,9 +1,9 @@
 """Start the command line as a fork of a process that has imported it: 30 milliseconds instead of 500.
 
 Once planted, each ``subprocess`` of this process that is ``[sys.executable, "-m", "toolwire", ...]`` starts so, also
-where asyncio or the code under test starts it. It is a process as any other: a child of this one, with its own files,
-folder, environment, session, signals and exit code. What differs: what modules draw at random when they are imported
-(such as the seed of hashes) is the same in all, and no code is read from files.
+where asyncio or the code under test starts it; and so do uvicorn and the examples. It is a process as any other: a
+child of this one, with its own files, folder, environment, session, signals and exit code. What differs: what modules
+draw at random when they are imported (such as the seed of hashes) is the same in all, and no code is read from files.
 
 A real start is made of everything else, so of other options of Python (``-P``), of another file than
 ``sys.executable``, with variables that Python reads before any code, in a test with the mark ``real_start``, and while
@@ -29,7 +29,8 @@ from typing import Any
 
 from tests.support.fork_server import LARGEST, Program
 
-MODULES = {b"toolwire"}
+MODULES = (b"toolwire", b"uvicorn", b"examples.")
+"""What the names of the modules begin with that are forked: they all import much of toolwire."""
 _SERVER = Path(__file__).with_name("fork_server.py")
 _SET_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of Linux: who has it becomes the parent of a process whose own parent ends."""
@@ -164,7 +165,7 @@ def _read_request(arguments: Sequence[Any]) -> tuple[Program, list[int]] | None:
     argv, executables, close_fds, kept, folder, environment, *rest = arguments
     to_input, _, _, from_output, _, from_error, _, failures, _, new_session, group, *owner, prepare, _ = rest
     words = [os.fsencode(word) for word in argv]
-    is_ours = words[:2] == [os.fsencode(sys.executable), b"-m"] and {*words[2:3]} <= MODULES and len(words) > 2
+    is_ours = words[:2] == [os.fsencode(sys.executable), b"-m"] and len(words) > 2 and words[2].startswith(MODULES)
     if not is_ours or tuple(executables) != (words[0],) or prepare is not None:
         return None
     if not close_fds or tuple(kept) != (failures,) or owner != [None, None, None, -1]:
