@@ -21,6 +21,7 @@ from toolwire import (
     connect,
     connect_sync,
 )
+from toolwire.core.check import Question
 from toolwire.core.model import Call, Json, Progress, Result, Tool
 from toolwire.define import FunctionKind
 from toolwire.server.run.function_toolbox import FunctionToolbox
@@ -278,6 +279,43 @@ def test_a_call_that_lacks_a_secret_is_refused_before_its_user_is_asked(protocol
         "Give --secret TWILIO_API_KEY --user-id ID, or in Python context=Context(...)."
     )
     assert (problem.kind, problem.details["sent"], asked) == (Kind.MISSING_REQUIREMENTS, False, [])
+
+
+@pytest.mark.requirement("I-27")
+@pytest.mark.parametrize("protocol", ["otc", "openapi", "opentool", "mcp"])
+@pytest.mark.parametrize("token", ["", "g-token"])
+def test_question_about_a_call_says_which_token_it_lacks(protocol: str, token: str) -> None:
+    from toolwire import asgi
+
+    kit = Toolkit("Mail")
+
+    @kit.tool(requirements=Requirements(authorization=(Authorization(id="google", scopes=("mail",)),)))
+    def mail(subject: str) -> str:
+        return subject
+
+    asked: list[str] = []
+
+    def approve(question: Question) -> bool:
+        asked.extend(one for one in question.reasons if "token" in one)
+        return True
+
+    context = Context(tokens={"google": Secret(token)}) if token else Context()
+    with (
+        background(asgi(kit)) as url,
+        connect_sync(url, protocol=protocol, approve=approve, context=context) as remote,
+    ):
+        result = remote.call("mail", {"subject": "x"})
+    if token:
+        assert (result, asked) == (Value("x"), [])
+        return
+    # It was known before the user answered; the server then refuses, because it has no token and names no page.
+    [said] = asked
+    assert said == (
+        "This tool needs a token for google, and this call brings none: without one, its server may refuse the call. "
+        "Give --token google, or in Python context=Context(...)."
+    )
+    assert isinstance(result, Problem)
+    assert result.kind is Kind.MISSING_REQUIREMENTS
 
 
 def test_an_authorizer_is_asked_for_the_provider_the_scopes_and_the_caller() -> None:

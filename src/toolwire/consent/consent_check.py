@@ -68,7 +68,8 @@ def build_consent_check(
             return ALLOW
         shown_target = target(call) if target is not None else ""
         asked_level = Approval.PER_CALL if level is Approval.AUTO else level
-        return Ask(Question(call, site, shown_target, asked_level, always, (*reasons, *_find_reasons(tool))))
+        told = (*reasons, *_find_reasons(tool), *_find_missing_tokens(call))
+        return Ask(Question(call, site, shown_target, asked_level, always, told))
 
     return check
 
@@ -89,6 +90,17 @@ def build_denial(message: str, *, reason: str = "") -> Problem:
     # XL-052
     details = {"denied": True, "reason": reason} if reason else {"denied": True}
     return Problem(kind=Kind.DENIED, message=message, details=details)
+
+
+def _find_missing_tokens(call: Call) -> tuple[str, ...]:
+    """Return a sentence about the tokens that the tool needs and the call does not bring, or nothing."""
+    # I-27: not refused, because its server may have the token, or name the page where the user gets it.
+    missing = [one.id for one in call.tool.requirements.authorization if one.id not in call.context.tokens]
+    if not missing:
+        return ()
+    options = " ".join(f"--token {one}" for one in missing)
+    text = f"This tool needs a token for {', '.join(missing)}, and this call brings none: without one, its server may"
+    return (f"{text} refuse the call. Give {options}, or in Python context=Context(...).",)
 
 
 def _find_reasons(tool: Tool) -> tuple[str, ...]:
