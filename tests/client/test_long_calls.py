@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from tests.support.waiting import wait_until_async
 from toolwire import (
     App,
     Context,
@@ -52,8 +53,7 @@ class Work:
             await context.progress({"progress": 1, "total": 4, "message": "reading"})
             self.started.set()
             try:
-                while not self.gate.is_set():  # noqa: ASYNC110 - set by another thread
-                    await asyncio.sleep(0.01)
+                await wait_until_async(self.gate.is_set)
             except asyncio.CancelledError:
                 self.did.append("cancelled")
                 self.cancelled.set()

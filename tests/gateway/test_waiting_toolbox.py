@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.waiting import wait_until_async
 from toolwire import Kind, Problem, Toolkit, Value
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Call
@@ -52,9 +53,7 @@ def test_waiting_toolbox_connects_after_failures_and_exceptions(
         assert early.kind is Kind.UNREACHABLE
         assert not box.catalog().tools
         await box.begin()
-        async with asyncio.timeout(WAIT_S):
-            while not box.catalog().tools:  # noqa: ASYNC110 - it tells nobody that it has connected
-                await asyncio.sleep(0.001)
+        await wait_until_async(lambda: box.catalog().tools)
         assert await box.run(call) == Value("here")
         await box.end()
 
@@ -76,9 +75,7 @@ def test_waiting_toolbox_stops_retrying_when_the_gateway_stops(monkeypatch: pyte
     async def story(wait: Callable[[], bool]) -> None:
         box = WaitingToolbox("desk", connect)
         await box.begin()
-        async with asyncio.timeout(WAIT_S):
-            while not wait():  # noqa: ASYNC110 - a thread counts
-                await asyncio.sleep(0.001)
+        await wait_until_async(wait)
         await box.end()
         count = len(tried)
         await asyncio.sleep(0)

@@ -14,6 +14,7 @@ from mcp.server.mcpserver import Context as SdkContext
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, EmptyResult, PingRequest
 
+from tests.support.waiting import wait_until_async
 from toolwire import Context, InputRequest, Progress, Result, Toolkit, Value, asgi, connect, connect_sync
 from toolwire.cli import main
 from toolwire.testing import background
@@ -166,8 +167,7 @@ def test_an_asynchronous_connection_hears_of_a_change_in_a_session(url: str) -> 
         async with connect(url, approve=lambda _: True, protocol="mcp") as remote, asyncio.timeout(WAIT_S):
             await remote.begin()
             assert await remote.call("grow") == Value("grown")
-            while "new" not in {tool.name for tool in remote.tools}:  # noqa: ASYNC110 - nothing tells of the fetch
-                await asyncio.sleep(0.01)
+            await wait_until_async(lambda: "new" in {tool.name for tool in remote.tools})
 
     asyncio.run(story())
 

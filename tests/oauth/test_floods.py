@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.waiting import wait_until_async
 from toolwire.core.http import Response
 from toolwire.server.oauth.client_lookup import count_fetch_from
 from toolwire.stores.oauth.accounts import Accounts
@@ -59,8 +60,7 @@ def test_sign_in_flood_uses_few_threads_and_leaves_others_responsive(open_site: 
             for number, (browser, page) in enumerate(zip(browsers, pages, strict=True))
         ]
         await asyncio.to_thread(people.started.acquire)
-        while sum(task.done() for task in tasks) < 80 - 2 - 32:  # noqa: ASYNC110 - it is what is looked at
-            await asyncio.sleep(0)
+        await wait_until_async(lambda: sum(task.done() for task in tasks) >= 80 - 2 - 32)
         other = await browsers[0].client.get("/.well-known/oauth-authorization-server")
         token = await site.server.callers.verify({b"authorization": b"Bearer unknown"})
         people.go.set()

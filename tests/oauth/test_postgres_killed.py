@@ -13,6 +13,7 @@ import pytest
 
 from tests.postgres import PATIENCE_S, Postgres, postgres, wait_until_answering  # noqa: F401 - the fixture
 from tests.process.amounts import report
+from tests.support.waiting import wait_until_async
 from toolwire.core.model import Kind, Problem
 
 from .conftest import ISSUER, Site
@@ -33,11 +34,6 @@ class Calls:
 def test_killed_database_loses_no_token_and_issues_no_second_successor(
     postgres: Postgres, open_site: Callable[..., Site]
 ) -> None:
-    async def until(there: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not there():  # noqa: ASYNC110 - it asks another process
-                await asyncio.sleep(0.01)
-
     async def app(client: httpx2.AsyncClient, token: str) -> None:
         while not calls.stopping:
             form = {"client_id": "app", "grant_type": "refresh_token", "refresh_token": token}
@@ -57,22 +53,21 @@ def test_killed_database_loses_no_token_and_issues_no_second_successor(
                 group.create_task(app(client, token))
             for _ in range(KILLS):
                 seen = calls.refreshed
-                await until(lambda seen=seen: calls.refreshed >= seen + 2 * APPS)  # type: ignore[misc]  # a default
+                await wait_until_async(lambda seen=seen: calls.refreshed >= seen + 2 * APPS)  # type: ignore[misc]  # a default
                 postgres.kill()
                 seen = calls.refused
-                await until(lambda seen=seen: calls.refused >= seen + APPS)  # type: ignore[misc]  # likewise
+                await wait_until_async(lambda seen=seen: calls.refused >= seen + APPS)  # type: ignore[misc]  # likewise
                 shown = {b"authorization": b"Bearer somebody's"}
                 said = await site.server.callers.verify(shown)
                 assert isinstance(said, Problem)
                 assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
                 postgres.start()
-                await until(postgres.answers)
+                await wait_until_async(postgres.answers)
                 seen = calls.refreshed
-                async with asyncio.timeout(SOON_S):
-                    await until(lambda seen=seen: calls.refreshed >= seen + 2 * APPS)  # type: ignore[misc]  # likewise
+                await wait_until_async(lambda seen=seen: calls.refreshed >= seen + 2 * APPS, within=SOON_S)  # type: ignore[misc]  # likewise
             calls.stopping = True
 
-    asyncio.run(until(postgres.answers))
+    asyncio.run(wait_until_async(postgres.answers))
     site, calls = open_site(where=postgres.url, grace_s=60.0), Calls()
     tokens = [site.tokens()["refresh_token"] for _ in range(APPS)]
     site.runner.run(story())
@@ -107,21 +102,18 @@ def test_hanging_database_is_refused_within_the_deadline_on_every_route(
                 assert isinstance(said, Problem)
                 assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
         shown = {b"authorization": f"Bearer {token}".encode()}
-        async with asyncio.timeout(PATIENCE_S):
-            while isinstance(await site.server.callers.verify(shown), Problem):  # noqa: ASYNC110 - it asks a process
-                await asyncio.sleep(0.01)
+
+        async def is_known() -> bool:
+            return not isinstance(await site.server.callers.verify(shown), Problem)
+
+        await wait_until_async(is_known, within=PATIENCE_S)
 
     site.runner.run(story())
 
 
 @pytest.mark.requirement("R11", "R13")
 def test_hanging_database_delays_only_requests_that_need_it(postgres: Postgres, open_site: Callable[..., Site]) -> None:
-    async def until_it_answers() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not postgres.answers():  # noqa: ASYNC110 - it asks another process
-                await asyncio.sleep(0.01)
-
-    asyncio.run(until_it_answers())
+    asyncio.run(wait_until_async(postgres.answers))
     site = open_site(where=postgres.url, store_s=0.3)
     token = site.tokens()["access_token"]
 
@@ -136,13 +128,13 @@ def test_hanging_database_delays_only_requests_that_need_it(postgres: Postgres, 
             assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
             document = await site.browser.client.get("/.well-known/oauth-authorization-server")
             assert document.status_code == 200
-        await until_it_answers()
-        async with asyncio.timeout(PATIENCE_S):  # what was given up ends, and its connections come back to be closed
-            while site.server._context.threads.active_jobs:  # noqa: ASYNC110 - it asks other threads
-                await asyncio.sleep(0.01)
+        await wait_until_async(postgres.answers)
+        await wait_until_async(lambda: not site.server._context.threads.active_jobs)
         shown = {b"authorization": f"Bearer {token}".encode()}
-        async with asyncio.timeout(PATIENCE_S):
-            while isinstance(await site.server.callers.verify(shown), Problem):  # noqa: ASYNC110 - it asks a process
-                await asyncio.sleep(0.01)
+
+        async def is_known() -> bool:
+            return not isinstance(await site.server.callers.verify(shown), Problem)
+
+        await wait_until_async(is_known, within=PATIENCE_S)
 
     site.runner.run(story())

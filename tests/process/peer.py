@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from tests.support.waiting import wait_until_async
+
 HANG = 30.0
 """Seconds after which whoever waits for a server has failed."""
 
@@ -186,6 +188,4 @@ def message(method: str, path: str, body: bytes = b"", *fields: bytes) -> bytes:
 
 async def until(there: Callable[[], bool], seconds: float = HANG) -> None:
     """Return once another process has come so far."""
-    async with asyncio.timeout(seconds):
-        while not there():  # noqa: ASYNC110 - it asks another process
-            await asyncio.sleep(0.002)
+    await wait_until_async(there, within=seconds)

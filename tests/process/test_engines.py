@@ -22,7 +22,7 @@ import pytest
 
 from tests.postgres import Postgres, postgres, wait_until_answering  # noqa: F401 - the fixture
 from tests.programs import RedisServer
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, wait_until_async
 from toolwire import RateLimit, Toolkit, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import CallKey, Claim, StoredResult
@@ -219,11 +219,9 @@ def test_a_message_that_runs_code_when_it_is_unpickled_runs_nothing(
         engine, ledger = open_engine("docket", url, is_worker=False), PostgresLedger(state)
         await engine.begin(None)  # type: ignore[arg-type]  # it is no worker
         async with asyncio.timeout(PATIENCE_S):
-            while not (await engine.offer("first")):  # noqa: ASYNC110 - it asks a server
-                await asyncio.sleep(0.05)
+            await wait_until_async(lambda: engine.offer("first"))
             with client.Redis.from_url(url) as raw:
-                while not raw.exists("toolwire:stream"):  # noqa: ASYNC110 - it asks a server
-                    await asyncio.sleep(0.05)
+                await wait_until_async(lambda: raw.exists("toolwire:stream"))
                 for name in ("toolwire.run_call", "os.system"):
                     for part in ((Evil(),), Evil(), ("x" * 10_000,), ("later",)):
                         raw.xadd("toolwire:stream", build_message(name, pickle.dumps(part)))

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs import find_free_port
+from tests.support.waiting import wait_until_async
 
 from .peer import Answer, Peer, dial
 
@@ -113,13 +114,14 @@ def small_disk(tmp_path: Path) -> list[str]:
 
 
 async def until_listening(shop: Shop) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", shop.port)
-                writer.close()
-                return
-            await asyncio.sleep(0.01)
+    async def is_listening() -> bool:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", shop.port)
+            writer.close()
+            return True
+        return False
+
+    await wait_until_async(is_listening, within=PATIENCE_S)
 
 
 async def ask(peer: Peer, tool: str, number: str) -> Answer:
@@ -138,12 +140,15 @@ async def fail_and_recover(shop: Shop, fail: Callable[[], None], mend: Callable[
         assert (await ask(peer, "pay", "first")).json["output"]["value"] == "first" + TEXT
         fail()
         done, refused = ["first"], list[str]()
-        async with asyncio.timeout(PATIENCE_S):
-            while len(refused) < 5:
-                number = f"n{len(done) + len(refused)}"
-                answer = await ask(peer, "pay", number)
-                assert answer.status == 200 or is_refused(answer), answer
-                (done if answer.status == 200 else refused).append(number)
+
+        async def is_full() -> bool:
+            number = f"n{len(done) + len(refused)}"
+            answer = await ask(peer, "pay", number)
+            assert answer.status == 200 or is_refused(answer), answer
+            (done if answer.status == 200 else refused).append(number)
+            return len(refused) == 5
+
+        await wait_until_async(is_full, within=PATIENCE_S)
         assert set(shop.ran()) >= set(done)
         assert not set(shop.ran()) & set(refused), "what is refused did not run"
         assert (await ask(peer, "look", "reads")).status == 200
@@ -151,9 +156,14 @@ async def fail_and_recover(shop: Shop, fail: Callable[[], None], mend: Callable[
         assert (await ask(peer, "pay", "first")).json["output"]["value"] == "first" + TEXT, "what is recorded is known"
         mend()
         for number in (*done, *refused):
-            async with asyncio.timeout(PATIENCE_S):
-                while (answer := await ask(peer, "pay", number)).status == 503:
-                    assert is_refused(answer)
+
+            async def pay(number: str = number) -> Answer | None:
+                answer = await ask(peer, "pay", number)
+                assert answer.status != 503 or is_refused(answer)
+                return answer if answer.status != 503 else None
+
+            answer = await wait_until_async(pay, within=PATIENCE_S)
+            assert answer is not None
             assert answer.json["output"]["value"] == number + TEXT, number
     assert set(shop.ran().values()) == {1}, "none is doubled"
     assert shop.is_sound()

@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from tests.postgres import Postgres, postgres, shared_postgres, wait_until_answering  # noqa: F401 - the fixtures
+from tests.support.waiting import wait_until_async
 
 from .amounts import report
 from .peer import Gone, dial, until
@@ -261,16 +262,21 @@ async def _answer(server: Server, calls: Calls, call: Call) -> Said:
     """Send ``call`` until there is an answer to it, under the one key it has."""
     tool, number = call
     body = {"request": {"tool_id": f"Accounts.{tool}", "call_id": number, "input": {"number": number}}}
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            with contextlib.suppress(OSError, Gone, asyncio.IncompleteReadError):
-                async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
-                    answer = await peer.post("/call", body)
-                assert answer.status in (200, 503), answer
-                if answer.status == 200:
-                    return _read_outcome(answer.json)
-            calls.again += 1
-            await asyncio.sleep(0.02)
+
+    async def try_once() -> Said | None:
+        with contextlib.suppress(OSError, Gone, asyncio.IncompleteReadError):
+            async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
+                answer = await peer.post("/call", body)
+            assert answer.status in (200, 503), answer
+            if answer.status == 200:
+                return _read_outcome(answer.json)
+        calls.again += 1
+        await asyncio.sleep(0.02)
+        return None
+
+    said = await wait_until_async(try_once, within=PATIENCE_S)
+    assert said is not None
+    return said
 
 
 def _read_outcome(body: Any) -> Said:
@@ -293,11 +299,14 @@ async def wait_for_workers(server: Server) -> list[int]:
     """Return both workers, once each has answered: a process that still starts does not serve."""
     body = {"request": {"tool_id": "Accounts.whose", "input": {}}}
     workers: set[int] = set()
-    async with asyncio.timeout(PATIENCE_S):
-        while len(workers) < 2:
-            with contextlib.suppress(OSError, Gone):
-                async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
-                    workers.add((await peer.post("/call", body)).json["output"]["value"])
+
+    async def find_both() -> bool:
+        with contextlib.suppress(OSError, Gone):
+            async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
+                workers.add((await peer.post("/call", body)).json["output"]["value"])
+        return len(workers) == 2
+
+    await wait_until_async(find_both, within=PATIENCE_S)
     return sorted(workers)
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.waiting import wait_until_async
 from toolwire import Context, Toolkit, asgi
 from toolwire.testing.loopback import background
 
@@ -39,8 +40,7 @@ def tools(record: Record) -> Toolkit:
     async def wait() -> str:
         record.begun.set()
         try:
-            while not record.go_on.is_set():  # noqa: ASYNC110 - another thread sets it
-                await asyncio.sleep(0.001)
+            await wait_until_async(record.go_on.is_set)
         except asyncio.CancelledError:
             record.cancelled.set()
             raise
@@ -62,8 +62,7 @@ def tools(record: Record) -> Toolkit:
         record.begun.set()
         try:
             yield 1
-            while not record.go_on.is_set():  # noqa: ASYNC110 - another thread sets it
-                await asyncio.sleep(0.001)
+            await wait_until_async(record.go_on.is_set)
         except (asyncio.CancelledError, GeneratorExit):
             record.cancelled.set()
             raise

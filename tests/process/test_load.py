@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import wait_until_async
+
 from .calls import CALLS, oxp
 from .peer import HANG, Answer, Gone, Peer, Running, dial, get, until
 
@@ -145,9 +147,12 @@ def test_health_is_answered_during_overload(start: Start) -> None:
         server = start(limits={"running": 1})
         async with dial(server) as peer:
             slow = asyncio.create_task(peer.ask(oxp("wait", {"seconds": 1.0})))
-            async with dial(server) as other, asyncio.timeout(HANG):
-                while (await other.ask(oxp("add", {"a": 1, "b": 2}))).status != 503:
-                    pass
+            async with dial(server) as other:
+
+                async def is_refused() -> bool:
+                    return (await other.ask(oxp("add", {"a": 1, "b": 2}))).status == 503
+
+                await wait_until_async(is_refused, within=HANG)
             assert (await get(server, "/health")).status == 200
             assert (await slow).status == 200
 
@@ -187,14 +192,17 @@ def test_stopping_under_load_loses_no_call(start: Start) -> None:
                 for peer, call in zip(peers, [*CALLS.values()] * 8, strict=True)
             ]
             loads = [asyncio.create_task(load(protocol, number)) for number in range(2) for protocol in CALLS]
-            async with asyncio.timeout(HANG):
-                while await count(server) < len(slow) or not seen["before 200"]:
-                    pass
+
+            async def is_busy() -> bool:
+                return await count(server) >= len(slow) and bool(seen["before 200"])
+
+            async def is_stopping() -> bool:
+                return (await get(server, "/health")).status != 200
+
+            await wait_until_async(is_busy, within=HANG)
             asked.set()
             server.signal()
-            async with asyncio.timeout(HANG):
-                while (await get(server, "/health")).status == 200:
-                    pass
+            await wait_until_async(is_stopping, within=HANG)
             assert (await get(server, "/health")).status == 503
             answers = await asyncio.gather(*slow)
             assert all(answer.status == 200 and b"1.5" in answer.body for answer in answers)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.postgres import shared_postgres  # noqa: F401 - the fixture
+from tests.support.waiting import wait_until_async
 
 from .amounts import report
 from .peer import Answer, Gone, dial, message, until
@@ -114,12 +115,17 @@ async def call_often(server: Server, caller: int, stopping: asyncio.Event, ends:
 
 async def ask(server: Server, request: bytes) -> Answer:
     """Send ``request`` until there is an answer to it."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            with contextlib.suppress(OSError, Gone, asyncio.IncompleteReadError):
-                async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
-                    return await peer.ask(request)
-            await asyncio.sleep(0.02)
+
+    async def try_once() -> Answer | None:
+        with contextlib.suppress(OSError, Gone, asyncio.IncompleteReadError):
+            async with dial(server) as peer:  # type: ignore[arg-type]  # it has a port, and that is all it takes
+                return await peer.ask(request)
+        await asyncio.sleep(0.02)
+        return None
+
+    answer = await wait_until_async(try_once, within=PATIENCE_S)
+    assert answer is not None
+    return answer
 
 
 def read_runs(server: Server) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.programs import require_loopback
+from tests.support.waiting import wait_until_async
 from toolwire.core.errors import DefinitionError
 from toolwire.server.http.process import build_url, open_listener
 
@@ -47,10 +48,12 @@ class Slow:
 
 async def health_flips(running: Running) -> int:
     """Return the status of the first health answer that is not 200."""
-    async with asyncio.timeout(5):
-        while (status := (await get(running, "/health")).status) == 200:
-            pass
-    return status
+
+    async def find_status() -> int:
+        status = (await get(running, "/health")).status
+        return 0 if status == 200 else status
+
+    return await wait_until_async(find_status, within=5)
 
 
 @pytest.mark.requirement("R15")
@@ -161,9 +164,12 @@ def test_workers_finish_their_calls_after_each_signal(start: Start, to_all: bool
     async def story() -> None:
         server = start(app="echo", workers=2)
         pids: set[bytes] = set()
-        async with asyncio.timeout(HANG):
-            while len(pids) < 2:
-                pids.add((await get(server, "/pid")).body)
+
+        async def find_both() -> bool:
+            pids.add((await get(server, "/pid")).body)
+            return len(pids) == 2
+
+        await wait_until_async(find_both, within=HANG)
         async with Slow() as slow:
             await slow.begin(server, 8, seconds=1.5)
             if to_all:
@@ -196,9 +202,11 @@ def test_changed_file_is_reloaded(start: Start, tmp_path: Path) -> None:
         assert (await get(server, "/")).body == b"old"
         source.write_text("new")
         os.utime(source, (2e9, 2e9))
-        async with asyncio.timeout(HANG):
-            while await text(server) != b"new":
-                pass
+
+        async def is_new() -> bool:
+            return await text(server) == b"new"
+
+        await wait_until_async(is_new, within=HANG)
         server.signal()
         assert await server.ended() == 0
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.postgres import Postgres, psycopg, run_postgres, wait_until_answering
-from tests.support.waiting import wait_until
+from tests.support.waiting import wait_until, wait_until_async
 
 from .peer import Answer, Gone, Peer, message, until
 
@@ -324,9 +324,7 @@ class World:
         await until(lambda: counts["refused"] >= refused + CALLERS and self.calls.looks >= looks + 4, PATIENCE_S)
 
     async def wait_until_serving(self, machine: Machine) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while await machine.ask(message("GET", "/health")) is None:  # noqa: ASYNC110 - it asks another process
-                await asyncio.sleep(0.02)
+        await wait_until_async(lambda: machine.ask(message("GET", "/health")), within=PATIENCE_S)
         machine.is_up = True
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from uvicorn import Config
 
+from tests.support.waiting import wait_until_async
 from toolwire.server.http.prompt_server import PromptServer
 
 HANG_S = 30.0
@@ -34,8 +35,7 @@ class Slow:
             return
         try:
             self.has_begun.set()
-            while not self.may_end.is_set():  # noqa: ASYNC110 - set by another thread
-                await asyncio.sleep(0.001)
+            await wait_until_async(self.may_end.is_set)
         except asyncio.CancelledError:
             self.notes.append("request cancelled")
             raise

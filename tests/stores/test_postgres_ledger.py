@@ -15,6 +15,7 @@ import pytest
 
 from tests.postgres import LedgerDatabase, Postgres, postgres, psycopg, shared_postgres, wait_until_answering  # noqa: F401
 from tests.programs import find_free_port
+from tests.support.waiting import wait_until_async
 from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import (
     UNAVAILABLE,
@@ -315,15 +316,16 @@ def _end_connections(database: LedgerDatabase) -> None:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - it is what is looked at
-            await asyncio.sleep(0.02)
+    await wait_until_async(condition)
 
 
 async def _when_available(ask: Callable[[], Awaitable[ClaimOutcome]]) -> ClaimOutcome:
-    async with asyncio.timeout(30):
-        while (outcome := await ask()) == UNAVAILABLE:  # noqa: ASYNC110 - it is what is looked at
-            await asyncio.sleep(0.02)
+    async def ask_once() -> ClaimOutcome | None:
+        outcome = await ask()
+        return None if outcome == UNAVAILABLE else outcome
+
+    outcome = await wait_until_async(ask_once)
+    assert outcome is not None
     return outcome
 
 
@@ -393,9 +395,12 @@ def test_a_jump_of_the_clock_of_the_database_keeps_no_call_of_a_dead_process(
         with psycopg.connect(jumping.url) as connection:  # as a process that is killed leaves it
             connection.execute("INSERT INTO toolwire_owners VALUES (%s, 1, toolwire_now() + 3)", (lost.owner,))
         jumping.jump(jump)
-        async with asyncio.timeout(PATIENCE_S):
-            while (outcome := await other.claim(claim())) == InFlight(1):  # noqa: ASYNC110 - it asks the database
-                await asyncio.sleep(0.05)
+
+        async def find_end() -> ClaimOutcome | None:
+            outcome = await other.claim(claim())
+            return None if outcome == InFlight(1) else outcome
+
+        outcome = await wait_until_async(find_end, within=PATIENCE_S)
         assert isinstance(outcome, StoredResult)
         assert isinstance(outcome.result, Problem)
         assert outcome.result.kind is Kind.INTERRUPTED
