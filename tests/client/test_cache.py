@@ -1,5 +1,6 @@
 """What was fetched to find tools is kept as HTTP lets it, asked for again, and marked where that fails."""
 
+import asyncio
 import dataclasses
 import hashlib
 import json
@@ -9,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.interleaving import interrupt_each_await
 from toolwire.client.discovery.cache import DAY_S, Cache
 from toolwire.client.discovery.document_snapshot import SnapshotBuilder
 from toolwire.client.discovery.fetch_documents import fetch_documents
 from toolwire.client.discovery.local_files import file_url, find_folder, read_file
 from toolwire.client.discovery.source import build_source
-from toolwire.client.transport.drivers import run
+from toolwire.client.transport.drivers import arun, run
 from toolwire.core.codec import fetch
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
@@ -171,3 +173,48 @@ def test_file_cache_reads_only_the_folder_of_the_document(tmp_path: Path) -> Non
     assert file_url(str(inside / "none.json")) == ""
     assert file_url("https://site.test/a.json") == ""
     assert find_folder("https://site.test/a.json") is None
+
+
+class SlowServer(Server):
+    """The same site, asked over a transport that lets another request come between a question and its answer."""
+
+    def begin(self, *answers: Response | Problem) -> None:
+        """Have ``OLD`` in the cache, no longer fresh, and give these answers next."""
+        self.now += DAY_S * 3
+        self.asked = []
+        asked = Request("GET", URL)
+        self.cache.receive(asked, None, OLD)
+        self.now += 301
+        self.answers = list(answers)
+
+    async def fetch(self) -> Response | Problem:
+        flow = fetch_documents(fetch(Request("GET", URL)), URL, SnapshotBuilder(self.cache), clock=lambda: self.now)
+        return await arun(flow, self)  # type: ignore[arg-type]  # it sends, and nothing listens
+
+    async def send(self, request: Request) -> Response | Problem:  # type: ignore[override]  # the asynchronous form
+        answer = Server.send(self, request)
+        await asyncio.sleep(0)
+        return answer
+
+
+OLD, NEW = build_response(b"old", etag='"1"'), build_response(b"new", etag='"2"')
+
+
+@pytest.mark.requirement("TE-02", "XL-016")
+@pytest.mark.parametrize("late", [Response(304), DOWN, Response(503)], ids=["confirmed", "unreachable", "failed"])
+@pytest.mark.parametrize("first", [NEW, Response(404), build_response(b"secret", cache_control="no-store")])
+def test_answer_that_comes_late_changes_nothing_that_another_request_has_changed(first: Any, late: Any) -> None:
+    server = SlowServer()
+
+    def make() -> Any:
+        server.begin(late, first)  # the second is asked for, and comes, while the first is awaited
+        return server.fetch(), server.fetch
+
+    def check(found: Response | Problem) -> None:
+        if len(server.asked) < 2:
+            return  # nobody came between
+        kept = server.cache.find(URL)
+        assert (None if kept is None else (kept.response, kept.stale)) == ((NEW, False) if first is NEW else None)
+        assert found == (OLD if late == Response(304) else NEW if first is NEW else late)
+
+    assert asyncio.run(interrupt_each_await(make, check)) >= 1

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from tests.interleaving import interrupt_each_await
 from toolwire import __version__
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network, SyncNetwork
@@ -362,3 +363,79 @@ def test_gzip_response_is_decompressed(listen: Any, open_network: Any, encode_re
         answer = open_network().send(Request("GET", listener.origin))
         assert answer.body == body
         assert answer.headers == ()
+
+
+def encode_path(encode_response: Any) -> Callable[[Any], Iterable[bytes]]:
+    """Answer with the path that was asked for; ``/fail`` with status 503."""
+
+    def answer(seen: Any) -> Iterable[bytes]:
+        path = seen.line.split()[1]
+        return [encode_response(path.encode(), status="503 Failed" if path == "/fail" else "200 OK")]
+
+    return answer
+
+
+@pytest.mark.requirement("TE-02")
+@pytest.mark.parametrize("rival", ["/second", "/fail"])
+def test_request_that_comes_at_any_await_of_another_gets_its_own_response(
+    listen: Any, encode_response: Any, rival: str
+) -> None:
+    listener = listen(encode_path(encode_response))
+
+    async def story() -> None:
+        network = Network(allow_http=[listener.origin])
+
+        async def send_other() -> None:
+            answer = await network.send(Request("GET", f"{listener.origin}{rival}"))
+            assert isinstance(answer, Response)
+            assert answer.body == rival.encode()
+
+        def make() -> Any:
+            return network.send(Request("GET", f"{listener.origin}/first")), send_other
+
+        def check(answer: Response | Problem) -> None:
+            assert isinstance(answer, Response)
+            assert (answer.status, answer.body) == (200, b"/first")
+            [pool] = network._pools.values()
+            assert not pool._busy
+            assert all(not connection.is_lost for connection in pool._idle)
+            # Each run begins without connections, so that it waits for one.
+            pool.drop(next(iter(pool._idle)).key)
+
+        assert await interrupt_each_await(make, check) >= 2
+        await network.aclose()
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("TE-02")
+def test_network_that_is_closed_at_any_await_of_a_request_leaves_no_connection(
+    listen: Any, encode_response: Any
+) -> None:
+    listener = listen(encode_path(encode_response))
+    failed = 0
+
+    async def story() -> None:
+        pools: list[Any] = []
+        network = Network(allow_http=[listener.origin])
+
+        async def close() -> None:
+            pools.extend(network._pools.values())
+            await network.aclose()
+
+        def make() -> Any:
+            return network.send(Request("GET", f"{listener.origin}/first")), close
+
+        def check(answer: Response | Problem) -> None:
+            nonlocal failed
+            failed += isinstance(answer, Problem)
+            assert isinstance(answer, Problem) or answer.body == b"/first"
+            assert not any(pool._busy or pool._idle for pool in pools)
+
+        assert await interrupt_each_await(make, check) >= 2
+        answer = await network.send(Request("GET", f"{listener.origin}/again"))
+        assert isinstance(answer, Response)
+        await network.aclose()
+
+    asyncio.run(story())
+    assert failed >= 1, "a request was on its way when the network closed"

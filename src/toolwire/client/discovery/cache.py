@@ -40,7 +40,7 @@ class CachedResponse:
     """A cached response. Times are seconds since 1970.
 
     ``stale`` means that the server could not be asked again. ``strict`` (``must-revalidate``) means that the response
-    must not serve after ``fresh_until``.
+    must not serve after ``fresh_until``. ``recalled`` says that an earlier program stored it.
     """
 
     response: Response
@@ -50,6 +50,7 @@ class CachedResponse:
     last_modified: str = ""
     stale: bool = False
     strict: bool = False
+    recalled: bool = False
 
 
 class Cache:
@@ -90,7 +91,7 @@ class Cache:
             return None
         response, at = stored
         # Strict: a server that fails is not spoken for by what another program saw.
-        return _build_validated(response, fetched_at=at, fresh_until=at, strict=True)
+        return replace(_build_validated(response, fetched_at=at, fresh_until=at, strict=True), recalled=True)
 
     def keep(self, request: Request, reply: Response, outcome: Response, trust: str, *, is_public: bool) -> None:
         """Store ``outcome``, which ``receive`` made of the ``reply`` of a server, for later programs.
@@ -131,18 +132,21 @@ class Cache:
         if request.method != "GET":
             return reply
         key, now = (request.url, identity), self._clock()
+        # TE-02: another request may have changed the entry while this one was on its way.
+        present = self._entries.get(key)
+        if present is None and cached is not None and cached.recalled:
+            present = cached
         if cached is not None and isinstance(reply, Response) and reply.status == _NOT_MODIFIED:
-            # A 304 confirms the stored body, and its fields say for how long it is fresh now.
-            return self._store(key, _build_entry(_merge_headers(cached.response, reply), now)) or cached.response
-        if cached is not None and is_offline(reply):
-            self._entries[key] = replace(cached, stale=True)
-            return cached.response
-        has_failed = isinstance(reply, Problem) or reply.status >= _SERVER_ERROR
-        can_serve = cached is not None and has_failed and not cached.strict
-        # A clock that was set back makes the age negative: then the age is unknown.
-        if cached is not None and can_serve and cached.fetched_at <= now < cached.fresh_until + DAY_S:
-            self._entries[key] = replace(cached, stale=True)
-            return cached.response
+            # A 304 confirms the body that was asked about, and its fields say for how long it is fresh now.
+            confirmed = _build_entry(_merge_headers(cached.response, reply), now)
+            return (self._store(key, confirmed) if present is cached else None) or cached.response
+        if cached is not None and present is not None:
+            has_failed = isinstance(reply, Problem) or reply.status >= _SERVER_ERROR
+            # A clock that was set back makes the age negative: then the age is unknown.
+            can_serve = not present.strict and present.fetched_at <= now < present.fresh_until + DAY_S
+            if is_offline(reply) or (has_failed and can_serve):
+                self._entries[key] = replace(present, stale=present is cached or present.stale)
+                return present.response
         if isinstance(reply, Response):
             self._entries.pop(key, None)
             if reply.status == 200:
