@@ -342,6 +342,10 @@ def test_device_flow_returns_a_user_code_and_polls_for_the_token() -> None:
     device = run(start_device_sign_in(where, me, ("a",), 0.0), build_transport(data))
     assert isinstance(device, DeviceCode)
     assert (device.user_code, device.interval_s, device.expires_at) == ("ABCD", 2.0, 60.0)
+    for strange in (0, -1, 3_601, "60", None, 10**400):
+        given = run(start_device_sign_in(where, me, ("a",), 7.0), build_transport({**data, "expires_in": strange}))
+        assert isinstance(given, DeviceCode)
+        assert given.expires_at == 607.0, "ten minutes where the server names no time that can be"
     pending = run(
         poll_device_sign_in(where, me, device, ("a",), 0.0), build_transport({"error": "authorization_pending"}, 400)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -13,6 +13,7 @@ from toolwire.consent.decision_record import (
     compute_chain_digest,
     find_chain_fault,
 )
+from toolwire.consent.tool_definition import compute_digest
 
 
 def chain(*decisions: str) -> list[ChainedDecision]:
@@ -34,3 +35,18 @@ def test_chain_check_reports_where_decision_records_were_changed() -> None:
     assert find_chain_fault([whole[1], whole[0], whole[2]]) == "Record 1 is missing."
     moved = [whole[0], ChainedDecision(2, whole[2].record, whole[2].digest)]
     assert find_chain_fault(moved) == "Record 2 was changed after it was written."
+
+
+@pytest.mark.requirement("XL-055")
+def test_record_of_an_earlier_version_keeps_its_digest() -> None:
+    # Earlier versions had neither site, receipt nor caller: their digest is that of the other members.
+    record = Decision(at=1.0, principal="ada", connection="c", tool="x", binding="b", decision="allow")
+    others = {each.name: getattr(record, each.name) for each in fields(Decision)}
+    for name in ("site", "receipt", "caller"):
+        del others[name]
+    expected = compute_digest({"before": FIRST_DIGEST, "number": 1, **others})
+    assert compute_chain_digest(FIRST_DIGEST, 1, record) == expected
+    for name in ("site", "receipt", "caller"):
+        assert compute_chain_digest(FIRST_DIGEST, 1, replace(record, **{name: "s"})) == compute_digest(
+            {"before": FIRST_DIGEST, "number": 1, **others, name: "s"}
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,10 +95,10 @@ def start(folder: Path) -> Iterator[Callable[..., Started]]:
     """Start a console over ``folder``."""
     with ExitStack() as ending:
 
-        def started(**given: Any) -> Started:
+        def started(public_url: str = "", hosts: Iterable[str] = (), **given: Any) -> Started:
             source = ConsoleSource(place=folder, **given)
             key = OneTimeKey("you")
-            console = Console(source, key, own_user_only=True, find_known=key)
+            console = Console(source, key, own_user_only=True, find_known=key, public_url=public_url, hosts=hosts)
             url = ending.enter_context(background(console))
             ending.callback(console.drain)
             return Started(url, source, key)

@@ -172,3 +172,17 @@ def test_sign_in_leads_to_pages_of_this_console_only(start: Callable[..., Starte
         browser = Browser(console.url)
         form = urlencode({"key": console.key.key, "next": wanted})
         assert browser.send("POST", "/sign-in", form).headers["location"] == "/"
+
+
+@pytest.mark.requirement("CO-02", "D-22")
+def test_cookie_is_sent_by_https_alone_where_the_address_for_users_is_https(start: Callable[..., Started]) -> None:
+    console = start(public_url="https://tools.example", hosts=["tools.example"])
+    form = urlencode({"key": console.key.key, "next": "/"})
+    public = Browser(console.url).send("POST", "/sign-in", form, host="tools.example").headers["set-cookie"]
+    assert public.startswith("__Host-toolwire_console")
+    assert public.endswith("; Path=/; HttpOnly; SameSite=Strict; Secure")
+    # An operator on the machine itself comes by http, where a browser keeps no such cookie.
+    form = urlencode({"key": console.key.key, "next": "/"})
+    own = Browser(console.url).send("POST", "/sign-in", form).headers["set-cookie"]
+    assert own.startswith("toolwire_console")
+    assert own.endswith("; Path=/; HttpOnly; SameSite=Strict")

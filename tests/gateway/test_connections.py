@@ -67,6 +67,8 @@ def test_gateway_serves_the_connections_of_a_list(tmp_path: Path) -> None:
         ({"connections": [{"url": "https://a.example"}]}, "needs a name"),
         ({"connections": [{"name": "a b", "url": "https://a.example"}]}, "needs a name"),
         ({"connections": [{"name": "a"}]}, "needs a url"),
+        ({"connections": [{"name": "a", "url": ""}]}, "needs a url"),
+        ({"connections": [{"name": "a", "url": 7}]}, "needs a url"),
         ({"connections": [{"name": "a", "url": "https://u:hidden@a.example"}]}, "toolwire login"),
         ({"connections": [{"name": "a", "url": "https://a.example", "api_key": "hidden"}]}, "keys do not belong there"),
         ({"connections": [{"name": "a", "url": "u"}, {"name": "A", "url": "v"}]}, "calls two connections 'a'"),
