@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.interleaving import interrupt_each_await
 from toolwire import Context, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import FULL, CallEnding, Claim, ClaimOutcome, InFlight, Ticket
@@ -359,3 +360,33 @@ def test_fingerprint_covers_tool_and_arguments_but_no_secret() -> None:
         of(a=10**30, b="\ud800"),
     ]
     assert len({same, *others}) == 5
+
+
+@pytest.mark.requirement("AT-58", "TE-02", "OTC-019")
+@pytest.mark.parametrize("wire", WIRES)
+def test_call_that_comes_again_at_any_await_of_the_first_runs_once(wire: str) -> None:
+    kit, ran = shop()
+    app, number = asgi(kit), 0
+    again: list[Response | Problem] = []
+
+    def make() -> Any:
+        nonlocal number
+        number += 1
+        ran.clear()
+        again.clear()
+        keyed = build_keyed_request(wire, "buy", "tea", f"k{number}")
+
+        async def repeat() -> None:
+            again.append(await AppTransport(app).send(keyed))
+
+        return AppTransport(app).send(keyed), repeat
+
+    def check(first: Response) -> None:
+        assert ran == ["tea"]
+        for second in again:
+            assert isinstance(second, Response)
+            # It comes before the first call has ended, so that it waits, or is told that the first one runs.
+            assert second.status == 409 or read_meaning(second) == read_meaning(first) or b"running" in second.body
+
+    asyncio.run(interrupt_each_await(make, check))
+    assert number > 1

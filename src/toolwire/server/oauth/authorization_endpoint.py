@@ -144,11 +144,24 @@ async def handle_consent(context: ServerContext, request: OAuthRequest) -> Respo
 async def _send_code(
     context: ServerContext, authorization: AuthorizationRequest, client: Client, user: Account, scopes: tuple[str, ...]
 ) -> Response:
-    # The document of a client may take seconds to come: an account that was removed meanwhile gets no grant.
-    if await context.run_in_thread(context.users.find, user.id) is None:
+    code = await context.run_in_thread(_create_code, context, authorization, client, user.id, scopes)
+    if code is None:
         return build_error_page("Your account has been removed.", 403)
-    code = await context.run_in_thread(create_code, context, authorization, client, user.id, scopes)
     return _redirect_back(context, authorization.redirect_uri, authorization.state, {"code": code})
+
+
+def _create_code(
+    context: ServerContext, authorization: AuthorizationRequest, client: Client, user: str, scopes: tuple[str, ...]
+) -> str | None:
+    """Return a code for a new grant; None if the account has been removed."""
+    code = create_code(context, authorization, client, user, scopes)
+    # AT-58: once the grant is stored. An account that is removed after this look takes the grant with it.
+    if context.users.find(user) is not None:
+        return code
+    with context.store.write_transaction() as rows:
+        for grant in rows.list_grants(user):
+            rows.revoke_grant(grant.id, context.now())
+    return None
 
 
 async def _show_consent(
