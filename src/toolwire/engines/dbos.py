@@ -16,6 +16,7 @@ import json
 import logging
 import secrets
 import time
+from importlib import import_module
 from typing import Any, Final
 
 from toolwire.core.errors import DefinitionError
@@ -23,7 +24,6 @@ from toolwire.core.long_call import CallWork
 from toolwire.engines.local_engine import LocalEngine
 
 try:
-    import dbos._serialization
     from dbos import DBOS, DBOSConfig, Queue, SetWorkflowID
 except ModuleNotFoundError as _error:
     raise DefinitionError("Offering calls through DBOS needs dbos: pip install 'toolwire[dbos]'.") from _error
@@ -76,7 +76,7 @@ def _refuse_pickles() -> None:
     """Let DBOS read no pickles."""
     # D-29: a row names the serializer that reads it, so ours is not asked about one that says "py_pickle". DBOS has no
     # setting for that, so its name for the serializer is replaced.
-    vars(dbos._serialization)["DBOSDefaultSerializer"] = _NoPickles()
+    vars(import_module("dbos._serialization"))["DBOSDefaultSerializer"] = _NoPickles()
 
 
 class DbosEngine:
