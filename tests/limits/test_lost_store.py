@@ -148,7 +148,7 @@ def test_the_workers_of_serve_share_the_limit_also_without_the_store(
 
 def call_often(url: str) -> list[object]:
     session = Session(limits=UNLIMITED)
-    with connect_sync(url, protocol="otc", agree=lambda _: True, retries=0, session=session) as remote:
+    with connect_sync(url, protocol="otc", agree=lambda _: True, retries=0, session=session, discovery_s=60) as remote:
         return [remote.call("look", {}) for _ in range(20)]
 
 

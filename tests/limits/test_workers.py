@@ -127,7 +127,9 @@ def many(url: str) -> list[object]:
 
     def five(_: int) -> list[object]:
         session = Session(limits=UNLIMITED)
-        with connect_sync(url, protocol="otc", agree=lambda _: True, retries=0, session=session) as remote:
+        with connect_sync(
+            url, protocol="otc", agree=lambda _: True, retries=0, session=session, discovery_s=60
+        ) as remote:
             return [remote.call("look", {}) for _ in range(5)]
 
     with ThreadPoolExecutor(10) as pool:
