@@ -135,13 +135,15 @@ class Room:
             if place.function is None:
                 return self._put_value(file, place.statement)
             codes = {_name_code(code): code for code in _walk_code(compile(tree, str(file), "exec"))}
+        changed = False
         try:
             for name, code in codes.items():
                 for function in self.functions.get(name, ()):
+                    changed |= function.__code__ != code
                     function.__code__ = code
         except ValueError:  # other variables of the function around it than before
             return False
-        return True
+        return changed  # else it does the same, or another version of the file runs
 
     def _put_value(self, file: Path, statement: ast.stmt) -> bool:
         module, name = self.modules.get(str(file)), _read_name(statement)
