@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sqlite3
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,7 @@ pytestmark = pytest.mark.requirement("GR-03")
 DAY_S = 86_400.0
 CALLS = 300
 WITHIN_S = 60.0
+MOST_IN_A_STEP = 512  # several sweeps of 64 may share a transaction
 
 
 async def fill(ledger: SqliteLedger | PostgresLedger | MemoryLedger, count: int = CALLS) -> None:
@@ -59,6 +62,72 @@ def test_a_quiet_server_removes_what_is_over_from_a_file(tmp_path: Path) -> None
         sweep_all()  # a ledger that is closed is left alone
 
     asyncio.run(use())
+
+
+def add_ended_calls(path: Path, count: int, until: float) -> None:
+    """Write ``count`` calls of many callers that ended, as a server that ran for long left them."""
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?)"
+            " INSERT INTO calls (principal, tool, call_id, fingerprint, state, rerun, pinned, owner, attempt, bytes,"
+            " until, answer) SELECT 'user ' || i % 1000, 'pay', i, x'00', 'done', 0, 1, 1, 1, 100, ?, x'7b7d' FROM n",
+            (count, until),
+        )
+    connection.close()
+
+
+def remove_many(path: Path, count: int) -> tuple[int, int, int]:
+    """Return the most rows that left in one transaction, the calls made meanwhile, and the rows that are left."""
+    now = [1_000.0]
+
+    def build_ledger() -> SqliteLedger:
+        return SqliteLedger(path, LedgerLimits(rows=2_000_000), clock=lambda: now[0], boot="one")
+
+    asyncio.run(build_ledger().end())
+    add_ended_calls(path, count, until=DAY_S)
+    ledger = build_ledger()
+    removed: list[int] = []
+
+    def note(statement: str) -> None:
+        if statement.startswith("BEGIN"):
+            removed.append(0)
+        elif statement.startswith("DELETE FROM calls WHERE number") and removed:
+            removed[-1] += 1
+
+    async def use() -> tuple[int, int]:
+        now[0] += 2 * DAY_S
+        ledger._connection.set_trace_callback(note)
+        sweep_all()
+        made = 0
+        while sum(removed) < count:  # each of these calls has its turn between two steps
+            ticket = await ledger.claim(Claim(CallKey("eve", "pay", str(made)), b"f", False))
+            assert isinstance(ticket, Ticket)
+            await ledger.settle(ticket, None)
+            made += 1
+        (left,) = await ledger._changes.run_change(
+            lambda: ledger._connection.execute("SELECT count(*) FROM calls WHERE principal <> 'eve'").fetchone(),
+            on_refusal=tuple,
+        )
+        await ledger.end()
+        return made, left
+
+    made, left = asyncio.run(use())
+    return max(removed), made, left
+
+
+def test_old_rows_leave_a_file_in_small_steps_between_the_calls_of_others(tmp_path: Path) -> None:
+    most, made, left = remove_many(tmp_path / "calls.sqlite", 10_000)
+    assert left == 0
+    assert most <= MOST_IN_A_STEP
+    assert made >= 10_000 / MOST_IN_A_STEP / 2
+
+
+@pytest.mark.skipif(not os.environ.get("TOOLWIRE_LONG"), reason="takes minutes; make long runs it")
+def test_a_million_old_rows_leave_a_file_in_small_steps_between_the_calls_of_others(tmp_path: Path) -> None:
+    most, made, left = remove_many(tmp_path / "calls.sqlite", 1_000_000)
+    assert left == 0
+    assert most <= MOST_IN_A_STEP
+    assert made >= 1_000_000 / MOST_IN_A_STEP / 2
 
 
 def test_a_quiet_server_removes_what_is_over_from_memory() -> None:

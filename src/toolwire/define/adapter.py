@@ -11,24 +11,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, NewType, get_args, get_origin
+from functools import cache
+from typing import Annotated, Any, Final, NewType, get_args, get_origin
 
 import orjson
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
-from pydantic_core import core_schema, from_json, to_json
+from pydantic_core import CoreConfig, core_schema, from_json, to_json
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.model import Json
 
+from .function import LETS_OTHERS_RUN, LargeArguments
+from .large_arguments import build_patient_validator, is_on_loop
 from .plain_types import SchemaMode
 from .signature import Parameter
 
 _NO_FORM = "which has no JSON form: use one that has, such as str, a list, a dataclass or a pydantic model."
 
 _LARGE = 65_536  # bytes
+_SETTINGS: Final = ConfigDict(
+    ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants", allow_inf_nan=False
+)
+_CORE_SETTINGS: Final = CoreConfig(
+    ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants", allow_inf_nan=False
+)
 
 
 class JsonSchemaGenerator(GenerateJsonSchema):
@@ -83,13 +92,10 @@ def build_type_adapter(annotation: Any, where: str, mode: SchemaMode) -> TypeAda
     Raises:
         DefinitionError: the type cannot be described, or not as JSON.
     """
-    settings = ConfigDict(
-        ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants", allow_inf_nan=False
-    )
     # Under another name even a class with settings of its own, such as a dataclass, takes ours.
     named = NewType("named", annotation)  # type: ignore[valid-newtype]  # a type known only at run time
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(named, config=settings)
+        adapter: TypeAdapter[Any] = TypeAdapter(named, config=_SETTINGS)
         adapter.json_schema(mode=mode, schema_generator=JsonSchemaGenerator)
     except Exception as error:  # noqa: BLE001 - besides its own, pydantic raises whatever a constraint or a type raises
         raise DefinitionError(
@@ -114,15 +120,23 @@ def _lacks_json_form(schema: Any) -> bool:
 
 
 def build_loader(adapter: TypeAdapter[Any]) -> Callable[[Json], Any]:
-    """Return a function from JSON data to a value of the type."""
+    """Return a function from JSON data to a value of the type.
+
+    It raises LargeArguments on an event loop for more than 64 KiB, if it can read them in a thread with pauses.
+    """
     validate = adapter.validate_json
+    build_patient = cache(lambda: build_patient_validator(adapter.core_schema, _CORE_SETTINGS))
 
     def load(value: Json) -> Any:
         text = _encode_json(value)  # as JSON, so that strict types take their JSON forms too
         if len(text) <= _LARGE:
             return validate(text)
+        is_patient = LETS_OTHERS_RUN.get()
+        patient = build_patient() if is_patient or is_on_loop() else None
+        if patient is not None and not is_patient:
+            raise LargeArguments
         with pause_collection():  # AT-38: of 130,000 models, nine tenths of the time went to the collector
-            return validate(text)
+            return (patient or validate)(text)
 
     return load
 

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.suggestion import find_nearest
 
-from .function import ReadArguments, WriteResult
+from .function import LargeArguments, ReadArguments, WriteResult
 from .json_form import JsonForm
 from .native_values import Matcher, build_matcher, find_exact_type, is_plain_json, match_anything
 from .plain_types import convert_numbers
@@ -55,6 +55,8 @@ def build_reader(arguments: Sequence[Argument]) -> ReadArguments:
                 continue
             try:
                 keywords[name] = convert(value)
+            except LargeArguments:
+                raise
             except Exception as error:  # noqa: BLE001 - a type's own validator may raise anything
                 errors[name] = _describe_error(error)
         if not arguments.keys() <= known:

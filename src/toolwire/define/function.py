@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -11,6 +12,15 @@ from toolwire.core.model import Json, Problem, Result, Tool
 
 from .dependency import Dependency
 from .function_kind import FunctionKind
+
+
+class LargeArguments(Exception):
+    """Arguments are too large to be read on an event loop."""
+
+
+LETS_OTHERS_RUN: ContextVar[bool] = ContextVar("toolwire_lets_others_run", default=False)
+"""Whether large arguments are read so that other threads run meanwhile, which takes somewhat longer."""
+
 
 ReadArguments: TypeAlias = Callable[[Mapping[str, Json]], dict[str, Any] | Problem]
 """Convert JSON arguments to keyword arguments. Missing ones are left to Python's defaults."""

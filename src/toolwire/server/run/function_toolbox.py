@@ -20,6 +20,7 @@ from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.core.unanswered import REQUIRED_CAPABILITIES, InputNeeded
 from toolwire.define import Function, FunctionKind, Toolkit
+from toolwire.define.function import LETS_OTHERS_RUN, LargeArguments
 from toolwire.validation.results import build_result_check
 
 from .dependencies import fill_function, needs_loop, open_filled
@@ -104,7 +105,10 @@ class FunctionToolbox:
         if runner is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} here.")
         function, run, context_parameter = runner.function, runner.run, runner.context_parameter
-        arguments = function.read(call.arguments)
+        try:
+            arguments = function.read(call.arguments)
+        except LargeArguments:
+            arguments = await self._read_in_thread(function, call)
         if isinstance(arguments, Problem):
             return arguments
         if self._must_begin and (problem := await self._begin_late(call)) is not None:
@@ -161,6 +165,19 @@ class FunctionToolbox:
                 reporting.over = True
 
         return run_filled
+
+    async def _read_in_thread(self, function: Function, call: Call) -> dict[str, Any] | Problem:
+        """Return ``function.read(call.arguments)`` from a thread, while the event loop serves other calls."""
+
+        def read() -> dict[str, Any] | Problem:
+            patience = LETS_OTHERS_RUN.set(True)
+            try:
+                with switch_threads_often():
+                    return function.read(call.arguments)
+            finally:
+                LETS_OTHERS_RUN.reset(patience)
+
+        return await self._pool.run(get_thread_owner(call), read)
 
     async def _write_in_thread(self, function: Function, value: Any, call: Call) -> Result:
         """Return ``function.write(value)`` from a thread, while the event loop serves other calls."""
