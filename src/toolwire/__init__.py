@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .define import Depends, Toolkit
     from .gateway import merge_toolboxes
     from .limits import ClientRateLimits
-    from .server import ApiKey, App, ServerLimits, asgi
+    from .server import ApiKey, App, ServerLimits, ServerOptions, asgi
     from .validation import GrantPage, GrantPages
 
 _HOME = {
@@ -82,7 +82,7 @@ _HOME = {
     **dict.fromkeys(("Depends", "Toolkit"), "define"),
     "merge_toolboxes": "gateway",
     "ClientRateLimits": "limits",
-    **dict.fromkeys(("ApiKey", "App", "ServerLimits", "asgi"), "server"),
+    **dict.fromkeys(("ApiKey", "App", "ServerLimits", "ServerOptions", "asgi"), "server"),
     **dict.fromkeys(("GrantPage", "GrantPages"), "validation"),
 }
 
@@ -133,6 +133,7 @@ __all__ = [
     "Secret",
     "Selection",
     "ServerLimits",
+    "ServerOptions",
     "Session",
     "SyncHandle",
     "SyncRemote",

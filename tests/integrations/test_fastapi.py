@@ -183,7 +183,7 @@ def test_the_app_s_own_lifespan_still_runs() -> None:
     [
         ({"include": "al"}, 'include is "marked", "all" or None, not \'al\'.'),
         ({"default_approval": "always"}, 'default_approval is "auto" or "per-call", not \'always\'.'),
-        ({"wires": "mcp"}, "wires is a Wires(...), or None for the document alone, not 'mcp'."),
+        ({"wires": "mcp"}, "wires is a ServerOptions(...), or None for the document alone, not 'mcp'."),
     ],
 )
 def test_wrong_option_of_publish_tools_is_named(options: dict[str, Any], sentence: str) -> None:

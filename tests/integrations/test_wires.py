@@ -15,9 +15,9 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Mount, Route
 
 from tests.integrations.shops import DOCUMENT, SHOPS
-from toolwire import Kind, Problem, Selection, Value, connect_sync
+from toolwire import Kind, Problem, Selection, ServerLimits, Value, connect_sync
 from toolwire.core.check import Question
-from toolwire.integrations.starlette import Wires, publish_tools
+from toolwire.integrations.starlette import ServerOptions, publish_tools
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 PROTOCOLS = ("openapi", "opentool", "otc", "mcp")
@@ -183,7 +183,7 @@ def test_a_page_of_another_site_calls_nothing_with_the_cookies_of_a_user(loopbac
         for fields in ({"origin": "https://evil.example"}, {"host": "evil.example"}):
             assert http.post("/opentool/call", json=call, headers=fields).status_code in (403, 421)
     assert seen == []
-    app, seen = build_app(wires=Wires(hosts=["shop.example"], origins=["https://desk.example"]))
+    app, seen = build_app(wires=ServerOptions(hosts=["shop.example"], origins=["https://desk.example"]))
     with loopback(app) as url, httpx2.Client(base_url=url, cookies={"session": "of-ann"}) as http:
         fields = {"origin": "https://desk.example", "host": "shop.example"}
         assert http.post("/opentool/call", json=call, headers=fields).json()["result"] == {"result": "of-ann"}
@@ -200,7 +200,7 @@ def test_app_can_refuse_unconfirmed_calls_of_hosts_without_forms(loopback: Any) 
     document = {**DOCUMENT, "paths": {"/orders/{number}": DOCUMENT["paths"]["/orders/{number}"]}, "security": []}
     for consent, runs in (("hints", True), ("refuse", False)):
         app = Starlette(routes=[Route("/orders/{number:int}", drop, methods=["DELETE"])])
-        published = publish_tools(app, document, include="all", wires=Wires(consent=consent))  # type: ignore[arg-type]  # mypy widens the texts
+        published = publish_tools(app, document, include="all", wires=ServerOptions(consent=consent))  # type: ignore[arg-type]  # mypy widens the texts
 
         async def call(url: str) -> bool:
             async with Client(f"{url}/mcp") as client:
@@ -209,6 +209,22 @@ def test_app_can_refuse_unconfirmed_calls_of_hosts_without_forms(loopback: Any) 
         with loopback(published) as url:
             assert anyio.run(call, url) is runs
     assert dropped == [3]
+
+
+@pytest.mark.requirement("FU-30")
+def test_routes_take_the_options_of_every_server(loopback: Any) -> None:
+    import httpx2
+
+    app, seen = build_app(
+        wires=ServerOptions(api_keys=(key for key in ["correct-horse"]), limits=ServerLimits(body_bytes=100))
+    )
+    call = {"jsonrpc": "2.0", "id": "1", "method": "me", "params": {}}
+    key = {"authorization": "Bearer correct-horse"}
+    with loopback(app) as url, httpx2.Client(base_url=url, cookies={"session": "of-ann"}) as http:
+        assert http.post("/opentool/call", json=call).json()["error"]["code"] == 401
+        assert http.post("/opentool/call", json=call, headers=key).json()["result"] == {"result": "of-ann"}
+        assert http.post("/opentool/call", json={**call, "params": {"a": "b" * 100}}, headers=key).status_code == 413
+    assert seen == ["of-ann"]
 
 
 @pytest.mark.requirement("FU-30")

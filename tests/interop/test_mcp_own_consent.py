@@ -26,6 +26,7 @@ from toolwire.core.model import Approval, Call, Condition, Context, Cost, Secret
 from toolwire.gateway import merge_toolboxes
 from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.options import ServerOptions
 from toolwire.server.run.confirmation import ConfirmationWords, ask_about_destructive, build_confirmation_check
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.run.host_consent import find_consent_reasons, may_need_consent
@@ -218,7 +219,7 @@ def test_opentool_class_is_served_with_the_same_consent(consent: Any) -> None:
             ran.append(name)
             return {"result": len(arguments)}
 
-    with background(build_app(build_toolbox(Shredder), consent=consent)) as url:
+    with background(build_app(build_toolbox(Shredder), ServerOptions(consent=consent))) as url:
         result = call(url, None, "shred", {})
     assert ran == (["shred"] if consent == "hints" else [])
     assert result.is_error is (consent == "refuse")

@@ -16,7 +16,7 @@ from toolwire import Toolkit, asgi
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.auth.challenge import find_bearer
 from toolwire.auth.security_schemes import read_security_schemes
-from toolwire.integrations.asgi import Wires, publish_tools
+from toolwire.integrations.asgi import ServerOptions, publish_tools
 from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.server.oauth import protect_app
 
@@ -65,7 +65,7 @@ def app(site: Site) -> Browser:
 
     routes = Starlette(routes=[Route("/tasks", tasks, methods=["GET", "DELETE"])])
     guarded = protect_app(routes, site.server.callers, needs)
-    published = publish_tools(guarded, TASKS, include="all", wires=Wires(callers=site.server.callers))
+    published = publish_tools(guarded, TASKS, include="all", wires=ServerOptions(callers=site.server.callers))
     return Browser(site.server.serve_before(published), ISSUER, site.runner)
 
 

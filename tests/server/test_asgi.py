@@ -19,6 +19,8 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server import App
 from toolwire.server.access.callers import AnonymousCallers
 from toolwire.server.access.host_guard import HostGuard
+from toolwire.server.options import ServerOptions
+from toolwire.server.parts import ServerParts
 from toolwire.testing.conformance import build_kit
 from toolwire.testing.wire import HERE, AppTransport
 
@@ -360,7 +362,8 @@ def test_a_reader_that_raises_is_answered_and_logged(ask: Ask, codec: Codec, cap
         raise LookupError("inside")
 
     wrong = replace(codec, routes=lambda catalog, site: {("POST", "/broken"): Route(broken)})
-    app = App(Untouched(), callers=AnonymousCallers(), guard=HostGuard(), limits=ServerLimits(), codecs=(wrong,))
+    parts = ServerParts(callers=AnonymousCallers(), guard=HostGuard(), limits=ServerLimits())
+    app = App(Untouched(), ServerOptions(), parts, codecs=(wrong,))
     with caplog.at_level(logging.ERROR, "toolwire"):
         response = ask(app, "POST", "/broken?key=secret")
     assert b"inside" not in response.body
@@ -517,3 +520,10 @@ def test_browser_that_is_refused_gets_a_page_that_says_why(ask: Ask, build_serve
     assert (b"<b>" in strange.body, b'href="/"' in strange.body) == (False, False)
     # a form and a program are answered as ever
     assert field(ask(keyed, "POST", "/nope", {"accept": BROWSER}), b"content-type") == b"application/json"
+
+
+@pytest.mark.requirement("A-12")
+def test_an_option_that_does_not_exist_is_named_with_the_one_that_was_meant() -> None:
+    with pytest.raises(TypeError, match=r"asgi has no option 'api_key': did you mean 'api_keys'\?"):
+        asgi(Toolkit("T"), api_key="K1")  # type: ignore[call-arg]
+    assert "K1-secret" not in repr(ServerOptions(api_keys=["K1-secret"], state="postgresql://u:K1-secret@h/d"))

@@ -641,7 +641,7 @@ def test_the_routes_of_an_app_require_receipts_on_the_protocols_in_front_of_it(k
     def build_routes() -> Starlette:
         return Starlette(routes=[Route("/orders/{number:int}", drop, methods=["DELETE"])])
 
-    wires = fastapi.Wires(receipts="required", receipt_keys=write_keys(tmp_path / "keys.json", key))
+    wires = fastapi.ServerOptions(receipts="required", receipt_keys=write_keys(tmp_path / "keys.json", key))
     shop = FastAPI(title="Shop")
 
     @shop.delete("/orders/{number}", operation_id="drop")

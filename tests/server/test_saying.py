@@ -12,6 +12,7 @@ from toolwire.core.model import Call, Problem, Value
 from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.protocols.opentool import CODEC
 from toolwire.server import App
+from toolwire.server.options import ServerOptions
 from toolwire.testing.conformance import build_kit
 from toolwire.testing.conformance.kit import SECRET
 from toolwire.testing.loopback import background
@@ -72,7 +73,7 @@ def test_strict_json_rpc_has_a_result_or_an_error_and_never_both(made: str, stri
     app = (
         asgi(calculator(), strict_jsonrpc=strict)
         if made == "kit"
-        else build_app(build_toolbox(Adder()), strict_jsonrpc=strict)
+        else build_app(build_toolbox(Adder()), ServerOptions(strict_jsonrpc=strict))
     )
     assert ("error" in post_and_read(app, ADD)) is not strict
     assert post_and_read(app, ADD)["result"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -26,12 +26,13 @@ from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import build_app as opentool_app
 from toolwire.protocols.openapi.document import arazzo
 from toolwire.protocols.openapi.document.loading import load_document
-from toolwire.server import App, asgi
+from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKeyCallers, parse_api_key
 from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.people import PeopleSignIn
-from toolwire.server.asgi import apply_scopes, combine_callers
+from toolwire.server.asgi import apply_scopes, build_server, combine_callers
+from toolwire.server.options import ServerOptions
 from toolwire.server.page.browser_request import LoginPlace
 from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import find_state_places
@@ -52,25 +53,6 @@ from .token_options import build_callers
 
 if TYPE_CHECKING:
     from toolwire.console.front import ConsoleFront
-
-_PASSED_ON = (
-    "hosts",
-    "origins",
-    "state",
-    "ledger",
-    "rates_fail",
-    "rates_replicas",
-    "strict_jsonrpc",
-    "private",
-    "debug",
-    "confirmations",
-    "receipts",
-    "receipt_audience",
-    "sessions",
-    "ask_wait",
-    "public_url",
-)
-"""The settings that the application takes by the same names."""
 
 FACTORY = f"{__name__}:build_app_from_environment"
 
@@ -146,27 +128,6 @@ def build_served_app(
 
 def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine: CallEngine | None) -> _Served:
     engine = open_engine(settings) if engine is None else engine
-    match toolboxes:
-        case [ObjectToolbox() | MethodToolbox()] if settings.client_document:
-            raise UsageError("--client-document goes with a toolkit, not with a class alone.")
-        case [ObjectToolbox() | MethodToolbox()] if settings.workflows is not None:
-            raise UsageError("--workflows goes with a toolkit, not with a class alone.")
-        case [ObjectToolbox() | MethodToolbox() as toolbox] if not settings.upstreams:
-            serve: Callable[..., App] = partial(opentool_app, toolbox)
-        case _:
-            merged = merge_targets(settings, toolboxes, _open_upstream_windows(settings))
-            word = HOST_CONFIRMATION if settings.consent == "hints" else ""
-            recipes = None if settings.workflows is None else read_workflows(Path(settings.workflows))
-            document = settings.client_document
-            serve = partial(
-                asgi,
-                merged,
-                client_document=document,
-                host_confirmation=word,
-                workflows=recipes,
-                caller_rules=list_caller_rules(settings),
-                engine=engine,
-            )
     if settings.log == "json":
         log_json()
     keys = [parse_api_key(key) for key in settings.api_keys]
@@ -177,16 +138,40 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
         sign_in = open_sign_in(settings.sign_in, settings.state, rules)
         # The challenge of the last source goes out, and that of people says where to sign in.
         callers = CombinedCallers(*filter(None, (callers, sign_in.server.callers)))
-    app = serve(
+    options = ServerOptions(
         api_keys=keys,
-        callers=callers,
-        consent=settings.consent or "hints",
-        receipt_keys=find_receipt_keys(settings),
-        rates=settings.rates or settings.wake,
-        inbox=find_inbox(settings) or "",
+        hosts=settings.hosts,
+        origins=settings.origins,
         limits=read_server_limits(settings.limits),
-        **{name: getattr(settings, name) for name in _PASSED_ON},
+        state=settings.state,
+        ledger=settings.ledger,
+        rates=settings.rates or settings.wake,
+        rates_fail=settings.rates_fail,
+        rates_replicas=settings.rates_replicas,
+        callers=callers,
+        caller_rules=list_caller_rules(settings),
+        strict_jsonrpc=settings.strict_jsonrpc,
+        debug=settings.debug,
+        private=settings.private,
+        client_document=settings.client_document,
+        workflows=None if settings.workflows is None else read_workflows(Path(settings.workflows)),
+        consent=settings.consent or "hints",
+        host_confirmation=HOST_CONFIRMATION if settings.consent == "hints" else "",
+        confirmations=settings.confirmations,
+        inbox=find_inbox(settings) or "",
+        ask_wait=settings.ask_wait,
+        receipts=settings.receipts,
+        receipt_keys=find_receipt_keys(settings),
+        receipt_audience=settings.receipt_audience,
+        sessions=settings.sessions,
+        engine=engine,
+        public_url=settings.public_url,
     )
+    match toolboxes:
+        case [ObjectToolbox() | MethodToolbox() as toolbox] if not settings.upstreams:
+            app = opentool_app(toolbox, options)
+        case _:
+            app = build_server(merge_targets(settings, toolboxes, _open_upstream_windows(settings)), options)
     if sign_in is not None:
         app.people = PeopleSignIn(sign_in.find_user, LoginPlace(sign_in.login_path, bool(keys or settings.tokens)))
     known = apply_scopes(combine_callers(ApiKeyCallers(keys), callers), rules)

@@ -16,7 +16,7 @@ from toolwire.core.dataclass import dataclass
 from toolwire.core.model import RateLimit
 from toolwire.gateway.upstream import RUNNING
 from toolwire.limits import CallerRules, RatesFail
-from toolwire.server.app import SessionUse
+from toolwire.server.options import SessionUse
 from toolwire.server.run.host_consent import HostConsent
 from toolwire.server.run.receipts import Receipts
 from toolwire.stores.paths import STATE_VARIABLE, StatePlaces, find_state_folder, find_state_places

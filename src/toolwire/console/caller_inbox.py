@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Final
 
 from toolwire.core.errors import DefinitionError
@@ -17,7 +18,7 @@ from toolwire.server.access.callers import Caller, Callers, Fields
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.key_sessions import find_remaining_s
 from toolwire.server.access.people import FindUser
-from toolwire.server.asgi import NO_CALLER_RULES, combine_callers
+from toolwire.server.asgi import combine_callers
 from toolwire.server.http.exchange import Scope
 from toolwire.server.run.inbox import PAGE_URL
 from toolwire.stores.consent.open import Place, open_spent_words
@@ -45,7 +46,7 @@ def add_caller_inbox(
     public_url: str = "",
     find_user: FindUser | None = None,
     login_path: str = "",
-    caller_rules: Mapping[str, CallerRules] = NO_CALLER_RULES,
+    caller_rules: Mapping[str, CallerRules] = MappingProxyType({}),
 ) -> ConsoleFront:
     """Return ``app`` with the page on which the questions about calls of its callers are answered.
 

@@ -28,9 +28,9 @@ from .documents import (
     write_json,
 )
 from .route_marks import Include, check_document, mark_document, read_site_marks, x_llm
-from .wires import ALL_WIRES, AppWires, Wires, choose_paths
+from .wires import ALL_WIRES, AppWires, ServerOptions, choose_paths
 
-__all__ = ["Wires", "publish_tools", "x_llm"]
+__all__ = ["ServerOptions", "publish_tools", "x_llm"]
 
 _READ: Final = ("GET", "HEAD")
 
@@ -43,7 +43,7 @@ class PublishOptions(TypedDict, total=False):
     default_approval: Literal["auto", "per-call"]
     include: Include | None
     openapi: Version | None
-    wires: Wires | None
+    wires: ServerOptions | None
     workflows: str
 
 
@@ -56,7 +56,7 @@ def publish_tools(
     default_approval: Literal["auto", "per-call"] = "per-call",
     include: Include | None = None,
     openapi: Version | None = None,
-    wires: Wires | None = ALL_WIRES,
+    wires: ServerOptions | None = ALL_WIRES,
     workflows: str = "",
 ) -> Asgi:
     """Return an ASGI application that is ``app`` with tools: serve it instead.
@@ -82,7 +82,7 @@ def publish_tools(
 class _Published:
     """The application behind the documents and the paths of the protocols."""
 
-    def __init__(self, app: Asgi, document: Mapping[str, Any], wires: Wires | None) -> None:
+    def __init__(self, app: Asgi, document: Mapping[str, Any], wires: ServerOptions | None) -> None:
         self._app = app
         self._documents = {OPENAPI: write_json(document), LLM: llm_json(document, OPENAPI)}
         self._wires = None if wires is None else AppWires(app, lambda: document, wires)

@@ -25,9 +25,9 @@ from toolwire.protocols.openapi.document.versions import RELEASES, Version, as_v
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
 from .route_marks import Include, SiteMarks, check_document, mark_document, read_site_marks, x_llm
 from .starlette_routes import add_document_route, add_wires
-from .wires import ALL_WIRES, AppWires, Wires
+from .wires import ALL_WIRES, AppWires, ServerOptions
 
-__all__ = ["Wires", "publish_tools", "x_llm"]
+__all__ = ["ServerOptions", "publish_tools", "x_llm"]
 
 
 def publish_tools(
@@ -38,7 +38,7 @@ def publish_tools(
     default_approval: Literal["auto", "per-call"] = "per-call",
     include: Include | None = None,
     openapi: Version = "3.1",
-    wires: Wires | None = ALL_WIRES,
+    wires: ServerOptions | None = ALL_WIRES,
     workflows: str = "",
 ) -> FastAPI:
     """Let models use ``app``, and return it: its document gets ``x-llm``, and clients find it. Call it once.

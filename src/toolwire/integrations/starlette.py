@@ -39,9 +39,9 @@ from .documents import (
 )
 from .route_marks import Include, RouteMarks, check_document, iterate_operations, mark_document, read_site_marks
 from .starlette_routes import add_document_route, add_wires
-from .wires import ALL_WIRES, AppWires, Wires
+from .wires import ALL_WIRES, AppWires, ServerOptions
 
-__all__ = ["Wires", "publish_tools", "x_llm"]
+__all__ = ["ServerOptions", "publish_tools", "x_llm"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,7 +79,7 @@ def publish_tools(
     include: Include | None = None,
     openapi: Version | None = None,
     path: str = "/openapi.json",
-    wires: Wires | None = ALL_WIRES,
+    wires: ServerOptions | None = ALL_WIRES,
     workflows: str = "",
 ) -> Starlette:
     """Let models use ``app``, whose OpenAPI ``document`` is given, of 3.0 to 3.2, or Swagger 2.0, and return it.

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from copy import deepcopy
+from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -29,7 +29,6 @@ from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
 from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, FlowEnd, resume_flow
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, Headers, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
@@ -38,12 +37,11 @@ from toolwire.core.selection import DEFAULT_SELECTION
 from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.limits import ClientRateLimits
 from toolwire.protocols.openapi.discovery import find
-from toolwire.server import App, asgi
-from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
-from toolwire.server.app import SessionUse
-from toolwire.server.run.host_consent import HostConsent
-from toolwire.server.run.receipt_keys import KeyFetcher
-from toolwire.server.run.receipts import KEYS_PATH, Receipts
+from toolwire.server import App
+from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Fields
+from toolwire.server.asgi import build_server
+from toolwire.server.options import ServerOptions
+from toolwire.server.run.receipts import KEYS_PATH
 
 from .documents import LLM, OPENAPI, DocumentAnswer, answer, llm_json, send_answer, write_json
 from .route_marks import iterate_operations
@@ -66,29 +64,7 @@ _CHALLENGES: ContextVar[list[bytes] | None] = ContextVar("toolwire_challenges", 
 """The ``WWW-Authenticate`` fields of the last route that refused the caller of the running request."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wires:
-    """How the tools of an application are served over MCP (at ``/mcp``), OpenTool and Open Tool Calling.
-
-    ``callers`` identifies callers before a route does, such as by signed tokens, and can tell clients where to sign in;
-    without it, the routes alone decide who may call. ``hosts`` are the host names that a server on a loopback address
-    answers to, such as behind a proxy, and ``origins`` the web origins whose pages may call. ``consent`` says if an
-    MCP client that shows no forms is trusted to ask its user, and ``sessions`` which MCP clients get a session.
-    ``receipts``, ``receipt_keys`` and ``receipt_audience`` let a call of a tool that needs consent run only with a
-    receipt; calls of the routes themselves need none. All are those of ``toolwire.asgi``.
-    """
-
-    callers: Callers | None = None
-    hosts: Iterable[str] = ()
-    origins: Iterable[str] = ()
-    consent: HostConsent = "hints"
-    receipts: Receipts = ""
-    receipt_keys: Path | str | KeyFetcher = ""
-    receipt_audience: str = ""
-    sessions: SessionUse | None = None
-
-
-ALL_WIRES: Final = Wires()
+ALL_WIRES: Final = ServerOptions()
 
 
 class AppWires:
@@ -97,9 +73,9 @@ class AppWires:
     ``read_document`` returns the OpenAPI document of ``app``, with ``x-llm``; it is called once.
     """
 
-    def __init__(self, app: Asgi, read_document: Callable[[], Mapping[str, Any]], wires: Wires) -> None:
-        if not isinstance(wires, Wires):
-            raise DefinitionError(f"wires is a Wires(...), or None for the document alone, not {wires!r}.")
+    def __init__(self, app: Asgi, read_document: Callable[[], Mapping[str, Any]], wires: ServerOptions) -> None:
+        if not isinstance(wires, ServerOptions):
+            raise DefinitionError(f"wires is a ServerOptions(...), or None for the document alone, not {wires!r}.")
         self._routes = app
         self._read_document = read_document
         self.wires = wires
@@ -140,23 +116,16 @@ class AppWires:
             if self._app is None:
                 document = self._read_document()
                 names = _list_credential_fields(document)
-                app = asgi(
-                    _RouteToolbox(_AsCaller(self._routes, document, names)),
-                    callers=_AppUsers(names) if self.wires.callers is None else self.wires.callers,
-                    hosts=self.wires.hosts,
-                    origins=self.wires.origins,
-                    consent=self.wires.consent,
-                    receipts=self.wires.receipts,
-                    receipt_keys=self.wires.receipt_keys,
-                    receipt_audience=self.wires.receipt_audience,
-                    sessions=self.wires.sessions,
-                )
+                options = self.wires
+                if options.callers is None and not tuple(options.api_keys):
+                    options = replace(options, callers=_AppUsers(names))
+                app = build_server(_RouteToolbox(_AsCaller(self._routes, document, names)), options)
                 await app.begin()
                 self._app = app
             return self._app
 
 
-def choose_paths(wires: Wires, is_taken: Callable[[str, str], bool]) -> Sequence[str]:
+def choose_paths(wires: ServerOptions, is_taken: Callable[[str, str], bool]) -> Sequence[str]:
     """Return the paths of ``PATHS``, without those of a protocol of which the application answers one itself.
 
     ``is_taken`` says whether the application has a route for a method and a path. The keys of receipts have a path too,

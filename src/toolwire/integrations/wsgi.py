@@ -18,12 +18,12 @@ from . import asgi
 from .asgi import PublishOptions
 from .documents import check_app
 from .route_marks import x_llm
-from .wires import Wires
+from .wires import ServerOptions
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-__all__ = ["Wires", "publish_tools", "x_llm"]
+__all__ = ["ServerOptions", "publish_tools", "x_llm"]
 
 
 def publish_tools(app: WSGIApplication, document: Mapping[str, Any], **options: Unpack[PublishOptions]) -> Asgi:

@@ -19,6 +19,7 @@ from toolwire.server.http.deadlines import DEADLINES, Deadlines
 from toolwire.server.http.lifespan import end_lifespan
 from toolwire.server.http.process import HOST, PORT, ServerConfig, build_url, open_listener
 from toolwire.server.http.prompt_server import PromptServer
+from toolwire.server.options import ServerOptions
 
 from .description import Given
 from .serve_object import build_app, build_toolbox
@@ -59,11 +60,9 @@ class OpenToolServer:
         self._app_anew = partial(
             build_app,
             self._box,
-            api_keys=tuple(api_keys),
+            ServerOptions(api_keys=tuple(api_keys), limits=limits, strict_jsonrpc=strict_jsonrpc),
             admin_key=admin_key,
             stop=self._request_stop,
-            limits=limits,
-            strict_jsonrpc=strict_jsonrpc,
         )
         self._host, self._port, self._deadlines = host, port, deadlines
         self._app: App | None = None

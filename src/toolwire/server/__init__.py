@@ -8,5 +8,6 @@ with pause_collection():
     from .app import App
     from .asgi import asgi
     from .limits import ServerLimits
+    from .options import ServerOptions
 
-__all__ = ["ApiKey", "App", "ServerLimits", "asgi"]
+__all__ = ["ApiKey", "App", "ServerLimits", "ServerOptions", "asgi"]

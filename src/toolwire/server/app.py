@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
@@ -36,12 +35,9 @@ from toolwire.core.codec import (
     ToolCache,
     Work,
 )
-from toolwire.core.errors import DefinitionError
 from toolwire.core.health import UpstreamHealth, list_health
 from toolwire.core.http import Headers, Request, Response, make_request
-from toolwire.core.ledger import Ledger
-from toolwire.core.long_call import CallEngine, LongCallStore
-from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, Value, make_call
+from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, Value, make_call
 from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import (
     Notify,
@@ -51,16 +47,14 @@ from toolwire.core.toolbox import (
     find_self_asking,
     ignore_progress,
 )
-from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.protocols import BUILTIN
 from toolwire.protocols.mcp.revision import SESSION_HEADER, STATELESS, VERSION_HEADER
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.arrival import Arrival
-from toolwire.telemetry.calls import Observer, Telemetry, create_observer
+from toolwire.telemetry.calls import Observer, create_observer
 from toolwire.telemetry.propagation import add_trace
 from toolwire.telemetry.redaction import hide_secrets
 from toolwire.validation import (
-    Authorizer,
     build_arguments_check,
     build_requirements_check,
     check_requirements,
@@ -69,7 +63,7 @@ from toolwire.validation import (
 
 from . import calls_resource
 from .access.admission import Admission
-from .access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
+from .access.callers import ANONYMOUS_CALLER, Caller, Fields
 from .access.host_guard import HostGuard
 from .access.key_sessions import KeySessions, find_form_step, read_session_change
 from .access.own_lists import open_own_lists
@@ -87,13 +81,12 @@ from .http.messages import (
     split_mount_path,
     take_limited_body,
 )
-from .limits import ServerLimits
+from .options import ServerOptions
 from .page.browser_request import LoginPlace
 from .page.form_fields import find_form_key
+from .parts import ServerParts
 from .route_table import (
-    NO_DOCUMENTS,
     PAGE_PATH,
-    Document,
     RouteEntry,
     RouteTable,
     has_long_tools,
@@ -109,27 +102,24 @@ from .run.confirmation import (
     ConfirmationWords,
     build_confirmation_check,
 )
-from .run.decision_log import DecisionLog, is_declined
+from .run.decision_log import is_declined
 from .run.function_toolbox import PEER_ADDRESS
 from .run.health_report import build_health_report
 from .run.host_consent import (
-    HostConsent,
     build_host_question,
     build_reasons,
     can_allow_later,
-    check_host_consent,
     count_own_asking_tools,
     describe_host_consent,
 )
 from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
-from .run.inbox import Inbox
 from .run.large_results import is_large_result
 from .run.long_calls import LongCalls, open_long_calls
 from .run.progress_stream import stream_call
 from .run.question_waits import MAX_WAIT_S as QUESTION_WAIT_S
 from .run.question_waits import QuestionWaits, WaitingCall, leave_long_calls
 from .run.rate_count import build_rate_counter
-from .run.receipts import KEYS_PATH, STDIO, ReceiptVerifier
+from .run.receipts import KEYS_PATH, STDIO
 from .run.responses import (
     build_large_response,
     build_refusal,
@@ -142,17 +132,10 @@ from .run.service import RunningCall, Service
 from .run.user_asker import InputStates
 
 if TYPE_CHECKING:  # few servers keep sessions, or take tokens of others
-    from toolwire.stores.sessions.session_rows import SessionRows
-
-    from .access.protected_resource import ProtectedResource
     from .run.mcp_sessions import McpSessions
 
 _log = logging.getLogger("toolwire")
 
-SessionUse: TypeAlias = Literal["needed", "all", "none"]
-"""Which MCP clients of up to 2025-11-25 get a session: those that show forms, all, or none."""
-
-ANY_TELEMETRY = Telemetry()
 STDIO_EXTENSION = "toolwire.stdio"
 """The extension in the ASGI scope of a request that came on standard input."""
 _MAX_ROOTS = 16
@@ -174,84 +157,51 @@ class App:
     people: PeopleSignIn | None = None
 
     def __init__(
-        self,
-        toolbox: Toolbox,
-        *,
-        callers: Callers,
-        guard: HostGuard,
-        limits: ServerLimits,
-        codecs: Sequence[Codec] = BUILTIN,
-        ledger: Ledger | None = None,
-        rates: Windows | None = None,
-        local_rates: LocalRates | None = None,
-        authorizer: Authorizer | None = None,
-        telemetry: Telemetry = ANY_TELEMETRY,
-        debug: bool = False,
-        require_confirmation: ConfirmationQuestion | None = None,
-        documents: Mapping[str, Document] = NO_DOCUMENTS,
-        resource: ProtectedResource | None = None,
-        sign_in: Json = None,
-        takes_keys: bool = True,
-        host_confirmation: str = "",
-        confirmations: Path | str = "",
-        ask_hosts: bool = True,
-        consent: HostConsent = "hints",
-        inbox: Inbox | None = None,
-        decisions: DecisionLog | None = None,
-        receipts: ReceiptVerifier | None = None,
-        workflows: Json = None,
-        private: bool = False,
-        rules: RulesByCaller | None = None,
-        sessions: SessionUse = "all",
-        session_rows: SessionRows | None = None,
-        long_calls: Callable[[], LongCallStore] | None = None,
-        engine: CallEngine | None = None,
-        ask_wait: float = 0.0,
-        is_removed: Callable[[str], bool] | None = None,
-        public_url: str = "",
+        self, toolbox: Toolbox, options: ServerOptions, parts: ServerParts, *, codecs: Sequence[Codec] = BUILTIN
     ) -> None:
-        check_host_consent(consent, asks=ask_hosts)
-        if sessions not in get_args(SessionUse):
-            raise DefinitionError(f'sessions is "needed", "all" or "none", not {sessions!r}.')
-        self._session_use = sessions
-        self._session_rows, self._public_url = session_rows, public_url
+        callers, limits, rules, inbox, receipts = parts.callers, parts.limits, parts.rules, parts.inbox, parts.receipts
+        self._session_use, self._session_rows = parts.sessions, parts.session_rows
+        self._public_url = options.public_url
         self._sessions: McpSessions | None = None
-        self._receipts, self._rules, self._ask_wait = receipts, rules, ask_wait
+        self._receipts, self._rules, self._ask_wait = receipts, rules, options.ask_wait
         self._inbox, self._question_waits = inbox, None if inbox is None else QuestionWaits(inbox)
         self._has_rare_calls = receipts is not None or inbox is not None
-        self._workflows, self._private, self._takes_keys = workflows, private and callers.needs_credentials, takes_keys
+        self._workflows, self._private = options.workflows, options.private and callers.needs_credentials
+        self._takes_keys = parts.takes_keys
         self.older_clients = True
         self._toolbox, self._own_lists = toolbox, open_own_lists(toolbox, self._build_table)
         self._codecs = codecs
-        self._documents, self._resource, self._sign_in = documents, resource, sign_in
+        self._documents, self._resource, self._sign_in = parts.documents, parts.resource, parts.sign_in
         # CC-06: where receipts are required, what a host says of itself proves nothing.
-        self._host_confirmation = host_confirmation if receipts is None else ""
-        self._consent, self._asks_hosts = consent, ask_hosts
+        self._host_confirmation = options.host_confirmation if receipts is None else ""
+        self._consent, self._asks_hosts = options.consent, options.ask_hosts
         self._callers = callers
         self._limits, self._scheduler = limits, DeadlineScheduler()
         self._changes = ChangeStreams(toolbox.catalog, lambda: self._service.draining)
         # Calls that only read are recorded in memory, so that no disk and no full ledger stops them
         # (docs/decisions/0012).
         self._idempotency = IdempotencyRunner(
-            open_ledger(ledger, limits), open_ledger(None, limits), wait_s=limits.repeat_s
+            open_ledger(parts.ledger, limits), open_ledger(None, limits), wait_s=limits.repeat_s
         )
         scopes = (check_scopes,) if callers.needs_credentials else ()
+        authorizer = options.authorizer
         required = check_requirements if authorizer is None else build_requirements_check(authorizer)
-        self._rates = rates if rates is not None else open_windows("")
-        counted = build_rate_counter(self._rates, local_rates, rules)
-        asked, of_all = require_confirmation, receipts is not None
-        if ask_hosts or of_all:
+        self._rates = parts.rates if parts.rates is not None else open_windows("")
+        counted = build_rate_counter(self._rates, parts.local_rates, rules)
+        own_question, of_all = options.require_confirmation, receipts is not None
+        asked = own_question
+        if options.ask_hosts or of_all:
             host_question = build_host_question(find_self_asking(toolbox), of_all=of_all)
-            asked = _add_host_question(require_confirmation, host_question)
-        words = ConfirmationWords(confirmations)
-        find_reasons = build_reasons(require_confirmation, of_all=of_all)
+            asked = _add_host_question(own_question, host_question)
+        words = ConfirmationWords(parts.confirmations)
+        find_reasons = build_reasons(own_question, of_all=of_all)
         proofs = Confirmations(words, receipts=receipts, inbox=inbox)
         confirm = build_confirmation_check(
             asked,
             proofs,
             find_reasons,
             can_allow_later,
-            decisions=decisions,
+            decisions=parts.decisions,
             asks_itself=find_self_asking(toolbox),
         )
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
@@ -264,25 +214,25 @@ class App:
             scheduler=self._scheduler,
             idempotency=self._idempotency,
             count=counted,
-            debug=debug,
+            debug=options.debug,
             inputs=InputStates(words, asked),
             rules=rules,
             check_accepted=None if inbox is None else confirm,
         )
         self._long_calls = LongCalls(
-            open_store=open_long_calls(None) if long_calls is None else long_calls,
-            engine=engine,
+            open_store=open_long_calls(None) if parts.long_calls is None else parts.long_calls,
+            engine=parts.engine,
             find_tool=lambda id_: toolbox.catalog().find_or_suggest(id_),
             execute=self._service.run_accepted,
             limits=limits,
             inbox=inbox,
-            is_removed=is_removed,
+            is_removed=parts.is_removed,
         )
-        self._key_sessions = KeySessions(callers, words.derive_key(b"key sessions"), place=confirmations)
+        self._key_sessions = KeySessions(callers, words.derive_key(b"key sessions"), place=parts.confirmations)
         self._service.add_long_calls(self._long_calls)
         if has_long_tools(toolbox.catalog()):  # a server of such tools does not begin without their store
             self._long_calls.prepare()
-        self._admission = Admission(guard, callers, self._service)
+        self._admission = Admission(parts.guard, callers, self._service)
         self._tables: dict[str, RouteTable] = {}
         self._building: dict[str, asyncio.Task[RouteTable]] = {}
         self._working: dict[Callable[[], object], asyncio.Task[None]] = {}
@@ -291,7 +241,7 @@ class App:
         # A random beginning and a number: as unique as a random id, and cheaper for each request.
         self._id_prefix = f"{secrets.token_hex(8)}-"
         self._next_number = count(1).__next__
-        self._telemetry = telemetry
+        self._telemetry = options.telemetry
         self._observer: Observer | None = None
 
     @property

@@ -20,6 +20,8 @@ from toolwire.limits import ClientRateLimits
 from toolwire.server import App, ServerLimits
 from toolwire.server.access.callers import AnonymousCallers
 from toolwire.server.access.host_guard import HostGuard
+from toolwire.server.options import ServerOptions
+from toolwire.server.parts import ServerParts
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.wire import HERE, AppTransport, RecordedExchange, SyncAppTransport
 
@@ -61,7 +63,8 @@ def open_session(
     target = build_kit() if target is None else target
     limits = ServerLimits() if limits is None else limits
     toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
-    app = App(toolbox, callers=AnonymousCallers(), guard=HostGuard(), limits=limits, codecs=(codec,))
+    parts = ServerParts(callers=AnonymousCallers(), guard=HostGuard(), limits=limits)
+    app = App(toolbox, ServerOptions(), parts, codecs=(codec,))
     with _open_blocking(codec, app, approve) if blocking else _open_async(codec, app, approve) as connection:
         yield connection
 

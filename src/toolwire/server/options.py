@@ -1,0 +1,201 @@
+"""Define the options of a server, each once: ``asgi``, the command line and the integrations take them from here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+from functools import wraps
+from inspect import cleandoc, signature
+from pathlib import Path
+from typing import Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, get_args
+
+from toolwire.core.dataclass import dataclass
+from toolwire.core.errors import DefinitionError
+from toolwire.core.ledger import Ledger
+from toolwire.core.long_call import CallEngine
+from toolwire.core.model import Json
+from toolwire.core.suggestion import find_nearest
+from toolwire.core.url_origin import read_origin
+from toolwire.limits import CallerRules, RatesFail
+from toolwire.telemetry.calls import Telemetry
+from toolwire.validation import Authorizer
+
+from .access.api_keys import ApiKey
+from .access.callers import Callers
+from .limits import ServerLimits
+from .run.confirmation import ConfirmationQuestion
+from .run.host_consent import HostConsent, check_host_consent
+from .run.inbox import Inbox, TellQuestion
+from .run.question_waits import MAX_WAIT_S
+from .run.receipt_keys import KeyFetcher
+from .run.receipts import Receipts
+
+SessionUse: TypeAlias = Literal["needed", "all", "none"]
+"""Which MCP clients of up to 2025-11-25 get a session: those that show forms, all, or none."""
+
+ANY_TELEMETRY = Telemetry()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """The options of ``asgi`` and of all else that serves.
+
+    With ``api_keys``, calls and lists need a key; ``/``, ``/health``, ``llm.json`` and the OpenAPI document stay open,
+    because clients discover tools without credentials. With ``private``, only known callers learn which tools there
+    are: the OpenAPI document and the page need a key too, and each shows what its caller may use. ``hosts`` are the
+    accepted host names besides those of this machine, ``origins`` the web origins whose pages may call.
+
+    ``state`` is where everything is kept that must last: ``"memory"`` of this process, a folder, which survives
+    restarts and serves the processes of one machine, or a URL such as ``postgresql://host/database``, for several
+    machines. It holds calls, rate limits, confirmations, receipts, MCP sessions and the questions of the inbox. ``""``
+    means the environment variable TOOLWIRE_STATE, and memory without it. ``ledger``, ``rates`` and ``confirmations``
+    keep one thing elsewhere. ``ledger`` records calls with an idempotency key: the path of an SQLite file, or the URL
+    of a PostgreSQL. ``rates`` is where calls are counted against the limits of their tools: a folder or a URL such as
+    ``redis://host``, which several processes share. While that store cannot be reached,
+    ``rates_fail`` says what happens to tools with a limit: ``open`` counts in this process alone, by the limit divided
+    by ``rates_replicas``, the number of processes that share the store; ``closed`` refuses their calls with 503;
+    ``closed-for-destructive`` does so for destructive tools only.
+
+    ``wake``, or the environment variable TOOLWIRE_WAKE, is the URL of a Redis that offers long calls to the processes
+    of all machines, this one among them. Rate limits are counted there too, unless ``rates`` names a place. Losing it
+    costs speed and no call.
+
+    ``caller_rules`` are rules by the name of a caller: the owner of a key, the subject of a token, or who signed in;
+    ``*`` is every other one. They say which scopes the caller has, how often it calls, and how many calls it may have
+    at a time.
+
+    ``callers`` is another way to identify callers, such as signed tokens; with ``api_keys`` too, either is accepted. A
+    caller sees and calls the tools that the caller's scopes allow. ``authorizer`` knows the page on which a user grants
+    what a tool requires. ``telemetry`` receives spans and metrics instead of the providers of this process.
+
+    With ``strict_jsonrpc``, a response of OpenTool has a result or an error, never both; some of its clients cannot
+    read that. With ``debug``, callers get developer messages, such as the exception of a tool: only for servers whose
+    callers are their developers.
+
+    ``require_confirmation`` returns the question to ask before a call runs, or ``""``. Such a call is answered with 428
+    and runs when it is sent again with the word of that response; ``ask_about_destructive`` asks before each
+    destructive tool. Each word is valid once. ``confirmations`` is a folder for these words that all processes of this
+    machine share, such as several workers; without it, a word is valid in the process that issued it.
+
+    ``host_confirmation`` is a secret word of this process that stands for the confirmation of MCP clients that cannot
+    be asked (they declare no forms): with it, their calls are left to what they ask their users themselves. Give the
+    same word to ``toolwire.gateway.CallerConsent``.
+
+    With ``ask_hosts``, a call of an MCP client that shows forms (elicitation) is asked about in that client if its tool
+    needs consent, by its policy or by ``ask_when``. ``consent`` says what becomes of such a call if the client shows
+    none: ``hints`` trusts it to ask its user, by the hints of the tool; ``refuse`` refuses the call; ``inbox`` refuses
+    it until a user has allowed it with ``toolwire approvals``, and then lets it run once. ``inbox`` names another place
+    for these questions than ``state``, or than that of ``toolwire approvals`` where the state is in memory.
+    ``ask_wait`` is how many seconds, at most 300, such a call waits for the answer before it is refused; a request can
+    name another time (``Prefer: wait=30``), and then its question goes to the inbox on every protocol. ``on_question``
+    gets each new question; ``toolwire.gateway.Webhooks`` sends them on.
+
+    With ``receipts="required"``, a call that needs consent runs, on every protocol, only with a receipt: the proof that
+    its user allowed exactly this call, signed by a key of ``receipt_keys``, a file with a JWK Set or
+    ``build_key_fetcher(URL)`` for one that is published. ``receipt_audience`` is the host and port by which clients
+    call this server; without it, a request must name one of ``hosts`` or the socket that gets it. The receipts are
+    kept in ``state``, if that lasts.
+
+    ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
+    origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
+
+    ``engine`` gets the long calls that are accepted, to be run by workers on other machines, instead of the one of
+    ``wake``; without either, this process runs them. Long calls are kept where the ledger is.
+
+    ``workflows`` is an Arazzo document, as data, with recipes: tasks of several calls, whose steps name tools by their
+    names. It is published beside the OpenAPI document, and clients show it.
+
+    ``sessions`` says which MCP clients of up to 2025-11-25 get a session, in which this server can ask their users,
+    tell of changes and be told to stop a call: ``all`` gives one to each, ``needed`` to clients that show forms, and
+    ``none`` to none. The processes of one state share their sessions. In memory, a session lives in one process: then
+    there are none by default where this process seems to be one of several workers, and ``all`` elsewhere.
+
+    ``public_url`` is the address by which users call this server, such as ``https://tools.example``. OpenTool's
+    document states it. Without it, the audience of signed tokens says it, if that is a URL.
+
+    Raises:
+        DefinitionError: ``consent``, ``sessions``, ``ask_wait`` or ``public_url`` is not valid.
+    """
+
+    # XL-066, A-12, A-53, XL-056, XL-113
+
+    api_keys: Iterable[str | ApiKey] = field(default=(), repr=False)
+    hosts: Iterable[str] = ()
+    origins: Iterable[str] = ()
+    limits: ServerLimits | None = None
+    state: Path | str = field(default="", repr=False)
+    wake: str = field(default="", repr=False)
+    ledger: Ledger | Path | str | None = field(default=None, repr=False)
+    rates: str = field(default="", repr=False)
+    rates_fail: RatesFail = "open"
+    rates_replicas: int = 1
+    callers: Callers | None = None
+    authorizer: Authorizer | None = None
+    telemetry: Telemetry = ANY_TELEMETRY
+    strict_jsonrpc: bool = False
+    debug: bool = False
+    require_confirmation: ConfirmationQuestion | None = None
+    client_document: str = ""
+    host_confirmation: str = field(default="", repr=False)
+    confirmations: Path | str = field(default="", repr=False)
+    ask_hosts: bool = True
+    consent: HostConsent = "hints"
+    inbox: Path | str | Inbox = field(default="", repr=False)
+    ask_wait: float = 0.0
+    on_question: TellQuestion | None = None
+    receipts: Receipts = ""
+    receipt_keys: Path | str | KeyFetcher = ""
+    receipt_audience: str = ""
+    workflows: Json = None
+    private: bool = False
+    caller_rules: Mapping[str, CallerRules] = field(default_factory=dict)
+    sessions: SessionUse | None = None
+    engine: CallEngine | None = None
+    public_url: str = ""
+
+    def __post_init__(self) -> None:
+        # A wrong option fails where it is written, before anything is opened. The class is frozen, so what an iterable
+        # gives only once is kept through object.
+        for name in ("api_keys", "hosts", "origins"):
+            given: Iterable[object] = getattr(self, name)
+            if isinstance(given, Iterable) and not isinstance(given, str):  # else whoever reads it says what is wrong
+                object.__setattr__(self, name, tuple(given))
+        check_host_consent(self.consent, asks=self.ask_hosts)
+        if self.sessions not in (None, *get_args(SessionUse)):
+            raise DefinitionError(f'sessions is "needed", "all" or "none", not {self.sessions!r}.')
+        if not 0 <= self.ask_wait <= MAX_WAIT_S:
+            raise DefinitionError(f"ask_wait is from 0 to {MAX_WAIT_S:g} seconds, not {self.ask_wait!r}.")
+        if self.public_url and read_origin(self.public_url) is None:
+            text = "is the address of this server, such as https://tools.example"
+            raise DefinitionError(f"public_url {text}, not {self.public_url!r}.")
+        object.__setattr__(self, "public_url", self.public_url.rstrip("/"))
+
+
+T = TypeVar("T")
+A = TypeVar("A")
+P = ParamSpec("P")
+
+
+def accept_options(
+    options: Callable[P, ServerOptions],
+) -> Callable[[Callable[[T, ServerOptions], A]], Callable[Concatenate[T, P], A]]:
+    """Return a decorator: a function of a target and ``ServerOptions`` then takes their fields by name."""
+
+    def decorate(serve: Callable[[T, ServerOptions], A]) -> Callable[Concatenate[T, P], A]:
+        known = signature(options).parameters
+
+        @wraps(serve)
+        def serve_with_options(target: T, /, *args: P.args, **kwargs: P.kwargs) -> A:
+            if unknown := next((name for name in kwargs if name not in known), ""):
+                near = find_nearest(unknown, known)
+                hint = f": did you mean {near!r}?" if near else "."
+                raise TypeError(f"{serve.__name__} has no option {unknown!r}{hint}")
+            return serve(target, options(*args, **kwargs))
+
+        own = signature(serve)
+        (target, *_), named = own.parameters.values(), known.values()
+        serve_with_options.__signature__ = own.replace(parameters=[target, *named])  # type: ignore[attr-defined]  # help() and editors read it
+        serve_with_options.__doc__ = "\n\n".join(cleandoc(one.__doc__ or "") for one in (serve, options))
+        return serve_with_options
+
+    return decorate
