@@ -91,7 +91,7 @@ def test_cancel_of_a_foreign_call_says_that_nothing_was_sent(toolwire: Callable[
         (["show", "http://127.0.0.1:9", "x", "--output", "f"], "--output is for wait"),
         (["wait", "http://127.0.0.1:9", "x", "--force"], "--force replaces"),
         (["list", "desk.py"], "The calls of code end with their program"),
-        (["list", "http://127.0.0.1:9", "--limit", "0"], "no number of calls"),
+        (["list", "http://127.0.0.1:9", "--limit", "0"], "not a number of calls from 1 to 10000"),
         (["stop", "http://127.0.0.1:9", "x"], "invalid choice"),
     ],
 )

@@ -96,8 +96,8 @@ def test_gateway_that_names_its_address_does_not_start_without_one(
 def test_address_is_the_public_url_or_the_one_allowed_host_with_its_port(what: str) -> None:
     given = read(write_text(NEEDING[what], 'public-url = "https://tools.example"\n'))
     allowed = read(write_text(NEEDING[what], 'allow-host = ["127.0.0.1:9628"]\n'))
-    assert (given.public_url, allowed.public_url) == ("https://tools.example", "http://127.0.0.1:9628")
-    assert (given.receipt_audience, allowed.receipt_audience) == (
+    assert (given.server.public_url, allowed.server.public_url) == ("https://tools.example", "http://127.0.0.1:9628")
+    assert (given.server.receipt_audience, allowed.server.receipt_audience) == (
         ("tools.example", "127.0.0.1:9628") if what == "receipts" else ("", "")
     )
 
@@ -105,7 +105,7 @@ def test_address_is_the_public_url_or_the_one_allowed_host_with_its_port(what: s
 @pytest.mark.requirement("AT-34")
 @pytest.mark.parametrize("what", PLAIN)
 def test_gateway_that_names_no_address_needs_none(what: str) -> None:
-    assert read(write_text(PLAIN[what])).public_url == ""
+    assert read(write_text(PLAIN[what])).server.public_url == ""
 
 
 @pytest.mark.requirement("AT-34", "GW-01")

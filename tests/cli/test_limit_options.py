@@ -14,8 +14,8 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.cli.test_gateway import run_gateway
 from tests.cli.test_serve import start_serve, url_in
-from toolwire.cli.limit_options import check_limit
 from toolwire.core.model import Json
+from toolwire.server.limit_options import check_limit
 
 pytestmark = pytest.mark.requirement("D-34")
 

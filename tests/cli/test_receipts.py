@@ -115,7 +115,7 @@ def test_a_call_at_the_terminal_is_signed_kept_and_proved(
     text = f'receipts = "required"\nreceipt-keys = "{keys}"\n[upstreams.desk]\ntarget = "{tmp_path / "desk.py"}"\n'
     file = parse_gateway_file(text.encode(), "toolwire.toml")
     settings = build_settings(file.arguments, file.upstreams)
-    assert (settings.receipts, settings.receipt_keys) == ("required", str(keys))
+    assert (settings.server.receipts, settings.server.receipt_keys) == ("required", str(keys))
     file.arguments.state = str(folder)
     settings = build_settings(file.arguments, file.upstreams)
     with background(build_app(settings, open_toolboxes(settings))) as url:

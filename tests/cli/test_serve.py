@@ -34,6 +34,7 @@ from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
 from toolwire.server.http.process import open_listener
+from toolwire.server.options import ServerOptions
 from toolwire.testing.loopback import background
 
 
@@ -263,7 +264,10 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, data: bytes, sentence: 
 
 def test_settings_survive_json_and_hide_keys() -> None:
     settings = ServeSettings(
-        targets=["a.py"], api_keys=["canary"], hosts=["h"], origins=["https://o"], limits=["tool_s=3"]
+        targets=["a.py"],
+        api_keys=["canary"],
+        server=ServerOptions(hosts=["h"], origins=["https://o"], state="postgresql://u:canary@h/d"),
+        limits=["tool_s=3"],
     )
     assert read_settings(settings.to_json()) == settings
     assert "canary" not in repr(settings)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from toolwire.server.asgi import asgi
 
 from spec.extras import IN_FRAMEWORKS
 from toolwire.cli import parser
@@ -25,7 +26,6 @@ from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Tool
 from toolwire.define.options import Options
 from toolwire.protocols import BUILTIN
-from toolwire.server.asgi import asgi
 from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.limits import ServerLimits
 from toolwire.server.route_table import RouteTable

@@ -15,6 +15,7 @@ from toolwire.cli.serve_app import build_app
 from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind
+from toolwire.server.options import ServerOptions
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.run.receipt_keys import BETWEEN_S, FRESH_S, STALE_S, PublishedKeys
 from toolwire.server.run.receipts import KEYS_PATH
@@ -73,7 +74,7 @@ def test_a_call_runs_with_a_receipt_of_a_key_that_another_server_publishes(tmp_p
             app = asgi(kit, receipts="required", receipt_keys=build_key_fetcher(url))
         else:
             app = build_app(
-                ServeSettings(targets=[], receipts="required", receipt_keys=url, consent="hints"),
+                ServeSettings(targets=[], server=ServerOptions(receipts="required", receipt_keys=url), consent="hints"),
                 [FunctionToolbox(kit, threads=1)],
             )
         with background(app) as server:

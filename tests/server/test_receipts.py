@@ -35,6 +35,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Secret
 from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.options import ServerOptions
 from toolwire.server.run.receipts import KEYS_PATH
 from toolwire.stores.consent.audit import StoredAudit
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
@@ -360,7 +361,9 @@ def test_a_gateway_requires_receipts_for_the_tools_of_other_servers(
 ) -> None:
     keys, session, asked = write_keys(tmp_path / "keys.json", key), Session(receipt_key=lambda: key), []
     with background(asgi(desk.kit)) as site:
-        settings = ServeSettings(targets=[site], receipts="required", receipt_keys=str(keys), consent="hints")
+        settings = ServeSettings(
+            targets=[site], server=ServerOptions(receipts="required", receipt_keys=str(keys)), consent="hints"
+        )
         with background(build_app(settings, open_toolboxes(settings))) as front:
             with connect_sync(front, protocol=codec.name, approve=lambda _: True) as remote:
                 assert not remote.call("erase", {"name": "no"}).ok
@@ -566,7 +569,7 @@ def test_a_gateway_signs_for_its_callers_after_their_consent_alone(
 ) -> None:
     state, asked = tmp_path / "state", list[Question]()
     with background(desk.serve(write_keys(tmp_path / "keys.json", gateway_key))) as site:
-        settings = ServeSettings(targets=[site], state=str(state))
+        settings = ServeSettings(targets=[site], server=ServerOptions(state=str(state)))
         with background(build_app(settings, open_toolboxes(settings))) as front:
             with connect_sync(front, protocol=codec.name, approve=lambda _: False) as remote:
                 assert not remote.call("erase", {"name": "no"}).ok
@@ -593,7 +596,7 @@ def test_a_gateway_signs_nothing_on_the_word_of_a_host_that_it_trusts(
 
     state = tmp_path / "state"
     with background(desk.serve(write_keys(tmp_path / "keys.json", gateway_key))) as site:
-        settings = ServeSettings(targets=[site], state=str(state), consent="hints")
+        settings = ServeSettings(targets=[site], server=ServerOptions(state=str(state)), consent="hints")
         with background(build_app(settings, open_toolboxes(settings))) as front:
             result = anyio.run(call, front)
     assert result.is_error

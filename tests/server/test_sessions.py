@@ -7,7 +7,7 @@ import multiprocessing
 import pytest
 
 from toolwire.server.app import SessionUse
-from toolwire.server.asgi import choose_session_use
+from toolwire.server.build import choose_session_use
 
 
 def choose(given: SessionUse | None, place: str = "") -> SessionUse:

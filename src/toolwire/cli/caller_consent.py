@@ -10,7 +10,7 @@ from pathlib import Path
 from toolwire.client.transport.key_fetcher import build_key_fetcher
 from toolwire.core.model import Secret
 from toolwire.gateway import CallerConsent, Webhook, Webhooks
-from toolwire.server.asgi import open_inbox
+from toolwire.server.build import open_inbox
 from toolwire.server.run.inbox import Inbox
 from toolwire.server.run.receipt_keys import KeyFetcher
 from toolwire.server.run.receipts import open_receipt_verifier
@@ -36,14 +36,14 @@ def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerC
     Raises:
         DefinitionError: the keys of receipts, or a place, cannot be used.
     """
-    places = find_state_places(settings.state)
+    places = find_state_places(settings.server.state)
     return CallerConsent(
         host_confirmation=HOST_CONFIRMATION if settings.consent == "hints" else "",
-        confirmations=settings.confirmations,
+        confirmations=settings.server.confirmations,
         receipts=open_receipt_verifier(
-            settings.receipts,
+            settings.server.receipts,
             find_receipt_keys(settings),
-            audience=settings.receipt_audience,
+            audience=settings.server.receipt_audience,
             place=places.receipts,
         ),
         inbox=find_inbox(settings),
@@ -61,8 +61,8 @@ def find_inbox(settings: ServeSettings) -> Inbox | None:
     """
     if not settings.has_inbox:
         return None
-    places = find_state_places(settings.state)
-    page = f"{settings.public_url.rstrip('/')}{INBOX_PATH}" if settings.public_url else ""
+    places = find_state_places(settings.server.state)
+    page = f"{settings.server.public_url.rstrip('/')}{INBOX_PATH}" if settings.server.public_url else ""
     place = places.inbox or find_decisions_place()
     callers = tuple((name, one.webhook) for name, one in settings.callers.items() if one.webhook is not None)
     where = str(place if is_in_database(place) else Path(place).absolute())
@@ -109,7 +109,7 @@ def _build_webhook(settings: WebhookSettings) -> Webhook:
 
 def find_receipt_keys(settings: ServeSettings) -> str | KeyFetcher:
     """Return the file with the keys of receipts, or what fetches them from a URL."""
-    where = settings.receipt_keys
+    where = settings.server.receipt_keys
     if not where.startswith(("http://", "https://")):
         return where
     return build_key_fetcher(where, ca_file=settings.remote.get("ca_file"))

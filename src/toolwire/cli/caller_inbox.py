@@ -24,14 +24,14 @@ def add_inbox(
     Raises:
         DefinitionError: the place of the questions cannot be used.
     """
-    place = find_state_places(settings.state).inbox or find_decisions_place()
+    place = find_state_places(settings.server.state).inbox or find_decisions_place()
     return add_caller_inbox(
         app,
         place if is_in_database(place) else Path(place),
         callers=callers,
         api_keys=[parse_api_key(key) for key in settings.api_keys],
-        hosts=settings.hosts,
-        public_url=settings.public_url,
+        hosts=settings.server.hosts,
+        public_url=settings.server.public_url,
         find_user=None if sign_in is None else sign_in.find_user,
         login_path="" if sign_in is None else sign_in.login_path,
         caller_rules=list_caller_rules(settings),

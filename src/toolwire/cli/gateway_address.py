@@ -21,7 +21,7 @@ _HAS_A_PORT: Final = re.compile(r":\d{1,5}\Z")
 
 def find_allowed_address(arguments: Namespace) -> str:
     """Return the URL of the one host that ``arguments`` allow, if it has a port, else ``""``."""
-    hosts = arguments.allow_host
+    hosts = arguments.hosts
     if len(hosts) != 1 or _HAS_A_PORT.search(hosts[0]) is None:
         return ""
     url = f"{'https' if arguments.tls_cert else 'http'}://{hosts[0].lower()}"
@@ -35,12 +35,13 @@ def require_address(settings: ServeSettings) -> ServeSettings:
         UsageError: something that is served names the address of the gateway, and the file names none.
     """
     user = next(_list_users(settings), None)
-    if user is not None and not settings.public_url:
+    if user is not None and not settings.server.public_url:
         text = "and nothing in a request may say where that is"
         raise UsageError(f"{user} the address of this gateway, {text}: {NAME_IT} above the upstreams.")
-    if not settings.receipts or settings.receipt_audience:
+    if not settings.server.receipts or settings.server.receipt_audience:
         return settings
-    return replace(settings, receipt_audience=get_authority(settings.public_url))
+    server = replace(settings.server, receipt_audience=get_authority(settings.server.public_url))
+    return replace(settings, server=server)
 
 
 def _list_users(settings: ServeSettings) -> Iterator[str]:
@@ -50,7 +51,7 @@ def _list_users(settings: ServeSettings) -> Iterator[str]:
         yield f"The callers of the upstream {signing_in[0]} sign in at"
     if settings.webhook is not None or any(one.webhook is not None for one in settings.callers.values()):
         yield "A webhook names"
-    if settings.receipts and not settings.receipt_audience:
+    if settings.server.receipts and not settings.server.receipt_audience:
         yield "Receipts are signed for"
     if settings.has_inbox and (settings.api_keys or settings.tokens or settings.sign_in is not None):
         yield "Callers are sent to the inbox at"

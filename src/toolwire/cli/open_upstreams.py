@@ -35,6 +35,7 @@ from toolwire.gateway.sign_in_notice import SignInNotices
 from toolwire.gateway.signed_decisions import SignedDecisions
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.limits import ClientRateLimits
+from toolwire.server.limit_options import read_server_limits
 from toolwire.server.limits import THREADS
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.credentials.caller_vault import CallerVault
@@ -44,7 +45,6 @@ from toolwire.stores.paths import NoHomeError, find_state_folder, find_state_pla
 from .caller_consent import build_caller_consent
 from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_exchange
-from .limit_options import read_server_limits
 from .serve_settings import ServeSettings, UpstreamSettings
 from .targets.load_code import find_mcp_command
 from .targets.local_target import open_code
@@ -74,7 +74,7 @@ def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
         options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
         timeout_s = settings.remote.get("timeout", DEFAULT_LIMITS.total_s)
         asking = build_caller_consent(settings)
-        receipts = find_state_places(settings.state).receipts
+        receipts = find_state_places(settings.server.state).receipts
         return [
             open_toolbox(
                 target,
@@ -129,9 +129,9 @@ def add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[T
     if all(upstream.account == "gateway" for upstream in settings.upstreams):
         return boxes
     scopes = {one.name: frozenset(one.scopes or ()) for one in settings.upstreams}
-    vault = open_caller_vault(settings.key_file, settings.state)
+    vault = open_caller_vault(settings.key_file, settings.server.state)
     notices = SignInNotices(
-        settings.public_url,
+        settings.server.public_url,
         lambda call, name: call.context.scopes is None or call.context.scopes >= scopes[name],
     )
     return [
@@ -157,7 +157,7 @@ def _build_personal(
     settings: ServeSettings, upstream: UpstreamSettings, shared: Toolbox, vault: CallerVault, notices: SignInNotices
 ) -> PersonalToolbox:
     options = read_url_options(Namespace(**upstream.remote), [upstream.target])
-    receipts = find_state_places(settings.state).receipts
+    receipts = find_state_places(settings.server.state).receipts
     asking = build_caller_consent(settings, upstream.name)
     shared_options = build_url_options(
         upstream.target,
@@ -215,7 +215,7 @@ def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbo
             options=options,
             agree=upstream.agree,
             asking=build_caller_consent(settings, upstream.name),
-            receipts=find_state_places(settings.state).receipts,
+            receipts=find_state_places(settings.server.state).receipts,
             holds_calls=settings.holds_calls,
             timeout_s=upstream.timeout_s,
             # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.

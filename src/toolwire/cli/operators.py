@@ -10,7 +10,7 @@ from typing import Final
 from toolwire.limits import RulesByCaller
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller
-from toolwire.server.asgi import apply_scopes
+from toolwire.server.build import apply_scopes
 
 SCOPE: Final = "toolwire:console"
 """The scope of a key whose owner is an operator. A key without scopes calls every tool, and is no operator's."""

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NoReturn
 
+from toolwire.core.command_option import CommandOption, list_command_options, read_whole_number
 from toolwire.core.selection import DOCUMENT_BYTES
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.url_display import show_urls
+from toolwire.server.options import ServerOptions
 
 from .exits import USAGE
 
@@ -273,29 +275,13 @@ def _add_serve(parser: Parser) -> None:
         "--port", type=_port, default=PORT, help="the port to listen at; 0 takes a free one (%(default)s)"
     )
     parser.add_argument(
-        "--api-key",
-        action="append",
-        default=[],
-        metavar="KEY",
-        help="a key that calls need; repeat it for several keys",
-    )
-    parser.add_argument(
         "--api-key-file",
         metavar="FILE",
         help="a file with one key per line: KEY, or KEY NAME SCOPE..."
         " (TOOLWIRE_API_KEYS has keys too, separated by commas)",
     )
     _add_tokens(parser)
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a host name to accept in addition to localhost",
-    )
-    parser.add_argument(
-        "--allow-origin", action="append", default=[], metavar="ORIGIN", help="a web origin whose pages may call"
-    )
+    _add_server_options(parser)
     parser.add_argument(
         "--tls-cert", metavar="FILE", help="serve https, with this certificate and its chain (PEM); with --tls-key"
     )
@@ -314,36 +300,7 @@ def _add_serve(parser: Parser) -> None:
         "--document", metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
     )
     parser.add_argument(
-        "--workflows", metavar="FILE", help="publish the recipes in this Arazzo document (JSON or YAML)"
-    )
-    _add_state(parser)
-    parser.add_argument(
         "--no-work", dest="works", action="store_false", help="with --wake: leave all long calls to `toolwire work`"
-    )
-    parser.add_argument(
-        "--ledger", metavar="WHERE", help="store calls with an idempotency key in this SQLite file or PostgreSQL"
-    )
-    _add_limit(parser)
-    parser.add_argument(
-        "--client-document", default="", metavar="URL", help="publish the client metadata document at this URL"
-    )
-    parser.add_argument(
-        "--rates",
-        default="",
-        metavar="WHERE",
-        help="count calls for rate limits in this folder, or at a URL such as redis://HOST or postgresql://HOST",
-    )
-    parser.add_argument(
-        "--rates-fail",
-        choices=["open", "closed-for-destructive", "closed"],
-        default="open",
-        help="if --rates cannot be reached: count in each process alone, or refuse calls of tools with a limit (open)",
-    )
-    parser.add_argument(
-        "--rates-replicas",
-        type=_workers,
-        metavar="N",
-        help="the number of processes that share --rates; each allows 1/N of a limit alone (the number of workers)",
     )
     parser.add_argument(
         "--stdio", action="store_true", help="speak MCP on standard input and output, for hosts that start a program"
@@ -357,54 +314,8 @@ def _add_serve(parser: Parser) -> None:
         metavar="HOST:PORT",
         help="serve metrics as Prometheus text at http://HOST:PORT/metrics, such as 127.0.0.1:9464",
     )
-    parser.add_argument(
-        "--private",
-        action="store_true",
-        help="show the OpenAPI document and the page to known callers alone, each with the tools that they may use",
-    )
     _add_agree(parser)
     _add_site_description(parser)
-    parser.add_argument(
-        "--consent",
-        choices=["hints", "refuse", "inbox"],
-        default="",
-        help="for calls that need consent of an MCP client that shows no forms: trust it to ask its user, by the hints"
-        " of each tool, refuse them, or let its user decide with `toolwire approvals` (hints for your own tools, refuse"
-        " for those of other servers)",
-    )
-    parser.add_argument(
-        "--ask-wait",
-        type=_ask_wait,
-        default=0,
-        metavar="SECONDS",
-        help="how long a call waits for an answer in the inbox before it is refused, at most 300 (0: it does not wait)",
-    )
-    parser.add_argument(
-        "--sessions",
-        choices=["needed", "all", "none"],
-        default="",
-        help="which MCP clients of up to 2025-11-25 get a session: those that show forms, so that they can be asked,"
-        " all of them, or none (all; none with --workers and without --state)",
-    )
-    parser.add_argument(
-        "--receipts",
-        choices=["required"],
-        default="",
-        help="run a call that needs consent only with a receipt: a signed decision of its user",
-    )
-    parser.add_argument(
-        "--receipt-keys",
-        default="",
-        metavar="FILE|URL",
-        help="the public keys that receipts are signed with, a JWK Set",
-    )
-    parser.add_argument(
-        "--receipt-audience",
-        default="",
-        metavar="HOST",
-        help="the host and port by which clients call this server (that of --allow-host, or of the socket)",
-    )
-    parser.add_argument("--strict-jsonrpc", action="store_true", help="OpenTool: send a result or an error, never both")
     parser.add_argument(
         "--log",
         choices=["text", "json"],
@@ -416,40 +327,43 @@ def _add_serve(parser: Parser) -> None:
     _add_selection(parser)
 
 
-def _add_state(parser: Parser) -> None:
+def _add_server_options(parser: Parser, *names: str) -> None:
+    """Add the options of a server, or those of ``names``."""
+    for option in list_command_options(ServerOptions):
+        if not names or option.field in names:
+            _add_option(parser, option)
+
+
+def _add_option(parser: Parser, option: CommandOption) -> None:
+    more: dict[str, Any] = {"metavar": option.metavar, "choices": option.choices}
+    if option.read is not None:
+        more["type"] = _name_faults(option.read)
+    if option.default is False:
+        more = {"action": "store_true"}
+    elif isinstance(option.default, list):
+        more["action"] = "append"
     parser.add_argument(
-        "--state",
-        default="",
-        metavar="WHERE",
-        help="where to keep what must last: memory, a folder, or postgresql://HOST/DATABASE for several machines"
-        " (TOOLWIRE_STATE, or memory); it names the place of --ledger and --rates",
-    )
-    parser.add_argument(
-        "--wake",
-        default="",
-        metavar="URL",
-        help="a Redis that offers long calls to the workers of all machines and counts for rate limits; losing it costs"
-        " speed and no call (TOOLWIRE_WAKE)",
+        f"--{option.name}", dest=option.field, default=option.default, help=option.help.replace("%", "%%"), **more
     )
 
 
-def _add_limit(parser: Parser) -> None:
-    parser.add_argument(
-        "--limit",
-        action="append",
-        type=_limit,
-        default=[],
-        metavar="NAME=VALUE",
-        help="change a limit of the server, such as tool_s=300 or body_bytes=16777216 (see 'Limits' in the docs)",
-    )
+def _name_faults(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return ``read`` as argparse wants it: the sentence of a ValueError is what its user reads."""
+
+    def read_text(text: str) -> Any:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return read_text
 
 
 def _add_work(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; the same ones that the servers have")
     parser.add_argument("--connections", metavar="FILE", help="also the connections in this file")
-    _add_state(parser)
-    _add_limit(parser)
+    _add_server_options(parser, "state", "wake", "limits")
     parser.add_argument("--jobs", type=_workers, default=10, metavar="N", help="how many calls run at a time (10)")
     parser.add_argument(
         "--grace",
@@ -512,19 +426,9 @@ def _add_install(parser: Parser) -> None:
     parser.add_argument("--remove", action="store_true", help="remove the server again")
     parser.add_argument("--connections", metavar="FILE", help="also serve the connections in this file")
     parser.add_argument("--document", metavar="FILE", help="the OpenTool document of a class")
-    parser.add_argument(
-        "--workflows", metavar="FILE", help="publish the recipes in this Arazzo document (JSON or YAML)"
-    )
-    _add_state(parser)
-    _add_limit(parser)
+    _add_server_options(parser, "workflows", "state", "wake", "limits", "consent")
     _add_agree(parser)
     _add_site_description(parser)
-    parser.add_argument(
-        "--consent",
-        choices=["hints", "refuse", "inbox"],
-        default="",
-        help="trust a host without forms to ask, refuse it, or let you decide with `toolwire approvals`",
-    )
     _add_upstream_timeout(parser)
     _add_offline(parser)
     _add_remote(parser)
@@ -1060,46 +964,8 @@ def _add_network(parser: Parser) -> None:
     network.add_argument("--ca-file", metavar="FILE", help="also trust the certificates in this file (PEM)")
 
 
-def _bytes(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text[:19]) >= 1 and len(text) < 19:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes above 0")
-
-
-def _seconds(text: str) -> int:
-    if text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= 3_600 and len(text) < 9:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds: 1 to 3600")
-
-
-def _count(text: str) -> int:
-    if text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= 10_000 and len(text) < 6:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of calls: 1 to 10000")
-
-
-def _port(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) < 65_536:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
-
-
-def _limit(text: str) -> str:
-    from .limit_options import check_limit  # brings the server, which few commands need
-
-    try:
-        return check_limit(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _ask_wait(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text[:6]) <= 300:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to 300")
-
-
-def _workers(text: str) -> int:
-    if text.isascii() and text.isdigit() and 1 <= int(text) <= 1_000:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: 1 to 1000")
+_bytes = _name_faults(read_whole_number(1, 10**18, "bytes"))
+_seconds = _name_faults(read_whole_number(1, 3_600, "seconds"))
+_count = _name_faults(read_whole_number(1, 10_000, "calls"))
+_port = _name_faults(read_whole_number(0, 65_535, "ports"))
+_workers = _name_faults(read_whole_number(1, 1_000, "processes"))

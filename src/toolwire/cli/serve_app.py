@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -31,8 +32,8 @@ from toolwire.server.access.api_keys import ApiKeyCallers, parse_api_key
 from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.people import PeopleSignIn
-from toolwire.server.asgi import apply_scopes, build_server, combine_callers
-from toolwire.server.options import ServerOptions
+from toolwire.server.build import apply_scopes, build_server, combine_callers
+from toolwire.server.limit_options import read_server_limits
 from toolwire.server.page.browser_request import LoginPlace
 from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import find_state_places
@@ -43,7 +44,6 @@ from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_identity
 from .gateway_sign_in import OpenSignIn, open_sign_in
 from .input_file import read_input_file
-from .limit_options import read_server_limits
 from .metrics_address import build_metrics_services
 from .open_upstreams import open_toolboxes
 from .operators import find_operators
@@ -90,7 +90,7 @@ def build_app(
     known = Operators(operators)
     if people and (sign_in := served.sign_in) is not None:
         known = Operators(operators, build_operator_finder(sign_in.find_user, people), sign_in.login_path)
-    places = find_state_places(settings.state)
+    places = find_state_places(settings.server.state)
     upstreams = [(one.target, box) for one, box in zip(settings.upstreams, toolboxes, strict=False)]
     limits = {one.name: RateLimit.parse(one.rate) for one in settings.upstreams if one.rate}
     return add_console(
@@ -98,12 +98,12 @@ def build_app(
         known,
         upstreams=upstreams,
         places=places,
-        ledger=settings.ledger or places.ledger,
-        rates=settings.rates or places.rates,
+        ledger=settings.server.ledger or places.ledger,
+        rates=settings.server.rates or places.rates,
         find_limit=build_limit_finder(app.catalog, rules, limits),
-        hosts=settings.hosts,
+        hosts=settings.server.hosts,
         find_faults=partial(find_webhook_faults, find_inbox(settings)),
-        public_url=settings.public_url,
+        public_url=settings.server.public_url,
     )
 
 
@@ -135,37 +135,21 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
     callers = build_callers(settings.tokens)
     sign_in = None
     if settings.sign_in is not None:
-        sign_in = open_sign_in(settings.sign_in, settings.state, rules)
+        sign_in = open_sign_in(settings.sign_in, settings.server.state, rules)
         # The challenge of the last source goes out, and that of people says where to sign in.
         callers = CombinedCallers(*filter(None, (callers, sign_in.server.callers)))
-    options = ServerOptions(
+    options = replace(
+        settings.server,
         api_keys=keys,
-        hosts=settings.hosts,
-        origins=settings.origins,
         limits=read_server_limits(settings.limits),
-        state=settings.state,
-        ledger=settings.ledger,
-        rates=settings.rates or settings.wake,
-        rates_fail=settings.rates_fail,
-        rates_replicas=settings.rates_replicas,
         callers=callers,
         caller_rules=list_caller_rules(settings),
-        strict_jsonrpc=settings.strict_jsonrpc,
-        debug=settings.debug,
-        private=settings.private,
-        client_document=settings.client_document,
         workflows=None if settings.workflows is None else read_workflows(Path(settings.workflows)),
         consent=settings.consent or "hints",
         host_confirmation=HOST_CONFIRMATION if settings.consent == "hints" else "",
-        confirmations=settings.confirmations,
         inbox=find_inbox(settings) or "",
-        ask_wait=settings.ask_wait,
-        receipts=settings.receipts,
         receipt_keys=find_receipt_keys(settings),
-        receipt_audience=settings.receipt_audience,
-        sessions=settings.sessions,
         engine=engine,
-        public_url=settings.public_url,
     )
     match toolboxes:
         case [ObjectToolbox() | MethodToolbox() as toolbox] if not settings.upstreams:
@@ -180,9 +164,9 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
         return _Served(app, known, None)
     services = build_metrics_services(settings.metrics_address, app)
     if not is_personal:
-        guard = HostGuard(hosts=settings.hosts, origins=settings.origins)
+        guard = HostGuard(hosts=settings.server.hosts, origins=settings.server.origins)
         server = None if sign_in is None else sign_in.server
-        front = GatewayApp(app, {}, guard, public_url=settings.public_url, services=services, sign_in=server)
+        front = GatewayApp(app, {}, guard, public_url=settings.server.public_url, services=services, sign_in=server)
         return _Served(front, known, sign_in)
     return _Served(build_gateway_app(settings, toolboxes, app, known, services, sign_in), known, sign_in)
 
@@ -195,15 +179,15 @@ def open_engine(settings: ServeSettings) -> CallEngine | None:
         UsageError: other processes could not read the calls.
     """
     # ST-03
-    if not settings.wake and settings.works:
+    if not settings.server.wake and settings.works:
         return None
-    if find_state_places(settings.state).ledger is None:
+    if find_state_places(settings.server.state).ledger is None:
         raise UsageError("--wake and --no-work leave calls to other processes, which read them in the state: name one.")
-    if not settings.wake:
+    if not settings.server.wake:
         return StateSearch()
     from toolwire.engines.docket import DocketEngine  # only the extra brings it
 
-    return DocketEngine(settings.wake, is_worker=settings.works, most=settings.jobs)
+    return DocketEngine(settings.server.wake, is_worker=settings.works, most=settings.jobs)
 
 
 def read_workflows(path: Path) -> Json:
@@ -223,7 +207,9 @@ def _open_upstream_windows(settings: ServeSettings) -> Windows | None:
     """Return where the calls of upstreams are counted, or None if none has a rate."""
     if not any(upstream.rate for upstream in settings.upstreams):
         return None
-    return open_windows(settings.rates or find_state_places(settings.state).rates, fail=settings.rates_fail)
+    return open_windows(
+        settings.server.rates or find_state_places(settings.server.state).rates, fail=settings.server.rates_fail
+    )
 
 
 def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox], windows: Windows | None = None) -> Toolbox:
@@ -248,7 +234,7 @@ def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox], windows
             for number, upstream in upstreams.items()
         },
         windows=windows,
-        local=LocalRates(settings.rates_fail, settings.rates_replicas, monotonic),
+        local=LocalRates(settings.server.rates_fail, settings.server.rates_replicas, monotonic),
     )
 
 
@@ -265,7 +251,7 @@ def build_gateway_app(
     ``sign_in`` is where people sign in at the gateway itself.
     """
     upstreams: dict[str, SignInUpstream] = {}
-    vault = open_caller_vault(settings.key_file, settings.state)
+    vault = open_caller_vault(settings.key_file, settings.server.state)
     for upstream, toolbox in zip(settings.upstreams, toolboxes, strict=True):
         if isinstance(toolbox, PersonalToolbox) and upstream.account == "caller":
             access = read_url_options(Namespace(**upstream.remote), [upstream.target]).access
@@ -286,8 +272,8 @@ def build_gateway_app(
     return GatewayApp(
         app,
         {SIGN_IN_PATH: pages.answer},
-        HostGuard(hosts=settings.hosts, origins=settings.origins),
-        public_url=settings.public_url,
+        HostGuard(hosts=settings.server.hosts, origins=settings.server.origins),
+        public_url=settings.server.public_url,
         keeps_tokens=any(one.account == "exchange" for one in settings.upstreams),
         services=services,
         sign_in=None if sign_in is None else sign_in.server,

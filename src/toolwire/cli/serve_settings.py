@@ -6,19 +6,18 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.core.dataclass import dataclass
 from toolwire.core.model import RateLimit
 from toolwire.gateway.upstream import RUNNING
-from toolwire.limits import CallerRules, RatesFail
-from toolwire.server.options import SessionUse
+from toolwire.limits import CallerRules
+from toolwire.server.options import ServerOptions
 from toolwire.server.run.host_consent import HostConsent
-from toolwire.server.run.receipts import Receipts
 from toolwire.stores.paths import STATE_VARIABLE, StatePlaces, find_state_folder, find_state_places
 
 from .gateway_sign_in import ClientSettings, SignInSettings
@@ -118,52 +117,38 @@ class CallerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """What to serve, and to which callers. Workers get it by the environment: other users can read a command line."""
+    """What to serve, and to which callers. Workers get it by the environment: other users can read a command line.
+
+    ``server`` has the options of the server that are plain text or numbers. ``api_keys``, ``limits``, ``consent`` and
+    ``workflows`` are others as they are written; ``build_app`` reads them.
+    """
 
     targets: Sequence[str]
+    server: ServerOptions = field(default_factory=ServerOptions)
     api_keys: Sequence[str] = field(default=(), repr=False)
-    hosts: Sequence[str] = ()
-    origins: Sequence[str] = ()
-    document: str | None = None
-    workflows: str | None = None
-    state: str = field(default="", repr=False)
-    ledger: str | None = None
     limits: Sequence[str] = ()
-    rates: str = ""
-    rates_fail: RatesFail = "open"
-    rates_replicas: int = 1
-    wake: str = field(default="", repr=False)
+    consent: ServeConsent = ""
+    workflows: str | None = None
+    document: str | None = None
     works: bool = True
     jobs: int = 10
-    client_document: str = ""
     tokens: TokenOptions = field(default_factory=TokenOptions)
     log: str = "text"
-    strict_jsonrpc: bool = False
-    private: bool = False
     metrics_address: str = ""
     agree: bool = False
-    consent: ServeConsent = ""
-    ask_wait: float = 0.0
     webhook: WebhookSettings | None = None
-    receipts: Receipts = ""
-    receipt_keys: str = ""
-    receipt_audience: str = ""
-    confirmations: str = field(default="", repr=False)
     remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
     upstreams: Sequence[UpstreamSettings] = ()
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
     key_file: str = ""
-    public_url: str = ""
     sign_in: SignInSettings | None = None
-    debug: bool = False
-    sessions: SessionUse = "all"
     is_one_process: bool = True
 
     @property
     def holds_calls(self) -> bool:
         """Whether a call may wait in this process for an answer of its caller: not where there are several workers."""
         # MC-09: the answer may come to another worker.
-        return self.is_one_process and self.sessions != "none"
+        return self.is_one_process and self.server.sessions != "none"
 
     @property
     def has_inbox(self) -> bool:
@@ -172,7 +157,13 @@ class ServeSettings:
 
     def to_json(self) -> str:
         """Return the settings as JSON, for ``read_settings``."""
-        return json.dumps(asdict(self))
+        parts = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "server"}
+        given = {one.name: getattr(self.server, one.name) for one in fields(self.server)}
+        plain = {name: value for name, value in given.items() if value != getattr(_NO_OPTIONS, name)}
+        return json.dumps({**parts, "server": plain}, default=asdict)
+
+
+_NO_OPTIONS: Final = ServerOptions()
 
 
 def read_settings(text: str) -> ServeSettings:
@@ -185,8 +176,8 @@ def read_settings(text: str) -> ServeSettings:
     }
     data["webhook"] = _read_webhook(data.pop("webhook", None))
     sign_in = _read_sign_in(data.pop("sign_in", None))
-    tokens = TokenOptions(**data.pop("tokens", {}))
-    return ServeSettings(tokens=tokens, upstreams=upstreams, callers=callers, sign_in=sign_in, **data)
+    tokens, server = TokenOptions(**data.pop("tokens", {})), ServerOptions(**data.pop("server", {}))
+    return ServeSettings(server=server, tokens=tokens, upstreams=upstreams, callers=callers, sign_in=sign_in, **data)
 
 
 def _read_sign_in(data: dict[str, Any] | None) -> SignInSettings | None:
@@ -214,11 +205,12 @@ def list_caller_rules(settings: ServeSettings) -> dict[str, CallerRules]:
 def choose_lasting_state(settings: ServeSettings) -> ServeSettings:
     """Return ``settings`` with a folder of this user for the state, if they name none: one for these targets."""
     # ST-01: long calls and receipts must outlive the process. Other calls are then recorded there too.
-    if find_state_places(settings.state) != StatePlaces():
+    if find_state_places(settings.server.state) != StatePlaces():
         return settings
-    if settings.state or os.environ.get(STATE_VARIABLE):  # "memory" was asked for
+    if settings.server.state or os.environ.get(STATE_VARIABLE):  # "memory" was asked for
         return settings
     folder = Path.cwd()
     named = [str(folder / text) if (folder / text).exists() else text for text in settings.targets]
     name = sha256(json.dumps(named or [one.target for one in settings.upstreams]).encode()).hexdigest()[:16]
-    return replace(settings, state=str(find_state_folder() / "servers" / name))
+    place = str(find_state_folder() / "servers" / name)
+    return replace(settings, server=replace(settings.server, state=place))

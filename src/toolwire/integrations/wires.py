@@ -39,7 +39,7 @@ from toolwire.limits import ClientRateLimits
 from toolwire.protocols.openapi.discovery import find
 from toolwire.server import App
 from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Fields
-from toolwire.server.asgi import build_server
+from toolwire.server.build import build_server
 from toolwire.server.options import ServerOptions
 from toolwire.server.run.receipts import KEYS_PATH
 

@@ -10,7 +10,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.protocols import BUILTIN
 from toolwire.protocols.opentool import CODEC, STRICT
 from toolwire.server import App
-from toolwire.server.asgi import build_server
+from toolwire.server.build import build_server
 from toolwire.server.limits import THREADS
 from toolwire.server.options import ServerOptions
 

@@ -51,7 +51,7 @@ from toolwire.protocols import BUILTIN
 from toolwire.protocols.mcp.revision import SESSION_HEADER, STATELESS, VERSION_HEADER
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.arrival import Arrival
-from toolwire.telemetry.calls import Observer, create_observer
+from toolwire.telemetry.calls import Observer, Telemetry, create_observer
 from toolwire.telemetry.propagation import add_trace
 from toolwire.telemetry.redaction import hide_secrets
 from toolwire.validation import (
@@ -81,6 +81,7 @@ from .http.messages import (
     split_mount_path,
     take_limited_body,
 )
+from .limits import QUESTION_WAIT_S
 from .options import ServerOptions
 from .page.browser_request import LoginPlace
 from .page.form_fields import find_form_key
@@ -116,7 +117,6 @@ from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_k
 from .run.large_results import is_large_result
 from .run.long_calls import LongCalls, open_long_calls
 from .run.progress_stream import stream_call
-from .run.question_waits import MAX_WAIT_S as QUESTION_WAIT_S
 from .run.question_waits import QuestionWaits, WaitingCall, leave_long_calls
 from .run.rate_count import build_rate_counter
 from .run.receipts import KEYS_PATH, STDIO
@@ -241,7 +241,7 @@ class App:
         # A random beginning and a number: as unique as a random id, and cheaper for each request.
         self._id_prefix = f"{secrets.token_hex(8)}-"
         self._next_number = count(1).__next__
-        self._telemetry = options.telemetry
+        self._telemetry = options.telemetry or Telemetry()
         self._observer: Observer | None = None
 
     @property

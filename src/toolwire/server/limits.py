@@ -6,6 +6,8 @@ from toolwire.core.dataclass import dataclass
 
 THREADS = 40
 """The usual number of worker threads for plain functions."""
+QUESTION_WAIT_S = 300
+"""How long a call may wait for the answer of its user, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,33 +7,41 @@ from dataclasses import field
 from functools import wraps
 from inspect import cleandoc, signature
 from pathlib import Path
-from typing import Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
+from toolwire.core.command_option import CommandOption, define_option, read_whole_number
 from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
-from toolwire.core.ledger import Ledger
-from toolwire.core.long_call import CallEngine
-from toolwire.core.model import Json
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.url_origin import read_origin
-from toolwire.limits import CallerRules, RatesFail
-from toolwire.telemetry.calls import Telemetry
-from toolwire.validation import Authorizer
 
-from .access.api_keys import ApiKey
-from .access.callers import Callers
-from .limits import ServerLimits
-from .run.confirmation import ConfirmationQuestion
-from .run.host_consent import HostConsent, check_host_consent
-from .run.inbox import Inbox, TellQuestion
-from .run.question_waits import MAX_WAIT_S
-from .run.receipt_keys import KeyFetcher
-from .run.receipts import Receipts
+from .limits import QUESTION_WAIT_S
+
+if TYPE_CHECKING:  # every command reads the options of a server, and most run none
+    from toolwire.core.ledger import Ledger
+    from toolwire.core.long_call import CallEngine
+    from toolwire.core.model import Json
+    from toolwire.limits import CallerRules, RatesFail
+    from toolwire.telemetry.calls import Telemetry
+    from toolwire.validation import Authorizer
+
+    from .access.api_keys import ApiKey
+    from .access.callers import Callers
+    from .limits import ServerLimits
+    from .run.confirmation import ConfirmationQuestion
+    from .run.host_consent import HostConsent
+    from .run.inbox import Inbox, TellQuestion
+    from .run.receipt_keys import KeyFetcher
+    from .run.receipts import Receipts
 
 SessionUse: TypeAlias = Literal["needed", "all", "none"]
 """Which MCP clients of up to 2025-11-25 get a session: those that show forms, all, or none."""
 
-ANY_TELEMETRY = Telemetry()
+
+def _check_limit(text: str) -> str:
+    from .limit_options import check_limit  # brings the server, which few commands need
+
+    return check_limit(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,37 +127,200 @@ class ServerOptions:
 
     # XL-066, A-12, A-53, XL-056, XL-113
 
-    api_keys: Iterable[str | ApiKey] = field(default=(), repr=False)
-    hosts: Iterable[str] = ()
-    origins: Iterable[str] = ()
-    limits: ServerLimits | None = None
-    state: Path | str = field(default="", repr=False)
-    wake: str = field(default="", repr=False)
-    ledger: Ledger | Path | str | None = field(default=None, repr=False)
-    rates: str = field(default="", repr=False)
-    rates_fail: RatesFail = "open"
-    rates_replicas: int = 1
+    api_keys: Iterable[str | ApiKey] = define_option(
+        (),
+        CommandOption(
+            name="api-key",
+            help="a key that calls need; repeat it for several keys",
+            default=[],
+            metavar="KEY",
+        ),
+        is_secret=True,
+    )
+    hosts: Iterable[str] = define_option(
+        (),
+        CommandOption(
+            name="allow-host",
+            help="a host name to accept in addition to localhost",
+            default=[],
+            metavar="NAME",
+        ),
+    )
+    origins: Iterable[str] = define_option(
+        (),
+        CommandOption(
+            name="allow-origin",
+            help="a web origin whose pages may call",
+            default=[],
+            metavar="ORIGIN",
+        ),
+    )
+    limits: ServerLimits | None = define_option(
+        None,
+        CommandOption(
+            name="limit",
+            help="change a limit of the server, such as tool_s=300 or body_bytes=16777216 (see 'Limits' in the docs)",
+            default=[],
+            metavar="NAME=VALUE",
+            read=_check_limit,
+        ),
+    )
+    state: Path | str = define_option(
+        "",
+        CommandOption(
+            name="state",
+            help="where to store what must last: memory, a folder, or postgresql://HOST/DATABASE for several machines"
+            " (TOOLWIRE_STATE, or memory); --ledger and --rates override it",
+            metavar="WHERE",
+        ),
+        is_secret=True,
+    )
+    wake: str = define_option(
+        "",
+        CommandOption(
+            name="wake",
+            help="a Redis that passes long calls to the workers of all machines and counts calls for rate limits;"
+            " without it they are slower, and none is lost (TOOLWIRE_WAKE)",
+            metavar="URL",
+        ),
+        is_secret=True,
+    )
+    ledger: Ledger | Path | str | None = define_option(
+        None,
+        CommandOption(
+            name="ledger",
+            help="store calls with an idempotency key in this SQLite file or PostgreSQL",
+            default=None,
+            metavar="WHERE",
+        ),
+        is_secret=True,
+    )
+    rates: str = define_option(
+        "",
+        CommandOption(
+            name="rates",
+            help="count calls for rate limits in this folder, or at a URL such as redis://HOST or postgresql://HOST",
+            metavar="WHERE",
+        ),
+        is_secret=True,
+    )
+    rates_fail: RatesFail = define_option(
+        "open",
+        CommandOption(
+            name="rates-fail",
+            help="what to do while --rates is unreachable: count in each process separately, or refuse calls of tools"
+            " with a limit (open)",
+            default="open",
+            choices=("open", "closed-for-destructive", "closed"),
+        ),
+    )
+    rates_replicas: int = define_option(
+        1,
+        CommandOption(
+            name="rates-replicas",
+            help="the number of processes that share --rates; each allows 1/N of a limit alone (the number of workers)",
+            default=None,
+            metavar="N",
+            read=read_whole_number(1, 1_000, "processes"),
+        ),
+    )
     callers: Callers | None = None
     authorizer: Authorizer | None = None
-    telemetry: Telemetry = ANY_TELEMETRY
-    strict_jsonrpc: bool = False
+    telemetry: Telemetry | None = None
+    strict_jsonrpc: bool = define_option(
+        False,
+        CommandOption(
+            name="strict-jsonrpc",
+            help="OpenTool: send a result or an error, never both",
+            default=False,
+        ),
+    )
     debug: bool = False
     require_confirmation: ConfirmationQuestion | None = None
-    client_document: str = ""
+    client_document: str = define_option(
+        "",
+        CommandOption(
+            name="client-document",
+            help="publish the client metadata document at this URL",
+            metavar="URL",
+        ),
+    )
     host_confirmation: str = field(default="", repr=False)
     confirmations: Path | str = field(default="", repr=False)
     ask_hosts: bool = True
-    consent: HostConsent = "hints"
+    consent: HostConsent = define_option(
+        "hints",
+        CommandOption(
+            name="consent",
+            help="for a call that needs consent from an MCP client that cannot show forms: trust the client to ask its"
+            " user, refuse the call, or let its user decide with `toolwire approvals` (hints for your own tools, refuse"
+            " for those of other servers)",
+            choices=("hints", "refuse", "inbox"),
+        ),
+    )
     inbox: Path | str | Inbox = field(default="", repr=False)
-    ask_wait: float = 0.0
+    ask_wait: float = define_option(
+        0.0,
+        CommandOption(
+            name="ask-wait",
+            help="how long a call waits for an answer in the inbox before it is refused (0: it does not wait)",
+            default=0,
+            metavar="SECONDS",
+            read=read_whole_number(0, QUESTION_WAIT_S, "seconds"),
+        ),
+    )
     on_question: TellQuestion | None = None
-    receipts: Receipts = ""
-    receipt_keys: Path | str | KeyFetcher = ""
-    receipt_audience: str = ""
-    workflows: Json = None
-    private: bool = False
+    receipts: Receipts = define_option(
+        "",
+        CommandOption(
+            name="receipts",
+            help="run a call that needs consent only with a receipt: a signed decision of its user",
+            choices=("required",),
+        ),
+    )
+    receipt_keys: Path | str | KeyFetcher = define_option(
+        "",
+        CommandOption(
+            name="receipt-keys",
+            help="the public keys that receipts are signed with, a JWK Set",
+            metavar="FILE|URL",
+        ),
+    )
+    receipt_audience: str = define_option(
+        "",
+        CommandOption(
+            name="receipt-audience",
+            help="the host and port by which clients call this server (that of --allow-host, or of the socket)",
+            metavar="HOST",
+        ),
+    )
+    workflows: Json = define_option(
+        None,
+        CommandOption(
+            name="workflows",
+            help="publish the recipes in this Arazzo document (JSON or YAML)",
+            default=None,
+            metavar="FILE",
+        ),
+    )
+    private: bool = define_option(
+        False,
+        CommandOption(
+            name="private",
+            help="show the OpenAPI document and the page to known callers alone, each with the tools that they may use",
+            default=False,
+        ),
+    )
     caller_rules: Mapping[str, CallerRules] = field(default_factory=dict)
-    sessions: SessionUse | None = None
+    sessions: SessionUse | None = define_option(
+        None,
+        CommandOption(
+            name="sessions",
+            help="which MCP clients up to 2025-11-25 get a session: those that can show forms, all, or none (all; none"
+            " with --workers and without --state)",
+            choices=("needed", "all", "none"),
+        ),
+    )
     engine: CallEngine | None = None
     public_url: str = ""
 
@@ -160,15 +331,23 @@ class ServerOptions:
             given: Iterable[object] = getattr(self, name)
             if isinstance(given, Iterable) and not isinstance(given, str):  # else whoever reads it says what is wrong
                 object.__setattr__(self, name, tuple(given))
-        check_host_consent(self.consent, asks=self.ask_hosts)
+        _check_consent(self.consent, asks=self.ask_hosts)
         if self.sessions not in (None, *get_args(SessionUse)):
             raise DefinitionError(f'sessions is "needed", "all" or "none", not {self.sessions!r}.')
-        if not 0 <= self.ask_wait <= MAX_WAIT_S:
-            raise DefinitionError(f"ask_wait is from 0 to {MAX_WAIT_S:g} seconds, not {self.ask_wait!r}.")
+        if not 0 <= self.ask_wait <= QUESTION_WAIT_S:
+            raise DefinitionError(f"ask_wait is from 0 to {QUESTION_WAIT_S:g} seconds, not {self.ask_wait!r}.")
         if self.public_url and read_origin(self.public_url) is None:
             text = "is the address of this server, such as https://tools.example"
             raise DefinitionError(f"public_url {text}, not {self.public_url!r}.")
         object.__setattr__(self, "public_url", self.public_url.rstrip("/"))
+
+
+def _check_consent(consent: str, *, asks: bool) -> None:
+    if consent not in ("hints", "refuse", "inbox"):
+        raise DefinitionError(f'consent is "hints", "refuse" or "inbox", not {consent!r}.')
+    if consent != "hints" and not asks:
+        text = "is about hosts that cannot be asked: leave out ask_hosts=False."
+        raise DefinitionError(f'consent="{consent}" {text}')
 
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from toolwire.core.errors import DefinitionError
 from toolwire.define import Toolkit
 
-from .asgi import asgi
+from .build import asgi
 
 _HTTP: Final = ("http", "streamable-http")
 

@@ -70,11 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _build_settings(file: GatewayFile) -> ServeSettings:
     settings = build_settings(file.arguments, file.upstreams, file.callers)
     if file.sign_in is not None:
-        check_sign_in(file.sign_in, settings.state)
+        check_sign_in(file.sign_in, settings.server.state)
+    server = replace(settings.server, public_url=file.public_url)
     return require_address(
-        replace(
-            settings, key_file=file.key_file, public_url=file.public_url, sign_in=file.sign_in, webhook=file.webhook
-        )
+        replace(settings, server=server, key_file=file.key_file, sign_in=file.sign_in, webhook=file.webhook)
     )
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.interruption import open_temporary_folder
-from toolwire.cli.limit_options import read_deadlines
 from toolwire.cli.open_upstreams import add_callers, count_asking_tools, open_toolboxes
 from toolwire.cli.parser import UPSTREAM_S
 from toolwire.cli.serve_app import FACTORY, build_app, build_served_app
@@ -35,6 +34,7 @@ from toolwire.cli.targets.target import Target, UrlTarget, read_target
 from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
 from toolwire.cli.token_options import TokenOptions
 from toolwire.core.catalog import Catalog
+from toolwire.core.command_option import list_command_options
 from toolwire.core.errors import ToolwireError
 from toolwire.core.long_call import is_long
 from toolwire.core.toolbox import Toolbox
@@ -45,6 +45,8 @@ from toolwire.protocols import BUILTIN
 from toolwire.server.app import App
 from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.http.trusted_proxies import TrustedProxies
+from toolwire.server.limit_options import read_deadlines
+from toolwire.server.options import ServerOptions
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
 from toolwire.server.stdio import run_stdio, take_output
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 8
 _LONGEST_ROOT_PATH: Final = 200
+_READ_LATER: Final = ("api_keys", "limits", "consent", "workflows")
+"""The options of a server that ``ServeSettings`` has as they are written."""
 NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
 
 
@@ -132,24 +136,30 @@ def build_settings(
         raise UsageError("--key, --protocol, --timeout and the selection are for URLs, and no target is one.")
     if not upstreams:  # the address of a gateway is in its file
         _require_audience(arguments)
+    read = {one.field: getattr(arguments, one.field) for one in list_command_options(ServerOptions)}
+    for name in _READ_LATER:
+        del read[name]
+    server = ServerOptions(
+        **read
+        | {
+            "rates_replicas": arguments.rates_replicas or arguments.workers,
+            "wake": arguments.wake or os.environ.get(WAKE_VARIABLE, ""),
+            "private": arguments.private or bool(upstreams),  # GW-01: callers of a gateway see their own tools alone
+            "sessions": arguments.sessions or ("all" if shares_sessions else "none"),
+            "debug": arguments.debug,
+        }
+    )
     return ServeSettings(
         targets=named_targets,
+        server=server,
         upstreams=upstreams,
         callers=callers,
-        api_keys=read_keys(arguments.api_key, arguments.api_key_file),
-        hosts=arguments.allow_host,
-        origins=arguments.allow_origin,
-        document=arguments.document,
+        api_keys=read_keys(arguments.api_keys, arguments.api_key_file),
+        limits=arguments.limits,
+        consent=arguments.consent,
         workflows=arguments.workflows,
-        state=arguments.state,
-        ledger=arguments.ledger,
-        limits=arguments.limit,
-        rates=arguments.rates,
-        rates_fail=arguments.rates_fail,
-        rates_replicas=arguments.rates_replicas or arguments.workers,
-        wake=arguments.wake or os.environ.get(WAKE_VARIABLE, ""),
+        document=arguments.document,
         works=arguments.works,
-        client_document=arguments.client_document,
         tokens=TokenOptions(
             secret_file=arguments.jwt_secret_file,
             jwks=arguments.jwks,
@@ -157,25 +167,16 @@ def build_settings(
             audience=arguments.jwt_audience,
         ),
         log=arguments.log,
-        strict_jsonrpc=arguments.strict_jsonrpc,
         metrics_address=arguments.metrics_address,
-        private=arguments.private or bool(upstreams),  # GW-01: callers of a gateway see their own tools alone
         agree=arguments.agree,
-        consent=arguments.consent,
-        ask_wait=arguments.ask_wait,
-        receipts=arguments.receipts,
-        receipt_keys=arguments.receipt_keys,
-        receipt_audience=arguments.receipt_audience,
         remote=list_remote_options(arguments),
-        debug=arguments.debug,
-        sessions=arguments.sessions or ("all" if shares_sessions else "none"),
         is_one_process=arguments.workers == 1,
     )
 
 
 def _require_audience(arguments: argparse.Namespace) -> None:
     # AT-34: a receipt for the server of somebody else would count here.
-    is_known = arguments.receipt_audience or arguments.allow_host or arguments.stdio or _is_loopback(arguments.host)
+    is_known = arguments.receipt_audience or arguments.hosts or arguments.stdio or _is_loopback(arguments.host)
     if arguments.receipts and not is_known:
         text = "signed for one server: name the host and port by which clients call it, --receipt-audience HOST:PORT."
         raise UsageError(f"Receipts are {text}")
@@ -191,20 +192,20 @@ def _serve(
 ) -> int:
     tls = _read_listening(arguments)
     read_settings = partial(build_settings, arguments) if renew is None else renew
-    settings, boxes, app = _prepare(replace(read_settings(), confirmations=confirmations), stdio=arguments.stdio)
+    settings, boxes, app = _prepare(_share_words(read_settings(), confirmations), stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]
     _warn(arguments.host, settings, count_asking_tools(boxes))
     _warn_of_writes(boxes)
-    places = find_state_places(settings.state)
-    if arguments.workers > 1 and settings.ledger is None and places.ledger is None:
+    places = find_state_places(settings.server.state)
+    if arguments.workers > 1 and settings.server.ledger is None and places.ledger is None:
         print_warning(
             "Each worker remembers its own calls alone; with --state FOLDER a call that is sent again runs once."
         )
-    if arguments.workers > 1 and not settings.rates and not places.rates and _has_rate_limits(boxes):
+    if arguments.workers > 1 and not settings.server.rates and not places.rates and _has_rate_limits(boxes):
         print_warning(
             "Each worker counts calls alone; with --state FOLDER the limits of tools hold for all of them together."
         )
-    note = describe_host_consent(count_own_asking_tools(boxes), settings.consent, settings.receipts)
+    note = describe_host_consent(count_own_asking_tools(boxes), settings.consent, settings.server.receipts)
     if output is not None and isinstance(app, App):  # a gateway with pages speaks HTTP alone
         if note:
             print(note, file=sys.stderr, flush=True)
@@ -221,7 +222,7 @@ def _serve(
         "tls": tls,
         "root_path": _read_root_path(arguments.root_path),
         "trusted_proxies": arguments.trusted_proxies,
-        "deadlines": read_deadlines(arguments.limit),
+        "deadlines": read_deadlines(arguments.limits),
     }
     if not arguments.reload and arguments.workers == 1 and renew is None:
         serve(app, **place)
@@ -235,6 +236,11 @@ def _serve(
     return OK
 
 
+def _share_words(settings: ServeSettings, folder: str) -> ServeSettings:
+    """Return ``settings`` with the folder in which all processes keep the words of confirmations."""
+    return replace(settings, server=replace(settings.server, confirmations=folder))
+
+
 class _Prepared(NamedTuple):
     """What is served: the settings with a state that lasts as long as the tools need it, the toolboxes, the app."""
 
@@ -245,7 +251,7 @@ class _Prepared(NamedTuple):
 
 def _prepare(settings: ServeSettings, *, stdio: bool = False) -> _Prepared:
     # Made here even if other processes serve: what is wrong with it is said before anything listens, or is renewed.
-    if settings.receipts:
+    if settings.server.receipts:
         settings = choose_lasting_state(settings)
     boxes = open_toolboxes(settings)
     if any(is_long(tool) for box in boxes for tool in box.catalog().tools):
@@ -267,7 +273,7 @@ def check_server(arguments: argparse.Namespace, settings: ServeSettings, opened:
 def _renew_settings(renew: Callable[[], ServeSettings], confirmations: str) -> bool:
     """Give new workers the settings as they are now, and return True; if they cannot be served, say why."""
     try:
-        settings = _prepare(replace(renew(), confirmations=confirmations)).settings
+        settings = _prepare(_share_words(renew(), confirmations)).settings
     except ToolwireError as error:
         print_warning(f"The settings are not taken, and all goes on as before. {error}")
         return False
@@ -334,7 +340,7 @@ def _warn(host: str, settings: ServeSettings, asking: int) -> None:
     if asking:
         some = "1 tool from elsewhere needs" if asking == 1 else f"{asking} tools from elsewhere need"
         print_warning(f"{some} consent: each call of them runs once its caller has confirmed it.")
-        if settings.receipts:
+        if settings.server.receipts:
             print_warning("A caller confirms with a receipt of its user's decision (--receipts required).")
         elif settings.consent == "hints":
             print_warning("An MCP client that cannot be asked is trusted to ask its user by itself (--consent hints).")

@@ -12,7 +12,6 @@ from dataclasses import replace
 from toolwire import __version__
 from toolwire.cli.commands.serve import build_settings
 from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.limit_options import read_deadlines
 from toolwire.cli.open_upstreams import open_toolboxes
 from toolwire.cli.parser import list_commands
 from toolwire.cli.serve_app import build_served_app, open_engine
@@ -22,6 +21,7 @@ from toolwire.engines.local_engine import LocalEngine
 from toolwire.gateway.gateway_app import GatewayApp
 from toolwire.server import App
 from toolwire.server.http.deadlines import DEADLINES
+from toolwire.server.limit_options import read_deadlines
 from toolwire.stores.paths import find_state_places
 
 
@@ -30,9 +30,9 @@ def run(arguments: argparse.Namespace) -> int:
     # The options of `serve` that a worker does not have keep their defaults.
     defaults = vars(list_commands(__version__)["serve"].parse_args([]))
     settings = replace(build_settings(argparse.Namespace(**{**defaults, **vars(arguments)})), jobs=arguments.jobs)
-    if find_state_places(settings.state).ledger is None:
+    if find_state_places(settings.server.state).ledger is None:
         raise UsageError("A worker finds its calls in the state of the servers: name it with --state.")
-    if read_deadlines(arguments.limit) != DEADLINES:
+    if read_deadlines(arguments.limits) != DEADLINES:
         raise UsageError("A worker has no connections, so it has no limits for them: give those to `toolwire serve`.")
     boxes = open_toolboxes(settings)
     names = [tool.name for box in boxes for tool in box.catalog().tools if is_long(tool)]

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 
 from toolwire.core.check import Ask, Check
-from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Cost, Tool
 from toolwire.core.toolbox import Toolbox, find_self_asking
 
@@ -27,19 +26,6 @@ HostConsent: TypeAlias = Literal["hints", "refuse", "inbox"]
 """What becomes of a call that needs consent if its MCP client shows no forms: the client is trusted to ask its user by
 the hints of the tool, the call is refused, or the user decides in the inbox: at its page or with ``toolwire
 approvals``."""
-
-
-def check_host_consent(consent: str, *, asks: bool = True) -> None:
-    """Check what an application is told about hosts; ``asks`` is whether it asks those that show forms.
-
-    Raises:
-        DefinitionError: there is no such choice, or it refuses hosts that cannot be asked and asks no other.
-    """
-    if consent not in get_args(HostConsent):
-        raise DefinitionError(f'consent is "hints", "refuse" or "inbox", not {consent!r}.')
-    if consent != "hints" and not asks:
-        text = "is about hosts that cannot be asked: leave out ask_hosts=False."
-        raise DefinitionError(f'consent="{consent}" {text}')
 
 
 def may_need_consent(tool: Tool) -> bool:

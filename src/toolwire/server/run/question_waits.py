@@ -21,6 +21,7 @@ from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.exchange import Exchange
+from toolwire.server.limits import QUESTION_WAIT_S
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from .confirmation import ConfirmationCheck, Undecided
@@ -29,8 +30,6 @@ from .inbox import Inbox
 from .progress_stream import Start
 from .wait_turn import WaitTurn
 
-MAX_WAIT_S: Final = 300.0
-"""The longest time that a call waits, in seconds: as long as a question may be answered."""
 _LOOK_S: Final = 0.25
 _REMOTE_LOOK_S: Final = 1.0
 
@@ -119,7 +118,7 @@ class WaitingCall:
     async def run(self, notify: Notify = ignore_progress) -> tuple[Result, float]:
         """Return the result of the call, or what its user is asked if there is no answer in time."""
         context, loop = self._call.context, asyncio.get_running_loop()
-        until = loop.time() + min(context.ask_wait_s, MAX_WAIT_S)
+        until = loop.time() + min(context.ask_wait_s, QUESTION_WAIT_S)
         result, duration_ms = await self._start(notify)
         while (question := find_question(result)) and (left := until - loop.time()) > 0:
             # The client may have left before the call began to wait.
