@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
-from toolwire.server.asgi import asgi
 
 from spec.extras import IN_FRAMEWORKS
 from toolwire.cli import parser
@@ -26,6 +25,7 @@ from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Tool
 from toolwire.define.options import Options
 from toolwire.protocols import BUILTIN
+from toolwire.server.build import asgi
 from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.limits import ServerLimits
 from toolwire.server.route_table import RouteTable

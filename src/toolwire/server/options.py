@@ -328,7 +328,7 @@ class ServerOptions:
         # A wrong option fails where it is written, before anything is opened. The class is frozen, so what an iterable
         # gives only once is kept through object.
         for name in ("api_keys", "hosts", "origins"):
-            given: Iterable[object] = getattr(self, name)
+            given: object = getattr(self, name)
             if isinstance(given, Iterable) and not isinstance(given, str):  # else whoever reads it says what is wrong
                 object.__setattr__(self, name, tuple(given))
         _check_consent(self.consent, asks=self.ask_hosts)
