@@ -107,9 +107,9 @@ def _build_webhook(settings: WebhookSettings) -> Webhook:
     return Webhook(url=settings.url, secret=Secret(secret), arguments=settings.arguments)
 
 
-def find_receipt_keys(settings: ServeSettings) -> str | KeyFetcher:
+def find_receipt_keys(settings: ServeSettings) -> Path | str | KeyFetcher:
     """Return the file with the keys of receipts, or what fetches them from a URL."""
     where = settings.server.receipt_keys
-    if not where.startswith(("http://", "https://")):
+    if not isinstance(where, str) or not where.startswith(("http://", "https://")):
         return where
     return build_key_fetcher(where, ca_file=settings.remote.get("ca_file"))

@@ -27,7 +27,7 @@ _NO_KEY = (
 )
 
 
-def open_caller_vault(key_file: str, state: str) -> CallerVault:
+def open_caller_vault(key_file: str, state: Path | str) -> CallerVault:
     """Return the credentials of the callers, in ``state`` or in the place of the user's own.
 
     Raises:
@@ -50,7 +50,7 @@ def forget_caller(principal: str, state: str) -> int:
     return CallerVault(_open_callers_place(state), ()).forget(principal)
 
 
-def _open_callers_place(state: str) -> Path | CredentialPlace:
+def _open_callers_place(state: Path | str) -> Path | CredentialPlace:
     kept = find_state_places(state).inbox
     place = open_place(kept or find_credentials_place())
     return place / "callers" if isinstance(place, Path) else place

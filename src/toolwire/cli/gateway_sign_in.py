@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -62,7 +63,7 @@ class OpenSignIn(NamedTuple):
     login_path: str
 
 
-def open_sign_in(settings: SignInSettings, state: str, rules: RulesByCaller) -> OpenSignIn:
+def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCaller) -> OpenSignIn:
     """Return the authorization server for ``settings``, with its people and tokens in ``state``.
 
     Raises:
@@ -104,7 +105,7 @@ def open_sign_in(settings: SignInSettings, state: str, rules: RulesByCaller) -> 
     return OpenSignIn(server, find_user, "/oauth/login")
 
 
-def find_people_place(state: str) -> str:
+def find_people_place(state: Path | str) -> str:
     """Return where a gateway with this ``state`` keeps its people and their tokens.
 
     Raises:
@@ -129,7 +130,7 @@ def make_user_id(name: str) -> str:
     return f"{USER_PREFIX}{name}:{token_hex(6)}"
 
 
-def check_sign_in(settings: SignInSettings, state: str) -> None:
+def check_sign_in(settings: SignInSettings, state: Path | str) -> None:
     """Check what only the authorization server can say about ``settings``.
 
     Raises:

@@ -98,10 +98,10 @@ def build_app(
         known,
         upstreams=upstreams,
         places=places,
-        ledger=settings.server.ledger or places.ledger,
+        ledger=str(settings.server.ledger or places.ledger or "") or None,
         rates=settings.server.rates or places.rates,
         find_limit=build_limit_finder(app.catalog, rules, limits),
-        hosts=settings.server.hosts,
+        hosts=tuple(settings.server.hosts),
         find_faults=partial(find_webhook_faults, find_inbox(settings)),
         public_url=settings.server.public_url,
     )

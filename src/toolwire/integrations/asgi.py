@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypedDict
 
 from toolwire.client.transport.in_process import Asgi
 from toolwire.protocols.openapi.document.versions import Version, as_version
+from toolwire.server.options import ServerOptions
 
 from .documents import (
     CATALOG,
@@ -28,7 +29,7 @@ from .documents import (
     write_json,
 )
 from .route_marks import Include, check_document, mark_document, read_site_marks, x_llm
-from .wires import ALL_WIRES, AppWires, ServerOptions, choose_paths
+from .wires import ALL_WIRES, AppWires, choose_paths
 
 __all__ = ["ServerOptions", "publish_tools", "x_llm"]
 

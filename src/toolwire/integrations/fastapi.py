@@ -21,11 +21,12 @@ except ModuleNotFoundError as _error:
 
 from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import RELEASES, Version, as_version
+from toolwire.server.options import ServerOptions
 
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
 from .route_marks import Include, SiteMarks, check_document, mark_document, read_site_marks, x_llm
 from .starlette_routes import add_document_route, add_wires
-from .wires import ALL_WIRES, AppWires, ServerOptions
+from .wires import ALL_WIRES, AppWires
 
 __all__ = ["ServerOptions", "publish_tools", "x_llm"]
 

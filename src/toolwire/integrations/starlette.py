@@ -24,6 +24,7 @@ except ModuleNotFoundError as _error:
 
 from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import Version, as_version
+from toolwire.server.options import ServerOptions
 
 from . import route_marks
 from .documents import (
@@ -39,7 +40,7 @@ from .documents import (
 )
 from .route_marks import Include, RouteMarks, check_document, iterate_operations, mark_document, read_site_marks
 from .starlette_routes import add_document_route, add_wires
-from .wires import ALL_WIRES, AppWires, ServerOptions
+from .wires import ALL_WIRES, AppWires
 
 __all__ = ["ServerOptions", "publish_tools", "x_llm"]
 

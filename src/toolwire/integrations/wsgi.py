@@ -13,12 +13,12 @@ except ModuleNotFoundError as _error:
     raise explain_missing_module(_error, "wsgi") from _error
 
 from toolwire.client.transport.in_process import Asgi
+from toolwire.server.options import ServerOptions
 
 from . import asgi
 from .asgi import PublishOptions
 from .documents import check_app
 from .route_marks import x_llm
-from .wires import ServerOptions
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
