@@ -177,7 +177,7 @@ ABOUT_ONE_RUN = {
     *("name", "project", "print", "replace", "remove", "document", "workflows", "to", "kind", "strict", "losses"),
     *("markdown", "call", "scope", "device", "as-program", "client-key", "assertion-file", "assertion-env"),
     *("identity-provider", "provider-client-id", "provider-secret-env", "reload", "metrics-address", "ask-wait"),
-    *("no-work", "help", "debug"),
+    *("no-work", "help", "debug", "offline"),
 }
 
 
@@ -218,7 +218,7 @@ IN_PYTHON = {
 }
 FOR_PROGRAMS = {
     *("url", "retries", "session", "name", "allow_origins", "keys", "credential_store", "user", "approve_relocation"),
-    *("include_site_description", "approve_command"),
+    *("include_site_description", "approve_command", "cache"),
 }
 """What a program passes as objects, and the command asks its user for, or does by itself."""
 
