@@ -114,13 +114,14 @@ def _describe_target(upstream: UpstreamSettings) -> str:
 
 def _list_options(values: Mapping[str, Any], left_out: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the name and the value of each option that is not as it is without a file."""
-    defaults = vars(list_commands(__version__)["serve"].parse_args([]))
+    serve = list_commands(__version__)["serve"]
+    options = {one.dest: one.option_strings[-1].lstrip("-") for one in serve._actions if one.option_strings}
+    defaults = vars(serve.parse_args([]))
     for dest, value in values.items():
         if dest not in left_out and value != defaults.get(dest):
-            texts = (
-                map(str, value) if isinstance(value, list) else [str(value).lower() if value is True else str(value)]
-            )
-            yield dest.replace("_", "-"), ", ".join(show_url(one) if "://" in one else one for one in texts)
+            several = value if isinstance(value, list) else ["true" if isinstance(value, bool) else value]
+            texts = map(str, several)
+            yield options.get(dest, dest), ", ".join(show_url(one) if "://" in one else one for one in texts)
 
 
 def _list_variables(upstream: UpstreamSettings) -> list[str]:
