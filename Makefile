@@ -20,7 +20,7 @@ IN_BROWSERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder $(BROWSER
 # Most tests wait for other processes most of their time, so four at a time keep two cores busy.
 TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSES) $(BROWSERS))
 
-.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements reference docs changelog release bench short overload scale clean
+.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements why quick help reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -173,6 +173,15 @@ coverage: $(READY)       ## run the tests with line and branch coverage, also of
 
 requirements: $(READY)   ## print how many requirements of each family have a test
 	@$(BIN)/python spec/ledger.py
+
+why: $(READY)            ## show what a requirement says, its tests and the code that names it: make why ID=D-24
+	@$(BIN)/python spec/ledger.py --why "$(ID)"
+
+quick: $(READY)          ## run the tests of one room: make quick ROOM=stores
+	$(BIN)/pytest --numprocesses 2 tests/$(ROOM)
+
+help:                    ## print these targets
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | sort | awk -F '|' '{ printf "%-17s %s\n", $$1, $$2 }'
 
 docs: $(READY)           ## build the documentation as a site in .cache/docs-site, and check each of its links
 	@$(BIN)/python spec/docs_site.py

@@ -421,6 +421,7 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--family", metavar="NAME", help="list each requirement of a family with its tests and its gap")
+    what.add_argument("--why", metavar="ID", help="show one requirement, its tests, and the code that names it")
     what.add_argument("--missing", action="store_true", help="list the requirements with neither a test nor a gap")
     what.add_argument("--record", action="store_true", help="write the results of this machine to spec/runs/tests.json")
     what.add_argument("--settle", action="store_true", help=f"keep the gaps that say '{DEFAULT_GAP}' true")
@@ -435,7 +436,9 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     families = list(dict.fromkeys(map(family, ledger.requirements)))
     if options.family and options.family not in families:
         parser.error(f"there is no family {options.family}; the families are {', '.join(families)}")
-    shown = _shown(ledger, options.family, missing_only=options.missing)
+    if options.why and options.why not in ledger.requirements:
+        parser.error(f"there is no requirement {options.why}; `make requirements` lists the families")
+    shown = _describe(ledger, [options.why]) if options.why else _shown(ledger, options.family, options.missing)
     sys.stdout.write(json.dumps(shown, indent=2, default=str) + "\n" if options.json else _plain(shown, ledger))
     sys.stderr.writelines(f"{fault}\n" for fault in faults(ledger))
     return 1 if faults(ledger) else 0
@@ -459,17 +462,23 @@ _Table: TypeAlias = dict[str, dict[str, int]]
 _Rows: TypeAlias = list[dict[str, Any]]
 
 
-def _shown(ledger: Ledger, name: str | None, *, missing_only: bool) -> _Table | _Rows:
+def _shown(ledger: Ledger, name: str | None, missing_only: bool) -> _Table | _Rows:  # noqa: FBT001 - as the options
     """Return what the command prints: the table, or one row for each requirement asked for."""
     if not (name or missing_only):
         return totals(ledger)
     wanted = missing(ledger) if missing_only else [one for one in ledger.requirements if family(one) == name]
+    return _describe(ledger, wanted)
+
+
+def _describe(ledger: Ledger, wanted: Iterable[str]) -> _Rows:
+    """Return a row for each of the requirements ``wanted``."""
     return [
         asdict(ledger.requirements[one])
         | {
             "state": state(ledger, ledger.requirements[one]),
             "reason": reason(ledger, ledger.requirements[one]),
             "tests": list(ledger.proofs.get(one, ())),
+            "code": list(dict.fromkeys(tag.place for tag in ledger.tags if tag.id == one)),
         }
         for one in wanted
     ]
@@ -497,6 +506,7 @@ def _plain(shown: _Table | _Rows, ledger: Ledger) -> str:
 def _paragraph(row: Mapping[str, Any]) -> str:
     lines = [f"{row['id']:10}{row['state']:9}{row['sentence']}"]
     lines += [f"{'':19}test: {test}" for test in row["tests"] or ()]
+    lines += [f"{'':19}code: {place}" for place in row["code"]]
     lines += [f"{'':19}reason: {row['reason']}"] if row["reason"] else []
     return "".join(f"{line}\n" for line in lines)
 

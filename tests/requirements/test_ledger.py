@@ -374,6 +374,20 @@ def test_a_gap_without_a_date_is_a_fault(project: Path) -> None:
     assert fault == "spec/requirements.toml: OTC-002 has a gap, and no date in `since`."
 
 
+def test_why_shows_one_requirement_with_its_tests_and_its_code(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ledger.main(["--why", "OTC-001"], root=project) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("OTC-001   partial  A tool has an id.\n")
+    assert "test: tests/otc/test_ids.py::test_an_id_is_unique\n" in out
+    assert "code: src/toolwire/ids.py:1\n" in out
+    assert "OTC-002" not in out
+    with pytest.raises(SystemExit):
+        ledger.main(["--why", "OTC-999"], root=project)
+    assert "there is no requirement OTC-999" in capsys.readouterr().err
+
+
 def test_record_option_stores_the_local_results(settled_project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ledger.main(["--record"], settled_project) == 1
     assert "run `make test` first" in capsys.readouterr().err
