@@ -255,8 +255,9 @@ class Meaning:
         if key in _COUNTS:
             return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
         if key in _NUMBERS:
-            fits = isinstance(value, int | float) and not isinstance(value, bool)
-            return value if fits and (key != "multipleOf" or value > 0) else None
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                return None
+            return value if key != "multipleOf" or value > 0 else None
         if key == "uniqueItems":
             return value if isinstance(value, bool) else None
         return value if key == "format" and isinstance(value, str) else None

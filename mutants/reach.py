@@ -59,7 +59,8 @@ def digest_files(folders: Iterable[Path]) -> str:
 
 def find_caches() -> list[Any]:
     """Return the functions of toolwire that keep results: cleared, they do again for a test what they did before."""
-    kept = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)]
+    sort = type(functools.cache(len))
+    kept = [one for one in gc.get_objects() if isinstance(one, sort)]
     return [one for one in kept if str(one.__module__).startswith("toolwire")]
 
 

@@ -6,6 +6,7 @@ import json
 import runpy
 import sys
 from base64 import urlsafe_b64encode
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def read(text: bytes) -> CallerToken:
         ({"sub": "ada", "client_id": "app"}, "jwt:ada"),
         ({"sub": 7, "client_id": "app"}, "jwt:app"),
         ({"sub": "", "azp": "other"}, "jwt:other"),
-        ({"sub": "x" * 201, "azp": "other"}, "jwt:other"),
+        ({"sub": "x" * 201, "azp": "other"}, f"jwt-{sha256(b'x' * 201).hexdigest()[:32]}"),
     ],
 )
 def test_caller_name_is_the_first_identity_claim_of_the_token(claims: dict[str, Any], name: str) -> None:

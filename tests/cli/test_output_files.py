@@ -206,8 +206,8 @@ def test_result_is_printed_if_the_disk_is_full_and_no_file_remains(
 ) -> None:
     opened = os.open
 
-    def open_full(path: Any, *arguments: Any) -> int:
-        return opened("/dev/full", os.O_WRONLY) if ".result." in str(path) else opened(path, *arguments)
+    def open_full(path: Any, *arguments: Any, **more: Any) -> int:
+        return opened("/dev/full", os.O_WRONLY) if ".result." in str(path) else opened(path, *arguments, **more)
 
     monkeypatch.setattr(os, "open", open_full)
     done = toolwire("call", studio, "tell", "--agree", "-o", "result")

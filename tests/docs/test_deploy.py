@@ -231,7 +231,7 @@ def test_systemd_unit_and_manifest_run_the_documented_command() -> None:
     for words in commands:
         assert Path(words[0]).name == "toolwire"
         arguments = list_commands("1")[words[1]].parse_args(words[2:])
-        assert arguments.allow_host == [NAME]
+        assert arguments.hosts == [NAME]
     assert pod["containers"][0]["readinessProbe"]["httpGet"] == {"path": "/health", "port": 9627}
     grace = [pod["terminationGracePeriodSeconds"], int(unit["Service"]["TimeoutStopSec"])]
     assert min(grace) > 30  # a graceful shutdown takes up to 30 seconds

@@ -154,6 +154,7 @@ def test_command_line_and_the_file_of_a_gateway_trust_the_reads_of_a_server(
     assert main(["call", hinting, "find", "text=rose", "--agree"]) == 0
     assert capfd.readouterr().out == "rose\n"
     file = tmp_path / "toolwire.toml"
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
     for agreed, asking in (("true", "2"), ("false", "3")):
         file.write_text(f'[upstreams.hints]\ntarget = "{hinting}"\nagree = {agreed}\n')

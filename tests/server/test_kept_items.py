@@ -15,6 +15,7 @@ from toolwire.core.http import Request
 from toolwire.core.model import Call, Context, Kind, Problem, Progress, Value
 from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.server import App
+from toolwire.server.options import ServerOptions
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.telemetry.calls import Telemetry
 from toolwire.testing.loopback import background
@@ -106,7 +107,7 @@ def test_stream_over_opentool_keeps_no_items(tool: str, headers: tuple[tuple[byt
 
 
 def test_stream_of_an_object_keeps_no_items() -> None:
-    app = build_app(build_toolbox(Feed()))
+    app = build_app(build_toolbox(Feed()), ServerOptions())
     peak, _, items = asyncio.run(measure(app, build_request("read", ITEMS)))
     assert items == ITEMS
     assert peak < ROOM

@@ -6,8 +6,8 @@ import multiprocessing
 
 import pytest
 
-from toolwire.server.app import SessionUse
 from toolwire.server.build import choose_session_use
+from toolwire.server.options import SessionUse
 
 
 def choose(given: SessionUse | None, place: str = "") -> SessionUse:

@@ -17,7 +17,7 @@ import threading
 import time
 import traceback
 from importlib import import_module
-from typing import TypedDict
+from typing import Any, TypedDict
 
 LARGEST = 1 << 20
 """Bytes of a message."""
@@ -120,13 +120,14 @@ def enter(program: Program, files: list[int]) -> None:
 
 def open_streams() -> None:
     """Open the standard streams as an interpreter does that starts."""
-    has_buffers = hasattr(sys.__stdout__.buffer, "raw")  # no PYTHONUNBUFFERED
+    stdout: Any = sys.__stdout__
+    has_buffers = hasattr(stdout.buffer, "raw")  # no PYTHONUNBUFFERED
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         first = getattr(sys, f"__{name}__")
         is_buffered = has_buffers or number == 0
-        binary = open(number, "wb" if number else "rb", -1 if is_buffered else 0, closefd=False)  # noqa: SIM115 - it stays open
+        binary: Any = open(number, "wb" if number else "rb", -1 if is_buffered else 0, closefd=False)  # noqa: SIM115 - it stays open
         (binary.raw if is_buffered else binary).name = f"<{name}>"
-        stream = io.TextIOWrapper(
+        stream: Any = io.TextIOWrapper(
             binary,
             first.encoding,
             first.errors,

@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,7 @@ def start_really(*, really: bool) -> None:
 
 
 @contextmanager
-def listen_for_forks(file: Path, folder: Path, *modules: str) -> Iterator[list[str]]:
+def listen_for_forks(file: Path, folder: Path, *modules: str) -> Generator[list[str], None, None]:
     """Give the beginning of a command that runs ``file`` as a fork of a process that has imported ``modules``.
 
     It is for programs that another program starts, and of which only the work matters: see ``fork_listener.py``.

@@ -23,7 +23,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, BinaryIO, Final
 
@@ -98,7 +98,7 @@ async def serve_stdio(
 
 
 @contextmanager
-def take_output() -> Iterator[BinaryIO]:
+def take_output() -> Generator[BinaryIO, None, None]:
     """Yield the standard output for the protocol. Until the end, all else that is printed goes to the error output.
 
     It is taken before the code of the author is imported, which may print too.

@@ -12,6 +12,7 @@ from toolwire.core.model import Problem
 from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.protocols.opentool import document
 from toolwire.protocols.opentool.validator import check
+from toolwire.server.options import ServerOptions
 from toolwire.testing.wire import HERE, SyncAppTransport
 
 
@@ -70,7 +71,7 @@ class Drawing:
 
 @pytest.mark.requirement("A-01", "S-2")
 def test_served_document_has_no_references_and_cuts_recursion() -> None:
-    door = SyncAppTransport(build_app(build_toolbox(Drawing())))
+    door = SyncAppTransport(build_app(build_toolbox(Drawing()), ServerOptions()))
     try:
         body = door.send(Request("GET", f"{HERE}/opentool/load", ((b"host", b"127.0.0.1:9627"),))).body
     finally:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypedDict
 
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.interruption import open_temporary_folder
@@ -136,22 +136,19 @@ def build_settings(
         raise UsageError("--key, --protocol, --timeout and the selection are for URLs, and no target is one.")
     if not upstreams:  # the address of a gateway is in its file
         _require_audience(arguments)
-    read = {one.field: getattr(arguments, one.field) for one in list_command_options(ServerOptions)}
+    read: dict[str, Any] = {one.field: getattr(arguments, one.field) for one in list_command_options(ServerOptions)}
     for name in _READ_LATER:
         del read[name]
-    server = ServerOptions(
-        **read
-        | {
-            "rates_replicas": arguments.rates_replicas or arguments.workers,
-            "wake": arguments.wake or os.environ.get(WAKE_VARIABLE, ""),
-            "private": arguments.private or bool(upstreams),  # GW-01: callers of a gateway see their own tools alone
-            "sessions": arguments.sessions or ("all" if shares_sessions else "none"),
-            "debug": arguments.debug,
-        }
-    )
+    read |= {
+        "rates_replicas": arguments.rates_replicas or arguments.workers,
+        "wake": arguments.wake or os.environ.get(WAKE_VARIABLE, ""),
+        "private": arguments.private or bool(upstreams),  # GW-01: callers of a gateway see their own tools alone
+        "sessions": arguments.sessions or ("all" if shares_sessions else "none"),
+        "debug": arguments.debug,
+    }
     return ServeSettings(
         targets=named_targets,
-        server=server,
+        server=ServerOptions(**read),
         upstreams=upstreams,
         callers=callers,
         api_keys=read_keys(arguments.api_keys, arguments.api_key_file),
