@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pwd
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+_FIRST_PORT = 12_000 + 1_000 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw9").removeprefix("gw"))
 ON_DEBIAN = "`make test` installs it as root on Debian; or install the package {}"
 
 
@@ -47,10 +49,17 @@ def require_loopback(address: str) -> None:
 
 
 def find_free_port() -> int:
-    """Return a port of this machine that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
+    """Return a port of this machine that nobody listens at, and that no program gets which asks for any port.
+
+    Each process of a test run has 1,000 ports of its own below those that systems give out, and takes the next one.
+    """
+    for port in _OWN_PORTS:
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError("There is no free port for this process of the tests.")
+
+
+_OWN_PORTS = itertools.islice(itertools.cycle(range(_FIRST_PORT, _FIRST_PORT + 1_000)), 100_000)
 
 
 class RedisServer:

@@ -20,6 +20,7 @@ import pytest
 
 from tests.cli.conftest import Outcome
 from tests.cli.test_serve import url_in
+from tests.programs import find_free_port
 from tests.support.waiting import wait_until
 from toolwire import Kind, Problem, Toolkit, Value, asgi, connect_sync
 from toolwire.cli import open_upstreams
@@ -462,12 +463,6 @@ LATE = """
         "Tell which of the sites this is."
         return "late"
 """
-
-
-def find_free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.mark.requirement("GW-01")

@@ -18,17 +18,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.programs import find_free_port
 from toolwire.client.transport.async_pool import ConnectionPool, PooledConnection
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.sync_pool import PoolKey, SyncConnectionPool, SyncPooledConnection
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def check(answer: Response | Problem, origin: str, kind: Kind, reason: str, *, sent: bool) -> None:
@@ -49,7 +44,7 @@ def then_hang_up(said: bytes) -> Any:
 
 
 def test_refused_connection_is_unreachable(open_network: Any) -> None:
-    origin = f"http://127.0.0.1:{free_port()}"
+    origin = f"http://127.0.0.1:{find_free_port()}"
     answer = open_network().send(Request("GET", f"{origin}/tools?key=hidden"))
     check(answer, origin, Kind.UNREACHABLE, "refused", sent=False)
 

@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from tests.certificates import write_certificate
+from tests.programs import find_free_port
 from toolwire import Value, connect_sync
 from toolwire.cli.parser import list_commands
 from toolwire.protocols.otc.standard import RFC
@@ -36,13 +37,6 @@ FILES = {
 }
 WAIT_S = 60.0
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # where Debian puts servers, and a user's PATH does not look
-
-
-def find_free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @pytest.fixture

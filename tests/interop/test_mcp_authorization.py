@@ -6,7 +6,6 @@ The suite opens no browser: it prints the address and waits. Whoever reads it he
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from tests.interop.mcp_suite import INSTALLED, LINE, MISSING, NODE, SUITE
+from tests.programs import find_free_port
 from toolwire.auth.clients import Client
 from toolwire.oauth import authorization_server
 from toolwire.stores.oauth.accounts import Accounts
@@ -74,15 +74,10 @@ def test_authorization_server_passes_the_conformance_suite_with_a_user(tmp_path:
         late.app = authorization_server(
             issuer=issuer, scopes={"tasks:read": "See your tasks"}, store=store, users=people, clients=(CLIENT,)
         )
-        said = _run(["--url", issuer, "--client-id", CLIENT.id, "--port", _free_port()], tmp_path)
+        said = _run(["--url", issuer, "--client-id", CLIENT.id, "--port", str(find_free_port())], tmp_path)
     store.close()
     outcomes = {scenario: mark for mark, scenario, _, _ in LINE.findall(said)}
     assert outcomes == {"authorization-server-metadata-endpoint": "✓", "authorization-code-grant": "✓"}, said
-
-
-def _free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return str(listener.getsockname()[1])
 
 
 def _run(arguments: Sequence[str], folder: Path) -> str:
