@@ -31,7 +31,7 @@ from .peer import Gone, dial, until
 
 KIT = Path(__file__).with_name("accounts.py")
 CALLERS = 8
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 SOON_S = 5.0
 """In how many seconds from the start all accepted calls have their answers; the long run holds the server to it."""
 KILLS = int(os.environ.get("TOOLWIRE_KILLS", "0"))
