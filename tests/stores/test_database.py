@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -34,3 +36,18 @@ def test_new_database_file_is_private_to_its_owner(tmp_path: Path) -> None:
     Database(tmp_path / "new" / "words.sqlite3", SCHEMA).close()
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "new" / "words.sqlite3").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.requirement("RE-03")
+@pytest.mark.parametrize("in_circle", [False, True])
+def test_connection_of_a_database_is_closed_when_nothing_holds_it(tmp_path: Path, in_circle: bool) -> None:
+    database = Database(tmp_path / "rows.sqlite3", "CREATE TABLE IF NOT EXISTS rows (id INTEGER)")
+    connection = database._connection
+    if in_circle:
+        holder: list[object] = [database]
+        holder.append(holder)
+        del holder
+    del database
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")

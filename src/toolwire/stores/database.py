@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -78,6 +79,9 @@ class Database:
             self._connection = sqlite3.connect(
                 file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
             )
+            # RE-03: users who share it do not know of each other, so it is closed when the last one lets go of it. Not
+            # by __del__: of a circle, the collector may end the connection first, which warns since CPython 3.13.
+            weakref.finalize(self, self._connection.close).atexit = False
             write_ahead(self._connection)
             with self.transaction() as cursor:
                 self.had_tables: bool = cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
@@ -114,11 +118,6 @@ class Database:
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
-            self._connection.close()
-
-    def __del__(self) -> None:
-        # RE-03: users who share it do not know of each other, so it is closed when the last one lets go of it.
-        if hasattr(self, "_connection"):
             self._connection.close()
 
 
