@@ -438,7 +438,13 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
         parser.error(f"there is no family {options.family}; the families are {', '.join(families)}")
     if options.why and options.why not in ledger.requirements:
         parser.error(f"there is no requirement {options.why}; `make requirements` lists the families")
-    shown = _describe(ledger, [options.why]) if options.why else _shown(ledger, options.family, options.missing)
+    if options.why:
+        (row,) = _describe(ledger, [options.why])
+        shown: _Table | _Rows = [
+            row | {"code": list(dict.fromkeys(tag.place for tag in ledger.tags if tag.id == options.why))}
+        ]
+    else:
+        shown = _shown(ledger, options.family, options.missing)
     sys.stdout.write(json.dumps(shown, indent=2, default=str) + "\n" if options.json else _plain(shown, ledger))
     sys.stderr.writelines(f"{fault}\n" for fault in faults(ledger))
     return 1 if faults(ledger) else 0
@@ -478,7 +484,6 @@ def _describe(ledger: Ledger, wanted: Iterable[str]) -> _Rows:
             "state": state(ledger, ledger.requirements[one]),
             "reason": reason(ledger, ledger.requirements[one]),
             "tests": list(ledger.proofs.get(one, ())),
-            "code": list(dict.fromkeys(tag.place for tag in ledger.tags if tag.id == one)),
         }
         for one in wanted
     ]
@@ -506,7 +511,7 @@ def _plain(shown: _Table | _Rows, ledger: Ledger) -> str:
 def _paragraph(row: Mapping[str, Any]) -> str:
     lines = [f"{row['id']:10}{row['state']:9}{row['sentence']}"]
     lines += [f"{'':19}test: {test}" for test in row["tests"] or ()]
-    lines += [f"{'':19}code: {place}" for place in row["code"]]
+    lines += [f"{'':19}code: {place}" for place in row.get("code", ())]
     lines += [f"{'':19}reason: {row['reason']}"] if row["reason"] else []
     return "".join(f"{line}\n" for line in lines)
 
