@@ -964,8 +964,8 @@ def _add_network(parser: Parser) -> None:
     network.add_argument("--ca-file", metavar="FILE", help="also trust the certificates in this file (PEM)")
 
 
-_bytes = _name_faults(read_whole_number(1, 10**18, "bytes"))
-_seconds = _name_faults(read_whole_number(1, 3_600, "seconds"))
-_count = _name_faults(read_whole_number(1, 10_000, "calls"))
-_port = _name_faults(read_whole_number(0, 65_535, "ports"))
-_workers = _name_faults(read_whole_number(1, 1_000, "processes"))
+_bytes = _name_faults(read_whole_number(1, 10**18, "number of bytes"))
+_seconds = _name_faults(read_whole_number(1, 3_600, "number of seconds"))
+_count = _name_faults(read_whole_number(1, 10_000, "number of calls"))
+_port = _name_faults(read_whole_number(0, 65_535, "port"))
+_workers = _name_faults(read_whole_number(1, 1_000, "number of processes"))

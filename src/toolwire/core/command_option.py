@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from typing import Any, Final
 
 from .dataclass import dataclass
@@ -38,27 +38,18 @@ def list_command_options(record: type) -> Iterator[CommandOption]:
     for one in fields(record):
         option: CommandOption | None = one.metadata.get(_KEY)
         if option is not None:
-            yield CommandOption(
-                name=option.name,
-                help=option.help,
-                default=option.default,
-                metavar=option.metavar,
-                choices=option.choices,
-                read=option.read,
-                field=one.name,
-            )
+            yield replace(option, field=one.name)
 
 
 def read_whole_number(least: int, most: int, what: str) -> Callable[[str], int]:
-    """Return a function that reads the text of a number from ``least`` to ``most``; ``what`` are the things counted.
+    """Return a function that reads the text of a number from ``least`` to ``most``.
 
-    It raises ValueError with a sentence.
+    It raises ValueError with a sentence, which says ``what`` the number is, such as ``port``.
     """
-    length = len(str(most))
 
     def read(text: str) -> int:
-        if text.isascii() and text.isdigit() and len(text) <= length and least <= int(text) <= most:
+        if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
             return int(text)
-        raise ValueError(f"{text!r} is not a number of {what} from {least} to {most}")
+        raise ValueError(f"{text!r} is not a {what} from {least} to {most}")
 
     return read

@@ -76,7 +76,12 @@ def _refuse_pickles() -> None:
     """Let DBOS read no pickles."""
     # D-29: a row names the serializer that reads it, so ours is not asked about one that says "py_pickle". DBOS has no
     # setting for that, so its name for the serializer is replaced.
-    vars(import_module("dbos._serialization"))["DBOSDefaultSerializer"] = _NoPickles()
+    names = vars(import_module("dbos._serialization"))
+    if "DBOSDefaultSerializer" not in names:
+        raise DefinitionError(
+            "This version of dbos may read pickles from its database, so it is not used: install another."
+        )
+    names["DBOSDefaultSerializer"] = _NoPickles()
 
 
 class DbosEngine:

@@ -221,7 +221,7 @@ class ServerOptions:
             help="the number of processes that share --rates; each allows 1/N of a limit alone (the number of workers)",
             default=None,
             metavar="N",
-            read=read_whole_number(1, 1_000, "processes"),
+            read=read_whole_number(1, 1_000, "number of processes"),
         ),
     )
     callers: Callers | None = None
@@ -266,7 +266,7 @@ class ServerOptions:
             help="how long a call waits for an answer in the inbox before it is refused (0: it does not wait)",
             default=0,
             metavar="SECONDS",
-            read=read_whole_number(0, QUESTION_WAIT_S, "seconds"),
+            read=read_whole_number(0, QUESTION_WAIT_S, "number of seconds"),
         ),
     )
     on_question: TellQuestion | None = None
