@@ -367,7 +367,7 @@ def _add_work(parser: Parser) -> None:
     parser.add_argument("--jobs", type=_workers, default=10, metavar="N", help="how many calls run at a time (10)")
     parser.add_argument(
         "--grace",
-        type=_workers,
+        type=_seconds,
         default=30,
         metavar="SECONDS",
         help="how long running calls may go on after SIGTERM; then others run them again, if they may run twice (30)",
