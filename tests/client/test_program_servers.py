@@ -443,8 +443,12 @@ def test_program_without_an_answer_to_discovery_counts_as_older(program: Write) 
 
 
 def test_threads_end_with_the_program(program: Write) -> None:
+    before = set(threading.enumerate())
     call(program())
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolwire-stdio")]
+    new = set(threading.enumerate()) - before
+    for thread in new:
+        thread.join(30)
+    assert not [thread for thread in new if thread.is_alive()]
 
 
 @pytest.mark.requirement("MC-02")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from toolwire.core.content import Image
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Json
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
-
-from toolwire.core.dataclass import dataclass
 
 KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 """A property name that every provider accepts."""

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Schema
 
 from . import schema_writer

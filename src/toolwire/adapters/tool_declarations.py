@@ -14,6 +14,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from inspect import iscoroutinefunction
 from typing import Final, Literal, Protocol
@@ -22,7 +23,6 @@ from uuid import uuid4
 from toolwire.consent.consent_check import NO_APPROVER_REASON
 from toolwire.core.catalog import Catalog
 from toolwire.core.content import describe_content
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Toolbox, ToolHome, embed_kept_bytes, find_home, list_own_names
 from toolwire.framing import jsontext

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hmac import compare_digest
 from urllib.parse import parse_qsl, urlencode
 
 from toolwire.core.codec import Flow, fetch
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.framing import jsontext

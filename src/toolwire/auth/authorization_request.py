@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from urllib.parse import urlencode
-
-from toolwire.core.dataclass import dataclass
 
 from .clients import Client
 from .oauth_error import OAuthError, invalid_request

@@ -13,11 +13,10 @@ from __future__ import annotations
 import math
 from base64 import b64decode
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json
 from toolwire.core.url_origin import get_host
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Secret
 
 from .dpop import SCHEME

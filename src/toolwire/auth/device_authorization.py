@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from toolwire.core.codec import Flow
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.core.url_origin import get_host
 

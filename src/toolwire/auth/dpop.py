@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Secret
 from toolwire.core.url_origin import get_origin

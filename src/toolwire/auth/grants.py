@@ -7,9 +7,8 @@ Rules:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
-
-from toolwire.core.dataclass import dataclass
 
 from .oauth_error import OAuthError, invalid_grant
 from .pkce import find_proof_error

@@ -7,12 +7,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, KeySet
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json
 
 from .grants import is_current

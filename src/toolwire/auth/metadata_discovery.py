@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from toolwire.core.codec import Flow, fetch
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.url_origin import get_host, get_origin, has_same_origin

@@ -12,10 +12,9 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from toolwire.core.codec import Flow
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.core.url_origin import has_same_origin
 from toolwire.framing import jsontext

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, Final, NamedTuple
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object, get_text

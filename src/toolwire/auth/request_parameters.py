@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import parse_qsl
-
-from toolwire.core.dataclass import dataclass
 
 from .oauth_error import OAuthError, invalid_request
 

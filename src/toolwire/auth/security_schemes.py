@@ -10,10 +10,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urljoin
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json
 from toolwire.core.url_origin import get_origin
 

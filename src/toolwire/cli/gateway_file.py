@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from argparse import Action, Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -20,7 +20,6 @@ from toolwire import __version__
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import read_redirect_uri
 from toolwire.client.transport.limits import DEFAULT_LIMITS
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import RateLimit
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing.jsontext import describe_type

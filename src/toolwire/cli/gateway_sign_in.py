@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.server.access.callers import Caller

@@ -6,13 +6,12 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from toolwire.client.transport.limits import DEFAULT_LIMITS
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import RateLimit
 from toolwire.gateway.upstream import RUNNING
 from toolwire.limits import CallerRules

@@ -17,12 +17,12 @@ import stat
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from toolwire import __version__
-from toolwire.core.dataclass import dataclass
 from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.stores.paths import NoHomeError, find_home
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from argparse import Action, ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from toolwire import __version__
-from toolwire.core.dataclass import dataclass
 from toolwire.core.url_display import show_url
 from toolwire.framing.jsontext import describe_type
 

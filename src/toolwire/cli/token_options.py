@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
 
 from toolwire.client.transport.network import Network
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem
 from toolwire.core.url_origin import get_host, read_origin

@@ -13,10 +13,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json
 
 from .tool_definition import compute_digest

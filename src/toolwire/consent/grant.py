@@ -11,11 +11,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from toolwire.core.condition import ONLY
-from toolwire.core.dataclass import dataclass
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.json_pointer import MISSING, parse_pointer, resolve_pointer
 from toolwire.core.model import Condition, Json, Tool

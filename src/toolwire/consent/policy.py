@@ -9,10 +9,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Cost, Tool
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from html import escape
 from typing import Final
@@ -21,7 +21,6 @@ from toolwire.consent.decision_record import ChainedDecision, Decision
 from toolwire.consent.grant import Grant
 from toolwire.consent.origin_display import name_programs
 from toolwire.core.check import Answer
-from toolwire.core.dataclass import dataclass
 from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_badge, build_table
 from toolwire.framing.visible_text import make_visible

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.grant import Grant
 from toolwire.core.check import Answer
-from toolwire.core.dataclass import dataclass
 from toolwire.limits.caller_rules import list_rule_names
 from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 

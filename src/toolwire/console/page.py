@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from html import escape
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
 from toolwire.framing.html_page import (
     NO_STORE,

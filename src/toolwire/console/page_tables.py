@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Problem
 
 from .events import MAX_STREAMS

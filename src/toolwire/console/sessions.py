@@ -17,11 +17,11 @@ import threading
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest, digest
 from typing import Final, NamedTuple, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.stores.consent.ended_sessions import ConsoleSession
 
 from .wrong_keys import WrongKeys

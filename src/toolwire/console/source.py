@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Problem
 from toolwire.stores.consent.approvals import Approvals

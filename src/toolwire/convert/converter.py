@@ -10,11 +10,10 @@ Rules:
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document import loading

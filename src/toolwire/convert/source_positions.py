@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import MISSING, join_pointer, resolve_pointer, take_steps
 from toolwire.core.model import Json, Tool
 

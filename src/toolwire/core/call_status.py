@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from .dataclass import dataclass
 from .model import Json, Result
 
 

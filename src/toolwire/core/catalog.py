@@ -6,13 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import TypeAlias
 from unicodedata import combining, normalize
 
-from .dataclass import dataclass
 from .model import Kind, Problem, Tool
 from .offered import NOTHING_OFFERED, Offered
 from .search import SearchIndex

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from .dataclass import dataclass
 from .grant_bounds import GrantBounds
 from .http import Request
 from .model import Approval, Call, Json, Problem, Result

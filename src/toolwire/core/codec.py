@@ -11,7 +11,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MethodType
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
@@ -19,7 +19,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 from .call_status import CallPage, CallStatus
 from .catalog import NAME, Catalog
 from .check import Answer, Question
-from .dataclass import dataclass
 from .http import Headers, Request, Response
 from .model import Call, Json, Problem, Progress, Result, Tool
 from .offered import Offered

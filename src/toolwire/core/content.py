@@ -12,13 +12,12 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from .dataclass import dataclass
 from .model import Json, Schema
 from .resources import Resource
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
 from .condition import ONLY, read_ask_when
-from .dataclass import dataclass
 from .errors import DefinitionError
 from .json_pointer import parse_pointer
 from .model import Condition, Json

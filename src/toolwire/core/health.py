@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
-
-from .dataclass import dataclass
 
 HealthState: TypeAlias = Literal["ok", "failing", "paused", "waiting"]
 """``ok``: the last call got an answer, or there was none yet; ``failing``: the last calls got none that can be used;

@@ -10,12 +10,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from hashlib import sha256
 from types import MethodType
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
-from .dataclass import dataclass
 from .model import AFTER_START, Call, Kind, Problem, Result, Tool, Value
 
 

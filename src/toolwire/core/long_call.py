@@ -11,13 +11,13 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import sha256
 from math import isfinite
 from typing import NamedTuple, Protocol, TypeAlias, TypeGuard
 
 from .call_status import CallPage, CallStatus, LongCallState
-from .dataclass import dataclass
 from .model import Json, Kind, Problem, Progress, Result, Tool, Value
 
 LONG_AFTER_S = 300.0

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hmac import compare_digest
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
-from .dataclass import dataclass
 from .errors import DefinitionError, ToolwireError
 from .lazy_mapping import LazyField
 from .unanswered import Unanswered

@@ -10,12 +10,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from .content import Audio, File, Image
-from .dataclass import dataclass
 from .model import Json, Kind, Problem, Tool
 from .resource_changes import ResourceChanges
 from .suggestion import find_nearest

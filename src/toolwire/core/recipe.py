@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from .dataclass import dataclass
 from .model import Json
 
 _NO_MEMBERS: Mapping[str, Json] = {}

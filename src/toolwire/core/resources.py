@@ -9,11 +9,9 @@ Rules:
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from threading import Lock
-
-from .dataclass import dataclass
 
 HANDLE_PREFIX = "resource:"
 

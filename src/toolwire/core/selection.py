@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from .dataclass import dataclass
 from .model import Json
 
 DOCUMENT_BYTES: Final = 64 * 1024 * 1024

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
-
-from .dataclass import dataclass
 
 INPUT_REQUEST: Final = "input_request"
 """The member of a Problem's details that holds the question of a tool."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote, unquote
-
-from .dataclass import dataclass
 
 MAX_URI: Final = 4_000
 """The longest URI that is matched, in characters."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from enum import StrEnum
 from math import isfinite
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from .dataclass import dataclass
 from .model import Json
 
 MAX_ATTEMPTS: Final = 3

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 
 from .function_kind import FunctionKind

@@ -5,10 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.lazy_import import import_lazily
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Problem, Result, Tool
 
 from .dependency import Dependency

@@ -25,10 +25,9 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Context
 

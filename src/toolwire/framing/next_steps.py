@@ -9,11 +9,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import MISSING, escape_step, resolve_pointer
 from toolwire.core.model import Json, Tool, copy_tool
 from toolwire.core.url_origin import get_origin

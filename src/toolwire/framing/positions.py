@@ -11,10 +11,9 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import PathStep, build_pointer, parse_pointer
 from toolwire.core.model import Problem
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import PathStep
 
 Path: TypeAlias = "tuple[Path, PathStep] | None"

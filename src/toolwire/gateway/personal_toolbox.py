@@ -18,6 +18,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic, time
 from typing import TypeAlias
@@ -30,7 +31,6 @@ from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.drivers import Transport
 from toolwire.core.catalog import Catalog, build_toolkit_name
 from toolwire.core.connect_error import ConnectError
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Approval, Call, Kind, Problem, Result, Secret, Tool, Value
 from toolwire.core.offered import is_reader

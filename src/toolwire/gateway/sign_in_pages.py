@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from html import escape
@@ -39,7 +40,6 @@ from toolwire.client.login.sign_in import find_declared_sign_in, find_target, re
 from toolwire.client.login.token_prover import build_prover, create_target_key
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.core.url_origin import get_host, get_origin

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from time import time
 
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.credential import Credential
 from toolwire.auth.token_request import exchange_form
 from toolwire.client.transport.drivers import Transport, arun
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.core.url_origin import get_origin
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from toolwire.core.check import Check
-from toolwire.core.dataclass import dataclass
 from toolwire.core.health import HealthState, UpstreamHealth
 from toolwire.core.model import Call, Kind, Problem, RateLimit, Result
 from toolwire.core.toolbox import Notify, Toolbox, embed_kept_bytes

@@ -18,7 +18,7 @@ import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hmac import digest
 from itertools import count
@@ -27,7 +27,6 @@ from typing import Final, NamedTuple
 
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
 from toolwire.core.model import Json, Problem, Secret

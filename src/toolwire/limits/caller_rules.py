@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import RateLimit
 
 EVERY_CALLER = "*"

@@ -10,8 +10,8 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem, RateLimit, Tool
 

@@ -7,12 +7,11 @@ import inspect
 import logging
 from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext

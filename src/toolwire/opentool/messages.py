@@ -8,10 +8,9 @@ of Python. ``from_json`` raises ValueError for what is something else.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json
 from toolwire.framing.jsontext import describe_type
 

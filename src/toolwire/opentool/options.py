@@ -8,12 +8,11 @@ import re
 import types
 import typing
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.define.docstring import read_docstring
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolwire.core.dataclass import dataclass
+from dataclasses import dataclass
 
 THREADS = 40
 """The usual number of worker threads for plain functions."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import wraps
 from inspect import cleandoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
 from toolwire.core.command_option import CommandOption, define_option, read_whole_number
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.url_origin import read_origin

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.ledger import Ledger
 from toolwire.core.long_call import CallEngine, LongCallStore
 from toolwire.core.model import Json

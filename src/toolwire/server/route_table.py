@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Reader, Reading, Site, Work
-from toolwire.core.dataclass import dataclass
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response
 from toolwire.core.model import Kind, Problem

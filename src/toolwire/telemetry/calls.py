@@ -6,11 +6,10 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.ledger import Ledger, is_replayed
 from toolwire.core.model import ANONYMOUS, Call, Context, Kind, Problem, Result
 from toolwire.core.toolbox import Notify

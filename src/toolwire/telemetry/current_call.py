@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from toolwire.core.dataclass import dataclass
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

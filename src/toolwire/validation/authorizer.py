@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Authorization
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import resolve_pointer
 from toolwire.core.model import Json, Schema
 

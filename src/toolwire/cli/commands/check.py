@@ -6,13 +6,13 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.cli.exits import FAILED, OK, USAGE
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Problem
 from toolwire.core.url_display import show_urls
 from toolwire.framing.text_faults import Fault

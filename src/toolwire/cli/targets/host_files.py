@@ -13,11 +13,11 @@ import os
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from toolwire.cli.exits import UsageError
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json
 from toolwire.stores.paths import find_home
 

@@ -6,7 +6,7 @@ import os
 from argparse import Namespace
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
@@ -30,7 +30,6 @@ from toolwire.client.transport.url_policy import allow_origins_in_private_networ
 from toolwire.consent import DefinitionLock, Preferences
 from toolwire.core.call_status import CallPage
 from toolwire.core.catalog import Catalog
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
 from toolwire.core.offered import PromptDefinition, ResourceDefinition
 from toolwire.core.recipe import Recipe, RecipeStep

@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from toolwire.client.transport.drivers import NO_APPROVER
@@ -24,7 +24,6 @@ from toolwire.consent.tool_definition import Change, build_definition, definitio
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
 from toolwire.core.codec import Peer
-from toolwire.core.dataclass import dataclass
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Call, Json, Kind, Problem, Tool, copy_tool
 

@@ -13,12 +13,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from toolwire.core.call_status import CallPage, CallStatus, LongCallState
 from toolwire.core.codec import CallReading, Codec, Flow, Listen, Peer, intercept, map_request, pause
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request
 from toolwire.core.model import PROGRESS_EVENT, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.url_display import show_url

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from toolwire.client.transport.drivers import NO_APPROVER
@@ -12,7 +12,6 @@ from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.consent_check import NO_APPROVER_REASON
 from toolwire.core.check import Answer, Question
 from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Peer, Work, intercept, map_request, resume_flow
-from toolwire.core.dataclass import dataclass
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Result, Tool, Value

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
@@ -24,7 +24,6 @@ from toolwire.consent.change_words import describe_change
 from toolwire.consent.policy import can_allow_always
 from toolwire.core.check import Answer, Check, Deny, Question
 from toolwire.core.codec import Codec, Flow, Peer, ask
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.http import Request

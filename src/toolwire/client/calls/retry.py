@@ -13,11 +13,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import random
 
 from toolwire.core.codec import Codec, Flow, Peer, pause
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 

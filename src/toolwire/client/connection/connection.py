@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypedDict, TypeVar, Unpack
 
@@ -26,7 +26,6 @@ from toolwire.consent.policy import PreferenceStore, merge_preferences, reject_l
 from toolwire.core.call_status import CallPage
 from toolwire.core.codec import Codec, Flow, Peer, Probe, Work
 from toolwire.core.connect_error import ConnectError
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, get_stored_schemas
 from toolwire.core.resources import Resource
 from toolwire.core.url_display import show_url

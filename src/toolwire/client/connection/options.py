@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from inspect import iscoroutinefunction
 from math import isfinite
 from pathlib import Path
@@ -28,7 +28,6 @@ from toolwire.client.transport.url_policy import (
     read_url,
 )
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.lazy_import import import_lazily
 from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool

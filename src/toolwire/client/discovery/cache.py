@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from toolwire.client.transport.failures import is_offline
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Problem
 from toolwire.framing.dates import parse_timestamp

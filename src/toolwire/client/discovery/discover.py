@@ -5,11 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolwire.core.codec import Codec, Finding, Flow, FlowStep, Listen, Peer, Probe, intercept
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection

@@ -10,13 +10,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from math import inf
 from typing import NamedTuple, TypeVar
 
 from toolwire.core.codec import Flow, fetch
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Kind, Problem
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 
 from toolwire.core.codec import Peer, Probe
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.loading import read_data

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Container, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from time import sleep, time
 
 from toolwire.auth.authorization_code import (
@@ -34,7 +34,6 @@ from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod, read_se
 from toolwire.client.discovery.required_scopes import list_sign_in_schemes
 from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.codec import Peer
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request
 from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.core.url_origin import get_origin

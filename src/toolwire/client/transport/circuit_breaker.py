@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import ceil
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.telemetry.upstreams import report_breaker

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from toolwire.core.dataclass import dataclass
+from dataclasses import dataclass
+
 from toolwire.core.selection import DOCUMENT_BYTES
 
 MIB = 1024 * 1024

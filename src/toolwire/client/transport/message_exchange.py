@@ -6,9 +6,9 @@ A program on standard input and output is such a server, and one of the HTTP+SSE
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import JSON_HEADERS, Headers, Request, Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext

@@ -17,11 +17,10 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Final
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext

@@ -20,13 +20,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from io import FileIO
 from queue import SimpleQueue
 from typing import Any, Final, NamedTuple, cast
 from weakref import WeakSet
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import JSON_HEADERS, Request, Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext

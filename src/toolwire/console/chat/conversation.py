@@ -14,7 +14,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelResult, ModelTurn, converse
@@ -29,7 +29,6 @@ from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Answer, Question
 from toolwire.core.connect_error import ConnectError
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.selection import DEFAULT_SELECTION

@@ -7,12 +7,11 @@ The key is a credential of its own principal, so that it is never sent to a site
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from toolwire.auth.credential import Credential
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Secret
 from toolwire.stores.consent.private_file import lock_private_file, write_private_file

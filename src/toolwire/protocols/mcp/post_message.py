@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Headers, Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.unanswered import REQUIRED_CAPABILITIES

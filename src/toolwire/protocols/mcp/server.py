@@ -8,13 +8,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_PAGE, Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, Request, Response, get_header, make_response
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.core.toolbox import OutputPromise

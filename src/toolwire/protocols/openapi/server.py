@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site, Work, build_deferred_reader
 from toolwire.core.content import find_content_kind
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext

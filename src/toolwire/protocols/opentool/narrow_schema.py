@@ -9,9 +9,8 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import MISSING, resolve_reference
 from toolwire.core.model import Json
 

@@ -11,12 +11,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import build_pointer
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Headers, Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_origin import get_authority

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Headers
 from toolwire.core.model import Kind, Problem, Secret

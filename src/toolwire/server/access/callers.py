@@ -9,10 +9,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Headers
 from toolwire.core.model import ANONYMOUS, Context, Kind, Problem
 

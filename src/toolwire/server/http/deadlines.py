@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 
 

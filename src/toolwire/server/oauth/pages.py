@@ -9,11 +9,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import NamedTuple
 from unicodedata import category
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
 from toolwire.framing.html_page import (
     NO_STORE,

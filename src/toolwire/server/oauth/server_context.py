@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address, ip_network
 from time import time
@@ -17,7 +17,6 @@ from anyio import CapacityLimiter, WouldBlock, fail_after, sleep, to_thread
 
 from toolwire.auth.clients import hash_secret
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext

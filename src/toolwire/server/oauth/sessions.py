@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from hmac import compare_digest
 from inspect import isawaitable
@@ -17,7 +17,6 @@ from urllib.parse import parse_qs
 
 from toolwire.auth.clients import hash_secret
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.core.dataclass import dataclass
 from toolwire.framing.form_sender import find_form_sender
 from toolwire.server.http.cookies import build_cookie as build_browser_cookie
 from toolwire.server.http.cookies import find_cookie

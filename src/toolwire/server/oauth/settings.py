@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from urllib.parse import urlsplit
 
@@ -13,7 +13,6 @@ from toolwire.auth.jwt import SigningKey
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.resource_indicators import canonical_uri
 from toolwire.auth.scopes import read_scopes
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.url_origin import get_host, get_origin, read_origin
 

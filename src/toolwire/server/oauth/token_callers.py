@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import monotonic
 
 from toolwire.auth.challenge import write_challenge
 from toolwire.auth.clients import hash_secret
 from toolwire.auth.scopes import write_scopes
 from toolwire.auth.server_metadata import RESOURCE_PATH, build_server_metadata, well_known_url
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Headers
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.server.access.callers import Caller, Fields

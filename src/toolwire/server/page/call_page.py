@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from html import escape
 from typing import Final
@@ -22,7 +22,6 @@ from toolwire.core.call_status import CallPage, CallStatus, LongCallState
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import CallAction, CallQuery, Reading
 from toolwire.core.content import has_content
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import STATUS_BY_KIND, Request, Response
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.framing.form_sender import find_form_sender

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from hashlib import sha256
 from html import escape
 from typing import NamedTuple
@@ -14,7 +14,6 @@ from urllib.parse import quote
 from toolwire.consent.question_page import build_tool_badges
 from toolwire.core.call_status import CallStatus
 from toolwire.core.catalog import Catalog
-from toolwire.core.dataclass import dataclass
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem, Tool, Value
 from toolwire.framing.html_form import build_form_fields, has_lists

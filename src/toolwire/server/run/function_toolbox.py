@@ -7,13 +7,12 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Hashable, Mapping
 from contextlib import aclosing, closing
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, TypeAlias, assert_never
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import ToolError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.thread_switching import switch_threads_often

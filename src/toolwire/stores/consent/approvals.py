@@ -15,7 +15,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.display import DisplayRow, build_display_rows
 from toolwire.core.check import Answer, Question
-from toolwire.core.dataclass import dataclass
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.stores.confirmed_time import ConfirmedTime

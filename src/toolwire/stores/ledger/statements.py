@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from toolwire.core.dataclass import dataclass
 
 AGE = "SELECT boot, clock, age FROM age"
 FORGET_AGE = "DELETE FROM age"

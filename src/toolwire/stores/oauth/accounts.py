@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from time import time
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-
-from toolwire.core.dataclass import dataclass
 
 from .database import GrantEvent, OAuthRows, OAuthStore
 

@@ -7,14 +7,13 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from toolwire.auth.grants import CLOCK_SKEW_S, AuthorizationCode, Grant, Token
-from toolwire.core.dataclass import dataclass
 
 from .tables import ATTEMPTS, CLIENTS, CODES, EVENTS, GRANTS, RECORDS, SESSIONS, TOKENS, USERS
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from toolwire.client.calls import session as shared
 from toolwire.client.calls.retry import RetryLimits
@@ -12,7 +13,6 @@ from toolwire.client.connection.connection import Connection, connection_to
 from toolwire.client.connection.remote import Remote, SyncRemote
 from toolwire.client.transport.drivers import Approver, arun, run
 from toolwire.core.codec import Codec, Finding, Flow, Peer
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Call, Json, Progress, Result
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit

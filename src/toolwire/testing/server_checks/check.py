@@ -8,10 +8,9 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
-
-from toolwire.core.dataclass import dataclass
 
 from .probe import ServerProbe
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Final, Unpack
 
 from toolwire.client.transport.network import NetworkAccess
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Secret
 
 from . import mcp, openapi, opentool, otc

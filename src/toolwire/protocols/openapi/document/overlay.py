@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.json_pointer import parse_reference
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing.jsontext import MAX_DEPTH, describe_type

@@ -9,11 +9,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from toolwire.core.dataclass import dataclass
 from toolwire.core.model import Json
 from toolwire.core.url_origin import get_origin
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.dataclass import dataclass
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.lazy_mapping import LazyMapping
 from toolwire.core.model import Approval, Json, Tool
