@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
+from tests.support.conformance import build_kit, find_reading_faults, find_replying_faults, open_session
 from toolwire import convert
 from toolwire.core.codec import Codec, Peer, Routes, Site
 from toolwire.core.http import JSON_HEADERS, Request, Response
@@ -17,7 +18,6 @@ from toolwire.protocols.openapi.tools import operations
 from toolwire.protocols.opentool import document as opentool
 from toolwire.protocols.opentool import validator
 from toolwire.protocols.otc import document as otc
-from toolwire.testing.conformance import build_kit, find_reading_faults, find_replying_faults, open_session
 from toolwire.testing.wire import HERE
 
 EVERY = Selection(include="all")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.conformance import CodecConnection, open_session
 from toolwire.core.codec import Codec
 from toolwire.protocols import BUILTIN
-from toolwire.testing.conformance import CodecConnection, open_session
 
 
 @pytest.fixture(params=BUILTIN, ids=lambda codec: codec.name)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.conformance import build_kit, find_reading_faults, find_replying_faults, open_session
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Kind, Problem
-from toolwire.testing.conformance import build_kit, find_reading_faults, find_replying_faults, open_session
 from toolwire.testing.wire import HERE
 
 MEMBERS = (

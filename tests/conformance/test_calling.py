@@ -1,6 +1,6 @@
 """A call gives what the tool gave."""
 
-from toolwire.testing.conformance import CodecConnection, behaviours
+from tests.support.conformance import CodecConnection, behaviours
 
 
 def test_a_call_gives_the_value_of_coroutine_thread_and_stream(codec_connection: CodecConnection) -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.conformance import CodecConnection, behaviours
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Problem, Value
-from toolwire.testing.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("XL-043", "XL-053")

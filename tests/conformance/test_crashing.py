@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.testing.conformance import CodecConnection, behaviours
+from tests.support.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("A-53", "OTC-029")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.testing.conformance import CodecConnection, behaviours
+from tests.support.conformance import CodecConnection, behaviours
 
 
 @pytest.mark.requirement("OTC-028", "OTC-029", "A-53")

@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.client.transport.drivers import run
-from toolwire.core.codec import Codec, Site
-from toolwire.core.http import Request, Response
-from toolwire.core.model import Call, Problem
-from toolwire.define import Toolkit
-from toolwire.protocols import BUILTIN
-from toolwire.testing.conformance import (
+from tests.support.conformance import (
     BEHAVIOURS,
     CodecConnection,
     build_kit,
@@ -23,6 +17,12 @@ from toolwire.testing.conformance import (
     generate_edits,
     open_session,
 )
+from toolwire.client.transport.drivers import run
+from toolwire.core.codec import Codec, Site
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Call, Problem
+from toolwire.define import Toolkit
+from toolwire.protocols import BUILTIN
 from toolwire.testing.wire import HERE, CannedTransport, RecordedExchange
 
 Answers = Callable[[Request], Response | Problem]

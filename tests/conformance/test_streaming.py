@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolwire.testing.conformance import CodecConnection, behaviours
+from tests.support.conformance import CodecConnection, behaviours
 
 
 def test_progress_arrives_in_order_and_the_result_contains_all_items(codec_connection: CodecConnection) -> None:

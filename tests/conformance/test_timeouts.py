@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.conformance import CodecConnection
 from toolwire import ServerLimits, Toolkit
 from toolwire.core.model import Kind, Problem
-from toolwire.testing.conformance import CodecConnection
 
 
 @pytest.mark.requirement("D-34")

@@ -1,6 +1,6 @@
 """No call runs for ever."""
 
-from toolwire.testing.conformance import CodecConnection, behaviours
+from tests.support.conformance import CodecConnection, behaviours
 
 
 def test_slow_tool_is_cancelled_and_the_caller_told(codec_connection: CodecConnection) -> None:

@@ -1,6 +1,6 @@
 """A tool that is not there."""
 
-from toolwire.testing.conformance import CodecConnection, behaviours
+from tests.support.conformance import CodecConnection, behaviours
 
 
 def test_an_unknown_tool_is_a_problem_on_both_sides(codec_connection: CodecConnection) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.conformance import build_kit
 from toolwire import ApiKey, Context, DefinitionError, Secret, ServerLimits, Toolkit, asgi
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Route
@@ -21,7 +22,6 @@ from toolwire.server.access.callers import AnonymousCallers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.options import ServerOptions
 from toolwire.server.parts import ServerParts
-from toolwire.testing.conformance import build_kit
 from toolwire.testing.wire import HERE, AppTransport
 
 Ask = Callable[..., Response]

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.conformance import build_kit
+from tests.support.conformance.kit import SECRET
 from toolwire import Toolkit, asgi, connect_sync
 from toolwire.core.codec import Codec
 from toolwire.core.http import Request
@@ -13,8 +15,6 @@ from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.protocols.opentool import CODEC
 from toolwire.server import App
 from toolwire.server.options import ServerOptions
-from toolwire.testing.conformance import build_kit
-from toolwire.testing.conformance.kit import SECRET
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import CannedTransport, SyncAppTransport
 

@@ -104,7 +104,7 @@ def test_caller_sees_only_permitted_tools_in_every_protocol(codec: Codec) -> Non
 @pytest.mark.requirement("OTC-042")
 def test_call_of_an_invisible_tool_is_forbidden_and_names_its_scopes(codec: Codec) -> None:
     app = asgi(office(), api_keys=KEYS)
-    from toolwire.testing.conformance import open_session
+    from tests.support.conformance import open_session
 
     with open_session(codec, office()) as all_of_it:
         tools = {tool.name: tool for tool in all_of_it.peer.catalog.tools}

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from tests.support.conformance import build_kit
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.protocols import BUILTIN
 from toolwire.server.route_table import RouteEntry, RouteTable, build_plain_refusal
-from toolwire.testing.conformance import build_kit
 
 TABLE = RouteTable(build_kit().catalog(), BUILTIN, Site())
 

@@ -13,12 +13,12 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.support.conformance import open_session
 from toolwire import Context, ToolError, Toolkit, asgi, connect_sync
 from toolwire.core.codec import Codec
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Problem, Value
 from toolwire.telemetry.calls import Telemetry
-from toolwire.testing.conformance import open_session
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import AppTransport
 

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwire import Toolkit
-from toolwire.core.codec import Codec, Finding, Pending, Route, Streaming
-from toolwire.core.http import Request, Response
-from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
-from toolwire.protocols import BUILTIN
-from toolwire.testing.conformance import (
+from tests.support.conformance import (
     BEHAVIOURS,
     CodecConnection,
     build_kit,
@@ -19,7 +14,12 @@ from toolwire.testing.conformance import (
     find_replying_faults,
     open_session,
 )
-from toolwire.testing.conformance.kit import SECRET
+from tests.support.conformance.kit import SECRET
+from toolwire import Toolkit
+from toolwire.core.codec import Codec, Finding, Pending, Route, Streaming
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
+from toolwire.protocols import BUILTIN
 from toolwire.testing.wire import HERE
 
 GOOD = BUILTIN[1]
