@@ -147,7 +147,6 @@ SECTIONS = (
         "toolwire.adapters.deferral",
         "What the adapters of [frameworks of agents](../how-to/agent-frameworks.md) are made of.",
     ),
-    Section("toolwire.adapters.recipes", "toolwire.adapters.recipes", ""),
     Section(
         "toolwire.convert", "toolwire.convert: documents of one kind as another", "See [Convert](../how-to/convert.md)."
     ),

@@ -154,9 +154,6 @@ ROOT: Final[Node] = {
         "name": said("The name of the site, for people. Default: `info.title`.", {"type": "string", "minLength": 1}),
         "description": said("The purpose of the site, for people.", {"type": "string"}),
         "defaultApproval": said("The approval of operations without one. Default: per-call.", APPROVAL),
-        "workflows": said(
-            "The URL of an Arazzo document with recipes of several steps.", {"type": "string", "minLength": 1}
-        ),
     },
 }
 LLM: Final[Node] = {

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         Value,
     )
     from .core.offered import PromptDefinition, PromptMessage, ResourceDefinition
-    from .core.recipe import Recipe, RecipeStep
     from .core.resources import Resource, ResultLimits
     from .core.toolbox import Toolbox
     from .core.unanswered import Unanswered
@@ -74,7 +73,6 @@ _HOME = {
         ("Problem", "Progress", "RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"
     ),
     **dict.fromkeys(("PromptDefinition", "PromptMessage", "ResourceDefinition"), "core.offered"),
-    **dict.fromkeys(("Recipe", "RecipeStep"), "core.recipe"),
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
     **dict.fromkeys(("InputRequest", "InputResponse"), "core.user_input"),
@@ -122,8 +120,6 @@ __all__ = [
     "PromptMessage",
     "Question",
     "RateLimit",
-    "Recipe",
-    "RecipeStep",
     "Remote",
     "Requirements",
     "Resource",

@@ -173,8 +173,8 @@ NOT_IN_SETTINGS = {
     "api-key": "a secret",
 }
 ABOUT_ONE_RUN = {
-    *("json", "args", "start", "step", "find", "tags", "recipes", "findings", "file", "browser", "no-open"),
-    *("name", "project", "print", "replace", "remove", "document", "workflows", "to", "kind", "strict", "losses"),
+    *("json", "args", "start", "find", "tags", "findings", "file", "browser", "no-open"),
+    *("name", "project", "print", "replace", "remove", "document", "to", "kind", "strict", "losses"),
     *("markdown", "call", "scope", "device", "as-program", "client-key", "assertion-file", "assertion-env"),
     *("identity-provider", "provider-client-id", "provider-secret-env", "reload", "metrics-address", "ask-wait"),
     *("no-work", "help", "debug", "offline"),

@@ -426,7 +426,7 @@ def _add_install(parser: Parser) -> None:
     parser.add_argument("--remove", action="store_true", help="remove the server again")
     parser.add_argument("--connections", metavar="FILE", help="also serve the connections in this file")
     parser.add_argument("--document", metavar="FILE", help="the OpenTool document of a class")
-    _add_server_options(parser, "workflows", "state", "wake", "limits", "consent")
+    _add_server_options(parser, "state", "wake", "limits", "consent")
     _add_agree(parser)
     _add_site_description(parser)
     _add_upstream_timeout(parser)
@@ -447,9 +447,6 @@ def _add_tools(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print the tools as JSON")
     parser.add_argument("--find", metavar="WORDS", help="print only the tools that fit these words, best first")
     parser.add_argument("--tags", action="store_true", help="print the tags and the number of their tools instead")
-    parser.add_argument(
-        "--recipes", action="store_true", help="print the tasks of several calls that the site describes instead"
-    )
     parser.add_argument(
         "--findings", action="store_true", help="print what toolwire left out or reads differently instead"
     )
@@ -498,9 +495,6 @@ def _add_call(parser: Parser) -> None:
         "--start",
         action="store_true",
         help="do not wait for a call that goes on at the server: print its id, for `toolwire calls` (URLs only)",
-    )
-    parser.add_argument(
-        "--step", metavar="RECIPE/NUMBER", help="show in the question which step of a recipe this call is"
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(
@@ -623,7 +617,7 @@ def _add_check(parser: Parser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a document, JSON or YAML")
     parser.add_argument(
         "--kind",
-        choices=["opentool", "otc", "openapi", "llm", "arazzo", "overlay"],
+        choices=["opentool", "otc", "openapi", "llm", "overlay"],
         help="the kind of the documents (default: from their content)",
     )
     parser.add_argument(

@@ -7,13 +7,12 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.long_call import CallEngine
-from toolwire.core.model import Json, Problem, RateLimit
+from toolwire.core.model import RateLimit
 from toolwire.core.toolbox import Toolbox
 from toolwire.engines.state_search import StateSearch
 from toolwire.gateway import UpstreamLimits, merge_toolboxes
@@ -25,8 +24,6 @@ from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.opentool.method_toolbox import MethodToolbox
 from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import build_app as opentool_app
-from toolwire.protocols.openapi.document import arazzo
-from toolwire.protocols.openapi.document.loading import load_document
 from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKeyCallers, parse_api_key
 from toolwire.server.access.callers import Callers, CombinedCallers
@@ -43,7 +40,6 @@ from .caller_consent import HOST_CONFIRMATION, find_inbox, find_receipt_keys, fi
 from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_identity
 from .gateway_sign_in import OpenSignIn, open_sign_in
-from .input_file import read_input_file
 from .metrics_address import build_metrics_services
 from .open_upstreams import open_toolboxes
 from .operators import find_operators
@@ -144,7 +140,6 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
         limits=read_server_limits(settings.limits),
         callers=callers,
         caller_rules=list_caller_rules(settings),
-        workflows=None if settings.workflows is None else read_workflows(Path(settings.workflows)),
         consent=settings.consent or "hints",
         host_confirmation=HOST_CONFIRMATION if settings.consent == "hints" else "",
         inbox=find_inbox(settings) or "",
@@ -188,19 +183,6 @@ def open_engine(settings: ServeSettings) -> CallEngine | None:
     from toolwire.engines.docket import DocketEngine  # only the extra brings it
 
     return DocketEngine(settings.server.wake, is_worker=settings.works, most=settings.jobs)
-
-
-def read_workflows(path: Path) -> Json:
-    """Return the data of the Arazzo document at ``path``.
-
-    Raises:
-        UsageError: it cannot be read.
-    """
-    text = read_input_file(path, arazzo.MAX_BYTES, f"The document of workflows {path}")
-    loaded = load_document(text, name=str(path))
-    if isinstance(loaded, Problem):
-        raise UsageError(f"The document of workflows {path} {loaded.message.rstrip('.')}.")
-    return loaded.data
 
 
 def _open_upstream_windows(settings: ServeSettings) -> Windows | None:

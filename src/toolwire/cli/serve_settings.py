@@ -118,8 +118,8 @@ class CallerSettings:
 class ServeSettings:
     """What to serve, and to which callers. Workers get it by the environment: other users can read a command line.
 
-    ``server`` has the options of the server that are plain text or numbers. ``api_keys``, ``limits``, ``consent`` and
-    ``workflows`` are others as they are written; ``build_app`` reads them.
+    ``server`` has the options of the server that are plain text or numbers. ``api_keys``, ``limits`` and ``consent``
+    are others as they are written; ``build_app`` reads them.
     """
 
     targets: Sequence[str]
@@ -127,7 +127,6 @@ class ServeSettings:
     api_keys: Sequence[str] = field(default=(), repr=False)
     limits: Sequence[str] = ()
     consent: ServeConsent = ""
-    workflows: str | None = None
     document: str | None = None
     works: bool = True
     jobs: int = 10

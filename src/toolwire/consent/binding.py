@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from toolwire.core.http import Request
 from toolwire.core.model import Call
-from toolwire.core.recipe import RecipeStep
 from toolwire.core.url_origin import has_same_origin
 
 from .tool_definition import compute_digest, to_plain_json
@@ -47,16 +46,10 @@ def compute_binding(
     principal: str,
     definition: str,
     credential: CredentialRef,
-    step: RecipeStep | None = None,
 ) -> str:
-    """Return the digest of ``call`` as it is sent in ``request``. A decision counts for this digest only.
-
-    ``step`` is the step of a recipe that the call is made as.
-    """
-    place = {} if step is None else {"step": [step.recipe, step.number, step.count]}
+    """Return the digest of ``call`` as it is sent in ``request``. A decision counts for this digest only."""
     return compute_digest(
         {
-            **place,
             "connection": connection,
             "principal": principal,
             "tool": call.tool.id,

@@ -96,10 +96,6 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
         # CC-02: beside the arguments, which follow in full, and never instead of them.
         words = fill_template(tool.question, question.call.arguments, find_secrets(question))
         yield DisplayRow("part", "the site asks", words, "the words of the site")
-    if question.step is not None:
-        # OQ-2: a user who approves the third of four calls sees what the other ones are for.
-        number, count, recipe = question.step.number, question.step.count, make_visible(question.step.recipe)
-        yield DisplayRow("part", "step", f"{number} of {count} of the recipe {recipe}", "a recipe of the site")
     sends = f"a call of {tool.name} to the program, on this machine" if question.program else question.target
     yield DisplayRow("part", "sends", make_visible(sends))
     if question.request is not None and question.request.body:

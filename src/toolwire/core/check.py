@@ -9,7 +9,6 @@ from typing import NamedTuple, TypeAlias
 from .grant_bounds import GrantBounds
 from .http import Request
 from .model import Approval, Call, Json, Problem, Result
-from .recipe import RecipeStep
 
 
 class ReceiptTerms(NamedTuple):
@@ -43,7 +42,6 @@ class Question:
     - ``places``: for each argument, where in the request it goes.
     - ``secrets``: the arguments that the user's side marks as secret.
     - ``can_keep_level``: the answer may also set the level of this tool for later calls.
-    - ``step``: the step of the site's recipe that the call is made as, or None.
     - ``files``: for each argument that is a file of the program, which file it is, with its size and digest.
     - ``consent_reasons``: the server asks only for consent, for these reasons. An approval of exactly this call that
       showed all of them answers it. None: only a new answer does.
@@ -72,7 +70,6 @@ class Question:
     secrets: frozenset[str] = frozenset()
     places: Mapping[str, str] = field(default_factory=dict, repr=False)
     can_keep_level: bool = False
-    step: RecipeStep | None = None
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     consent_reasons: tuple[str, ...] | None = field(default=None, repr=False)
     receipt: ReceiptTerms | None = field(default=None, repr=False)

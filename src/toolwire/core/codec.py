@@ -22,7 +22,6 @@ from .check import Answer, Question
 from .http import Headers, Request, Response
 from .model import Call, Json, Problem, Progress, Result, Tool
 from .offered import Offered
-from .recipe import Recipe
 from .resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from .selection import Selection
 from .tool_names import add_digest
@@ -259,8 +258,7 @@ class Site:
     ``keys`` is true if calls need an API key. ``root`` is the path that the app is mounted under, empty at the root of
     its origin. Paths of routes are relative to it; URLs in documents include it. ``older_clients`` lets a client of an
     older dialect be recognised by its User-Agent if its request does not tell. ``cache`` holds values derived from
-    single tools; all sites of one server share it. ``workflows`` is the author's Arazzo document, as data, or None;
-    ``recipes`` are those of the sites whose tools are served, which are published where there is no such document.
+    single tools; all sites of one server share it.
     ``has_sessions`` is true if the server keeps sessions, for protocols that have them. ``host_confirmation`` is the
     confirmation word for calls of hosts that ask their users themselves; empty if such hosts are not trusted with that.
     ``refuses_unasked`` is true if calls that need consent must come with a confirmation where the host of the user
@@ -282,8 +280,6 @@ class Site:
     refuses_unasked: bool = False
     private: bool = False
     has_sessions: bool = False
-    workflows: Json = field(default=None, repr=False, compare=False)
-    recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
     takes_work: bool = False
     find_inbox_page: Callable[[], str] = field(default=NO_PAGE, repr=False, compare=False)
     sign_in: Json = field(default=None, repr=False, compare=False)
@@ -465,7 +461,6 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
     - ``takes_any_name``: the server does not list its tools, so any name may be called.
     - ``tags``: the number of tools under each tag, before any selection.
     - ``declared_auth``: what its document declares about signing in, or ``None`` without such a document.
-    - ``recipes``: the tasks of several calls that the site describes; ``recipes_url``: where they were read.
     """
 
     protocol: str
@@ -481,8 +476,6 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
     findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
     tags: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
     declared_auth: DeclaredAuth | None = field(default=None, repr=False, compare=False)
-    recipes: tuple[Recipe, ...] = field(default=(), repr=False, compare=False)
-    recipes_url: str = field(default="", repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Peer(protocol={self.protocol!r}, url={show_url(self.url)!r}, tools={len(self.catalog.tools)})"

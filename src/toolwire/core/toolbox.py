@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 from .catalog import Catalog
 from .content import embed_resource, is_reference
 from .model import Call, Problem, Progress, Result, Tool, Value
-from .recipe import Recipe
 from .resources import Resource
 from .url_origin import get_origin
 
@@ -107,21 +106,6 @@ def find_output_judge(toolbox: object) -> Callable[[Tool], OutputPromise]:
 def judge_unknown_output(_tool: Tool) -> OutputPromise:
     """Return what is known of a Toolbox that does not say what its output schemas are worth."""
     return OutputPromise.UNCHECKED
-
-
-@runtime_checkable
-class DescribesRecipes(Protocol):
-    """A Toolbox with tasks of several calls, such as a connection to a site that describes some."""
-
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """The recipes, whose steps are tools of the catalog."""
-        ...
-
-
-def find_recipes(toolbox: object) -> tuple[Recipe, ...]:
-    """Return the recipes that ``toolbox`` describes; none if it knows no recipes."""
-    return toolbox.recipes if isinstance(toolbox, DescribesRecipes) else ()
 
 
 @runtime_checkable

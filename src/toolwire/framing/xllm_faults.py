@@ -291,7 +291,6 @@ _ROOT: Final[Mapping[str, Rule]] = {
     "name": _build_text_rule("a name", "XL-026", empty=False),
     "description": _build_text_rule("a description", "XL-025"),
     "defaultApproval": _APPROVAL,
-    "workflows": _build_text_rule("workflows", "XL-025", empty=False),
 }
 _LLM: Final[Mapping[str, Rule]] = {"openapi": _build_text_rule("openapi", "XL-020", empty=False), "auth": _check_auth}
 

@@ -13,7 +13,6 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.offered import is_reader, merge_offered
-from toolwire.core.recipe import Recipe, rename_recipe
 from toolwire.core.toolbox import (
     Notify,
     OutputPromise,
@@ -22,7 +21,6 @@ from toolwire.core.toolbox import (
     embed_kept_bytes,
     find_home,
     find_output_judge,
-    find_recipes,
     find_self_asking,
     ignore_progress,
     list_own_names,
@@ -224,20 +222,6 @@ class _MergedToolbox:
     def _find_merge(self, _call: Call) -> _Merge:
         """Return what the caller of a call is offered."""
         return self._merge
-
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """The recipes of all connections; the name of its connection is put before the id of each."""
-        offered: dict[int, dict[str, str]] = {}
-        for toolbox, owned in self._merge.homes.values():
-            offered.setdefault(id(toolbox), {})[owned.tool.id] = owned.offered.id
-        names = self._ownership.names
-        renamed = [
-            rename_recipe(recipe, offered.get(id(toolbox), {}), f"{names[number]}." if number in names else "")
-            for number, toolbox in enumerate(self._toolboxes)
-            for recipe in find_recipes(toolbox)
-        ]
-        return tuple(recipe for recipe in renamed if recipe is not None)
 
     def list_health(self) -> Sequence[UpstreamHealth]:
         return [upstream.describe_health() for upstream in self._upstreams.values()]

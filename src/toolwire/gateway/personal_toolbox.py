@@ -34,13 +34,11 @@ from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Approval, Call, Kind, Problem, Result, Secret, Tool, Value
 from toolwire.core.offered import is_reader
-from toolwire.core.recipe import Recipe
 from toolwire.core.toolbox import (
     Notify,
     OutputPromise,
     Toolbox,
     embed_kept_bytes,
-    find_recipes,
     find_self_asking,
     ignore_progress,
 )
@@ -179,11 +177,6 @@ class PersonalToolbox:
                 found = await self._take_connection(principal)
                 if isinstance(found, _CallerConnection):
                     self._release(found)
-
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """The recipes of the site, as the gateway sees them."""
-        return find_recipes(self.shared)
 
     def asks_itself(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection; see ``AsksItself``."""

@@ -11,7 +11,6 @@ import anyio.to_thread
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
-from toolwire.core.recipe import Recipe
 from toolwire.core.toolbox import (
     Notify,
     OutputPromise,
@@ -19,7 +18,6 @@ from toolwire.core.toolbox import (
     ToolHome,
     embed_kept_bytes,
     find_home,
-    find_recipes,
     find_self_asking,
     ignore_progress,
 )
@@ -54,11 +52,6 @@ class WaitingToolbox:
     def catalog(self) -> Catalog:
         """Return the catalog of the server, or one without tools until it has been reached."""
         return self._no_tools if self._toolbox is None else self._toolbox.catalog()
-
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """The recipes of the server; none until it has been reached."""
-        return () if self._toolbox is None else find_recipes(self._toolbox)
 
     def asks_itself(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection."""

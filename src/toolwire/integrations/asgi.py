@@ -45,7 +45,6 @@ class PublishOptions(TypedDict, total=False):
     include: Include | None
     openapi: Version | None
     wires: ServerOptions | None
-    workflows: str
 
 
 def publish_tools(
@@ -58,13 +57,12 @@ def publish_tools(
     include: Include | None = None,
     openapi: Version | None = None,
     wires: ServerOptions | None = ALL_WIRES,
-    workflows: str = "",
 ) -> Asgi:
     """Return an ASGI application that is ``app`` with tools: serve it instead.
 
     ``document`` is the OpenAPI document of ``app``, of 3.0 to 3.2, or Swagger 2.0, as its framework writes it. An
-    operation has its ``x-llm`` from ``x_llm(...)``, where the framework lets you add to an operation. ``include``,
-    ``wires`` and ``workflows`` are as for FastAPI. ``openapi`` converts a document of 3.1; without it, the document
+    operation has its ``x-llm`` from ``x_llm(...)``, where the framework lets you add to an operation. ``include`` and
+    ``wires`` are as for FastAPI. ``openapi`` converts a document of 3.1; without it, the document
     keeps its version.
 
     Raises:
@@ -74,7 +72,7 @@ def publish_tools(
     check_app(app, "ASGI")
     document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
-    site = read_site_marks(name or title, description, default_approval, include, workflows)
+    site = read_site_marks(name or title, description, default_approval, include)
     whole = as_version(mark_document(document, site), openapi)
     check_document(whole)
     return _Published(app, whole, wires)

@@ -40,7 +40,6 @@ def publish_tools(
     include: Include | None = None,
     openapi: Version = "3.1",
     wires: ServerOptions | None = ALL_WIRES,
-    workflows: str = "",
 ) -> FastAPI:
     """Let models use ``app``, and return it: its document gets ``x-llm``, and clients find it. Call it once.
 
@@ -50,8 +49,7 @@ def publish_tools(
 
     ``include`` "marked" offers the routes that have an ``x_llm``, "all" every route of the document but those with
     ``enabled=False``; left out, it is "marked" as soon as one route is. When the app starts, an ``x-llm`` that cannot
-    be is refused, and what a model's user would change is logged. ``workflows`` is the URL, on this site, of an Arazzo
-    document with recipes, which the app serves itself.
+    be is refused, and what a model's user would change is logged.
 
     Raises:
         DefinitionError: an option is not valid; when the app starts, if the ``x-llm`` of a route has an unknown member
@@ -60,7 +58,7 @@ def publish_tools(
     # XL-018, XL-019, XL-121..124
     if not isinstance(app, FastAPI):
         raise DefinitionError(f"publish_tools takes a FastAPI application here, not {type(app).__name__}.")
-    site = read_site_marks(name or app.title, description, default_approval, include, workflows)
+    site = read_site_marks(name or app.title, description, default_approval, include)
     app.openapi = _wrap_openapi(app.openapi, site, openapi)  # type: ignore[method-assign]  # as FastAPI's guide does it
     _check_at_start(app)
     if wires is not None:

@@ -33,7 +33,6 @@ class SiteMarks(NamedTuple):
     description: str = ""
     approval: Approval = Approval.PER_CALL
     include: Include | None = None
-    workflows: str = ""
 
 
 class MarkedRoute(NamedTuple):
@@ -95,9 +94,7 @@ def x_llm(**said: Unpack[RouteMarks]) -> dict[str, Any]:
     return {"x-llm": data}
 
 
-def read_site_marks(
-    name: str, description: str, default_approval: str, include: Include | None, workflows: str
-) -> SiteMarks:
+def read_site_marks(name: str, description: str, default_approval: str, include: Include | None) -> SiteMarks:
     """Return the marks of the whole app.
 
     Raises:
@@ -107,7 +104,7 @@ def read_site_marks(
         raise DefinitionError(f'default_approval is "auto" or "per-call", not {str(default_approval)!r}.')
     if include not in (None, "marked", "all"):
         raise DefinitionError(f'include is "marked", "all" or None, not {include!r}.')
-    return SiteMarks(name, description, Approval(default_approval), include, workflows)
+    return SiteMarks(name, description, Approval(default_approval), include)
 
 
 def mark_document(document: Mapping[str, Any], site: SiteMarks) -> dict[str, Any]:
@@ -116,8 +113,6 @@ def mark_document(document: Mapping[str, Any], site: SiteMarks) -> dict[str, Any
     root = {"version": "0.1", "name": site.name, "defaultApproval": str(site.approval)}
     if site.description:
         root["description"] = site.description
-    if site.workflows:
-        root["workflows"] = site.workflows
     own = built.get("x-llm")
     built["x-llm"] = {**root, **own} if isinstance(own, dict) else root
     found = list(iterate_operations(built))

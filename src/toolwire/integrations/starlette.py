@@ -81,12 +81,11 @@ def publish_tools(
     openapi: Version | None = None,
     path: str = "/openapi.json",
     wires: ServerOptions | None = ALL_WIRES,
-    workflows: str = "",
 ) -> Starlette:
     """Let models use ``app``, whose OpenAPI ``document`` is given, of 3.0 to 3.2, or Swagger 2.0, and return it.
 
     The document is served at ``path`` and at the well-known place. ``include`` is as for
-    FastAPI, and so are ``wires`` and ``workflows``. Call it after the routes are there. ``openapi`` converts a
+    FastAPI, and so is ``wires``. Call it after the routes are there. ``openapi`` converts a
     document of 3.1; without it, the document keeps its version.
 
     Raises:
@@ -97,7 +96,7 @@ def publish_tools(
         raise DefinitionError(f"publish_tools takes a Starlette application here, not {type(app).__name__}.")
     document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
-    site = read_site_marks(name or title, description, default_approval, include, workflows)
+    site = read_site_marks(name or title, description, default_approval, include)
     whole = as_version(mark_document(_add_marks(document, app), site), openapi)
     check_document(whole)
     body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()

@@ -43,7 +43,6 @@ from toolwire.core.toolbox import (
     Notify,
     Toolbox,
     find_output_judge,
-    find_recipes,
     find_self_asking,
     ignore_progress,
 )
@@ -166,7 +165,7 @@ class App:
         self._receipts, self._rules, self._ask_wait = receipts, rules, options.ask_wait
         self._inbox, self._question_waits = inbox, None if inbox is None else QuestionWaits(inbox)
         self._has_rare_calls = receipts is not None or inbox is not None
-        self._workflows, self._private = options.workflows, options.private and callers.needs_credentials
+        self._private = options.private and callers.needs_credentials
         self._takes_keys = parts.takes_keys
         self.older_clients = True
         self._toolbox, self._own_lists = toolbox, open_own_lists(toolbox, self._build_table)
@@ -714,8 +713,6 @@ class App:
             host_confirmation=self._host_confirmation,
             refuses_unasked=self._consent != "hints",
             has_sessions=True,
-            workflows=self._workflows,
-            recipes=find_recipes(self._toolbox),
             private=self._private,
             takes_work=True,
             find_inbox_page=NO_PAGE if self._inbox is None else self._inbox.find_page,

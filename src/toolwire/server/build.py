@@ -16,7 +16,6 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.ledger import Ledger
 from toolwire.core.long_call import CallEngine
-from toolwire.core.model import Json
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.framing import jsontext
@@ -57,7 +56,7 @@ def asgi(target: Toolkit | Toolbox, options: ServerOptions) -> App:
     Raises:
         DefinitionError: the state, ``wake``, the ledger, the store of ``rates`` or the folder of ``confirmations``
             cannot be opened, ``rates_fail`` or ``rates_replicas`` are not valid, or no authorization server would
-            accept a document from ``client_document``; a recipe of ``workflows`` does not fit the tools; or the options
+            accept a document from ``client_document``; the options
             of receipts or of the inbox cannot be used; ``target`` is neither a toolkit nor a Toolbox; or a key, a host
             or an origin could never be that of a request.
     """
@@ -80,8 +79,6 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
     engine = open_wake_engine(wake, place) if wake and options.engine is None else options.engine
     limits = options.limits if options.limits is not None else ServerLimits()
     keys = ApiKeyCallers(options.api_keys)
-    if options.workflows is not None:
-        _check_workflows(options.workflows, toolbox)
     parts = ServerParts(
         callers=apply_scopes(combine_callers(keys, options.callers), rules),
         guard=HostGuard(hosts=options.hosts, origins=options.origins),
@@ -156,20 +153,6 @@ def open_wake_engine(url: str, ledger: Ledger | Path | str | None) -> CallEngine
 def _find_long_calls(ledger: Ledger | Path | str | None) -> Path | str | None:
     """Return where long calls are kept: in the file or database of the ledger, or in memory beside another one."""
     return ledger if isinstance(ledger, str | Path) else None
-
-
-def _check_workflows(workflows: Json, toolbox: Toolbox) -> None:
-    """Check that each step of ``workflows`` is a call of a tool of ``toolbox``.
-
-    Raises:
-        DefinitionError: it is not; the text has the first fault.
-    """
-    # OQ-2: a client leaves out what does not fit, and the author would not notice.
-    from toolwire.protocols.openapi.workflows import find_fault  # few servers have recipes, and this reads documents
-
-    fault = find_fault(workflows, toolbox.catalog())
-    if fault:
-        raise DefinitionError(f"The workflows do not fit the tools. {fault}")
 
 
 def choose_inbox(options: ServerOptions, place: str, rules: RulesByCaller | None) -> Inbox | None:

@@ -19,7 +19,6 @@ from .limits import QUESTION_WAIT_S
 if TYPE_CHECKING:  # every command reads the options of a server, and most run none
     from toolwire.core.ledger import Ledger
     from toolwire.core.long_call import CallEngine
-    from toolwire.core.model import Json
     from toolwire.limits import CallerRules, RatesFail
     from toolwire.telemetry.calls import Telemetry
     from toolwire.validation import Authorizer
@@ -108,9 +107,6 @@ class ServerOptions:
 
     ``engine`` gets the long calls that are accepted, to be run by workers on other machines, instead of the one of
     ``wake``; without either, this process runs them. Long calls are kept where the ledger is.
-
-    ``workflows`` is an Arazzo document, as data, with recipes: tasks of several calls, whose steps name tools by their
-    names. It is published beside the OpenAPI document, and clients show it.
 
     ``sessions`` says which MCP clients of up to 2025-11-25 get a session, in which this server can ask their users,
     tell of changes and be told to stop a call: ``all`` gives one to each, ``needed`` to clients that show forms, and
@@ -291,15 +287,6 @@ class ServerOptions:
             name="receipt-audience",
             help="the host and port by which clients call this server (that of --allow-host, or of the socket)",
             metavar="HOST",
-        ),
-    )
-    workflows: Json = define_option(
-        None,
-        CommandOption(
-            name="workflows",
-            help="publish the recipes in this Arazzo document (JSON or YAML)",
-            default=None,
-            metavar="FILE",
         ),
     )
     private: bool = define_option(

@@ -35,7 +35,6 @@ from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import SyncHandle
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
-from toolwire.core.recipe import RecipeStep
 from toolwire.core.resources import COMPLETE_RESULTS
 
 from .calls import wait_for_result
@@ -101,25 +100,11 @@ def _call_tool(
     tool = source.find(arguments.name)
     if isinstance(tool, Problem):
         return None, tool
-    step = None if arguments.step is None else _find_step(source, arguments.step)
     values = given if isinstance(given, Problem) else read_values(arguments.values, given, tool)
     if isinstance(values, Problem):
         return tool, values
     # A call that goes on at its server is waited for here, so that a user who stops waiting learns its id.
-    return tool, source.start(arguments.name, values, notify=print_progress, step=step)
-
-
-def _find_step(source: OpenedTarget, text: str) -> RecipeStep:
-    """Return the step that ``text`` names, such as ``book/2``.
-
-    Raises:
-        UsageError: the site describes no such step.
-    """
-    for recipe in source.recipes:
-        for step in recipe.steps:
-            if text == f"{recipe.id}/{step.number}":
-                return step
-    raise UsageError(f"There is no step {text[:100]!r}: `toolwire tools TARGET --recipes` lists them, such as book/2.")
+    return tool, source.start(arguments.name, values, notify=print_progress)
 
 
 def _read_arguments(text: str | None) -> dict[str, Json] | Problem:

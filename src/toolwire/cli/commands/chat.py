@@ -20,7 +20,6 @@ from typing import Final
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.recipes import list_declared_names, write_recipes
 from toolwire.adapters.tool_declarations import NamedCaller, read_call, write_result
 from toolwire.cli.exits import OK, UsageError
 from toolwire.cli.parser import READING_S
@@ -113,8 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
             print_warning(sentence)
         box: SyncRemote | CombinedRemote = remotes[0] if len(remotes) == 1 else CombinedRemote(remotes)
         provider = _MODELS[arguments.api][1]
-        recipes = _list_recipes(remotes, box, provider) if options.include_site_description else ()
-        model = _build_model(arguments, box, _write_system(remotes, recipes))
+        model = _build_model(arguments, box, _write_system(remotes))
         _print_greeting(remotes, box)
         return _run_conversation(model, box, provider)
 
@@ -237,19 +235,7 @@ def _print_greeting(remotes: Sequence[SyncRemote], box: NamedCaller) -> None:
         _print_dim("/tools shows them, /help shows the commands, /quit ends.")
 
 
-def _list_recipes(remotes: Sequence[SyncRemote], box: SyncRemote | CombinedRemote, provider: Provider) -> Sequence[str]:
-    """Return the recipes of each site for the model, with the names of the tools as it gets them."""
-    declared = list_declared_names(box.catalog())
-    texts = []
-    for remote in remotes:
-        names = declared
-        if isinstance(box, CombinedRemote):
-            names = {own: declared[id_] for id_, own in box.list_own_ids(remote).items()}
-        texts.append(write_recipes(remote, provider, names=names))
-    return [text for text in texts if text]
-
-
-def _write_system(remotes: Sequence[SyncRemote], recipes: Sequence[str]) -> str:
+def _write_system(remotes: Sequence[SyncRemote]) -> str:
     """Return what the model is told first; what a site says of itself is there only if the user wants it."""
     # XL-029: framed as data of its origin, like all that comes from a site.
     described = [
@@ -258,7 +244,7 @@ def _write_system(remotes: Sequence[SyncRemote], recipes: Sequence[str]) -> str:
         for remote in remotes
         if remote.catalog().description
     ]
-    return "\n".join([_SYSTEM.format(sites=_list_sites(remotes)), *described, *recipes])
+    return "\n".join([_SYSTEM.format(sites=_list_sites(remotes)), *described])
 
 
 def _list_sites(remotes: Sequence[SyncRemote]) -> str:

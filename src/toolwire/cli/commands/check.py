@@ -16,7 +16,7 @@ from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_
 from toolwire.core.model import Json, Problem
 from toolwire.core.url_display import show_urls
 from toolwire.framing.text_faults import Fault
-from toolwire.protocols.openapi import overlay_check, workflows_check
+from toolwire.protocols.openapi import overlay_check
 from toolwire.protocols.openapi import validator as openapi
 from toolwire.protocols.openapi.document import loading
 from toolwire.protocols.openapi.overlay_check import OverlayTarget
@@ -31,14 +31,12 @@ _CHECKERS: Final[Mapping[str, Checker]] = MappingProxyType(
         "otc": otc.check,
         "openapi": openapi.check,
         "llm": openapi.check_llm,
-        "arazzo": workflows_check.check,
         "overlay": overlay_check.check,
     }
 )
 """The checker of each kind of document. A new kind is a row here and one in ``_SIGNS``."""
 
 _SIGNS: Final = (
-    ("arazzo", ("arazzo",)),
     ("overlay", ("overlay", "actions")),
     ("opentool", ("opentool", "functions")),
     ("openapi", ("paths", "components", "webhooks", "swagger")),
@@ -117,9 +115,9 @@ def _read(file: str, wanted: str | None) -> ReadFile | CheckedFile:
 
 
 def _list_openapi_documents(files: Sequence[ReadFile | CheckedFile]) -> Sequence[OverlayTarget]:
-    """Return the OpenAPI documents among ``files``, if there are recipes or overlays to compare with them."""
+    """Return the OpenAPI documents among ``files``, if there are overlays to compare with them."""
     read = [one for one in files if isinstance(one, ReadFile)]
-    if all(one.kind not in ("arazzo", "overlay") for one in read):
+    if all(one.kind != "overlay" for one in read):
         return ()
     found = [(one.file, loading.read_data(one.text, name=one.file).data) for one in read if one.kind == "openapi"]
     return [OverlayTarget(name, data) for name, data in found if not isinstance(data, Problem)]
@@ -130,8 +128,6 @@ def _check(read: ReadFile, documents: Sequence[OverlayTarget]) -> CheckedFile:
     match kind:
         case "openapi":
             return CheckedFile(file, openapi.check(text, file))
-        case "arazzo":
-            return CheckedFile(file, workflows_check.check(text, file, [one.data for one in documents]))
         case "overlay":
             return CheckedFile(file, overlay_check.check(text, file, documents))
         case _:

@@ -121,7 +121,6 @@ def _describe_peer(peer: Peer) -> dict[str, Json]:
         "url": show_url(peer.url),
         "site": peer.site,
         "tools": len(peer.catalog.tools),
-        "recipes": len(peer.recipes),
         "findings": list(peer.findings()),
     }
 

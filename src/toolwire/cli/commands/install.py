@@ -33,7 +33,7 @@ from toolwire.core.url_origin import complete_url, get_host
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import STATE_VARIABLE, WAKE_VARIABLE, find_state_folder
 
-_PATHS: Final = ("connections", "document", "workflows", "overlay", "ca_file")
+_PATHS: Final = ("connections", "document", "overlay", "ca_file")
 _MEMORY: Final = "memory"
 _PLACES: Final = {"state": STATE_VARIABLE, "wake": WAKE_VARIABLE}
 """The options that may be URLs with a password, and the variables that can have them instead."""

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 8
 _LONGEST_ROOT_PATH: Final = 200
-_READ_LATER: Final = ("api_keys", "limits", "consent", "workflows")
+_READ_LATER: Final = ("api_keys", "limits", "consent")
 """The options of a server that ``ServeSettings`` has as they are written."""
 NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
 
@@ -154,7 +154,6 @@ def build_settings(
         api_keys=read_keys(arguments.api_keys, arguments.api_key_file),
         limits=arguments.limits,
         consent=arguments.consent,
-        workflows=arguments.workflows,
         document=arguments.document,
         works=arguments.works,
         tokens=TokenOptions(

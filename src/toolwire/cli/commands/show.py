@@ -21,7 +21,6 @@ from toolwire.consent.conditions import describe_condition
 from toolwire.consent.tool_facts import find_scopes, list_ways_out
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Approval, Json, Problem, Tool
-from toolwire.core.recipe import describe_step
 from toolwire.core.url_origin import get_origin
 from toolwire.framing.xllm import collect_extra_members
 
@@ -55,7 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         tool = source.find(arguments.name)
         changed = () if locked is None else find_differences(locked, source)
-        steps = [step for recipe in source.recipes for step in recipe.steps]
         server = getattr(source, "url", "")
     if isinstance(tool, Problem):
         print_error(tool.message)
@@ -65,7 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
     changed = tuple(one for one in changed if one.tool == tool.id)
     for line in list_differences(changed):
         print_error(line)
-    steps = [step for step in steps if step.tool == tool.id]
     example = build_example_arguments(tool)
     command = write_command(arguments.target, arguments.name, example, tool)
     python = write_python(read_target(arguments.target), arguments.name, example, tool)
@@ -73,10 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
         calls: Json = {"arguments": example, "command": command, "python": python}
         shown = describe(tool) | {"signature": write_signature(tool), "scopes": list(tool.scopes), "example": calls}
         shown |= {"server": find_server(tool, server), "limits": _describe_limits(tool), "hints": _list_hints(tool)}
-        shown["recipes"] = [{"id": step.recipe, "step": step.number} for step in steps]
         print(json_text(shown, indent=2))
     else:
-        _print(tool, find_server(tool, server), command, python, [describe_step(step) for step in steps])
+        _print(tool, find_server(tool, server), command, python)
     return FAILED if changed else OK
 
 
@@ -127,7 +123,7 @@ def _list_hints(tool: Tool) -> list[str]:
     return [sentence for applies, sentence in sentences if applies]
 
 
-def _print(tool: Tool, server: str, command: str, python: str, steps: list[str]) -> None:
+def _print(tool: Tool, server: str, command: str, python: str) -> None:
     print(apply_style(escaped(write_signature(tool)), "bold", sys.stdout))
     print(escaped(tool.id))
     for text in (tool.description, tool.hint):
@@ -140,8 +136,6 @@ def _print(tool: Tool, server: str, command: str, python: str, steps: list[str])
     _print_lines("A call", [*([f"goes to {server}"] if server else []), *_list_needs(tool)])
     if hints := _list_hints(tool):
         _print_lines("Hints", hints)
-    if steps:
-        _print_lines("Recipes of the site", steps)
     _print_lines("Example", [command, "", *python.split("\n")])
 
 

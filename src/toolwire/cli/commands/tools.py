@@ -18,7 +18,6 @@ from toolwire.cli.targets.open_target import (
     read_headers,
     read_selection,
 )
-from toolwire.cli.terminal.recipe_display import print_recipes
 from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error, shorten
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
@@ -27,7 +26,6 @@ from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.condition import write_conditions
 from toolwire.core.model import Approval, Json, Schema, Tool
-from toolwire.core.recipe import Recipe, describe_recipe
 
 from .lock import find_differences, list_differences
 from .lock import read_lock_file as read_locked
@@ -60,13 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.tags:
             return _print_tags(source.tags(), as_json=arguments.json)
         catalog = source.catalog()
-        if arguments.recipes:
-            return _print_recipes(source.recipes, catalog, as_json=arguments.json)
         changed = find_differences(locked, source) if locked is not None else ()
         findings = () if arguments.json and not arguments.findings else _list_findings(source)
         tools = catalog.tools if arguments.find is None else catalog.search(arguments.find)
         table = () if arguments.json or arguments.findings else build_rows(catalog, source.find_level, tools)
-        recipes = len(source.recipes)
         levels = {tool.id: source.find_level(tool) for tool in tools} if arguments.json else {}
     for line in list_differences(changed):
         print_error(line)
@@ -78,19 +73,16 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         print(json_text([describe(tool, levels[tool.id]) for tool in tools], indent=2))
     else:
-        _print(catalog, table, recipes, len(findings))
+        _print(catalog, table, len(findings))
     return FAILED if changed else OK
 
 
-def _print(catalog: Catalog, table: Sequence[tuple[str, ...]], recipes: int, number: int) -> None:
-    """Print the table of the tools, and how many recipes and findings there are."""
+def _print(catalog: Catalog, table: Sequence[tuple[str, ...]], number: int) -> None:
+    """Print the table of the tools, and how many findings there are."""
     if table:
         print_table(COLUMNS, table, sys.stdout)
     else:
         print(f"{escaped(catalog.title)} has no tools.")
-    if recipes:
-        said = "1 recipe" if recipes == 1 else f"{recipes:,} recipes"
-        print(f"\n{said}: --recipes shows which tools the site combines for a task.")
     if number:
         said = "1 finding" if number == 1 else f"{number:,} findings"
         print(f"\n{said}: --findings shows what toolwire left out or reads differently.")
@@ -103,19 +95,6 @@ def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:
         print_table(("tag", "tools"), [(escaped(tag), f"{number:,}") for tag, number in tags.items()], sys.stdout)
     else:
         print("The tools have no tags.")
-    return OK
-
-
-def _print_recipes(recipes: tuple[Recipe, ...], catalog: Catalog, *, as_json: bool) -> int:
-    names = {tool.id: name for name, tool in catalog.names.items()}
-
-    def name_tool(id_: str) -> str:
-        return names.get(id_, id_)
-
-    if as_json:
-        print(json_text([describe_recipe(recipe, name_tool) for recipe in recipes], indent=2))
-    else:
-        print_recipes(recipes, name_tool)
     return OK
 
 

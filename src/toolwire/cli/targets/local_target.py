@@ -37,7 +37,6 @@ from toolwire.core.model import (
     Value,
 )
 from toolwire.core.offered import PromptDefinition, ResourceDefinition, read_texts, write_messages
-from toolwire.core.recipe import Recipe, RecipeStep
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.unanswered import INPUT_REQUEST
@@ -88,11 +87,6 @@ class LocalTarget:
         self._notify: SyncNotify | None = None
         consent = build_consent_check(site=site, target=lambda call: f"{call.tool.name}() in this process")
         self._checks = (check_requirements, build_arguments_check(), consent)
-
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """Nothing: code has no recipes."""
-        return ()
 
     def catalog(self) -> Catalog:
         """Return the tools that can be called."""
@@ -152,7 +146,6 @@ class LocalTarget:
         /,
         *,
         notify: SyncNotify | None = None,
-        step: RecipeStep | None = None,
     ) -> Result:
         """Call the tool ``name`` and return its result. The user is asked first where the policy needs it."""
         self._notify = notify
@@ -172,7 +165,7 @@ class LocalTarget:
             case KnownResult(result):
                 return result
             case Ask(question):
-                answer = self._ask(replace(question, step=step, files=read.files))
+                answer = self._ask(replace(question, files=read.files))
                 if answer.allowed is not True:
                     return build_denial(f"{call.tool.name} was not called: it was not allowed.")
             case _:
@@ -193,10 +186,9 @@ class LocalTarget:
         /,
         *,
         notify: SyncNotify | None = None,
-        step: RecipeStep | None = None,
     ) -> Result:
         """Return what ``call`` would: a call of this process ends with it."""
-        return self.call(name, arguments, notify=notify, step=step)
+        return self.call(name, arguments, notify=notify)
 
     def handle(self, _call_id: str, /) -> NoReturn:
         """Refuse it."""

@@ -32,7 +32,6 @@ from toolwire.core.call_status import CallPage
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
 from toolwire.core.offered import PromptDefinition, ResourceDefinition
-from toolwire.core.recipe import Recipe, RecipeStep
 from toolwire.core.resources import COMPLETE_RESULTS, DEFAULT_RESULT_LIMITS, Resource, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
@@ -50,11 +49,6 @@ _MOST_TAGS = 20
 
 class OpenedTarget(Protocol):
     """The tools of a target. Each call is checked, and confirmed by the user where needed, before it is made."""
-
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """The tasks of several calls that the site describes."""
-        ...
 
     def catalog(self) -> Catalog:
         """Return the tools that can be called."""
@@ -103,11 +97,10 @@ class OpenedTarget(Protocol):
         /,
         *,
         notify: SyncNotify | None = None,
-        step: RecipeStep | None = None,
     ) -> Result:
         """Call the tool ``name`` and return its result. The call is made only if every check, and the user, allow it.
 
-        ``notify`` is given the progress of the tool. A question shows ``step``, the step of a recipe.
+        ``notify`` is given the progress of the tool.
         """
         ...
 
@@ -118,7 +111,6 @@ class OpenedTarget(Protocol):
         /,
         *,
         notify: SyncNotify | None = None,
-        step: RecipeStep | None = None,
     ) -> SyncHandle | Result:
         """Start a call like ``call``, and return its result, or the handle of one that goes on at the server."""
         ...

@@ -15,7 +15,6 @@ from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Peer, Wo
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Result, Tool, Value
-from toolwire.core.recipe import RecipeStep
 
 from .long_calls import LongCall, WaitLimits, prefer_async
 from .retry import RetryLimits
@@ -25,11 +24,10 @@ from .server_confirmation import send_call
 class CallState:
     """What is known of one call while it runs: the status of the last response, and what the user approved.
 
-    ``status`` is None if no response arrived; ``is_large`` says that the last one takes long to read. ``step`` is the
-    step of a recipe that the call is made as, ``files`` says which files its arguments are. An approval covers the same
-    request when that is sent again. If the server goes on with the call after its answer, the caller waits as long as
-    ``waits`` says; if that is None, the caller only starts the call. ``long_call`` is then the call that goes on.
-    ``can_ask`` says that the server may ask the user meanwhile.
+    ``status`` is None if no response arrived; ``is_large`` says that the last one takes long to read. ``files`` says
+    which files its arguments are. An approval covers the same request when that is sent again. If the server goes on
+    with the call after its answer, the caller waits as long as ``waits`` says; if that is None, the caller only starts
+    the call. ``long_call`` is then the call that goes on. ``can_ask`` says that the server may ask the user meanwhile.
     """
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
@@ -45,14 +43,10 @@ class CallState:
         "long_call",
         "prefers_async",
         "status",
-        "step",
         "waits",
     )
 
-    def __init__(
-        self, step: RecipeStep | None = None, waits: WaitLimits | None = None, *, can_ask: bool = False
-    ) -> None:
-        self.step: RecipeStep | None = step
+    def __init__(self, waits: WaitLimits | None = None, *, can_ask: bool = False) -> None:
         self.can_ask: bool = can_ask
         self.waits: WaitLimits | None = waits
         # Whether the server should say at once that it took a long call, and under which id.

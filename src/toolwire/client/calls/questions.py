@@ -72,7 +72,7 @@ class Questions:
 
         ``state`` has what the user approved of this call before; the answer is added to it.
         """
-        if state.is_approved(question, self._compute_binding(prepared, state), self.parties.session.clock()):
+        if state.is_approved(question, self._compute_binding(prepared), self.parties.session.clock()):
             return prepared
         if self._spend_grant(prepared, question, state):
             return prepared
@@ -83,11 +83,11 @@ class Questions:
 
     def preview(self, prepared: PreparedCall, question: Question) -> Question | None:
         """Return ``question`` as the user would see it, or None if a grant may cover it. Nothing is counted."""
-        tool, state = prepared.call.tool, CallState()
+        tool = prepared.call.tool
         grants, key = self.parties.session.grants, self.agreements.grant_key(tool)
         if self._is_always_allowed(prepared, question) and grants.has_bounded_grant(key):
             return None
-        return self._complete_question(prepared, question, self._compute_binding(prepared, state))
+        return self._complete_question(prepared, question, self._compute_binding(prepared))
 
     def _spend_grant(self, prepared: PreparedCall, question: Question, state: CallState) -> bool:
         """Return whether a grant with bounds covers the call, which is then spent by one use."""
@@ -97,15 +97,15 @@ class Questions:
             return False
         if not self.agreements.spend_grant(prepared.call):
             return False
-        bound = self._compute_binding(prepared, state)
+        bound = self._compute_binding(prepared)
         self.agreements.record(tool, bound, "allowed", _GRANTED)
         state.add_approval(question, bound, self.parties.session.clock(), unseen=True)
         return True
 
     def _ask(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Problem]:
         tool, session, record = prepared.call.tool, self.parties.session, self.agreements.record
-        bound = self._compute_binding(prepared, state)
-        full = self._complete_question(prepared, replace(question, step=state.step, files=state.files), bound)
+        bound = self._compute_binding(prepared)
+        full = self._complete_question(prepared, replace(question, files=state.files), bound)
         asked_at = session.clock()
         answer = yield from ask(full)
         took_s = session.clock() - asked_at
@@ -126,7 +126,7 @@ class Questions:
             record(tool, bound, "timeout", answer, took_s)
             return build_denial(f"{tool.name} was not called: the answer came too late.", reason="timeout")
         # D-20: computed again, because the tool, the credential or a policy can change while the user reads.
-        if self._compute_binding(prepared, state) != bound:
+        if self._compute_binding(prepared) != bound:
             record(tool, bound, "changed", answer, took_s)
             return _CHANGED
         permitted = prepared
@@ -134,7 +134,7 @@ class Questions:
             edited = self._replace_arguments(prepared, answer.arguments, state)
             if isinstance(edited, Problem):
                 return edited
-            permitted, bound = edited, self._compute_binding(edited, state)
+            permitted, bound = edited, self._compute_binding(edited)
         record(tool, bound, "allowed", answer, took_s)
         # An approver is foreign code, and may say "always" where the question did not offer it.
         always = answer.always is True and full.always_allowed and answer.keep_level is None
@@ -231,7 +231,7 @@ class Questions:
             return again
         return again if isinstance(again, Problem) else _CHANGED
 
-    def _compute_binding(self, prepared: PreparedCall, state: CallState) -> str:
+    def _compute_binding(self, prepared: PreparedCall) -> str:
         """Return the digest of what would be sent now, with the present definition and credential."""
         parties = self.parties
         return compute_binding(
@@ -241,7 +241,6 @@ class Questions:
             principal=parties.session.principal,
             definition=self.definitions.find_digest(prepared.call.tool),
             credential=parties.credential(prepared.call.tool),
-            step=state.step,
         )
 
 

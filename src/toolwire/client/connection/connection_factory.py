@@ -305,7 +305,7 @@ class ConnectionFactory:
             peer = replace(peer, catalog=peer.catalog.with_description(""))
         url = find_document_url(peer, found.probes)
         source = build_source(get_origin(url), url, self._cache.find(url, self.credential().identity))
-        return replace(found, peer=peer, source=source, snapshot=builder.build(url, peer.recipes_url))
+        return replace(found, peer=peer, source=source, snapshot=builder.build(url))
 
     def relocate(self, found: Discovery, relocation: Relocation | None) -> ConnectionFactory | None:
         """Return the factory for the origin that the site leads to, or None if nothing must be connected there."""
@@ -392,7 +392,7 @@ class ConnectionFactory:
             return connection.rebuild(self.add_source(found, builder))
         url = find_document_url(connection.peer, connection.probes)
         source = build_source(get_origin(url), url, self._cache.find(url, builder.identity))
-        return replace(connection, source=source, snapshot=builder.build(url, connection.peer.recipes_url))
+        return replace(connection, source=source, snapshot=builder.build(url))
 
     # Credentials
 

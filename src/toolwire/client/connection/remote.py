@@ -18,7 +18,6 @@ from toolwire.consent.definition_lock import Difference
 from toolwire.core.call_status import CallPage
 from toolwire.core.model import Call, Context, Json, Problem, Result
 from toolwire.core.offered import PromptDefinition, ResourceDefinition, is_reader
-from toolwire.core.recipe import RecipeStep
 from toolwire.core.toolbox import Notify, ignore_progress
 
 from .connection import Connection
@@ -39,16 +38,15 @@ class Remote(RemoteCore[Transport, Notify]):
         *,
         notify: Notify = ignore_progress,
         context: Context | None = None,
-        step: RecipeStep | None = None,
     ) -> Result:
         """Call the tool ``name`` (or its id, with or without a version), and return its Value or a Problem.
 
         ``notify`` is a coroutine function that gets each Progress of a tool that streams, in order. ``context``
-        replaces that of the connection. ``step`` is the step of a recipe that the call is made as: a question shows it.
+        replaces that of the connection.
         """
         waits, can_ask = self._freshness.connection.pipeline.waits, self._provide_input is not None
         listener = None if notify is ignore_progress else notify
-        return await self._call(name, arguments, listener, context, CallState(step, waits, can_ask=can_ask))
+        return await self._call(name, arguments, listener, context, CallState(waits, can_ask=can_ask))
 
     async def start(
         self,
@@ -57,7 +55,6 @@ class Remote(RemoteCore[Transport, Notify]):
         *,
         notify: Notify = ignore_progress,
         context: Context | None = None,
-        step: RecipeStep | None = None,
     ) -> Handle | Result:
         """Start a call of the tool ``name``, and return its Handle as soon as the server has taken it.
 
@@ -65,7 +62,7 @@ class Remote(RemoteCore[Transport, Notify]):
         ``call``, and its Value or Problem is returned; so is the Problem of a call that was not started.
         """
         # LC-05
-        state = self._make_state(step)
+        state = self._make_state()
         listener = None if notify is ignore_progress else notify
         result = await self._call(name, arguments, listener, context, state)
         return result if state.long_call is None else Handle(self._get_connection, self._run_flow, state.long_call)
@@ -189,15 +186,14 @@ class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
         *,
         notify: SyncNotify | None = None,
         context: Context | None = None,
-        step: RecipeStep | None = None,
     ) -> Result:
         """Call the tool ``name`` (or its id, with or without a version), and return its Value or a Problem.
 
         ``notify`` is a function that gets each Progress of a tool that streams, in order. ``context`` replaces that of
-        the connection. ``step`` is the step of a recipe that the call is made as: a question shows it.
+        the connection.
         """
         waits, can_ask = self._freshness.connection.pipeline.waits, self._provide_input is not None
-        return complete(self._call(name, arguments, notify, context, CallState(step, waits, can_ask=can_ask)))
+        return complete(self._call(name, arguments, notify, context, CallState(waits, can_ask=can_ask)))
 
     def start(
         self,
@@ -206,7 +202,6 @@ class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
         *,
         notify: SyncNotify | None = None,
         context: Context | None = None,
-        step: RecipeStep | None = None,
     ) -> SyncHandle | Result:
         """Start a call of the tool ``name``, and return its SyncHandle as soon as the server has taken it.
 
@@ -214,7 +209,7 @@ class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
         ``call``, and its Value or Problem is returned; so is the Problem of a call that was not started.
         """
         # LC-05
-        state = self._make_state(step)
+        state = self._make_state()
         result = complete(self._call(name, arguments, notify, context, state))
         return result if state.long_call is None else SyncHandle(self._get_connection, self._run_flow, state.long_call)
 

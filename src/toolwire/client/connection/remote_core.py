@@ -40,7 +40,6 @@ from toolwire.core.model import (
     make_call,
 )
 from toolwire.core.offered import Offered
-from toolwire.core.recipe import Recipe, RecipeStep, describe_step
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import OutputPromise
 from toolwire.core.user_input import InputProvider
@@ -138,12 +137,6 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         """Return how many tools the server offers under each tag, whatever was selected; empty without tags."""
         return self._connection.peer.tags
 
-    @property
-    def recipes(self) -> tuple[Recipe, ...]:
-        """The tasks of several calls that the site describes; empty without any. They are data and run nothing."""
-        # OQ-2
-        return self._connection.peer.recipes
-
     def findings(self) -> tuple[str, ...]:
         """Return what of the server's description was left out or read differently, and why, a sentence each.
 
@@ -218,20 +211,6 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         """The document of this connection, with its hash and the time when it was fetched."""
         return self._connection.source
 
-    def _find_step_refusal(self, step: RecipeStep, tool: Tool) -> Problem | None:
-        """Return why ``tool`` cannot be called as ``step``, or None.
-
-        A question shows the step, so that of another site, or of recipes that have changed, is refused.
-        """
-        if not any(step == one for recipe in self.recipes for one in recipe.steps):
-            text = f"There is no {describe_step(step)} on this site: look at its recipes again."
-            return Problem(kind=Kind.CONFLICT, message=text, details={"reason": "unknown_step"})
-        if step.tool != tool.id:
-            called = step.tool or f"the recipe {step.subrecipe}"
-            text = f"The {describe_step(step)} is {called}, not {tool.id}: nothing was sent."
-            return Problem(kind=Kind.CONFLICT, message=text, details={"reason": "another_tool"})
-        return None
-
     def catalog(self) -> Catalog:
         """Return the server's catalog; it is another object after the catalog changed."""
         return self._freshness.connection.peer.catalog  # a gateway looks at those of all its servers in each request
@@ -262,8 +241,6 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         tool = connection.peer.find(name)
         if isinstance(tool, Problem):
             return tool
-        if state.step is not None and (refusal := self._find_step_refusal(state.step, tool)) is not None:
-            return refusal
         given = self._context if context is None else context
         if notify is not None and not given.log_level:
             given = replace(given, log_level=DEFAULT_LOG_LEVEL)
@@ -295,9 +272,9 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         await self._refetch(self._freshness.is_doubted, anew=True)
         return explain_change(result, call.tool, connection, self._freshness)
 
-    def _make_state(self, step: RecipeStep | None = None, waits: WaitLimits | None = None) -> CallState:
+    def _make_state(self, waits: WaitLimits | None = None) -> CallState:
         """Return the state of a new call; without ``waits``, one that goes on at the server is not waited for."""
-        return CallState(step, waits, can_ask=self._provide_input is not None)
+        return CallState(waits, can_ask=self._provide_input is not None)
 
     # Long calls
 

@@ -111,13 +111,12 @@ class SnapshotBuilder:
         asked = request._replace(headers=tuple(request.headers))
         self._documents[asked] = _FetchedDocument(_hash_body(reply), fresh_until, serves_until)
 
-    def build(self, url: str, optional: str = "") -> DocumentSnapshot:
+    def build(self, url: str) -> DocumentSnapshot:
         """Return the snapshot of all documents, or an empty one if the document at ``url`` was not fetched."""
         if all(request.url != url for request in self._documents):
             return NO_DOCUMENTS
         return DocumentSnapshot(
             digests={request: reading.digest for request, reading in self._documents.items()},
-            optional=optional,
             fresh_until=min(reading.fresh_until for reading in self._documents.values()),
             serves_until=min(reading.serves_until for reading in self._documents.values()),
         )
@@ -130,8 +129,6 @@ def refetch(snapshot: DocumentSnapshot, discovery: Flow[T]) -> Flow[T | Problem 
     """
     for request, digest in snapshot.digests.items():
         answer = yield from fetch(request)
-        if request.url == snapshot.optional and (isinstance(answer, Problem) or answer.status >= _SERVER_ERROR):
-            continue  # the site still says what may be called: nothing is withdrawn because its recipes fail
         if isinstance(answer, Problem):
             return answer
         if answer.status >= _SERVER_ERROR or answer.status == _TOO_MANY_REQUESTS:

@@ -34,7 +34,6 @@ from .document.loading import Loaded, add_overlay_facts, load_document
 from .document.paths import CATALOG, CONVENTIONAL, NAME, WELL_KNOWN
 from .document.references import References, Unusable
 from .document.servers import choose_server, is_beside, join_url, list_unfilled_variables
-from .recipes import fetch_recipes
 from .tools import operations
 
 _HEADERS = ((b"accept", b"application/json"),)  # the same field for each protocol, so that they share one response
@@ -309,8 +308,6 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
     offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, look.url, loaded, others))
     if look.entry is not None:
         offer.memo.notes.extend(Note("", text) for text in llm_json.find_contradictions(look.entry, document))
-    recipes = yield from fetch_recipes(document, look.url, offer.memo.references)
-    offer.memo.notes.extend(recipes.notes)
     peer = Peer(
         tags=offer.memo.tags,
         protocol=NAME,
@@ -325,8 +322,6 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
             offer.memo.schemes,
             *(look.entry.auth[1:] if look.entry is not None else ()),
         ),
-        recipes=recipes.items,
-        recipes_url=recipes.url,
     )
     left_out = f", {len(offer.memo.notes)} findings" if offer.memo.notes else ""
     kind = "is an OpenAPI document with x-llm" if selection.include != "all" else "is an OpenAPI document"

@@ -24,7 +24,6 @@ from toolwire.framing import xllm
 from . import long_calls
 from .document import identity
 from .document.descriptions import describe_own
-from .document.paths import WORKFLOWS
 from .document.references import Unusable, resolve
 from .request import query
 from .request.query import Field, Form
@@ -130,8 +129,6 @@ def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
     }
     if any(tool.long for tool in catalog.tools):
         long_calls.describe(document)
-    if site.workflows is not None or site.recipes:
-        document["x-llm"]["workflows"] = site.root + WORKFLOWS
     if site.keys:
         # One scheme for a key and for a token of unknown origin: both are sent as Bearer.
         schemes = {OAUTH: site.sign_in, KEY: {"type": "http", "scheme": "bearer"}}

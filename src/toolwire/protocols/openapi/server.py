@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site, Work, build_deferred_reader
@@ -16,7 +16,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.call_context import read_field
 
 from . import document_writer, problems
-from .document.paths import CATALOG, CONVENTIONAL, WELL_KNOWN, WORKFLOWS
+from .document.paths import CATALOG, CONVENTIONAL, WELL_KNOWN
 from .document.versions import RELEASES, Version, as_version
 from .request import query
 from .response import results
@@ -41,8 +41,6 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         )
     }
     table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
-    if site.workflows is not None or site.recipes:
-        table["GET", WORKFLOWS] = Route(_build_workflows_reader(catalog, site), is_public=True)
     table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True, is_tool_free=True)
     for tool, path, _ in document_writer.list_offered(catalog):
         # A safe tool is a GET, so that caches, prefetching and HTTP itself know that it changes nothing.
@@ -89,18 +87,6 @@ def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
         return readers.get(request.url.partition("?")[2], usual)(request)
 
     return read
-
-
-def _build_workflows_reader(catalog: Catalog, site: Site) -> Reader:
-    """Return the reader that serves the recipes, which are written at the first request for them."""
-
-    @cache
-    def write() -> Response:
-        from .workflows import write_workflows  # few servers have recipes, and this reads documents as a client does
-
-        return _build_static_response(jsontext.write(write_workflows(catalog, site)))
-
-    return lambda _: write()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,4 +7,3 @@ WELL_KNOWN = "/.well-known/llm.json"
 CONVENTIONAL = ("/.well-known/openapi.json", "/openapi.json")
 # RFC 9727: the place of the API catalog of a site.
 CATALOG = "/.well-known/api-catalog"
-WORKFLOWS = "/workflows.json"

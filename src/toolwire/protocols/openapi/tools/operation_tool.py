@@ -84,7 +84,7 @@ class ToolSource:
         self._servers: dict[bytes, Server] = {}
 
     def name_tool(self, one: Operation, tool: Tool, work: OperationTool) -> None:
-        """Record the tool of an operation by its operationId and pointer, for links and recipes."""
+        """Record the tool of an operation by its operationId and pointer, for links."""
         id_ = one.node.get("operationId")
         for reference in (one.pointer, *((id_,) if isinstance(id_, str) and id_ else ())):
             # The first operation keeps an operationId that several declare.
