@@ -24,7 +24,7 @@ from toolwire.cli.open_upstreams import open_toolbox
 from toolwire.cli.targets.target import UrlTarget
 from toolwire.core.model import Cost
 from toolwire.framing.html_content import MAX_PAGE_BYTES
-from toolwire.server.run.confirmation import ask_about_destructive
+from toolwire.server.asking.confirmation import ask_about_destructive
 
 
 class Line(BaseModel):

@@ -11,7 +11,7 @@ import pytest
 from toolwire.core.long_call import LongCallLimits
 from toolwire.gateway.webhooks import MAX_WAITING, PAUSES_S
 from toolwire.server.limits import QUESTION_WAIT_S as MAX_INBOX_WAIT_S
-from toolwire.server.run.long_calls import MAX_WAIT_S
+from toolwire.server.long_calls.long_calls import MAX_WAIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")

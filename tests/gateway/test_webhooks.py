@@ -21,7 +21,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
 from toolwire.core.model import Problem, Secret
 from toolwire.gateway.webhooks import MAX_WAITING, Webhook, Webhooks
-from toolwire.server.run.inbox import QuestionNotice
+from toolwire.server.asking.inbox import QuestionNotice
 
 KEY = b64encode(b"k" * 32).decode()
 OTHER = b64encode(b"o" * 32).decode()

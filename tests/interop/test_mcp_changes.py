@@ -20,7 +20,7 @@ from mcp.types import ServerNotification
 
 from toolwire import ApiKey, App, Problem, Secret, Session, Toolkit, asgi, connect_sync, merge_toolboxes
 from toolwire.client.connection.connect import connect_without_user
-from toolwire.server.run import change_stream
+from toolwire.server.mcp import change_stream
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
 

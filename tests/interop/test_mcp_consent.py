@@ -16,7 +16,7 @@ from toolwire import Toolkit, asgi
 from toolwire.cli.open_upstreams import open_toolboxes
 from toolwire.cli.serve_app import build_app
 from toolwire.cli.serve_settings import ServeSettings
-from toolwire.server.run.confirmation import ask_about_destructive
+from toolwire.server.asking.confirmation import ask_about_destructive
 from toolwire.testing import background
 
 Answer = Callable[[Any, ElicitRequestParams], Any]

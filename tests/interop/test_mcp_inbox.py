@@ -22,8 +22,8 @@ from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.check import Answer
 from toolwire.core.model import Call, Context, Problem, Secret, Tool
 from toolwire.server.access.api_keys import ApiKey
-from toolwire.server.run.confirmation import Confirmations, ConfirmationWords, digest_call
-from toolwire.server.run.inbox import MAX_WAITING, MAX_WAITING_EACH, Inbox
+from toolwire.server.asking.confirmation import Confirmations, ConfirmationWords, digest_call
+from toolwire.server.asking.inbox import MAX_WAITING, MAX_WAITING_EACH, Inbox
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.testing import background
 

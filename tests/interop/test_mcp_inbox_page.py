@@ -27,7 +27,7 @@ from toolwire.core.check import Answer
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.limits import CallerRules
 from toolwire.server.access.api_keys import parse_api_key
-from toolwire.server.run.inbox import QuestionNotice
+from toolwire.server.asking.inbox import QuestionNotice
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.testing import background
 

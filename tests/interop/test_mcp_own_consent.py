@@ -26,10 +26,10 @@ from toolwire.core.model import Approval, Call, Condition, Context, Cost, Secret
 from toolwire.gateway import merge_toolboxes
 from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.asking.confirmation import ConfirmationWords, ask_about_destructive, build_confirmation_check
+from toolwire.server.asking.host_consent import find_consent_reasons, may_need_consent
 from toolwire.server.options import ServerOptions
-from toolwire.server.run.confirmation import ConfirmationWords, ask_about_destructive, build_confirmation_check
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.server.run.host_consent import find_consent_reasons, may_need_consent
 from toolwire.testing import background
 
 KEYS = {"ann": "ann-key-000000000000000000000000", "bob": "bob-key-000000000000000000000000"}

@@ -14,7 +14,7 @@ from toolwire.core.codec import Codec
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Call, Context, Tool
 from toolwire.server import App
-from toolwire.server.run.confirmation import (
+from toolwire.server.asking.confirmation import (
     CONFIRMATION,
     VALID_S,
     ConfirmationWords,

@@ -19,7 +19,7 @@ from toolwire import Toolkit, asgi
 from toolwire.consent.decision_record import Decision
 from toolwire.core.model import Secret
 from toolwire.server.access.api_keys import ApiKey
-from toolwire.server.run.confirmation import ask_about_destructive
+from toolwire.server.asking.confirmation import ask_about_destructive
 from toolwire.stores.consent.open import open_decisions
 from toolwire.testing import background
 

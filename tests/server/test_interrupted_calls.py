@@ -13,8 +13,8 @@ from toolwire.core.call_status import LongCallState
 from toolwire.core.long_call import Lease, NewCall
 from toolwire.core.model import Kind, Problem
 from toolwire.server.limits import ServerLimits
+from toolwire.server.long_calls.long_calls import LongCalls
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.server.run.long_calls import LongCalls
 from toolwire.stores.ledger.sqlite_long_calls import SqliteLongCalls
 
 CALLS = 3_000

@@ -23,7 +23,7 @@ from toolwire.server.access.callers import AnonymousCallers, Caller, CombinedCal
 from toolwire.server.access.key_sessions import SESSION_S, KeySessions
 from toolwire.server.access.people import SignedInUser
 from toolwire.server.access.session_ends import MAX_HERE
-from toolwire.server.run.confirmation import ConfirmationWords
+from toolwire.server.asking.confirmation import ConfirmationWords
 
 Ask = Callable[..., Response]
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

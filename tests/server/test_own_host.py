@@ -12,8 +12,8 @@ from toolwire.auth.receipt import ReceiptKey
 from toolwire.console.caller_inbox import build_announcer
 from toolwire.core.model import ANONYMOUS, Call
 from toolwire.server.access.host_guard import HostGuard
+from toolwire.server.asking.inbox import PAGE_URL, Inbox, QuestionNotice
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.server.run.inbox import PAGE_URL, Inbox, QuestionNotice
 from toolwire.testing import background
 
 HERE = ("127.0.0.1", 9627)

@@ -15,10 +15,10 @@ from toolwire.cli.serve_app import build_app
 from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind
+from toolwire.server.asking.receipt_keys import BETWEEN_S, FRESH_S, STALE_S, PublishedKeys
+from toolwire.server.asking.receipts import KEYS_PATH
 from toolwire.server.options import ServerOptions
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.server.run.receipt_keys import BETWEEN_S, FRESH_S, STALE_S, PublishedKeys
-from toolwire.server.run.receipts import KEYS_PATH
 from toolwire.testing import background
 
 pytestmark = pytest.mark.requirement("CC-06")

@@ -11,8 +11,8 @@ import pytest
 
 from toolwire.core.check import Answer
 from toolwire.core.model import Call, Context, Tool
-from toolwire.server.run.inbox import Inbox
-from toolwire.server.run.question_waits import QuestionWaits
+from toolwire.server.asking.inbox import Inbox
+from toolwire.server.asking.inbox_waiters import QuestionWaits
 from toolwire.stores.consent.approvals import Approvals
 
 PATIENCE_S = 20.0

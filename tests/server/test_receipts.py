@@ -35,8 +35,8 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Secret
 from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.asking.receipts import KEYS_PATH
 from toolwire.server.options import ServerOptions
-from toolwire.server.run.receipts import KEYS_PATH
 from toolwire.stores.consent.audit import StoredAudit
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.paths import find_state_folder

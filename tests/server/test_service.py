@@ -12,9 +12,9 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Question, Verdict
 from toolwire.core.model import Approval, Call, Context, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.server.asking.confirmation import Undecided
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.limits import ServerLimits
-from toolwire.server.run.confirmation import Undecided
 from toolwire.server.run.service import Service
 
 TOOL = Tool(name="x", toolkit="Kit")

@@ -17,7 +17,7 @@ from referencing import Registry
 
 from toolwire import App, Authorization, Context, Requirements, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.http import Request, Response
-from toolwire.server.run.confirmation import ask_about_destructive
+from toolwire.server.asking.confirmation import ask_about_destructive
 from toolwire.testing.wire import HERE, AppTransport
 
 ROOT = Path(__file__).parents[2]

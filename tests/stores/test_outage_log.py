@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolwire.server.run.confirmation import ConfirmationWords
+from toolwire.server.asking.confirmation import ConfirmationWords
 from toolwire.stores.outage_log import AGAIN_S, QUIET_S, OutageLog
 
 pytestmark = pytest.mark.requirement("ST-05", "R13")

@@ -21,7 +21,7 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Call, Kind, Tool
-from toolwire.server.run.confirmation import ConfirmationWords
+from toolwire.server.asking.confirmation import ConfirmationWords
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.open import open_approvals, open_decisions, open_grants, open_levels

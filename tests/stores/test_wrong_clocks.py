@@ -22,7 +22,7 @@ from toolwire.consent.grant import GrantKey, Grants
 from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Call, Secret, Tool
-from toolwire.server.run.confirmation import ConfirmationWords
+from toolwire.server.asking.confirmation import ConfirmationWords
 from toolwire.stores.confirmed_time import CONFIRM_S, ConfirmedTime
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.ended_sessions import ConsoleSession, EndedSessions

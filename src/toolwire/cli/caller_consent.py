@@ -10,10 +10,10 @@ from pathlib import Path
 from toolwire.client.transport.key_fetcher import build_key_fetcher
 from toolwire.core.model import Secret
 from toolwire.gateway import CallerConsent, Webhook, Webhooks
+from toolwire.server.asking.inbox import Inbox
+from toolwire.server.asking.receipt_keys import KeyFetcher
+from toolwire.server.asking.receipts import open_receipt_verifier
 from toolwire.server.build import open_inbox
-from toolwire.server.run.inbox import Inbox
-from toolwire.server.run.receipt_keys import KeyFetcher
-from toolwire.server.run.receipts import open_receipt_verifier
 from toolwire.stores.consent.open import is_in_database, open_decisions
 from toolwire.stores.paths import find_decisions_place, find_state_places
 

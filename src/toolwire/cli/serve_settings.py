@@ -15,8 +15,8 @@ from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.core.model import RateLimit
 from toolwire.gateway.upstream import RUNNING
 from toolwire.limits import CallerRules
+from toolwire.server.asking.host_consent import HostConsent
 from toolwire.server.options import ServerOptions
-from toolwire.server.run.host_consent import HostConsent
 from toolwire.stores.paths import STATE_VARIABLE, StatePlaces, find_state_folder, find_state_places
 
 from .gateway_sign_in import ClientSettings, SignInSettings

@@ -18,9 +18,9 @@ from toolwire.server.access.callers import Caller, Callers, Fields
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.key_sessions import find_remaining_s
 from toolwire.server.access.people import FindUser
+from toolwire.server.asking.inbox import PAGE_URL
 from toolwire.server.build import combine_callers
 from toolwire.server.http.exchange import Scope
-from toolwire.server.run.inbox import PAGE_URL
 from toolwire.stores.consent.open import Place, open_spent_words
 
 from .app import Console

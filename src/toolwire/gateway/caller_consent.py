@@ -26,10 +26,10 @@ from toolwire.consent.decision_record import Audit, Decision
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Kind
 from toolwire.framing import jsontext
-from toolwire.server.run.confirmation import Confirmations, ConfirmationWords
-from toolwire.server.run.decision_log import find_channel
-from toolwire.server.run.inbox import Inbox, UpstreamTool
-from toolwire.server.run.receipts import ReceiptVerifier
+from toolwire.server.asking.confirmation import Confirmations, ConfirmationWords
+from toolwire.server.asking.decision_log import find_channel
+from toolwire.server.asking.inbox import Inbox, UpstreamTool
+from toolwire.server.asking.receipts import ReceiptVerifier
 
 _HOST_CHANNEL = "host"
 _log = logging.getLogger("toolwire.decisions")

@@ -33,7 +33,7 @@ from toolwire.core.model import Json, Problem, Secret
 from toolwire.core.url_origin import get_host, get_origin, read_origin
 from toolwire.framing import jsontext
 from toolwire.limits import list_rule_names
-from toolwire.server.run.inbox import QuestionNotice
+from toolwire.server.asking.inbox import QuestionNotice
 from toolwire.telemetry.webhook_metrics import WebhookCount
 
 MAX_WAITING: Final = 1_000

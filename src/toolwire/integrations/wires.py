@@ -39,9 +39,9 @@ from toolwire.limits import ClientRateLimits
 from toolwire.protocols.openapi.discovery import find
 from toolwire.server import App
 from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Fields
+from toolwire.server.asking.receipts import KEYS_PATH
 from toolwire.server.build import build_server
 from toolwire.server.options import ServerOptions
-from toolwire.server.run.receipts import KEYS_PATH
 
 from .documents import LLM, OPENAPI, DocumentAnswer, answer, llm_json, send_answer, write_json
 from .route_marks import iterate_operations

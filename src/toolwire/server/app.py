@@ -60,7 +60,6 @@ from toolwire.validation import (
     check_scopes,
 )
 
-from . import calls_resource
 from .access.admission import Admission
 from .access.callers import ANONYMOUS_CALLER, Caller, Fields
 from .access.host_guard import HostGuard
@@ -68,6 +67,24 @@ from .access.key_sessions import KeySessions, find_form_step, read_session_chang
 from .access.own_lists import open_own_lists
 from .access.people import PeopleSignIn
 from .access.visibility import add_challenge, filter_reading, mark_private, name_scopes
+from .asking.confirmation import (
+    CONFIRMATION,
+    ConfirmationQuestion,
+    Confirmations,
+    ConfirmationWords,
+    build_confirmation_check,
+)
+from .asking.decision_log import is_declined
+from .asking.host_consent import (
+    build_host_question,
+    build_reasons,
+    can_allow_later,
+    count_own_asking_tools,
+    describe_host_consent,
+)
+from .asking.inbox_waiters import QuestionWaits, WaitingCall, leave_long_calls
+from .asking.receipts import KEYS_PATH, STDIO
+from .asking.user_asker import InputStates
 from .deadline_scheduler import DeadlineScheduler
 from .http.exchange import Exchange, Receive, Scope, Send, get_exchange
 from .http.lifespan import begin_lifespan, end_lifespan, run_lifespan
@@ -81,6 +98,10 @@ from .http.messages import (
     take_limited_body,
 )
 from .limits import QUESTION_WAIT_S
+from .long_calls import calls_resource
+from .long_calls.call_queries import answer_query
+from .long_calls.long_calls import LongCalls, open_long_calls
+from .mcp.change_stream import CallerView, ChangeStreams, GoesOn
 from .options import ServerOptions
 from .page.browser_request import LoginPlace
 from .page.form_fields import find_form_key
@@ -93,32 +114,12 @@ from .route_table import (
     list_scopes,
     refuse_request,
 )
-from .run.call_queries import answer_query
-from .run.change_stream import CallerView, ChangeStreams, GoesOn
-from .run.confirmation import (
-    CONFIRMATION,
-    ConfirmationQuestion,
-    Confirmations,
-    ConfirmationWords,
-    build_confirmation_check,
-)
-from .run.decision_log import is_declined
 from .run.function_toolbox import PEER_ADDRESS
 from .run.health_report import build_health_report
-from .run.host_consent import (
-    build_host_question,
-    build_reasons,
-    can_allow_later,
-    count_own_asking_tools,
-    describe_host_consent,
-)
 from .run.idempotency import KEY_HEADER, IdempotencyRunner, open_ledger, parse_key
 from .run.large_results import is_large_result
-from .run.long_calls import LongCalls, open_long_calls
 from .run.progress_stream import stream_call
-from .run.question_waits import QuestionWaits, WaitingCall, leave_long_calls
 from .run.rate_count import build_rate_counter
-from .run.receipts import KEYS_PATH, STDIO
 from .run.responses import (
     build_large_response,
     build_refusal,
@@ -128,10 +129,9 @@ from .run.responses import (
     run_in_thread,
 )
 from .run.service import RunningCall, Service
-from .run.user_asker import InputStates
 
 if TYPE_CHECKING:  # few servers keep sessions, or take tokens of others
-    from .run.mcp_sessions import McpSessions
+    from .mcp.session_manager import McpSessions
 
 _log = logging.getLogger("toolwire")
 
@@ -446,7 +446,7 @@ class App:
 
     def _load_sessions(self) -> McpSessions:
         if self._sessions is None:
-            from .run.mcp_sessions import McpSessions  # few servers keep sessions
+            from .mcp.session_manager import McpSessions  # few servers keep sessions
 
             self._sessions = McpSessions(
                 self.serve, self._changes, self._toolbox.catalog, self._limits, self._session_rows

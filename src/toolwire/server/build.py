@@ -30,16 +30,16 @@ from .access.caller_scopes import CallersWithScopes
 from .access.callers import Callers, CombinedCallers
 from .access.host_guard import HostGuard
 from .app import App
+from .asking.decision_log import DecisionLog
+from .asking.inbox import Inbox, TellQuestion
+from .asking.receipts import open_receipt_verifier
 from .limits import ServerLimits
+from .long_calls.long_calls import open_long_calls
 from .options import ServerOptions, SessionUse, accept_options
 from .parts import ServerParts
 from .route_table import NO_DOCUMENTS, Document
-from .run.decision_log import DecisionLog
 from .run.function_toolbox import FunctionToolbox
 from .run.idempotency import open_ledger
-from .run.inbox import Inbox, TellQuestion
-from .run.long_calls import open_long_calls
-from .run.receipts import open_receipt_verifier
 
 if TYPE_CHECKING:
     from toolwire.stores.sessions.session_rows import SessionRows

@@ -25,12 +25,12 @@ if TYPE_CHECKING:  # every command reads the options of a server, and most run n
 
     from .access.api_keys import ApiKey
     from .access.callers import Callers
+    from .asking.confirmation import ConfirmationQuestion
+    from .asking.host_consent import HostConsent
+    from .asking.inbox import Inbox, TellQuestion
+    from .asking.receipt_keys import KeyFetcher
+    from .asking.receipts import Receipts
     from .limits import ServerLimits
-    from .run.confirmation import ConfirmationQuestion
-    from .run.host_consent import HostConsent
-    from .run.inbox import Inbox, TellQuestion
-    from .run.receipt_keys import KeyFetcher
-    from .run.receipts import Receipts
 
 SessionUse: TypeAlias = Literal["needed", "all", "none"]
 """Which MCP clients of up to 2025-11-25 get a session: those that show forms, all, or none."""

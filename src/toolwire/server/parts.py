@@ -14,12 +14,12 @@ from toolwire.limits import LocalRates, RulesByCaller, Windows
 
 from .access.callers import Callers
 from .access.host_guard import HostGuard
+from .asking.decision_log import DecisionLog
+from .asking.inbox import Inbox
+from .asking.receipts import ReceiptVerifier
 from .limits import ServerLimits
 from .options import SessionUse
 from .route_table import Document
-from .run.decision_log import DecisionLog
-from .run.inbox import Inbox
-from .run.receipts import ReceiptVerifier
 
 if TYPE_CHECKING:  # few servers keep sessions, or take tokens of others
     from toolwire.stores.sessions.session_rows import SessionRows

@@ -17,7 +17,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.validation import filter_visible
 
-from . import calls_resource
+from .long_calls import calls_resource
 from .page.browser_request import LoginPlace, is_page_form, wants_page
 from .page.page_script import SCRIPT_PATH, SCRIPT_RESPONSE
 

@@ -46,8 +46,8 @@ from toolwire.protocols.mcp.revision import (
 )
 
 from .app import STDIO_EXTENSION, App
-from .run.change_stream import LOOK_S
-from .run.mcp_host import CANCELLED, InnerExchange, McpHost, write_updates
+from .mcp.change_stream import LOOK_S
+from .mcp.host import CANCELLED, InnerExchange, McpHost, write_updates
 
 MAX_LINE: Final = 16 * 1024 * 1024
 """The longest message that is read, in bytes."""

@@ -33,7 +33,7 @@ from toolwire.core.errors import ToolwireError
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
-from toolwire.server.run.host_consent import count_own_asking_tools
+from toolwire.server.asking.host_consent import count_own_asking_tools
 
 _FILES: Final = frozenset({"overlay", "ca_file"})
 """The options of an upstream that name a file."""

@@ -43,12 +43,12 @@ from toolwire.gateway import read_connections
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server.app import App
+from toolwire.server.asking.host_consent import count_own_asking_tools, describe_host_consent
 from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.http.trusted_proxies import TrustedProxies
 from toolwire.server.limit_options import read_deadlines
 from toolwire.server.options import ServerOptions
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.server.run.host_consent import count_own_asking_tools, describe_host_consent
 from toolwire.server.stdio import run_stdio, take_output
 from toolwire.stores.paths import WAKE_VARIABLE, find_state_places
 

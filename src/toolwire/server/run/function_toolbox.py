@@ -20,6 +20,7 @@ from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.core.unanswered import REQUIRED_CAPABILITIES, InputNeeded
 from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.define.function import LETS_OTHERS_RUN, LargeArguments
+from toolwire.server.asking.user_asker import build_input_problem, find_needed
 from toolwire.validation.results import build_result_check
 
 from .dependencies import fill_function, needs_loop, open_filled
@@ -27,7 +28,6 @@ from .kept_items import KeptItems
 from .large_results import COLLECTIONS, is_large
 from .lifespan_task import LifespanTask
 from .tool_context import ProgressReporter, build_context
-from .user_asker import build_input_problem, find_needed
 from .worker_threads import ThreadPool
 
 _log = logging.getLogger("toolwire")

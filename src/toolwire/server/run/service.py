@@ -18,16 +18,16 @@ from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Ver
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, embed_kept_bytes, ignore_progress
 from toolwire.limits import RulesByCaller
+from toolwire.server.asking.confirmation import ConfirmationCheck, ConfirmationWords, Undecided, decide_in_thread
+from toolwire.server.asking.user_asker import InputStates
 from toolwire.server.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 from toolwire.server.limits import ServerLimits
+from toolwire.server.long_calls.long_calls import LongCalls
 from toolwire.telemetry.redaction import scrub_problem
 
-from .confirmation import ConfirmationCheck, ConfirmationWords, Undecided, decide_in_thread
 from .idempotency import IdempotencyRunner
 from .kept_items import keep_items
-from .long_calls import LongCalls
 from .rate_count import CountCall
-from .user_asker import InputStates
 
 _log = logging.getLogger("toolwire")
 _ANONYMOUS = ANONYMOUS.principal

@@ -12,9 +12,9 @@ from toolwire.core.model import COMPLETED, LOG_EVENT, Call, Context, Progress, T
 from toolwire.core.toolbox import Notify
 from toolwire.define import Function, FunctionKind
 from toolwire.define.native_values import is_plain_json
+from toolwire.server.asking.user_asker import UserAsker
 from toolwire.telemetry.redaction import scrub_data
 
-from .user_asker import UserAsker
 from .worker_threads import run_on_loop
 
 _THREADED = (FunctionKind.SYNC, FunctionKind.GENERATOR)

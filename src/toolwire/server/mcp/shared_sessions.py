@@ -46,8 +46,8 @@ from toolwire.stores.sessions.session_rows import (
 
 from .change_stream import ChangeStreams
 from .event_stream import EventStream
-from .mcp_host import SET_LEVEL
-from .mcp_session import McpSession
+from .host import SET_LEVEL
+from .session import McpSession
 
 FRESH_S: Final = 0.25
 """How long a process believes what it has read of a session."""

@@ -46,8 +46,8 @@ from toolwire.stores.sessions.session_rows import SessionRows, StoredSession
 
 from .change_stream import CallerView, ChangeStreams, wait_for_disconnect
 from .event_stream import EventStream
-from .mcp_host import CANCELLED, SET_LEVEL, InnerExchange, Write, build_error
-from .mcp_session import ELICITATION, LISTENING, McpSession
+from .host import CANCELLED, SET_LEVEL, InnerExchange, Write, build_error
+from .session import ELICITATION, LISTENING, McpSession
 from .shared_sessions import FRESH_S, MAX_ANSWER, SharedSessions, StreamChannel
 
 KEPT_S: Final = 60.0

@@ -18,7 +18,7 @@ from toolwire.protocols.mcp.resource_subscriptions import UPDATED
 from toolwire.server.limits import ServerLimits
 
 from .event_stream import EventStream
-from .mcp_host import McpHost, write_updates
+from .host import McpHost, write_updates
 
 ELICITATION: Final = "elicitation"
 """What a host declares that can ask its user."""

@@ -48,16 +48,15 @@ from toolwire.engines.local_engine import LocalEngine
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import write_status
 from toolwire.framing.jsontext import get_object, get_text
+from toolwire.server.asking.inbox import Inbox
+from toolwire.server.asking.inbox_waiters import find_question
+from toolwire.server.asking.wait_turn import WaitTurn
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.consent.waiting_call import WaitingCall
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets
-
-from .inbox import Inbox
-from .question_waits import find_question
-from .wait_turn import WaitTurn
 
 Execute: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 """Runs a call to its end, and reports its progress to the given function."""

@@ -12,8 +12,8 @@ from toolwire.core.http import EVENT_HEADERS
 from toolwire.core.model import ANONYMOUS, Kind, Problem
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
+from toolwire.server.mcp.change_stream import CHECK_S, GoesOn
 
-from .change_stream import CHECK_S, GoesOn
 from .long_calls import LongCalls
 
 _STREAM_HEADERS: Final = [*EVENT_HEADERS, (b"vary", b"accept")]

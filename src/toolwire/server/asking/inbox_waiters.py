@@ -22,12 +22,12 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.exchange import Exchange
 from toolwire.server.limits import QUESTION_WAIT_S
+from toolwire.server.run.progress_stream import Start
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from .confirmation import ConfirmationCheck, Undecided
 from .decision_log import is_declined
 from .inbox import Inbox
-from .progress_stream import Start
 from .wait_turn import WaitTurn
 
 _LOOK_S: Final = 0.25
