@@ -132,10 +132,10 @@ def test_caller_hears_nothing_of_tools_that_it_may_not_see() -> None:
                 client.listen(tools_list_changed=True) as changes,
             ):
                 await client.call_tool("grow", {"scope": "staff"})
-                await anyio.sleep(3 * change_stream.LOOK_S)
+                await anyio.sleep(3 * change_stream.POLL_S)
                 await client.call_tool("grow", {"scope": "guest"})
                 heard = 0
-                with anyio.move_on_after(4 * change_stream.LOOK_S):
+                with anyio.move_on_after(4 * change_stream.POLL_S):
                     async for _ in changes:
                         heard += 1
                 assert heard == 1
@@ -189,7 +189,7 @@ def test_stream_ends_when_the_server_drains() -> None:
 
 
 def test_streams_of_one_caller_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_stream, "MOST_STREAMS_A_CALLER", 1)
+    monkeypatch.setattr(change_stream, "MAX_STREAMS_A_CALLER", 1)
 
     async def listen(url: str) -> None:
         with anyio.fail_after(20):

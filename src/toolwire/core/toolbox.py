@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -14,6 +14,9 @@ from .url_origin import get_origin
 
 Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 """Receive each piece of progress, in order. Awaiting it applies back-pressure."""
+
+StartCall: TypeAlias = Callable[[Notify], Awaitable[tuple[Result, float]]]
+"""Runs one call, reports its progress, and returns its result and the milliseconds that it took."""
 
 
 async def ignore_progress(progress: Progress) -> None:

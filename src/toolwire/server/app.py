@@ -97,11 +97,12 @@ from .http.messages import (
     split_mount_path,
     take_limited_body,
 )
+from .http.response_stream import IsStillAuthorized
 from .limits import QUESTION_WAIT_S
 from .long_calls import calls_resource
 from .long_calls.call_queries import answer_query
 from .long_calls.long_calls import LongCalls, open_long_calls
-from .mcp.change_stream import CallerView, ChangeStreams, GoesOn
+from .mcp.change_stream import CallerView, ChangeStreams
 from .options import ServerOptions
 from .page.browser_request import LoginPlace
 from .page.form_fields import find_form_key
@@ -408,8 +409,8 @@ class App:
             await send_response(scope, exchange, apply_if_none_match(reading, fields))
             return
         if isinstance(reading, CallQuery):
-            goes_on = self._build_check(fields, caller)
-            await answer_query(scope, exchange, reading, caller.name, self._long_calls, goes_on)
+            is_still_authorized = self._build_check(fields, caller)
+            await answer_query(scope, exchange, reading, caller.name, self._long_calls, is_still_authorized)
             return
         if self._session_rows is not None:
             await self._load_sessions().prepare_stream()
@@ -418,11 +419,11 @@ class App:
 
     def _build_view(self, caller: Caller, fields: Fields | None = None) -> CallerView:
         """Return what ``caller`` may see of a catalog; for a stream, as long as the credentials in ``fields`` last."""
-        goes_on = None if fields is None else self._build_check(fields, caller)
+        is_still_authorized = None if fields is None else self._build_check(fields, caller)
         own = None if self._own_lists is None else self._own_lists.find_finder(caller)
-        return CallerView(caller.scopes if self._admission.needs_credentials else None, goes_on, own)
+        return CallerView(caller.scopes if self._admission.needs_credentials else None, is_still_authorized, own)
 
-    def _build_check(self, fields: Fields, caller: Caller) -> GoesOn | None:
+    def _build_check(self, fields: Fields, caller: Caller) -> IsStillAuthorized | None:
         """Return what checks the credentials of a stream again, or None if its caller came without any."""
         # Who is signed in at a browser has none in the header fields.
         if not self._admission.needs_credentials or isinstance(self._callers.find_caller(fields), Problem):
@@ -507,8 +508,8 @@ class App:
             call = self._apply_rare_headers(call, fields, scope, request, protocol)
         came = None if self._observer is None else _build_arrival(request, scope)
         if not isinstance(reading, Pending):
-            start, goes_on = self._prepare_stream(call, protocol, came)
-            await stream_call(scope, exchange, reading, start, goes_on=goes_on)
+            start, survives_disconnect = self._prepare_stream(call, protocol, came)
+            await stream_call(scope, exchange, reading, start, survives_disconnect=survives_disconnect)
             return
         if not call.key:  # a recorded call continues: the same call sent again gets its result
             exchange.cancel_on_disconnect()
@@ -550,7 +551,7 @@ class App:
         if not call.context.ask_wait_s or self._question_waits is None:
             return start, partial(bool, call.key)
         waiting = WaitingCall(self._question_waits, call, start, None)  # the stream watches its client by itself
-        return waiting.run, waiting.goes_on
+        return waiting.run, waiting.survives_disconnect
 
     def _apply_rare_headers(self, call: Call, fields: Fields, scope: Scope, request: Request, protocol: str) -> Call:
         """Return ``call`` with its receipt, where those are required, and with what its caller waits for."""

@@ -46,7 +46,7 @@ from toolwire.protocols.mcp.revision import (
 )
 
 from .app import STDIO_EXTENSION, App
-from .mcp.change_stream import LOOK_S
+from .mcp.change_stream import POLL_S
 from .mcp.host import CANCELLED, InnerExchange, McpHost, write_updates
 
 MAX_LINE: Final = 16 * 1024 * 1024
@@ -283,7 +283,7 @@ class _Connection:
         seen = self._app.catalog()
         async with self._app.hear_other_processes() as take_changes:
             while True:
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_S)
                 now, remote = self._app.catalog(), take_changes()
                 if now is not seen or remote is not NO_REMOTE_CHANGES:
                     changed = change_notices.find_changed(seen, now)

@@ -18,22 +18,47 @@ from typing import Final
 
 from toolwire.core.check import ALLOW, Verdict
 from toolwire.core.model import Call, Kind, Problem, Result
-from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.toolbox import Notify, StartCall, ignore_progress
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.exchange import Exchange
 from toolwire.server.limits import QUESTION_WAIT_S
-from toolwire.server.run.progress_stream import Start
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from .confirmation import ConfirmationCheck, Undecided
 from .decision_log import is_declined
 from .inbox import Inbox
-from .wait_turn import WaitTurn
 
 _LOOK_S: Final = 0.25
 _REMOTE_LOOK_S: Final = 1.0
+_WAITERS: Final = 1_000
+_WAITERS_EACH: Final = 50
 
 _log = logging.getLogger("toolwire")
+
+
+class WaitTurn:
+    """The turn of a caller to wait, as a context manager; false if too many wait already.
+
+    At most 1,000 wait that share ``waiters``, and 50 of one ``principal``.
+    """
+
+    # D-34
+
+    def __init__(self, waiters: Counter[str], principal: str) -> None:
+        self._waiters = waiters
+        self._principal = principal
+        self._has_turn = waiters.total() < _WAITERS and waiters[principal] < _WAITERS_EACH
+
+    def __enter__(self) -> bool:
+        if self._has_turn:
+            self._waiters[self._principal] += 1
+        return self._has_turn
+
+    def __exit__(self, *_: object) -> None:
+        if self._has_turn:
+            self._waiters[self._principal] -= 1
+            if not self._waiters[self._principal]:
+                del self._waiters[self._principal]
 
 
 class QuestionWaits:
@@ -106,12 +131,12 @@ class WaitingCall:
     ``exchange`` is given where the call goes on without its client once it runs: while it waits, it ends with it.
     """
 
-    def __init__(self, waits: QuestionWaits, call: Call, start: Start, exchange: Exchange | None) -> None:
+    def __init__(self, waits: QuestionWaits, call: Call, start: StartCall, exchange: Exchange | None) -> None:
         self._waits, self._call, self._start, self._exchange = waits, call, start, exchange
         self._is_waiting = self._has_left = False
 
-    def goes_on(self) -> bool:
-        """Return whether the call goes on although its client has left: a recorded one that does not wait."""
+    def survives_disconnect(self) -> bool:
+        """Return whether the call continues although its client has left: a recorded one that does not wait."""
         self._has_left = True
         return bool(self._call.key) and not self._is_waiting
 

@@ -12,13 +12,17 @@ from toolwire.core.http import EVENT_HEADERS
 from toolwire.core.model import ANONYMOUS, Kind, Problem
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
-from toolwire.server.mcp.change_stream import CHECK_S, GoesOn
+from toolwire.server.http.response_stream import (
+    CHECK_S,
+    KEEP_ALIVE_S,
+    MAX_STREAM_S,
+    IsStillAuthorized,
+    send_until_disconnect,
+)
 
 from .long_calls import LongCalls
 
 _STREAM_HEADERS: Final = [*EVENT_HEADERS, (b"vary", b"accept")]
-_KEEP_ALIVE_S: Final = 15.0
-_LONGEST_S: Final = 3_600.0
 _NO_LIST: Final = Problem(
     kind=Kind.FORBIDDEN,
     message="This server does not know its callers apart, so it lists no calls; ask for a call by its id.",
@@ -31,9 +35,9 @@ async def answer_query(
     query: CallQuery,
     principal: str,
     calls: LongCalls,
-    goes_on: GoesOn | None = None,
+    is_still_authorized: IsStillAuthorized | None = None,
 ) -> None:
-    """Send the response to ``query`` of ``principal``. A stream ends when ``goes_on`` returns False."""
+    """Send the response to ``query`` of ``principal``. A stream ends when ``is_still_authorized`` returns False."""
     if query.frame is None:
         exchange.cancel_on_disconnect()
         try:
@@ -46,7 +50,8 @@ async def answer_query(
             exchange.ignore_disconnect()
         await send_response(scope, exchange, query.reply(outcome))
         return
-    await _stream(scope, exchange, query, principal, calls, goes_on)
+    sending = _send_changes(scope, exchange, query, principal, calls, is_still_authorized)
+    await send_until_disconnect(exchange, sending)
 
 
 async def find_outcome(query: CallQuery, principal: str, calls: LongCalls) -> CallStatus | CallPage | Problem:
@@ -64,35 +69,27 @@ async def find_outcome(query: CallQuery, principal: str, calls: LongCalls) -> Ca
             return await calls.list_calls(principal, query.limit, query.cursor)
 
 
-async def _stream(
-    scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls, goes_on: GoesOn | None
-) -> None:
-    """Send the status of a call and each change of it, until it is over, an hour has passed or the client leaves."""
-    sending = asyncio.ensure_future(_send_changes(scope, exchange, query, principal, calls, goes_on))
-    leaving = asyncio.ensure_future(_wait_for_disconnect(exchange))
-    try:
-        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in (sending, leaving):
-            task.cancel()
-        await asyncio.gather(sending, leaving, return_exceptions=True)
-
-
 async def _send_changes(
-    scope: Scope, exchange: Exchange, query: CallQuery, principal: str, calls: LongCalls, goes_on: GoesOn | None
+    scope: Scope,
+    exchange: Exchange,
+    query: CallQuery,
+    principal: str,
+    calls: LongCalls,
+    is_still_authorized: IsStillAuthorized | None,
 ) -> None:
+    """Send the status of a call and each change of it, until it is over or an hour has passed."""
     loop, send = asyncio.get_running_loop(), exchange.send
     checked = loop.time()
-    until, frame = checked + _LONGEST_S, query.frame
+    until, frame = checked + MAX_STREAM_S, query.frame
     changes = calls.watch(principal, query.call_id)
     is_open = False
     following = asyncio.ensure_future(anext(changes, None))
     try:
         while frame is not None:
-            done, _ = await asyncio.wait({following}, timeout=_KEEP_ALIVE_S if goes_on is None else CHECK_S)
-            if is_open and goes_on is not None and loop.time() - checked >= CHECK_S:
+            done, _ = await asyncio.wait({following}, timeout=KEEP_ALIVE_S if is_still_authorized is None else CHECK_S)
+            if is_open and is_still_authorized is not None and loop.time() - checked >= CHECK_S:
                 checked = loop.time()
-                if not await goes_on():  # D-38: who has lost their access learns of no result
+                if not await is_still_authorized():  # D-38: who has lost their access learns of no result
                     break
             if not done:
                 await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
@@ -113,8 +110,3 @@ async def _send_changes(
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         await changes.aclose()
-
-
-async def _wait_for_disconnect(exchange: Exchange) -> None:
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass

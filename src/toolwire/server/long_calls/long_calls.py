@@ -49,8 +49,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.call_document import write_status
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.asking.inbox import Inbox
-from toolwire.server.asking.inbox_waiters import find_question
-from toolwire.server.asking.wait_turn import WaitTurn
+from toolwire.server.asking.inbox_waiters import WaitTurn, find_question
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.consent.waiting_call import WaitingCall

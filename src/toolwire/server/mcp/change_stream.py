@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Generator, Hashable
+from collections.abc import Callable, Collection, Generator, Hashable
 from contextlib import contextmanager, suppress
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges, Subscription
@@ -15,22 +15,23 @@ from toolwire.core.model import Kind, Problem
 from toolwire.protocols.mcp.remote_changes import read_remote_changes
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
+from toolwire.server.http.response_stream import (
+    CHECK_S,
+    KEEP_ALIVE_S,
+    MAX_STREAM_S,
+    IsStillAuthorized,
+    send_until_disconnect,
+)
 from toolwire.validation import Scopes, filter_visible
 
-LOOK_S: Final = 0.5
-"""How often the catalog is looked at, in seconds; that is one comparison of identities."""
+POLL_S: Final = 0.5
+"""How often the catalog is polled for changes, in seconds; a poll is one comparison of identities."""
 
-KEEP_ALIVE_S: Final = 15.0
-LONGEST_S: Final = 3_600.0
-"""After an hour a stream ends and the client listens again."""
-CHECK_S: Final = 5.0
-"""How often the credentials of a stream are checked again, in seconds."""
-
-MOST_WAITING: Final = 1_000
+MAX_WAITING: Final = 1_000
 """How many changes in other processes wait for one stream; with more, all that it watches counts as changed."""
 
-MOST_STREAMS: Final = 1_000
-MOST_STREAMS_A_CALLER: Final = 50
+MAX_STREAMS: Final = 1_000
+MAX_STREAMS_A_CALLER: Final = 50
 
 _FULL = Problem(
     kind=Kind.OVERLOADED,
@@ -40,18 +41,14 @@ _FULL = Problem(
 )
 
 
-GoesOn: TypeAlias = Callable[[], Awaitable[bool]]
-"""Returns whether the credentials with which a stream began are still good."""
-
-
 class CallerView(NamedTuple):
-    """What a caller with ``scopes`` may see of a catalog, for as long as ``goes_on`` says if it is given.
+    """What a caller with ``scopes`` may see of a catalog, for as long as ``is_still_authorized`` says if it is given.
 
     ``find_own`` returns the catalog of a caller who is offered other tools than the rest.
     """
 
     scopes: Scopes
-    goes_on: GoesOn | None = None
+    is_still_authorized: IsStillAuthorized | None = None
     find_own: Callable[[], Catalog] | None = None
 
     def find_catalog(self, catalog: Catalog) -> Catalog:
@@ -102,7 +99,7 @@ class ChangeStreams:
         for one in self._waiting:
             one.names.update(dict.fromkeys(names))
             one.has_gap |= has_gap
-            if len(one.names) > MOST_WAITING:  # its client does not read
+            if len(one.names) > MAX_WAITING:  # its client does not read
                 one.names, one.has_gap = {}, True
 
     @contextmanager
@@ -130,24 +127,20 @@ class ChangeStreams:
         ``view`` is what the caller may see. One ``owner`` has at most 50 streams, and all
         together have at most 1,000. ``ended`` ends the stream when it is set.
         """
-        if self._open.total() >= MOST_STREAMS or self._open[owner] >= MOST_STREAMS_A_CALLER:
+        if self._open.total() >= MAX_STREAMS or self._open[owner] >= MAX_STREAMS_A_CALLER:
             await send_response(scope, exchange, subscription.refuse(_FULL))
             return
         self._open[owner] += 1
         ended = asyncio.Event() if ended is None else ended
         # From here on, and not only from the first turn of the task: nothing that changes meanwhile is missed.
         with self.hear(view) as take_changes:
-            sending = asyncio.ensure_future(self._send_changes(exchange, subscription, view, take_changes, ended))
-            leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
+            sending = self._send_changes(exchange, subscription, view, take_changes, ended)
             try:
-                await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                await send_until_disconnect(exchange, sending)
             finally:
                 self._open[owner] -= 1
                 if not self._open[owner]:
                     del self._open[owner]
-                for task in (sending, leaving):
-                    task.cancel()
-                await asyncio.gather(sending, leaving, return_exceptions=True)
 
     async def _send_changes(
         self,
@@ -164,12 +157,12 @@ class ChangeStreams:
         await send({"type": "http.response.start", "status": 200, "headers": list(subscription.headers)})
         await send({"type": "http.response.body", "body": subscription.opening(seen), "more_body": True})
         begun = last_sent = checked = loop.time()
-        while not self._is_draining() and not ended.is_set() and loop.time() - begun < LONGEST_S:
+        while not self._is_draining() and not ended.is_set() and loop.time() - begun < MAX_STREAM_S:
             with suppress(TimeoutError):
-                await asyncio.wait_for(ended.wait(), LOOK_S)
-            if view.goes_on is not None and loop.time() - checked >= CHECK_S:
+                await asyncio.wait_for(ended.wait(), POLL_S)
+            if view.is_still_authorized is not None and loop.time() - checked >= CHECK_S:
                 checked = loop.time()
-                if not await view.goes_on():  # D-38: who has lost their access hears of nothing more
+                if not await view.is_still_authorized():  # D-38: who has lost their access hears of nothing more
                     break
             data, changes = b"", take_changes()
             if (now := view.find_catalog(self._find_catalog())) is not whole or changes is not NO_REMOTE_CHANGES:
@@ -183,9 +176,3 @@ class ChangeStreams:
                 last_sent = loop.time()
                 await send({"type": "http.response.body", "body": data, "more_body": True})
         await send({"type": "http.response.body", "body": subscription.closing})
-
-
-async def wait_for_disconnect(exchange: Exchange) -> None:
-    """Return when the client of ``exchange`` has gone. Its body must have been taken."""
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass

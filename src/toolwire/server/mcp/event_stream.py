@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-KEEP_ALIVE_S: Final = 15.0
+from toolwire.server.http.response_stream import KEEP_ALIVE_S
+
 MAX_UNREAD: Final = 64 * 1024
 MAX_READ: Final = 64 * 1024
 _COMMENT: Final = b": \n\n"

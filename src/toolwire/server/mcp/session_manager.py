@@ -41,10 +41,11 @@ from toolwire.protocols.mcp.resource_subscriptions import (
 from toolwire.protocols.mcp.revision import INTERNAL_ERROR, SESSION_HEADER
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
+from toolwire.server.http.response_stream import wait_for_disconnect
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.sessions.session_rows import SessionRows, StoredSession
 
-from .change_stream import CallerView, ChangeStreams, wait_for_disconnect
+from .change_stream import CallerView, ChangeStreams
 from .event_stream import EventStream
 from .host import CANCELLED, SET_LEVEL, InnerExchange, Write, build_error
 from .session import ELICITATION, LISTENING, McpSession
@@ -456,15 +457,17 @@ class McpSessions:
         share: Hashable,
         view: CallerView,
         refuse: Callable[[Problem], Response],
-        goes_on: bool = False,
+        resumes_here: bool = False,
     ) -> None:
         """Send notices of changes until the client leaves; first ``missed``, and what changed while it was away.
 
-        ``goes_on`` means that the client has listened to this process before, and to no other one since.
+        ``resumes_here`` means that the client has listened to this process before, and to no other one since.
         """
         if self._shared is not None:
             try:
-                missed += await self._shared.begin_listening(session, view(self._find_catalog()), goes_on=goes_on)
+                missed += await self._shared.begin_listening(
+                    session, view(self._find_catalog()), resumes_here=resumes_here
+                )
             except ConnectionError:
                 await send_response(scope, exchange, refuse(_LOST))
                 return
@@ -508,8 +511,10 @@ class McpSessions:
         stream = session.streams.get(number)
         if number == LISTENING:
             missed = b"".join(event for one, event in session.notices if one > after) if is_here else b""
-            goes_on = is_here and session.has_sent(after)
-            await self._listen(scope, exchange, session, missed, share=share, view=view, refuse=refuse, goes_on=goes_on)
+            resumes_here = is_here and session.has_sent(after)
+            await self._listen(
+                scope, exchange, session, missed, share=share, view=view, refuse=refuse, resumes_here=resumes_here
+            )
         elif self._shared is not None and not is_here:
             await self._follow(
                 scope, exchange, session, self._shared, node=node, number=number, after=after, refuse=refuse

@@ -298,14 +298,14 @@ class SharedSessions:
         await self.run(self._rows.unwatch, session.key, str(params.get("uri")))
         return True
 
-    async def begin_listening(self, session: McpSession, now: Catalog, *, goes_on: bool) -> bytes:
+    async def begin_listening(self, session: McpSession, now: Catalog, *, resumes_here: bool) -> bytes:
         """Return the notices that the client has missed; a process in which it listened before stops to send them.
 
-        ``goes_on`` means that this process knows what the client was told of.
+        ``resumes_here`` means that this process knows what the client was told of.
         """
         session.listens_since = await self.send(session.key, "", "listen", self.node)
         events = b""
-        if goes_on and session.seen is not None:
+        if resumes_here and session.seen is not None:
             events = session.add_notice(session.seen, now)
         else:
             row = await self.run(self._rows.find, session.key)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Callable
 
 import anyio
 
 from toolwire.core.codec import Streaming
-from toolwire.core.model import AFTER_START, Problem, Progress, Result
-from toolwire.core.toolbox import Notify
+from toolwire.core.model import AFTER_START, Problem, Progress
+from toolwire.core.toolbox import StartCall
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
-from toolwire.server.run.responses import build_stream_end
+from toolwire.server.http.response_stream import wait_for_disconnect
 
-Start: TypeAlias = Callable[[Notify], Awaitable[tuple[Result, float]]]
-"""Runs the call, and reports its progress to the given function."""
+from .responses import build_stream_end
 
 
 async def stream_call(
-    scope: Scope, exchange: Exchange, streaming: Streaming, start: Start, *, goes_on: Callable[[], bool]
+    scope: Scope, exchange: Exchange, streaming: Streaming, start: StartCall, *, survives_disconnect: Callable[[], bool]
 ) -> None:
     """Send the progress and the result of a call as a stream.
 
-    If the client disconnects, the call is cancelled, unless ``goes_on`` returns true, as for a recorded call: then the
-    client can ask for its result later. A problem before the first progress is sent as a usual response with its own
-    status.
+    If the client disconnects, the call is cancelled, unless ``survives_disconnect`` returns true, as for a recorded
+    call: then the client can ask for its result later. A problem before the first progress is sent as a usual
+    response with its own status.
     """
     send = exchange.send
     is_open = is_gone = False
@@ -45,11 +43,9 @@ async def stream_call(
 
     async def watch_disconnect() -> None:
         nonlocal is_gone
-        # The body was read before; the only news left is that the client is gone.
-        while (await exchange.receive())["type"] != "http.disconnect":
-            pass
+        await wait_for_disconnect(exchange)
         is_gone = True
-        if not goes_on():
+        if not survives_disconnect():
             group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
