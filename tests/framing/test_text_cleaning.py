@@ -10,8 +10,6 @@ from unicodedata import normalize
 
 import pytest
 import regex  # type: ignore[import-untyped]  # it has no types
-from hypothesis import given
-from hypothesis import strategies as st
 
 from toolwire.framing import text_cleaning, unicode_tables
 from toolwire.framing.visible_text import make_visible, make_visible_json
@@ -76,32 +74,6 @@ def test_a_long_text_is_cut_after_a_sentence_with_an_ellipsis() -> None:
     assert text_cleaning.cap_text(text, 30) == "One sentence. Another one.\u2026"
     assert text_cleaning.cap_text("x" * 100, 10) == "x" * 9 + "\u2026"
     assert text_cleaning.cap_text(text, 1_000) == text
-
-
-@pytest.mark.requirement("CV-25")
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("A name of the thing that is made. It is short.", "A name of the thing that is made.\u2026"),
-        ("Optional. The name of the thing. It is short.", "Optional. The name of the thing.\u2026"),
-        ("A place of the thing, e.g. Rome or so. It is far.", "A place of the thing, e.g. Rome or so.\u2026"),
-        ("A version of the thing, as 1.2 or v. 3. It is new.", "A version of the thing, as 1.2 or v. 3.\u2026"),
-        ("The name of what is made here\n\nIt is short.", "The name of what is made here\u2026"),
-        ("The name of what is made here, told at length", "The name of what is made here, told at length"),
-        ("The only sentence that there is here.", "The only sentence that there is here."),
-        ("\u540d" * 30 + "\u3002" + "\u957f" * 30, "\u540d" * 30 + "\u3002\u2026"),
-        ("x" * 80 + ". More of it.", "x" * 49 + "\u2026"),
-        ("short", "short"),
-        ("", ""),
-    ],
-)
-def test_extract_first_sentence_skips_sentences_without_content(text: str, said: str) -> None:
-    assert text_cleaning.extract_first_sentence(text, 50) == said
-
-
-@given(st.text(), st.integers(1, 100))
-def test_extract_first_sentence_never_exceeds_its_limit(text: str, limit: int) -> None:
-    assert len(text_cleaning.extract_first_sentence(text, limit)) <= limit
 
 
 @cache

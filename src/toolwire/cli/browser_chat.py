@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,13 +10,11 @@ from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.console import ConsoleSource
 from toolwire.console.app import PageGroup
 from toolwire.console.chat import Conversation, ModelChoice, ModelSettings, ModelStore, build_chat_group
-from toolwire.core.model import Secret, Tool
+from toolwire.core.model import Secret
 from toolwire.stores.consent.open import is_in_database
 from toolwire.stores.paths import find_state_folder
 
 from .terminal.terminal_approver import open_session
-
-Agree = Callable[[tuple[Tool, ...]], bool]
 
 
 class BrowserChat(NamedTuple):

@@ -31,11 +31,6 @@ def read_template(data: Json) -> str:
     return data if isinstance(data, str) and len(data) <= MAX_QUESTION else ""
 
 
-def list_template_pointers(template: str) -> list[str]:
-    """Return the JSON Pointers in ``template``, in order."""
-    return [found[1] for found in _PLACE.finditer(template)]
-
-
 def fill_template(template: str, arguments: Mapping[str, Json], secrets: Collection[str] = ()) -> str:
     """Return ``template`` on one line, with values of ``arguments``; those that ``secrets`` names are masked."""
 

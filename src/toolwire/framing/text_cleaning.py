@@ -27,8 +27,6 @@ _SUSPECT = re.compile(  # quicker, and a little too wide
 )
 _IN_PLACE = re.compile(f"[{_CONTEXTUAL}]")
 _SENTENCE_END = re.compile(r"[.!?\u3002](?=\s)|\n")
-_POINT_MADE = re.compile(r"(?:[.!?](?<!e\.g\.)(?<!i\.e\.)(?=\s+[^\sa-z\d])|[\u3002\uff01\uff1f]|(?=\n\s*\n))")
-_POINT_CHARACTERS = 24
 
 _PLAIN = bytes((9, 10, 13, *range(0x20, 0x7F)))
 _SMALL = 65_536
@@ -97,16 +95,6 @@ def cap_text(text: str, limit: int) -> str:
     room = text[: limit - 1]
     ends = [found.start() + 1 for found in _SENTENCE_END.finditer(room, limit * 2 // 3)]
     return room[: ends[-1] if ends else len(room)].rstrip() + "\u2026"
-
-
-def extract_first_sentence(text: str, limit: int) -> str:
-    """Return the first sentence of ``text``, and more where that says next to nothing, in at most ``limit`` characters.
-
-    An ellipsis at its end says that there was more.
-    """
-    # CV-25
-    made = _POINT_MADE.search(text, _POINT_CHARACTERS)
-    return cap_text(text, limit) if made is None or made.end() >= limit else text[: made.end()].rstrip() + "\u2026"
 
 
 def may_hide(document: bytes) -> bool:

@@ -28,7 +28,6 @@ AttributeValues = dict[str, str | int]
 _MAX_ID = 128
 _MAX_TEXT = 8_192
 _MAX_TOOLS = 10_000
-_PORTS = {"https": 443, "http": 80}
 _RPC = ("mcp", "opentool")
 
 

@@ -46,7 +46,6 @@ from toolwire.stores.consent.open import (
 from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS, KeptLevel
 from toolwire.stores.paths import find_decisions_place, find_state_folder
 
-ACTIONS = ("list", "allow", "deny", "revoke", "set", "unset", "log", "key", "verify")
 _SAID = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
 _DONE = {Approval.PER_CALL: "is asked about each time", Approval.DENY: "is never called"}
 _CHANNEL = "terminal"

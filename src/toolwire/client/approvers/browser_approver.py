@@ -174,19 +174,6 @@ def page_approver(
     return approve
 
 
-def apage_approver(
-    open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
-) -> Callable[[Question], Any]:
-    """Return an approver like that of ``page_approver``, for asynchronous connections."""
-    blocking = page_approver(open_url, within_s=within_s)
-
-    async def approve(question: Question) -> Answer:
-        # A call that is cancelled does not wait for the user. The thread ends with its own time limit.
-        return await anyio.to_thread.run_sync(blocking, question, abandon_on_cancel=True)
-
-    return approve
-
-
 def page_input_provider(
     open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[InputRequest], InputResponse]:

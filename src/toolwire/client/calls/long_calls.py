@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 from toolwire.core.call_status import CallPage, CallStatus, LongCallState
 from toolwire.core.codec import CallReading, Codec, Flow, Listen, Peer, intercept, map_request, pause
 from toolwire.core.http import Request
-from toolwire.core.model import PROGRESS_EVENT, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.model import PROGRESS_EVENT, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin, has_same_origin
 from toolwire.framing.call_document import is_call_id
@@ -186,12 +186,6 @@ def read_end(status: CallStatus) -> Result:
     text = f"The call {show_id(status.id)} is {status.state.value}, and the server gives no result of it."
     kind = Kind.INTERRUPTED if status.state is LongCallState.INTERRUPTED else Kind.BAD_ANSWER
     return Problem(kind=kind, message=text)
-
-
-def describe_start(problem: Problem) -> Value:
-    """Return the ACCEPTED ``problem`` as the value that a program or a model is given for a call that it started."""
-    call = get_object(problem.details, "call")
-    return Value({"call": call.get("id"), "state": call.get("state", "running"), "message": problem.message})
 
 
 def show_id(id_: str) -> str:

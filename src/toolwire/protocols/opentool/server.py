@@ -29,7 +29,6 @@ from .document import PROGRESS
 from .result import Shape
 
 Id: TypeAlias = str | int | float | None
-_Refuse: TypeAlias = Callable[[Problem, Id], Response]
 
 _NO_VERSION = "1.0.0"
 

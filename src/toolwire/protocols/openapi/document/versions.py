@@ -17,7 +17,6 @@ Version: TypeAlias = Literal["3.0", "3.1", "3.2"]
 
 RELEASES: Final[Mapping[Version, str]] = {"3.0": "3.0.3", "3.1": "3.1.0", "3.2": "3.2.0"}
 _BYTES: Final[Mapping[str, Json]] = {"type": "string", "format": "binary"}
-_HOLDS_SCHEMAS: Final = frozenset(("properties", "schemas"))
 _HOLDS_SCHEMA: Final = frozenset(("schema", "items", "additionalProperties", "not"))
 _HOLDS_SCHEMA_LIST: Final = frozenset(("allOf", "anyOf", "oneOf"))
 _KEYWORDS: Final = frozenset(
