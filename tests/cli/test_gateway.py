@@ -368,7 +368,7 @@ def test_check_counts_the_tools_of_a_file_that_need_consent(folder: Path, toolwi
     assert (row["tools"], row["asking"]) == (2, 1)
 
 
-@pytest.mark.requirement("GW-01")
+@pytest.mark.requirement("GW-01", "OQ-7", "D-26")
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

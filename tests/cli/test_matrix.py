@@ -109,7 +109,6 @@ MEANINGS = {
     "--force": "what is replaced differs",
     "--limit": "limits of a server, and a number of calls",
     "--key": "login asks for it",
-    "--connections": "served, or worked for",
     "--name": "of a server in a host, or of an upstream",
     "--path": "of tools, and the folder of decisions",
     "--kind": "of documents to check, and of a source to convert",
@@ -161,7 +160,6 @@ def test_number_of_seconds_is_called_seconds_in_every_command() -> None:
 
 NOT_IN_SETTINGS = {
     "agree": "typed each time",
-    "connections": "typed each time",
     "stdio": "typed each time",
     "output": "typed each time",
     "force": "typed each time",

@@ -148,9 +148,7 @@ def test_question_and_its_stored_file_contain_the_site_but_no_key(protocol: str,
 
 
 @pytest.mark.requirement("D-26")
-@pytest.mark.parametrize(
-    "option", ["--connections", "--state", "--ledger", "--jwt-secret-file", "--api-key-file", "--rates"]
-)
+@pytest.mark.parametrize("option", ["--state", "--ledger", "--jwt-secret-file", "--api-key-file", "--rates"])
 @pytest.mark.parametrize("form", _FORMS)
 def test_file_and_url_options_do_not_print_a_pasted_key(
     option: str, form: str, desk: Path, toolwire: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -471,7 +471,7 @@ def test_duplicate_tool_id_is_a_definition_error(desk: Path) -> None:
 def test_missing_target_is_reported_in_one_sentence(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("serve")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "toolwire: There is nothing to serve: name a target, or a list with --connections FILE.\n"
+    assert outcome.err == "toolwire: There is nothing to serve: name a target.\n"
 
 
 class Bombs:

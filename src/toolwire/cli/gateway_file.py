@@ -71,7 +71,7 @@ _OF_THE_FILE: Final = (_UPSTREAMS, _CALLERS, _SIGN_IN, *_OF_THE_SERVER)
 _OF_AN_EXCHANGE: Final = ("token-url", "client-id", "client-secret-env", "audience", "resource", "scopes")
 _OF_A_WEBHOOK: Final = ("url", "secret-env", "arguments")
 _OF_AN_UPSTREAM: Final = frozenset({*REMOTE_OPTIONS, "agree"})
-_NOT_IN_A_FILE: Final = frozenset({"connections", "debug", "document", "help", "reload", "stdio", "targets"})
+_NOT_IN_A_FILE: Final = frozenset({"debug", "document", "help", "reload", "stdio", "targets"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -269,7 +269,6 @@ def _add_example(parser: Parser) -> None:
 def _add_serve(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; several are served together")
-    parser.add_argument("--connections", metavar="FILE", help="also serve the connections in this file")
     parser.add_argument("--host", default=HOST, help="the address to listen at (%(default)s)")
     parser.add_argument(
         "--port", type=_port, default=PORT, help="the port to listen at; 0 takes a free one (%(default)s)"
@@ -362,7 +361,6 @@ def _name_faults(read: Callable[[str], Any]) -> Callable[[str], Any]:
 def _add_work(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; the same ones that the servers have")
-    parser.add_argument("--connections", metavar="FILE", help="also the connections in this file")
     _add_server_options(parser, "state", "wake", "limits")
     parser.add_argument("--jobs", type=_workers, default=10, metavar="N", help="how many calls run at a time (10)")
     parser.add_argument(
@@ -424,7 +422,6 @@ def _add_install(parser: Parser) -> None:
     parser.add_argument("--print", action="store_true", help="print the change, and write nothing")
     parser.add_argument("--replace", action="store_true", help="replace another server of this name")
     parser.add_argument("--remove", action="store_true", help="remove the server again")
-    parser.add_argument("--connections", metavar="FILE", help="also serve the connections in this file")
     parser.add_argument("--document", metavar="FILE", help="the OpenTool document of a class")
     _add_server_options(parser, "state", "wake", "limits", "consent")
     _add_agree(parser)

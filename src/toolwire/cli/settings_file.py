@@ -66,9 +66,7 @@ _TABLES: Final = ("defaults", "targets")
 _LARGEST_BYTES: Final = 1 << 18
 _MOST_TARGETS: Final = 200
 _MOST_FAULTS: Final = 100
-_ONLY_TYPED: Final = frozenset(
-    {"agree", "yes", "force", "output", "token", "secret", "user-id", "stdio", "connections"}
-)
+_ONLY_TYPED: Final = frozenset({"agree", "yes", "force", "output", "token", "secret", "user-id", "stdio"})
 _PATHS: Final = frozenset(
     {
         *("overlay", "ca-file", "api-key-file", "jwt-secret-file", "jwks", "tls-cert", "tls-key", "receipt-keys"),

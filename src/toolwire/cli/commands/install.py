@@ -33,7 +33,7 @@ from toolwire.core.url_origin import complete_url, get_host
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import STATE_VARIABLE, WAKE_VARIABLE, find_state_folder
 
-_PATHS: Final = ("connections", "document", "overlay", "ca_file")
+_PATHS: Final = ("document", "overlay", "ca_file")
 _MEMORY: Final = "memory"
 _PLACES: Final = {"state": STATE_VARIABLE, "wake": WAKE_VARIABLE}
 """The options that may be URLs with a password, and the variables that can have them instead."""
@@ -197,8 +197,8 @@ def _choose_name(targets: list[str]) -> str:
 
 def _build_command(arguments: argparse.Namespace) -> list[str]:
     """Return the command line of the server, in which no path depends on the folder that the host starts it in."""
-    if not arguments.targets and arguments.connections is None:
-        raise UsageError("install needs a TARGET, or --connections FILE.")
+    if not arguments.targets:
+        raise UsageError("install needs a TARGET.")
     _refuse_secrets(arguments)
     # AT-32: without -P, a file of the folder that the host opens could take the place of a module.
     command = [sys.executable, "-P", "-m", "toolwire", "serve", *map(_make_absolute, arguments.targets)]

@@ -39,7 +39,6 @@ from toolwire.core.errors import ToolwireError
 from toolwire.core.long_call import is_long
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.write_names import suspects_write
-from toolwire.gateway import read_connections
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server.app import App
@@ -121,16 +120,14 @@ def build_settings(
     Raises:
         ToolwireError: an option is not valid, or there is nothing to serve.
     """
-    listed = read_connections(arguments.connections) if arguments.connections else ()
-    named_targets = [*arguments.targets, *(one.url for one in listed)]
-    if not named_targets and not upstreams:
-        raise UsageError("There is nothing to serve: name a target, or a list with --connections FILE.")
+    if not arguments.targets and not upstreams:
+        raise UsageError("There is nothing to serve: name a target.")
     # MC-10: the next request of a session may come to another worker.
     shares_sessions = arguments.workers == 1 or bool(find_state_places(arguments.state).sessions)
     if not shares_sessions and arguments.sessions not in ("", "none"):
         text = "In memory, a session is kept by one process: name a folder with --state, leave out --workers,"
         raise UsageError(f"{text} or choose --sessions none.")
-    urls = [text for text in named_targets if isinstance(read_target(text), UrlTarget)]
+    urls = [text for text in arguments.targets if isinstance(read_target(text), UrlTarget)]
     has_url_options = arguments.timeout != UPSTREAM_S or read_url_options(arguments, urls) != UrlOptions()
     if not urls and not upstreams and has_url_options:
         raise UsageError("--key, --protocol, --timeout and the selection are for URLs, and no target is one.")
@@ -147,7 +144,7 @@ def build_settings(
         "debug": arguments.debug,
     }
     return ServeSettings(
-        targets=named_targets,
+        targets=arguments.targets,
         server=ServerOptions(**read),
         upstreams=upstreams,
         callers=callers,
