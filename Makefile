@@ -11,15 +11,6 @@ MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 # The lock names every package, so nothing is resolved, and two halves of it can be installed at a time.
 LOCKED := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement
 
-# Tests that kill and stall real processes have bounds of time, and wait most of it: two files of them at a time, each in
-# one process, and none beside other tests. Nor may much run beside a browser, but it waits for its pages as long.
-PROCESSES := tests/process
-IN_PROCESSES := --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PROCESSES)
-BROWSERS := $(wildcard tests/browser)
-IN_BROWSERS := --numprocesses 3 --dist loadfile --no-loadscope-reorder $(BROWSERS)
-# Most tests wait for other processes most of their time, so four at a time keep two cores busy.
-TOGETHER := --numprocesses 4 --dist worksteal $(patsubst %,--ignore=%,$(PROCESSES) $(BROWSERS))
-
 .PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements why quick help reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
@@ -56,26 +47,12 @@ lowest:                  ## run the tests of the pure rooms, stores and limits o
 demo: $(READY)           ## serve the examples, then use them by their URLs
 	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
 
-test: export TOOLWIRE_NOT_RUN = .cache/not-run.txt
-test:                    ## every test: four at a time, then those in browsers, then those that kill processes; a newcomer's path beside them; then what did not run
+test:                    ## every test; the last lines say what did not run, and what failed beside others but passed alone
 	@$(MAKE) --silent --jobs 2 $(READY) programs  # each waits for files of a network half of its time
-	@mkdir -p .cache && : >$$TOOLWIRE_NOT_RUN
-	$(BIN)/pytest $(TOGETHER) && $(BIN)/pytest $(IN_BROWSERS) && ( \
-	  $(BIN)/python newcomer/walk.py >.cache/newcomer.txt 2>&1 & walk=$$!; trap "kill $$walk" INT TERM; \
-	  $(BIN)/pytest $(IN_PROCESSES); passed=$$?; wait $$walk || passed=1; cat .cache/newcomer.txt; exit $$passed \
-	); passed=$$?; $(MAKE) --silent pythons LIST=1 >>$$TOOLWIRE_NOT_RUN; sort -u $$TOOLWIRE_NOT_RUN; exit $$passed
+	@tests/run.sh $(VENV)
 
-# RE-03: every version of pyproject.toml. One that is not on this machine is reported, and proves nothing.
 pythons:                 ## run the tests on each other CPython that pyproject.toml names; say which are not here
-	@for version in $$(sed -n 's/.*Python :: \(3\.[0-9]*\)".*/\1/p' pyproject.toml); do \
-	  if $(PYTHON) -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$version')"; then continue; fi; \
-	  found=; for one in python$$version $$HOME/.pyenv/versions/$$version.*/bin/python; do \
-	    if [ -z "$$found" ] && $$one -c pass 2>/dev/null; then found=$$one; fi; done; \
-	  if [ -z "$$found" ]; then \
-	    echo "not run: the tests on CPython $$version, because python$$version is not on this machine"; \
-	  elif [ -n "$(LIST)" ]; then echo "not run: the tests on CPython $$version: make pythons runs them"; \
-	  else $(MAKE) test PYTHON=$$found VENV=.cache/python$$version || exit 1; fi; \
-	done
+	@PYTHON=$(PYTHON) tests/pythons.sh
 
 newcomer: $(READY)       ## install the built wheel in an empty environment, and do there what a newcomer does
 	@$(BIN)/python newcomer/walk.py $(ARGS)
@@ -164,9 +141,7 @@ rings: $(READY)
 
 coverage: $(READY)       ## run the tests with line and branch coverage, also of the processes that they start
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest $(TOGETHER)
-	$(BIN)/coverage run -m pytest $(IN_BROWSERS)
-	$(BIN)/coverage run -m pytest $(IN_PROCESSES)
+	tests/run.sh $(VENV) coverage run -m
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='src/toolwire/core/*,src/toolwire/framing/*,src/toolwire/validation/*,src/toolwire/define/*,src/toolwire/consent/*,src/toolwire/limits/*,src/toolwire/auth/*,src/toolwire/protocols/*'

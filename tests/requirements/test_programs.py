@@ -50,8 +50,7 @@ def test_make_test_collects_skipped_programs_for_its_last_line(bare: Path, tmp_p
     assert [line.partition(":")[2][:27] for line in collected.read_text().splitlines()] == [
         " there is no redis-server: "
     ]
-    makefile = (ROOT / "Makefile").read_text()
-    assert "sort -u $$TOOLWIRE_NOT_RUN" in makefile.partition("\ntest:  ")[2].partition("\n\n")[0]
+    assert 'sort -u "$TOOLWIRE_NOT_RUN"' in (ROOT / "tests" / "run.sh").read_text(encoding="utf-8")
 
 
 def test_test_run_continues_if_nothing_can_be_installed(bare: Path, tmp_path: Path) -> None:
@@ -78,3 +77,45 @@ def test_test_run_continues_if_nothing_can_be_installed(bare: Path, tmp_path: Pa
     assert (done.returncode, done.stderr) == (0, "")
     if os.getuid() == 0:
         assert any(line.startswith("apt-get could not install all of: ") for line in done.stdout.splitlines())
+
+
+FLAKY = """
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range({flaky}))
+def test_passes_the_second_time(number):
+    seen = Path(f"seen-{{number}}")
+    if not seen.exists():
+        seen.touch()
+        raise AssertionError
+
+
+def test_passes():
+    assert True
+"""
+
+
+@pytest.mark.parametrize(("flaky", "code"), [(2, 0), (4, 1)])
+def test_run_names_up_to_three_tests_that_passed_only_alone(tmp_path: Path, flaky: int, code: int) -> None:
+    (tmp_path / "tests" / "process").mkdir(parents=True)
+    (tmp_path / "newcomer").mkdir()
+    for name in ("run.sh", "pythons.sh"):
+        shutil.copy(ROOT / "tests" / name, tmp_path / "tests")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (tmp_path / "newcomer" / "walk.py").write_text("print('walked')\n")
+    (tmp_path / "tests" / "process" / "test_processes.py").write_text("def test_passes():\n    assert True\n")
+    (tmp_path / "tests" / "test_flaky.py").write_text(FLAKY.format(flaky=flaky))
+    command = [tmp_path / "tests" / "run.sh", Path(sys.executable).parent.parent]
+    # Of the plugins, this needs one; each of 14 processes would load all of them.
+    plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist"}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | plugins, capture_output=True, text=True, check=False, timeout=200
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert ("walked" in done.stdout) is (code == 0)
+    named = [line for line in done.stdout.splitlines() if line.startswith("unstable: ")]
+    assert len(named) == (flaky if code == 0 else 0)
+    assert all("test_flaky.py::test_passes_the_second_time" in line for line in named)
