@@ -20,6 +20,7 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server import App
 from toolwire.server.access.callers import AnonymousCallers
 from toolwire.server.access.host_guard import HostGuard
+from toolwire.server.build_app import build_app
 from toolwire.server.options import ServerOptions
 from toolwire.server.parts import ServerParts
 from toolwire.testing.wire import HERE, AppTransport
@@ -363,7 +364,7 @@ def test_a_reader_that_raises_is_answered_and_logged(ask: Ask, codec: Codec, cap
 
     wrong = replace(codec, routes=lambda catalog, site: {("POST", "/broken"): Route(broken)})
     parts = ServerParts(callers=AnonymousCallers(), guard=HostGuard(), limits=ServerLimits())
-    app = App(Untouched(), ServerOptions(), parts, codecs=(wrong,))
+    app = build_app(Untouched(), ServerOptions(), parts, codecs=(wrong,))
     with caplog.at_level(logging.ERROR, "toolwire"):
         response = ask(app, "POST", "/broken?key=secret")
     assert b"inside" not in response.body

@@ -256,7 +256,8 @@ def test_first_approval_answers_only_a_challenge_without_new_text(reasons: list[
 
     toolbox = FunctionToolbox(kit)
     app = asgi(toolbox)
-    app._service._checks = (*app._service._checks, check)
+    service = app._runner.service
+    service._checks = (*service._checks, check)
     approve, asked = build_approver(*[True] * questions)
     with background(app) as url, connect_sync(url, protocol="otc", approve=approve) as remote:
         assert remote.call("erase", {"what": "a"}) == Value("gone")

@@ -227,7 +227,7 @@ def test_new_scope_set_reuses_the_derived_data_of_each_tool(asked: tuple[str, st
 def test_added_tool_reuses_the_derived_data_of_the_others(ask: Ask) -> None:
     tools = many_tools()
     app = asgi(tools)
-    cache = app._cache = CountingCache()
+    cache = app.tables.cache = CountingCache()
     ask(app, "GET", "/tools", {})
     each = cache.derived // 8
     tools.add(lambda_like, name="another", approval="auto")

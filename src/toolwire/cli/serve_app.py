@@ -152,7 +152,9 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
         case _:
             app = build_server(merge_targets(settings, toolboxes, _open_upstream_windows(settings)), options)
     if sign_in is not None:
-        app.people = PeopleSignIn(sign_in.find_user, LoginPlace(sign_in.login_path, bool(keys or settings.tokens)))
+        app.pages.people = PeopleSignIn(
+            sign_in.find_user, LoginPlace(sign_in.login_path, bool(keys or settings.tokens))
+        )
     known = apply_scopes(combine_callers(ApiKeyCallers(keys), callers), rules)
     is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
     if not is_personal and not settings.metrics_address and sign_in is None:

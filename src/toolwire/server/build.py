@@ -33,6 +33,7 @@ from .app import App
 from .asking.decision_log import DecisionLog
 from .asking.inbox import Inbox, TellQuestion
 from .asking.receipts import open_receipt_verifier
+from .build_app import build_app
 from .limits import ServerLimits
 from .long_calls.long_calls import open_long_calls
 from .options import ServerOptions, SessionUse, accept_options
@@ -103,7 +104,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
         long_calls=open_long_calls(_find_long_calls(place)),
         engine=engine,
     )
-    return App(toolbox, options, parts, codecs=codecs or (STRICT_JSONRPC if options.strict_jsonrpc else BUILTIN))
+    return build_app(toolbox, options, parts, codecs=codecs or (STRICT_JSONRPC if options.strict_jsonrpc else BUILTIN))
 
 
 def open_session_rows(place: str, limits: ServerLimits) -> SessionRows | None:

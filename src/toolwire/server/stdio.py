@@ -45,7 +45,8 @@ from toolwire.protocols.mcp.revision import (
     VERSION_META,
 )
 
-from .app import STDIO_EXTENSION, App
+from .app import App
+from .http.exchange import STDIO_EXTENSION
 from .mcp.change_stream import POLL_S
 from .mcp.host import CANCELLED, InnerExchange, McpHost, write_updates
 
@@ -281,7 +282,7 @@ class _Connection:
         """Tell the host of changes: up to 2025-11-25 it gets notices unasked."""
         # MC-06
         seen = self._app.catalog()
-        async with self._app.hear_other_processes() as take_changes:
+        async with self._app.sessions.subscribe_to_remote_changes() as take_changes:
             while True:
                 await asyncio.sleep(POLL_S)
                 now, remote = self._app.catalog(), take_changes()

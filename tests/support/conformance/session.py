@@ -20,6 +20,7 @@ from toolwire.limits import ClientRateLimits
 from toolwire.server import App, ServerLimits
 from toolwire.server.access.callers import AnonymousCallers
 from toolwire.server.access.host_guard import HostGuard
+from toolwire.server.build_app import build_app
 from toolwire.server.options import ServerOptions
 from toolwire.server.parts import ServerParts
 from toolwire.server.run.function_toolbox import FunctionToolbox
@@ -64,7 +65,7 @@ def open_session(
     limits = ServerLimits() if limits is None else limits
     toolbox = FunctionToolbox(target, threads=limits.threads) if isinstance(target, Toolkit) else target
     parts = ServerParts(callers=AnonymousCallers(), guard=HostGuard(), limits=limits)
-    app = App(toolbox, ServerOptions(), parts, codecs=(codec,))
+    app = build_app(toolbox, ServerOptions(), parts, codecs=(codec,))
     with _open_blocking(codec, app, approve) if blocking else _open_async(codec, app, approve) as connection:
         yield connection
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from toolwire.core.catalog import Catalog
@@ -132,6 +132,8 @@ def _build_query_reader(tool: Tool) -> Reader:
         context = read_field(request, tool)
         if isinstance(context, Problem):
             return problems.write(context)
+        if tool.long:  # LC-02: only here there is a usual word for "later", so a caller waits only if it says so
+            context = replace(context, wait_s=0.0)
         return Pending(Call(tool, arguments, request.id, context), write)
 
     return read
@@ -147,6 +149,8 @@ def _build_body_reader(tool: Tool) -> Reader:
         context = read_field(request, tool)
         if isinstance(context, Problem):
             return problems.write(context)
+        if tool.long:  # LC-02: only here there is a usual word for "later", so a caller waits only if it says so
+            context = replace(context, wait_s=0.0)
         return Pending(Call(tool, arguments, request.id, context), write)
 
     return read

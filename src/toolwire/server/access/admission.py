@@ -7,14 +7,22 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.server.http.exchange import Scope
+from toolwire.server.http.response_stream import IsStillAuthorized
+from toolwire.server.mcp.change_stream import CallerView
 from toolwire.server.route_table import RouteEntry, RouteTable
 from toolwire.server.run.idempotency import KEY_HEADER, check_key
 from toolwire.server.run.service import Service
 
 from .callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .host_guard import HostGuard
+from .visibility import add_challenge, name_scopes
 
 _FETCH_SITE = b"sec-fetch-site"
 
@@ -22,18 +30,22 @@ _FETCH_SITE = b"sec-fetch-site"
 class Admission:
     """Admits requests. ``needs_credentials`` says whether any request needs credentials."""
 
-    def __init__(self, guard: HostGuard, callers: Callers, service: Service) -> None:
-        """Admit requests that ``guard`` accepts, from ``callers``, while ``service`` takes calls."""
+    def __init__(self, guard: HostGuard, callers: Callers, service: Service, *, is_private: bool = False) -> None:
+        """Admit requests that ``guard`` accepts, from ``callers``, while ``service`` takes calls.
+
+        ``is_private`` means that only known callers learn which tools there are.
+        """
         self.needs_credentials: bool = callers.needs_credentials
-        self.guard = guard
-        self._callers = callers
+        self.callers = callers
+        self._guard = guard
         self._service = service
+        self._is_private = is_private
 
     def admit(self, scope: Scope, fields: Fields, entry: RouteEntry, table: RouteTable) -> Caller | Problem | None:
         """Return the caller, a Problem that refuses the request, or None: ``verify_caller`` must decide."""
         server = scope.get("server")
         address = server[0] if server else ""
-        problem = self.guard.check_host(address, fields)  # D-24: before credentials are read
+        problem = self._guard.check_host(address, fields)  # D-24: before credentials are read
         if problem is not None and entry.takes_any_host and problem.kind is Kind.MISDIRECTED:
             problem = None  # a health probe: orchestrators and proxies send an address as Host
         # Usual requests skip these checks. A dict has each name once, so another length means that a field is repeated;
@@ -49,7 +61,7 @@ class Admission:
             return problem
         if not self.needs_credentials or (entry.open and not table.depends_on_caller):
             return ANONYMOUS_CALLER
-        caller = self._callers.find_caller(fields)
+        caller = self.callers.find_caller(fields)
         # A wrong credential does not close an open path.
         return ANONYMOUS_CALLER if entry.open and isinstance(caller, Problem) else caller
 
@@ -59,7 +71,7 @@ class Admission:
         if len(fields) != len(scope["headers"]) and _has_two_hosts(scope):
             return _TWO_HOSTS
         if not entry.open and _FETCH_SITE in fields and not _is_link_to_page(scope, fields, entry):
-            problem = self.guard.check_cross_site(address, fields)
+            problem = self._guard.check_cross_site(address, fields)
             if problem is not None:
                 return problem
         problem = check_key(fields) if KEY_HEADER in fields else None
@@ -67,8 +79,39 @@ class Admission:
 
     async def verify_caller(self, fields: Fields, entry: RouteEntry) -> Caller | Problem:
         """Return the caller, after asking a store or the network, or a Problem that refuses the request."""
-        caller = await self._callers.verify(fields)
+        caller = await self.callers.verify(fields)
         return ANONYMOUS_CALLER if entry.open and isinstance(caller, Problem) else caller
+
+    async def identify(self, fields: Fields) -> Caller | Problem:
+        """Return whose credentials are in ``fields``, also on an open path."""
+        return self.callers.find_caller(fields) or await self.callers.verify(fields)
+
+    def build_view(
+        self, caller: Caller, fields: Fields | None, find_own_catalog: Callable[[], Catalog] | None
+    ) -> CallerView:
+        """Return what ``caller`` may see of a catalog; for a stream, as long as the credentials in ``fields`` last.
+
+        ``find_own_catalog`` returns the catalog of a caller who is offered other tools than the rest.
+        """
+        is_still_authorized = None if fields is None else self.build_recheck(fields, caller)
+        return CallerView(caller.scopes if self.needs_credentials else None, is_still_authorized, find_own_catalog)
+
+    def build_recheck(self, fields: Fields, caller: Caller) -> IsStillAuthorized | None:
+        """Return what checks the credentials of a stream again, or None if its caller came without any."""
+        # Who is signed in at a browser has none in the header fields.
+        if not self.needs_credentials or isinstance(self.callers.find_caller(fields), Problem):
+            return None
+        return partial(self._is_still_authorized, fields, caller.name)
+
+    async def _is_still_authorized(self, fields: Fields, name: str) -> bool:
+        found = await self.identify(fields)
+        # A store that cannot be asked now has taken nothing away.
+        return found.name == name if isinstance(found, Caller) else found.kind is not Kind.UNAUTHORIZED
+
+    def add_challenge(self, response: Response, problem: Problem, table: RouteTable, path: str) -> Response:
+        """Return ``response``, a refusal for ``problem``, with the challenge that says how to be admitted."""
+        scopes = frozenset[str]() if self._is_private else table.scopes  # their names may say which tools there are
+        return add_challenge(response, name_scopes(problem, scopes), self.callers, path)
 
 
 def _is_link_to_page(scope: Scope, fields: Fields, entry: RouteEntry) -> bool:

@@ -12,15 +12,18 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from toolwire.core.check import Ask, Check
 from toolwire.core.model import Approval, Call, Cost, Tool
 from toolwire.core.toolbox import Toolbox, find_self_asking
 
 from .confirmation import ConfirmationQuestion, FindReasons
+
+_log = logging.getLogger("toolwire")
 
 HostConsent: TypeAlias = Literal["hints", "refuse", "inbox"]
 """What becomes of a call that needs consent if its MCP client shows no forms: the client is trusted to ask its user by
@@ -57,6 +60,24 @@ def describe_host_consent(number: int, consent: str, receipts: str = "") -> str:
         return f"{some} consent. A call of them runs only with a receipt of its user's decision."
     other = _OTHERS.get(consent, _OTHERS["hints"])
     return f"{some} consent. An MCP client that shows forms is asked; one that shows none {other}."
+
+
+class ConsentNotice(NamedTuple):
+    """Logs who asks about the tools of ``toolbox`` that need consent when the server begins."""
+
+    toolbox: Toolbox
+    consent: str
+    needs_receipts: bool
+
+    async def begin(self) -> None:
+        """Log it, if there are such tools."""
+        receipts = "required" if self.needs_receipts else ""
+        note = describe_host_consent(count_own_asking_tools([self.toolbox]), self.consent, receipts)
+        if note:
+            _log.info("%s", note)
+
+    async def end(self) -> None:
+        """Do nothing."""
 
 
 def build_host_question(asks_itself: Callable[[Tool], bool], *, of_all: bool = False) -> ConfirmationQuestion:

@@ -16,6 +16,9 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 CLOSE = (b"connection", b"close")
 """The header field of a response that is the last of its connection."""
 
+STDIO_EXTENSION = "toolwire.stdio"
+"""The extension in the ASGI scope of a request that came on standard input."""
+
 LISTEN_AFTER_S = 0.05
 """How long a call runs before a task listens for the disconnection of its client, in seconds."""
 

@@ -64,6 +64,17 @@ class CallerView(NamedTuple):
         return self.scopes is None or scopes <= self.scopes
 
 
+class McpClient(NamedTuple):
+    """Who sends a request. ``owner`` is whose its sessions are: two programs that act for one user have their own.
+
+    ``quota_key`` is the key under which its sessions and streams are counted, and ``view`` what it may see.
+    """
+
+    owner: Hashable
+    quota_key: Hashable
+    view: CallerView
+
+
 class _WaitingChanges:
     """What other processes have told, and one stream has not yet looked at."""
 
@@ -117,16 +128,16 @@ class ChangeStreams:
         scope: Scope,
         exchange: Exchange,
         subscription: Subscription,
+        client: McpClient,
         *,
-        owner: Hashable,
-        view: CallerView,
         ended: asyncio.Event | None = None,
     ) -> None:
         """Send what ``subscription`` writes for each change, until the client leaves or the server stops.
 
-        ``view`` is what the caller may see. One ``owner`` has at most 50 streams, and all
-        together have at most 1,000. ``ended`` ends the stream when it is set.
+        One caller has at most 50 streams, and all together have at most 1,000. ``ended`` ends the stream when it is
+        set.
         """
+        owner, view = client.quota_key, client.view
         if self._open.total() >= MAX_STREAMS or self._open[owner] >= MAX_STREAMS_A_CALLER:
             await send_response(scope, exchange, subscription.refuse(_FULL))
             return

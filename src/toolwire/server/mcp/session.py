@@ -36,7 +36,7 @@ class McpSession:
         self,
         key: bytes,
         owner: Hashable,
-        share: Hashable,
+        quota_key: Hashable,
         capabilities: Mapping[str, Json],
         limits: ServerLimits,
         *,
@@ -46,7 +46,7 @@ class McpSession:
         loop = asyncio.get_running_loop()
         self.key = key
         self.owner = owner
-        self.share = share
+        self.quota_key = quota_key
         self.began: float = loop.time()
         self.used: float = self.began
         self.prefix: bytes = f"{node}-".encode() if node else b""

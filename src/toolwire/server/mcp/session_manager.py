@@ -45,7 +45,7 @@ from toolwire.server.http.response_stream import wait_for_disconnect
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.sessions.session_rows import SessionRows, StoredSession
 
-from .change_stream import CallerView, ChangeStreams
+from .change_stream import CallerView, ChangeStreams, McpClient
 from .event_stream import EventStream
 from .host import CANCELLED, SET_LEVEL, InnerExchange, Write, build_error
 from .session import ELICITATION, LISTENING, McpSession
@@ -82,7 +82,7 @@ _FULL = Problem(
 )
 
 
-class McpSessions:
+class McpSessionManager:
     """The sessions of one application.
 
     ``serve`` answers a request without a session, and ``changes`` are the streams of the application. With ``rows``,
@@ -103,7 +103,7 @@ class McpSessions:
         self._changes = changes
         self._find_catalog = find_catalog
         self._sessions: OrderedDict[bytes, McpSession] = OrderedDict()
-        self._shares: Counter[Hashable] = Counter()
+        self._counts: Counter[Hashable] = Counter()
         self._ended_streams: OrderedDict[tuple[bytes, int], tuple[float, int]] = OrderedDict()
         self._kept_bytes = 0
         self._shared: SharedSessions | None = None
@@ -122,16 +122,14 @@ class McpSessions:
         if self._shared is not None:
             await self._shared.prepare_stream()
 
-    async def open(self, offer: SessionOffer, owner: Hashable, share: Hashable, seen: Catalog) -> Response:
-        """Return the answer that opens a session for ``owner``, or a refusal if there is no room.
-
-        ``share`` is who counts for the sessions of one caller. ``seen`` is what the caller is offered now.
-        """
+    async def open(self, offer: SessionOffer, client: McpClient) -> Response:
+        """Return the answer that opens a session for ``client``, or a refusal if there is no room."""
+        seen = client.view(self._find_catalog())
         id_ = secrets.token_urlsafe(32).encode()
         if self._shared is None:
-            is_open = self._open_here(_digest(id_), offer, owner, share, seen)
+            is_open = self._open_here(_digest(id_), offer, client, seen)
         else:
-            names = _write_owner(owner), _write_owner(share)
+            names = _write_owner(client.owner), _write_owner(client.quota_key)
             try:
                 is_open = await self._shared.open(_digest(id_), *names, offer.capabilities, seen)
             except ConnectionError:
@@ -140,14 +138,14 @@ class McpSessions:
             return offer.refuse(_FULL) if offer.has_forms else offer.stateless
         return offer.lasting._replace(headers=(*offer.lasting.headers, (SESSION_HEADER, id_)))
 
-    def _open_here(self, key: bytes, offer: SessionOffer, owner: Hashable, share: Hashable, seen: Catalog) -> bool:
+    def _open_here(self, key: bytes, offer: SessionOffer, client: McpClient, seen: Catalog) -> bool:
         """Add a session that this process alone has, and return whether there was room."""
         now = asyncio.get_running_loop().time()
         for session in [one for one in self._sessions.values() if one.is_over(now, self._limits)]:
             self._end(session)
-        if self._shares[share] >= self._limits.sessions_each:
+        if self._counts[client.quota_key] >= self._limits.sessions_each:
             # The oldest of the same caller, so that a flood harms nobody else.
-            own = _choose_leaving((one for one in self._sessions.values() if one.share == share), offer)
+            own = _choose_leaving((one for one in self._sessions.values() if one.quota_key == client.quota_key), offer)
             if own is None:
                 return False
             self._end(own)
@@ -156,12 +154,12 @@ class McpSessions:
             if idle is None:
                 return False
             self._end(idle)
-        self._add(McpSession(key, owner, share, offer.capabilities, self._limits, seen=seen))
+        self._add(McpSession(key, client.owner, client.quota_key, offer.capabilities, self._limits, seen=seen))
         return True
 
     def _add(self, session: McpSession) -> None:
         self._sessions[session.key] = session
-        self._shares[session.share] += 1
+        self._counts[session.quota_key] += 1
 
     async def find(self, id_: bytes, owner: Hashable) -> McpSession | Problem:
         """Return the session ``id_`` of ``owner``, or why there is none."""
@@ -245,14 +243,10 @@ class McpSessions:
         session: McpSession,
         body: bytes,
         *,
-        share: Hashable,
-        view: CallerView,
+        client: McpClient,
         refuse: Callable[[Problem], Response],
     ) -> None:
-        """Answer a request that names a session, by GET, DELETE or POST with ``body``.
-
-        ``view`` is what the caller may see of a catalog.
-        """
+        """Answer a request that names a session, by GET, DELETE or POST with ``body``."""
         fields: Mapping[bytes, bytes] = dict(scope["headers"])
         if scope["method"] == "DELETE":
             try:
@@ -264,16 +258,14 @@ class McpSessions:
             self._end(session)
             await send_response(scope, exchange, Response(204))
         elif scope["method"] == "POST":
-            await self._take_message(scope, exchange, session, body, view)
+            await self._take_message(scope, exchange, session, body, client.view)
         elif b"text/event-stream" not in fields.get(b"accept", b"").lower():
             text = "A session is listened to by GET with the header field accept: text/event-stream."
             await send_response(scope, exchange, refuse(Problem(kind=Kind.MALFORMED, message=text)))
         elif b"last-event-id" not in fields:
-            await self._listen(scope, exchange, session, b"", share=share, view=view, refuse=refuse)
+            await self._listen(scope, exchange, session, b"", client=client, refuse=refuse)
         else:
-            await self._resume(
-                scope, exchange, session, fields[b"last-event-id"], share=share, view=view, refuse=refuse
-            )
+            await self._resume(scope, exchange, session, fields[b"last-event-id"], client=client, refuse=refuse)
 
     async def _take_message(
         self,
@@ -454,8 +446,7 @@ class McpSessions:
         session: McpSession,
         missed: bytes,
         *,
-        share: Hashable,
-        view: CallerView,
+        client: McpClient,
         refuse: Callable[[Problem], Response],
         resumes_here: bool = False,
     ) -> None:
@@ -466,7 +457,7 @@ class McpSessions:
         if self._shared is not None:
             try:
                 missed += await self._shared.begin_listening(
-                    session, view(self._find_catalog()), resumes_here=resumes_here
+                    session, client.view(self._find_catalog()), resumes_here=resumes_here
                 )
             except ConnectionError:
                 await send_response(scope, exchange, refuse(_LOST))
@@ -478,7 +469,7 @@ class McpSessions:
         if session.listening is not None:
             session.listening.set()  # the connection before may be dead
         ended = session.listening = asyncio.Event()
-        now = view(self._find_catalog())
+        now = client.view(self._find_catalog())
         missed += session.add_notice(now if session.seen is None else session.seen, now)
         opening = missed or b": \n\n"
         add_updates = session.add_updates if self._shared is None else session.take_updates
@@ -486,7 +477,7 @@ class McpSessions:
             EVENT_HEADERS, lambda _: opening, session.add_notice, b"", _refuse_stream, add_updates
         )
         try:
-            await self._changes.run(scope, exchange, subscription, owner=share, view=view, ended=ended)
+            await self._changes.run(scope, exchange, subscription, client, ended=ended)
         finally:
             if session.listening is ended:
                 session.listening = None
@@ -499,8 +490,7 @@ class McpSessions:
         session: McpSession,
         last_id: bytes,
         *,
-        share: Hashable,
-        view: CallerView,
+        client: McpClient,
         refuse: Callable[[Problem], Response],
     ) -> None:
         """Go on with a stream after the event that the client has last."""
@@ -513,7 +503,7 @@ class McpSessions:
             missed = b"".join(event for one, event in session.notices if one > after) if is_here else b""
             resumes_here = is_here and session.has_sent(after)
             await self._listen(
-                scope, exchange, session, missed, share=share, view=view, refuse=refuse, resumes_here=resumes_here
+                scope, exchange, session, missed, client=client, refuse=refuse, resumes_here=resumes_here
             )
         elif self._shared is not None and not is_here:
             await self._follow(
@@ -628,9 +618,9 @@ class McpSessions:
             self._drop(session.key, number)
         if self._sessions.pop(session.key, None) is None:
             return
-        self._shares[session.share] -= 1
-        if not self._shares[session.share]:
-            del self._shares[session.share]
+        self._counts[session.quota_key] -= 1
+        if not self._counts[session.quota_key]:
+            del self._counts[session.quota_key]
         session.end()
 
 

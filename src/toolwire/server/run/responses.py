@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable
 from math import ceil
 
 from anyio import to_thread
@@ -31,7 +33,22 @@ def read_request(entry: RouteEntry, request: Request) -> Reading | Work:
         return entry.refuse(_FAILED)
 
 
-async def run_in_thread(work: Work) -> None:
+class WorkOnce:
+    """Does each ``Work`` once for all requests that wait for it."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[Callable[[], object], asyncio.Task[None]] = {}
+
+    async def run(self, work: Work) -> None:
+        """Return when ``work`` is done. An error in it is logged."""
+        task = self._tasks.get(work.run)
+        if task is None:
+            task = self._tasks[work.run] = asyncio.create_task(_run_in_thread(work))
+            task.add_done_callback(lambda _: self._tasks.pop(work.run, None))
+        await asyncio.shield(task)  # a client that leaves does not stop the work that others wait for
+
+
+async def _run_in_thread(work: Work) -> None:
     """Do ``work`` in a thread, while other requests are answered; an error in it is logged."""
 
     def run() -> None:

@@ -1,0 +1,196 @@
+"""Put an application together from a Toolbox, options, and the parts that the options open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import NO_PAGE, Codec, Site
+from toolwire.core.toolbox import Toolbox, find_output_judge, find_self_asking
+from toolwire.protocols import BUILTIN
+from toolwire.stores.limits.open import open_windows
+from toolwire.telemetry.calls import Telemetry
+from toolwire.validation import build_arguments_check, build_requirements_check, check_requirements, check_scopes
+
+from .access.admission import Admission
+from .access.key_sessions import KeySessions
+from .access.page_callers import PageCallers
+from .app import App
+from .asking.confirmation import (
+    ConfirmationCheck,
+    ConfirmationQuestion,
+    Confirmations,
+    ConfirmationWords,
+    build_confirmation_check,
+)
+from .asking.host_consent import ConsentNotice, build_host_question, build_reasons, can_allow_later
+from .asking.inbox_waiters import QuestionWaits, leave_long_calls
+from .asking.receipts import KEYS_PATH
+from .asking.user_asker import InputStates
+from .deadline_scheduler import DeadlineScheduler
+from .long_calls.long_calls import LongCalls, open_long_calls
+from .mcp.requests import McpRequests
+from .mounted_tables import MountedTables
+from .options import ServerOptions
+from .parts import ServerParts
+from .route_table import Document, has_long_tools, list_scopes
+from .run.call_headers import CallHeaders
+from .run.call_runner import CallRunner
+from .run.idempotency import IdempotencyRunner, open_ledger
+from .run.rate_count import build_rate_counter
+from .run.service import Service
+
+
+def build_app(
+    toolbox: Toolbox, options: ServerOptions, parts: ServerParts, *, codecs: Sequence[Codec] = BUILTIN
+) -> App:
+    """Return the application that serves ``toolbox`` with ``codecs``."""
+    callers, limits, rules, inbox, receipts = parts.callers, parts.limits, parts.rules, parts.inbox, parts.receipts
+    scheduler, is_private = DeadlineScheduler(), options.private and callers.needs_credentials
+    # Calls that only read are recorded in memory, so that no disk and no full ledger stops them
+    # (docs/decisions/0012).
+    idempotency = IdempotencyRunner(
+        open_ledger(parts.ledger, limits), open_ledger(None, limits), wait_s=limits.repeat_s
+    )
+    rates = parts.rates if parts.rates is not None else open_windows("")
+    words = ConfirmationWords(parts.confirmations)
+    asked = _choose_question(toolbox, options, of_all=receipts is not None)
+    confirm = _build_confirmation(toolbox, options, parts, words, asked)
+    authorizer = options.authorizer
+    service = Service(
+        toolbox,
+        # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
+        # that cannot run.
+        checks=(
+            *((check_scopes,) if callers.needs_credentials else ()),
+            check_requirements if authorizer is None else build_requirements_check(authorizer),
+            build_arguments_check(),
+            confirm if inbox is None else leave_long_calls(confirm),
+        ),
+        limits=limits,
+        scheduler=scheduler,
+        idempotency=idempotency,
+        count=build_rate_counter(rates, parts.local_rates, rules),
+        debug=options.debug,
+        inputs=InputStates(words, asked),
+        rules=rules,
+        check_accepted=None if inbox is None else confirm,
+    )
+    long_calls = LongCalls(
+        open_store=open_long_calls(None) if parts.long_calls is None else parts.long_calls,
+        engine=parts.engine,
+        find_tool=lambda id_: toolbox.catalog().find_or_suggest(id_),
+        execute=service.run_accepted,
+        limits=limits,
+        inbox=inbox,
+        is_removed=parts.is_removed,
+    )
+    service.add_long_calls(long_calls)
+    if has_long_tools(toolbox.catalog()):  # a server of such tools does not begin without their store
+        long_calls.prepare()
+    runner = CallRunner(
+        service,
+        CallHeaders(
+            find_own_host=None if receipts is None else parts.guard.find_own_host,
+            has_inbox=inbox is not None,
+            inbox_wait_s=options.ask_wait,
+            rules=rules,
+        ),
+        None if inbox is None else QuestionWaits(inbox),
+        options.telemetry or Telemetry(),
+        idempotency,
+    )
+    admission = Admission(parts.guard, callers, service, is_private=is_private)
+    tables = MountedTables(
+        toolbox,
+        codecs,
+        _describe_site(toolbox, options, parts, is_private=is_private),
+        partial(_build_documents, parts, is_private=is_private),
+        runner.observe_calls,
+    )
+    sessions = McpRequests(
+        toolbox.catalog,
+        lambda: service.draining,
+        limits,
+        scheduler,
+        use=parts.sessions,
+        rows=parts.session_rows,
+    )
+    notice = (
+        ConsentNotice(toolbox, options.consent, needs_receipts=receipts is not None)
+        if options.ask_hosts or receipts is not None
+        else None
+    )
+    return App(
+        toolbox,
+        tables=tables,
+        admission=admission,
+        pages=PageCallers(
+            admission, KeySessions(callers, words.derive_key(b"key sessions"), place=parts.confirmations)
+        ),
+        sessions=sessions,
+        runner=runner,
+        long_calls=long_calls,
+        limits=limits,
+        scheduler=scheduler,
+        lifespans=(rates, idempotency, toolbox, long_calls, sessions, notice, tables),
+    )
+
+
+def _choose_question(toolbox: Toolbox, options: ServerOptions, *, of_all: bool) -> ConfirmationQuestion | None:
+    """Return the question that the server requires of every caller, else the one for a host that shows forms."""
+    required = options.require_confirmation
+    if not options.ask_hosts and not of_all:
+        return required
+    ask_host = build_host_question(find_self_asking(toolbox), of_all=of_all)
+    return ask_host if required is None else lambda call: required(call) or ask_host(call)
+
+
+def _build_confirmation(
+    toolbox: Toolbox,
+    options: ServerOptions,
+    parts: ServerParts,
+    words: ConfirmationWords,
+    asked: ConfirmationQuestion | None,
+) -> ConfirmationCheck:
+    """Return the check that refuses a call until it is confirmed."""
+    return build_confirmation_check(
+        asked,
+        Confirmations(words, receipts=parts.receipts, inbox=parts.inbox),
+        build_reasons(options.require_confirmation, of_all=parts.receipts is not None),
+        can_allow_later,
+        decisions=parts.decisions,
+        asks_itself=find_self_asking(toolbox),
+    )
+
+
+def _describe_site(toolbox: Toolbox, options: ServerOptions, parts: ServerParts, *, is_private: bool) -> Site:
+    """Return what the codecs know of the server, wherever it is mounted."""
+    resource = parts.resource
+    return Site(
+        keys=parts.callers.needs_credentials,
+        # CC-06: where receipts are required, what a host says of itself proves nothing.
+        host_confirmation=options.host_confirmation if parts.receipts is None else "",
+        refuses_unasked=options.consent != "hints",
+        has_sessions=True,
+        private=is_private,
+        takes_work=True,
+        find_inbox_page=NO_PAGE if parts.inbox is None else parts.inbox.find_page,
+        sign_in=parts.sign_in,
+        takes_keys=parts.takes_keys,
+        public_url=options.public_url or ("" if resource is None else resource.base_url),
+        judge_output=find_output_judge(toolbox),
+    )
+
+
+def _build_documents(parts: ServerParts, root: str, catalog: Catalog, *, is_private: bool) -> Mapping[str, Document]:
+    """Return the documents of a server whose ``catalog`` is mounted at ``root``, which need no credentials."""
+    documents = parts.documents
+    if parts.receipts is not None:
+        documents = {**documents, f"{root}{KEYS_PATH}": parts.receipts.publish}
+    if parts.resource is not None:
+        # The names of scopes may say which tools there are.
+        scopes = () if is_private else list_scopes(catalog)
+        documents = {**documents, **parts.resource.build_documents(scopes, catalog.title)}
+    return documents

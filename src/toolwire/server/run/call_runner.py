@@ -1,0 +1,151 @@
+"""Run the call of a request, and send its result: at once, as a stream, or when its user has decided."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+
+from toolwire.core.codec import Pending, Streaming
+from toolwire.core.http import Request
+from toolwire.core.model import Call, Result
+from toolwire.core.toolbox import Notify, StartCall, ignore_progress
+from toolwire.server.asking.confirmation import CONFIRMATION
+from toolwire.server.asking.inbox_waiters import QuestionWaits, WaitingCall
+from toolwire.server.http.exchange import Exchange, Scope
+from toolwire.server.http.messages import send_messages
+from toolwire.telemetry.arrival import Arrival
+from toolwire.telemetry.calls import Observer, Telemetry, create_observer
+from toolwire.telemetry.redaction import hide_secrets
+
+from .call_headers import CallHeaders, add_call_location
+from .idempotency import KEY_HEADER, IdempotencyRunner
+from .large_results import is_large_result
+from .progress_stream import stream_call
+from .responses import build_large_response, build_response
+from .service import Service
+
+
+class CallRunner:
+    """Runs the calls of requests by ``service``, and records them as ``telemetry`` says.
+
+    ``headers`` reads what heads of requests say about calls. ``waits`` holds the calls that wait for answers in the
+    inbox, if there is one.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        headers: CallHeaders,
+        waits: QuestionWaits | None,
+        telemetry: Telemetry,
+        idempotency: IdempotencyRunner,
+    ) -> None:
+        self.service = service
+        self._headers, self._waits = headers, waits
+        self._has_rare_headers = headers.find_own_host is not None or headers.has_inbox
+        self._telemetry, self._idempotency = telemetry, idempotency
+        self._observer: Observer | None = None
+
+    def observe_calls(self) -> None:
+        """Take the telemetry providers of the process from now on, if it has some."""
+        # Not before the first request: a program sets them while it starts (docs/decisions/0015).
+        self._observer = create_observer(self._telemetry)
+        if self._observer is not None:
+            self._idempotency.observe_ledgers(self._observer.observe_ledger)
+
+    def drain(self) -> None:
+        """Refuse each new call from now on; calls that wait for users end without a decision."""
+        self.service.draining = True
+        if self._waits is not None:
+            self._waits.drain()
+
+    async def answer(
+        self,
+        scope: Scope,
+        exchange: Exchange,
+        fields: Mapping[bytes, bytes],
+        *,
+        request: Request,
+        reading: Pending | Streaming,
+        call: Call,
+        protocol: str,
+    ) -> None:
+        """Run ``call``, which was read as ``reading`` from ``request``, and send its result."""
+        # Three lookups instead of a copy of the call: most requests have none of these fields.
+        if (
+            self._has_rare_headers
+            or call.tool.long
+            or b"traceparent" in fields
+            or CONFIRMATION in fields
+            or KEY_HEADER in fields
+        ):
+            call = self._headers.apply(call, fields, scope, request)
+        arrival = None if self._observer is None else _build_arrival(request, scope)
+        if not isinstance(reading, Pending):
+            start, survives_disconnect = self._prepare_stream(call, protocol, arrival)
+            await stream_call(scope, exchange, reading, start, survives_disconnect=survives_disconnect)
+            return
+        if not call.key:  # a recorded call continues: the same call sent again gets its result
+            exchange.cancel_on_disconnect()
+        try:
+            result, duration = await (
+                self._run_waiting(exchange, call, protocol, arrival)
+                if call.context.ask_wait_s
+                else self._start_run(call, protocol, arrival)
+            )
+        except asyncio.CancelledError:
+            # The client has gone, so no response is needed. Any other cancellation is one of the server.
+            if not exchange.is_disconnected():
+                raise
+            return
+        finally:
+            exchange.ignore_disconnect()
+        if is_large_result(result):
+            response = await build_large_response(reading, call, result, duration)
+        else:
+            response = build_response(reading, call, result, duration)
+        if call.tool.long:
+            response = add_call_location(response, result, scope, request)
+        # The fast way writes head and body at once; servers of other makers get ASGI messages.
+        if not exchange.try_send_response(response):
+            await send_messages(scope, exchange.send, response)
+
+    def _start_run(
+        self, call: Call, protocol: str, arrival: Arrival | None, notify: Notify = ignore_progress
+    ) -> Awaitable[tuple[Result, float]]:
+        """Run ``call``, with telemetry if it is on, and keep its secrets out of every log."""
+        run, context, observer = self.service.run, call.context, self._observer
+        if context.tokens or context.secrets:
+            return self._run_hiding_secrets(call, protocol, arrival, notify)
+        return run(call, notify) if observer is None else observer.run_call(run, call, notify, protocol, arrival)
+
+    async def _run_hiding_secrets(
+        self, call: Call, protocol: str, arrival: Arrival | None, notify: Notify
+    ) -> tuple[Result, float]:
+        with hide_secrets(call.context):
+            if self._observer is None:
+                return await self.service.run(call, notify)
+            return await self._observer.run_call(self.service.run, call, notify, protocol, arrival)
+
+    def _run_waiting(
+        self, exchange: Exchange, call: Call, protocol: str, arrival: Arrival | None
+    ) -> Awaitable[tuple[Result, float]]:
+        """Run ``call`` when its user has decided. While it waits, a recorded call ends with its client too."""
+        waits, start = self._waits, partial(self._start_run, call, protocol, arrival)
+        return start() if waits is None else WaitingCall(waits, call, start, exchange if call.key else None).run()
+
+    def _prepare_stream(
+        self, call: Call, protocol: str, arrival: Arrival | None
+    ) -> tuple[StartCall, Callable[[], bool]]:
+        """Return what runs a ``call`` that streams, and what says whether it continues if its client leaves now."""
+        start = partial(self._start_run, call, protocol, arrival)
+        if not call.context.ask_wait_s or self._waits is None:
+            return start, partial(bool, call.key)
+        waiting = WaitingCall(self._waits, call, start, None)  # the stream watches its client by itself
+        return waiting.run, waiting.survives_disconnect
+
+
+def _build_arrival(request: Request, scope: Scope) -> Arrival:
+    client = scope.get("client")
+    return Arrival(request, client[0] if client else "", scope.get("http_version", ""))
