@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.acceptance.test_live_bombs import TOOLS, BombSite
 from tests.client import conftest
+from tests.support.live_bombs import TOOLS, BombSite
 from toolwire import Session, connect_sync
 from toolwire.core.selection import Selection
 

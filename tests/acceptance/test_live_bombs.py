@@ -7,14 +7,15 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.acceptance import test_document_bombs as bombs
 from tests.client import conftest
+from tests.support.document_bombs import ALL_KINDS, BOMBS, CPU_S
+from tests.support.live_bombs import BombSite, many_operations
 from toolwire import Session, asgi, connect_sync
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.convert import KINDS, ConvertedDocument, convert
@@ -24,8 +25,8 @@ from toolwire.framing import jsontext
 from toolwire.testing.loopback import background
 
 listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
-BOMB: Final = bombs.BOMBS["doubling properties"]
-TOOLS: Final = 6
+
+BOMB: Final = BOMBS["doubling properties"]
 WRITTEN: Final = 2_500_000
 CONVERTED: Final = {"openapi": ["otc"], "opentool": ["oxp"], "otc": ["jsonschema"], "mcp": ["openapi"]}
 CHILD: Final = """
@@ -40,69 +41,6 @@ for argv in json.loads(sys.argv[1]):
     sys.stdout.flush()
     print(f"DONE {code}", file=sys.stderr, flush=True)
 """
-
-
-def many_operations(schema: dict[str, Any], count: int = TOOLS) -> dict[str, Any]:
-    """Return a document whose operations share one page of definitions."""
-    document = bombs.openapi(schema)
-    operation = document["paths"]["/a"]["post"]
-    document["paths"] = {f"/a{n}": {"post": {**operation, "operationId": f"op{n}"}} for n in range(count)}
-    return document
-
-
-def many_functions(schema: dict[str, Any]) -> dict[str, Any]:
-    document = bombs.opentool(schema)
-    document["functions"] = [{**document["functions"][0], "name": f"op{n}"} for n in range(TOOLS)]
-    return document
-
-
-def many_items(schema: dict[str, Any]) -> dict[str, Any]:
-    (item,) = bombs.otc(schema)["items"]
-    items = [{**item, "id": f"T.op{n}@1.0.0", "name": f"op{n}"} for n in range(TOOLS)]
-    return {"items": items, "tools": items}
-
-
-class BombSite:
-    """A site of one wire, every tool of which has the same bomb in its input and its output."""
-
-    def __init__(
-        self, wire: str, schema: dict[str, Any], listen: Callable[..., Any], said: Callable[..., bytes]
-    ) -> None:
-        self._said = said
-        (tool,) = bombs.mcp(schema)["tools"]
-        self._tools = [{**tool, "name": f"op{n}"} for n in range(TOOLS)]
-        self._documents: dict[str, Any] = {
-            "openapi": {"/openapi.json": many_operations(schema)},
-            "opentool": {"/opentool/version": {"version": "1.0.0"}, "/opentool/load": many_functions(schema)},
-            "otc": {"/tools": many_items(schema)},
-            "mcp": {},
-        }[wire]
-        self._wire = wire
-        self.origin: str = listen(self._answer).origin
-        self.url = self.origin + {"openapi": "/openapi.json"}.get(wire, "")
-
-    def _answer(self, seen: Any) -> Iterator[bytes]:
-        method, path, _ = seen.line.split(" ")
-        body: Any = self._documents.get(path.partition("?")[0]) if method == "GET" else None
-        if method == "POST" and self._wire == "mcp" and path == "/mcp":
-            body = self._say_mcp(json.loads(seen.body))
-        elif method == "POST" and path.startswith("/model"):
-            message = {"role": "assistant", "content": "Hello."}
-            body = {"id": "1", "object": "chat.completion", "created": 1, "model": "m"}
-            body["choices"] = [{"index": 0, "finish_reason": "stop", "message": message}]
-        fields = ("content-type: application/json", "cache-control: no-store")
-        yield self._said(json.dumps(body).encode(), *fields, status="404 X" if body is None else "200 X")
-
-    def _say_mcp(self, asked: Any) -> Any:
-        match asked.get("method"):
-            case "initialize":
-                info = {"name": "T", "version": "1"}
-                result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
-            case "tools/list":
-                result = {"tools": self._tools}
-            case _:
-                result = {}
-        return {"jsonrpc": "2.0", "id": asked.get("id"), "result": result}
 
 
 def build_commands(url: str, wire: str) -> list[list[str]]:
@@ -121,7 +59,7 @@ def build_commands(url: str, wire: str) -> list[list[str]]:
         ["chat", *only, *chat],
         ["call", *only, "op1", 'x:={"l":{"r":{}}}'],
         ["call", *only, "op1", 'arg:={"x":{"l":{"r":{}}}}'],
-        *(["convert", *only, "--to", kind] for kind in (KINDS if bombs.ALL_KINDS else CONVERTED[wire])),
+        *(["convert", *only, "--to", kind] for kind in (KINDS if ALL_KINDS else CONVERTED[wire])),
     ]
 
 
@@ -139,7 +77,7 @@ def test_no_command_works_long_on_a_hostile_list(
         env={**os.environ, **folders, "MODEL_KEY": "k", "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring"},
         capture_output=True,
         check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (bombs.CPU_S, bombs.CPU_S)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S)),
     )
     assert (done.stderr.count(b"DONE "), b"Traceback" in done.stderr) == (len(commands), False), done.stderr[-2000:]
     assert len(done.stdout) / len(commands) < WRITTEN

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.acceptance.test_document_bombs import BOMBS, Schema, levels, openapi, wrap_schema
+from tests.support.document_bombs import BOMBS, Schema, levels, openapi, wrap_schema
 from toolwire.convert import ReadDocument, read
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.framing import jsontext, yamltext

@@ -15,7 +15,7 @@ import pytest
 
 import toolwire.adapters
 from tests.client import conftest
-from tests.client.test_claims_of_a_site import Bank
+from tests.support.claims import Bank
 from toolwire import connect, connect_sync
 
 SAID = {"amount": 5}

@@ -10,7 +10,7 @@ import pytest
 from anthropic.types import ToolUseBlock
 from openai.types.chat import ChatCompletionMessageFunctionToolCall
 
-from tests.client.test_accepted_calls import RUNNING, Site
+from tests.support.accepted_calls import RUNNING, Site
 from toolwire import connect, connect_sync
 from toolwire.adapters import anthropic, openai
 from toolwire.testing.loopback import background

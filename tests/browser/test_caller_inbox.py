@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_attacks import PAYLOADS, Watched
-from tests.browser.test_console import build_question
+from tests.support.console_questions import build_question
+from tests.support.hostile_pages import PAYLOADS, Watched
 from toolwire import Toolkit, asgi
 from toolwire.consent.grant import GrantKey
 from toolwire.console import add_caller_inbox

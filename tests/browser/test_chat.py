@@ -15,9 +15,9 @@ import toolwire
 from examples.recipes.app import Settings, create_app
 from examples.scripted_model import CHOICE, WISH, lines, pasta, provider
 from tests.browser.conftest import PASSWORD, QUICK
-from tests.browser.test_attacks import PAYLOADS, Watched
-from tests.browser.test_recipes import sign_up
-from tests.browser.test_server_page import build_png
+from tests.support.hostile_pages import PAYLOADS, Watched
+from tests.support.images import build_png
+from tests.support.recipe_accounts import sign_up
 from toolwire.client.calls.session import open_stored_session
 from toolwire.console import Console, ConsoleSource, OneTimeKey
 from toolwire.console.chat import Conversation, ModelChoice, ModelSettings, ModelStore, build_chat_group

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_attacks import PAYLOADS, Watched, build_page_app
-from tests.browser.test_look import build_order
+from tests.support.console_questions import build_question
+from tests.support.hostile_pages import PAYLOADS, Watched, build_page_app
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.grant import GrantKey
 from toolwire.console import (
@@ -23,10 +23,10 @@ from toolwire.console import (
     OfferedTool,
     OneTimeKey,
 )
-from toolwire.core.check import Answer, Question
+from toolwire.core.check import Answer
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.health import UpstreamHealth
-from toolwire.core.model import Approval, Call, Tool
+from toolwire.core.model import Approval
 from toolwire.testing.loopback import background
 
 SHOP = "https://shop.example"
@@ -122,15 +122,6 @@ def fill(source: ConsoleSource, text: str) -> None:
     source.grants.add(GrantKey("me", text or "shop", text or SHOP, text or "Shop.place_order@1.0.0", "d" * 64), bounds)
     source.preferences.set(SHOP, text or "close_account", Approval.DENY)
     source.approvals.ask(build_question(text))
-
-
-def build_question(text: str = "", **changes: Any) -> Question:
-    asked = replace(build_order(), binding="order", request=None, **changes)
-    if not text:
-        return asked
-    tool = Tool(name=text, description=text, question=text, destructive=True)
-    call = Call(tool, {text: text, "huge": "x" * 100_000})
-    return replace(asked, call=call, title=text, target=text, reasons=(text,), places={}, changes=(text,))
 
 
 @pytest.mark.requirement("CO-02", "CO-04", "FU-32")

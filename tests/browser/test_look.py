@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.orders import build_order
 from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.client.login.redirect_listener import RedirectListener
 from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
-from toolwire.core.http import Request
-from toolwire.core.model import Approval, Call, Condition, Cost, Json, Tool
+from toolwire.core.model import Approval, Call, Condition, Tool
 
 
 @contextmanager
@@ -30,33 +30,6 @@ def ask_on_page(question: Question) -> Iterator[tuple[str, list[Answer]]]:
     assert shown.wait(10)
     yield opened[0], answers
     thread.join(10)
-
-
-def build_order(**changes: Any) -> Question:
-    """A question about an order at a shop."""
-    tool = Tool(name="place_order", description="Place an order.\nMore.", cost=Cost.PAID)
-    arguments: dict[str, Json] = {
-        "lines": [{"sku": "tea", "qty": 2, "price": 1.5}, {"sku": "cups", "qty": 6, "price": 12}],
-        "ship_to": {"street": "Main 1", "city": "Bonn"},
-        "by": "2027-03-01",
-        "gift": True,
-        "note": "Ring twice.\n" * 12,
-    }
-    values: dict[str, Any] = {
-        "approval": Approval.PER_CALL,
-        "reasons": ("The site declares that this tool costs money.",),
-        "title": "Desk",
-        "credential": "bearer key",
-        "remaining": 60,
-        "places": dict.fromkeys(arguments, "in the body"),
-        "request": Request("POST", "http://127.0.0.1:9723/api/place_order", (), b"x" * 92),
-        "always_allowed": True,
-        "can_keep_level": True,
-        **changes,
-    }
-    return Question(
-        Call(tool, arguments), "http://127.0.0.1:9723", "POST http://127.0.0.1:9723/api/place_order", **values
-    )
 
 
 @pytest.mark.requirement("FU-32")

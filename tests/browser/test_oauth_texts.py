@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from tests.browser.test_attacks import PAYLOADS, Watched
+from tests.support.hostile_pages import PAYLOADS, Watched
 from toolwire.core.http import Response
 from toolwire.server.oauth.pages import (
     ConnectedApp,

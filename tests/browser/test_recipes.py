@@ -10,7 +10,8 @@ import pytest
 
 from examples.recipes.app import Settings, create_app
 from tests.browser.conftest import QUICK
-from tests.browser.test_attacks import PAYLOADS, Watched
+from tests.support.hostile_pages import PAYLOADS, Watched
+from tests.support.recipe_accounts import sign_up
 from toolwire import Kind, Problem, connect_sync
 from toolwire.client import Session
 from toolwire.stores.credentials.files import CredentialStore
@@ -19,16 +20,6 @@ from toolwire.stores.credentials.files import CredentialStore
 @pytest.fixture
 def recipes(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> str:
     return serve(lambda url: create_app(Settings(url=url, folder=tmp_path, hasher=QUICK)))
-
-
-def sign_up(page: Any, site: str, name: str) -> None:
-    page.goto(site)
-    page.get_by_role("link", name="Sign in").click()
-    page.get_by_role("link", name="Make an account").click()
-    page.get_by_label("Name").fill(name)
-    page.get_by_label("Password").fill("correct horse")
-    page.get_by_role("button", name="Make the account").click()
-    page.get_by_role("heading", name="Your recipes").wait_for()
 
 
 @pytest.mark.requirement("XL-132", "XL-110", "XL-116", "XL-130", "XL-133", "FU-03", "CO-04")

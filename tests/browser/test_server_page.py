@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shlex
-import struct
 import subprocess
 import wave
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +15,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 import toolwire
-from tests.browser.test_attacks import PAYLOADS, SUBMIT, Watched, build_page_app
+from tests.support.hostile_pages import PAYLOADS, SUBMIT, Watched, build_page_app
+from tests.support.images import build_png
 from toolwire import Audio, File, Image, ServerLimits
 from toolwire.auth.receipt import ReceiptKey
 from toolwire.cli.open_upstreams import open_toolbox
@@ -329,17 +328,6 @@ def test_page_works_below_a_path_and_by_keyboard(page: Any, desk: Desk, serve: C
 
 
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='hacked=1'><script>hacked=1</script></svg>"
-
-
-def build_png(width: int, height: int) -> bytes:
-    """Return a grey image."""
-
-    def chunk(name: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))
-    rows = zlib.compress((b"\0" + b"\x80" * width) * height)
-    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 def build_wav(seconds: int) -> bytes:

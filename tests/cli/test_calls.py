@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_accepted_calls import ENDED, RUNNING, Site
+from tests.support.accepted_calls import ENDED, RUNNING, Site
 from toolwire.testing.loopback import background
 
 HALF = (200, {"retry-after": "0"}, {"status": "running", "percentComplete": 50, "message": "Half\x1b[2J."})

@@ -27,9 +27,9 @@ from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from tests.cli.conftest import Outcome
 from tests.cli.test_gateway import find_free_port, run_gateway, wait_for_line
 from tests.cli.test_gateway_callers import QUICK, Site, read_fields, serve_site
-from tests.gateway.test_inbox import wait_for
-from tests.oauth.test_other_clients import Storage
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
+from tests.support.inbox import wait_for
+from tests.support.token_storage import Storage
 from toolwire.cli.gateway_sign_in import make_user_id
 from toolwire.console.sessions import OperatorSessions, SignedIn
 from toolwire.stores.consent.approvals import Approvals

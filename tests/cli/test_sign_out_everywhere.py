@@ -11,8 +11,8 @@ import pytest
 
 from tests.cli.test_serve import start_serve, url_in
 from tests.console.conftest import TOKEN, Browser
-from tests.gateway.test_inbox import wait_for
 from tests.postgres import Postgres, postgres, shared_postgres, wait_until_answering  # noqa: F401 - the fixtures
+from tests.support.inbox import wait_for
 
 pytestmark = pytest.mark.requirement("CO-02", "GW-04", "ST-01", "D-39")
 

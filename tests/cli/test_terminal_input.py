@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_server_questions import Server, form, page
+from tests.support.server_questions import Server, form, page
 from toolwire.testing.loopback import background
 
 SCHEMA = {

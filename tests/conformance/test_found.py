@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.process.test_mutations import edit_data, scratch_bytes
+from tests.support.mutations import edit_data, scratch_bytes
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
 

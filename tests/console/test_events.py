@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.console.conftest import Browser, Started, build_question
-from tests.console.test_pages import build_decision
+from tests.support.decisions import build_decision
 from toolwire.console.app import build_operator_tables
 from toolwire.console.caller_pages import build_caller_tables, name_topic
 from toolwire.console.events import MAX_STREAMS

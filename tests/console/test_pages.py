@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.console.conftest import Browser, Started, build_question
+from tests.support.decisions import SHOP, build_decision
 from toolwire.client.approvers.store_approver import store_approver
-from toolwire.consent.decision_record import FIRST_DIGEST, Decision, compute_chain_digest
+from toolwire.consent.decision_record import FIRST_DIGEST, compute_chain_digest
 from toolwire.consent.grant import GrantKey
 from toolwire.console import CallRow, ConnectionRow, LimitRow, OfferedTool
 from toolwire.core.check import Answer
@@ -25,13 +26,6 @@ from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Approval, Condition, Kind, Problem
 from toolwire.stores.consent.audit import StoredAudit, list_audit_files
-
-SHOP = "https://shop.example"
-
-
-def build_decision(number: int = 0, **changes: str) -> Decision:
-    given = {"tool": "Shop.order@1.0.0", "site": SHOP, "principal": "me", "decision": "allowed", **changes}
-    return Decision(at=1_795_500_000.0 + number, connection="shop", binding="ab" * 32, channel="page", **given)
 
 
 def fill_log(folder: Path, count: int) -> None:

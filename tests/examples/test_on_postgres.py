@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from examples.tasks.app import Settings, create_app
-from tests.oauth.test_postgres import cluster, url  # noqa: F401 - fixtures: a server, and an empty database on it
+from tests.support.postgres import cluster, url  # noqa: F401 - fixtures: a server, and an empty database on it
 
 from .test_tasks import QUICK, SITE, Visitor
 

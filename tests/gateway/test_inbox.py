@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import threading
 import time
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Iterator
@@ -23,9 +22,10 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from tests.console.conftest import Browser
-from tests.gateway.test_webhooks import KEY, Receiver, receiver  # noqa: F401 - a fixture
 from tests.postgres import Postgres, psycopg, shared_postgres  # noqa: F401 - fixtures
-from tests.server.test_jwt import SECRET, sign_with_secret
+from tests.support.inbox import wait_for
+from tests.support.jwt_signing import SECRET, sign_with_secret
+from tests.support.webhooks import KEY, Receiver
 from toolwire import Problem, Toolkit, asgi, connect_sync
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.cli import main
@@ -209,15 +209,6 @@ target = "{site}"
             return Started(ending.enter_context(background(app)), shop, tmp_path / "state")
 
         yield started
-
-
-def wait_for(find: Callable[[], Any]) -> Any:
-    """Return what ``find`` returns as soon as that is something."""
-    pause, until = threading.Event(), time.monotonic() + 20
-    while not (found := find()):
-        assert time.monotonic() < until, "it did not come"
-        pause.wait(0.02)
-    return found
 
 
 def in_thread(call: Callable[[], Any]) -> Future[Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.client.test_accepted_calls import RUNNING, Site
-from tests.client.test_long_calls import Work
+from tests.support.accepted_calls import RUNNING, Site
+from tests.support.long_work import Work
 from toolwire import (
     Kind,
     LongCallState,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import socket
 import threading
@@ -10,67 +9,20 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from queue import Queue
 from typing import Any
 
 import pytest
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
+from tests.support.webhooks import KEY, Receiver
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
 from toolwire.core.model import Problem, Secret
 from toolwire.gateway.webhooks import MAX_WAITING, Webhook, Webhooks
 from toolwire.server.asking.inbox import QuestionNotice
 
-KEY = b64encode(b"k" * 32).decode()
 OTHER = b64encode(b"o" * 32).decode()
-
-
-class Receiver:
-    """A site that takes webhooks: it answers with the next of ``answers``, then with 200."""
-
-    def __init__(self) -> None:
-        self.answers: list[tuple[int, dict[str, str]]] = []
-        self.received: Queue[tuple[str, dict[str, str], bytes]] = Queue()
-        self.gate = threading.Event()
-        self.gate.set()
-        receiver = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                receiver.gate.wait(20)
-                status, fields = receiver.answers.pop(0) if receiver.answers else (200, {})
-                receiver.received.put((self.path, {name.lower(): text for name, text in self.headers.items()}, body))
-                self.send_response(status)
-                for name, text in fields.items():
-                    self.send_header(name, text)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-    def take(self) -> tuple[str, dict[str, str], dict[str, Any]]:
-        """Return path, header fields and data of the next message, after its signature was verified."""
-        path, fields, body = self.received.get(timeout=20)
-        verified = Verifier(KEY).verify(body, fields)
-        assert verified == json.loads(body)
-        return path, fields, verified
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    made = Receiver()
-    yield made
-    made.gate.set()
-    made.server.shutdown()
-    made.server.server_close()
 
 
 @pytest.fixture

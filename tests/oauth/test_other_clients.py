@@ -13,38 +13,19 @@ import httpx2
 import pytest
 from authlib.integrations.httpx_client import AsyncOAuth2Client
 from mcp.client.auth import OAuthClientProvider
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from tests.support.token_storage import Storage
 from toolwire.core.http import Response
 from toolwire.server.oauth import protect_app
 
 from .conftest import CALLBACK, ISSUER, Site, document
 
 URL = "https://app.example/oauth-client.json"
-
-
-class Storage:
-    """Where the MCP SDK keeps what it got."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
 
 
 def behind(site: Site) -> Any:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.mutations import edit_data, scratch_bytes
+
 from .amounts import LONG, REQUESTS, report
 from .calls import CALLS, PATHS
 from .peer import HANG, Running, dial, get, message
@@ -22,42 +24,6 @@ SLOWEST_S = 3.0
 MORE_KIB = 12 * 1024
 LAST = message("GET", "/health", b"", b"connection: close")
 """Sent behind each request, so that the connection ends."""
-
-ODD: list[Any] = [
-    None,
-    True,
-    0,
-    -1,
-    7.5,
-    1e308,
-    10**30,
-    "",
-    "x",
-    "\u0000",
-    "\U0001f600",
-    [],
-    {},
-    [[]],
-    {"a": {}},
-    [1, "a"],
-]
-BYTES = [
-    b"",
-    b"\x00",
-    b"\xff",
-    b"\r\n",
-    b"\n",
-    b" ",
-    b":",
-    b'"',
-    b"{",
-    b"]",
-    b"%",
-    b"..",
-    b"//",
-    b"\\u0000",
-    b"A" * 500,
-]
 
 
 def seeds() -> list[tuple[str, str, list[bytes], Any]]:
@@ -94,33 +60,6 @@ def mutations(chance: random.Random) -> Iterator[bytes]:
             text = scratch_bytes(text, chance)
         request = message(method, path, text, *fields)
         yield scratch_bytes(request, chance) if chance.random() < 0.3 else request
-
-
-def edit_data(data: Any, chance: random.Random) -> Any:
-    """Return ``data`` with one spot replaced, removed or added."""
-    if isinstance(data, dict) and data and chance.random() < 0.8:
-        name = chance.choice(list(data))
-        match chance.randrange(4):
-            case 0:
-                return {key: value for key, value in data.items() if key != name}
-            case 1:
-                return {**data, chance.choice(["id", "input", "__proto__", "", "\u2028"]): chance.choice(ODD)}
-            case _:
-                return {**data, name: edit_data(data[name], chance)}
-    if isinstance(data, list) and data and chance.random() < 0.8:
-        index = chance.randrange(len(data))
-        return [*data[:index], edit_data(data[index], chance), *data[index + 1 :]]
-    return chance.choice(ODD)
-
-
-def scratch_bytes(data: bytes, chance: random.Random) -> bytes:
-    """Return ``data`` with a few bytes cut, swapped, doubled or put in."""
-    for _ in range(chance.randint(1, 4)):
-        start = chance.randrange(len(data) + 1)
-        end = min(len(data), start + chance.choice([0, 1, 1, 2, 8, 40]))
-        middle = chance.choice([*BYTES, data[start:end] * 2, bytes([chance.randrange(256)])])
-        data = data[:start] + middle + data[end:]
-    return data
 
 
 class Shot(asyncio.Protocol):

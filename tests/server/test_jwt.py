@@ -7,16 +7,15 @@ import base64
 import hmac
 import json
 import re
-import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
+from tests.support.jwt_signing import CLAIMS, NOW, SECRET, sign_token, sign_with_secret
 from toolwire import Secret, Toolkit, asgi
 from toolwire.auth.caller_token import ExpectedClaims, Keyring, read_jwks, read_secret
 from toolwire.core.errors import DefinitionError
@@ -28,30 +27,11 @@ from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import ANONYMOUS_CALLER, AnonymousCallers, Caller, CombinedCallers
 from toolwire.server.access.signed_tokens import CACHED_S, IssuerKeys, SignedTokenCallers
 
-NOW = 1_800_000_000.0
-SECRET = b"a secret of the server, long enough"
 HERE = ExpectedClaims(issuer="https://issuer.example", audience="https://tools.example", leeway_s=30)
-CLAIMS = {
-    "sub": "ada",
-    "iss": "https://issuer.example",
-    "aud": "https://tools.example",
-    "exp": NOW + 60,
-    "scope": "mail.read mail.send",
-}
 RSA = RSAKey.generate_key(2048, parameters={"kid": "rsa"})
 EC = ECKey.generate_key("P-256", parameters={"kid": "ec"})
 ED = OKPKey.generate_key("Ed25519", parameters={"kid": "ed"})
 KEYS: Mapping[str, Any] = {"RS256": RSA, "ES256": EC, "EdDSA": ED, "Ed25519": ED}
-
-
-def sign_token(algorithm: str, key: Any, claims: Mapping[str, Any] = CLAIMS, **header: Any) -> bytes:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # EdDSA is an older name of Ed25519, and most issuers still say it
-        return jwt.encode({"alg": algorithm, **header}, dict(claims), key, algorithms=[algorithm]).encode()
-
-
-def sign_with_secret(claims: Mapping[str, Any] = CLAIMS, secret: bytes = SECRET, **header: Any) -> bytes:
-    return sign_token("HS256", OctKey.import_key(secret), claims, **header)
 
 
 def build_unsigned_token(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.test_receipts import Desk, Wire, write_keys
+from tests.support.receipts import Desk, Wire, write_keys
 from toolwire.auth.receipt import ReceiptKey
 from toolwire.console.caller_inbox import build_announcer
 from toolwire.core.model import ANONYMOUS, Call

@@ -6,18 +6,17 @@ import json
 import os
 import sys
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import anyio
 import pytest
 from mcp import Client
 from mcp.types import ElicitResult
 
+from tests.support.receipts import OWNERS, Desk, Wire, write_keys
 from toolwire import Answer, ClientRules, Kind, Problem, Question, Session, Toolkit, Value, asgi, connect_sync
 from toolwire.auth.receipt import (
     ReceiptBinding,
@@ -33,7 +32,6 @@ from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.codec import Codec
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Secret
-from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.asking.receipts import KEYS_PATH
 from toolwire.server.options import ServerOptions
@@ -42,55 +40,19 @@ from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.paths import find_state_folder
 from toolwire.testing import background
 
-OWNERS = {"ann": "ann-key-000000000000000000000000", "bob": "bob-key-000000000000000000000000"}
 BINDING = ReceiptBinding(
     audience="a.example", principal="ann", tool="Desk.erase@1.0.0", definition="d" * 64, arguments="a" * 64, nonce="n"
 )
 
 
 @pytest.fixture
-def key() -> ReceiptKey:
-    return ReceiptKey()
-
-
-def write_keys(file: Path, *keys: ReceiptKey, **owners: ReceiptKey) -> Path:
-    entries = [one.to_public_jwk() for one in keys]
-    entries += [{**one.to_public_jwk(), "principal": f"key:{name}"} for name, one in owners.items()]
-    file.write_text(json.dumps({"keys": entries}))
-    return file
-
-
-class Desk:
-    """Tools that need consent or not, and what they did."""
-
-    def __init__(self) -> None:
-        self.done: list[Any] = []
-        self.kit = kit = Toolkit("Desk")
-
-        @kit.tool(approval="per-call")
-        def erase(name: str) -> str:
-            """Erase something."""
-            self.done.append(name)
-            return "erased"
-
-        @kit.tool(approval="per-call")
-        def write(name: str) -> str:
-            """Write something."""
-            self.done.append(name)
-            return "written"
-
-        @kit.tool(approval="auto", safe=True)
-        def look() -> str:
-            """Look."""
-            return "tea"
-
-    def serve(self, keys: Path, **more: Any) -> App:
-        return asgi(self.kit, receipts="required", receipt_keys=keys, **more)
+def desk() -> Desk:
+    return Desk()
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def key() -> ReceiptKey:
+    return ReceiptKey()
 
 
 @pytest.mark.requirement("CC-06")
@@ -137,43 +99,6 @@ def test_a_client_without_a_key_asks_nobody_and_one_who_says_no_signs_nothing(
     assert denied.kind is Kind.DENIED
     assert desk.done == []
     assert [entry.record.decision for entry in session.audit.entries()] == ["denied"]
-
-
-class Wire:
-    """Sends calls by hand, and signs what the server wants signed."""
-
-    def __init__(self, url: str, key: ReceiptKey) -> None:
-        self.url, self.key = url, key
-
-    def post(
-        self, arguments: Mapping[str, Any], fields: Mapping[str, str], *, tool: str = "erase", who: str = "ann"
-    ) -> tuple[int, Any]:
-        headers = {"content-type": "application/json", "authorization": f"Bearer {OWNERS[who]}", **fields}
-        request = Request(f"{self.url}/api/{tool}", json.dumps(arguments).encode(), headers)
-        try:
-            with urlopen(request) as answer:
-                return answer.status, json.load(answer)
-        except HTTPError as error:
-            return error.code, json.load(error)
-
-    def sign(self, key: ReceiptKey | None = None, **changes: Any) -> dict[str, str]:
-        """Return the header fields that prove erase(name="x") of ann, or with ``changes`` something else."""
-        status, asked = self.post({"name": "x"}, {})
-        assert status == 428
-        challenge = asked["details"]["confirmation"]
-        terms = challenge["receipt"]
-        binding = ReceiptBinding(
-            audience=self.url.removeprefix("http://"),
-            principal=terms["principal"],
-            tool=terms["tool"],
-            definition=terms["definition"],
-            arguments=digest_arguments({"name": "x"}),
-            nonce=challenge["word"],
-        )
-        end = changes.pop("expires_at", terms["expires_at"])
-        binding = replace(binding, **changes)
-        signed = (key or self.key).sign(binding, decided_at=end - 300, expires_at=end)
-        return {challenge["header"]: challenge["word"], terms["header"]: signed}
 
 
 def change_header(receipt: str, **members: Any) -> str:

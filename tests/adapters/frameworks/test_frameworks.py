@@ -16,7 +16,7 @@ import pytest
 
 from tests.adapters.frameworks.packages import CACHE, INSTALLED, MISSING, QUIET
 from tests.client.conftest import Listener, write_response
-from tests.client.test_claims_of_a_site import Bank
+from tests.support.claims import Bank
 from toolwire import Image, ToolError, Toolkit, asgi
 from toolwire.testing import background
 

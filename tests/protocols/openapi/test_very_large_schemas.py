@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_document_bombs import openapi
+from tests.support.document_bombs import openapi
 from toolwire.convert import ReadDocument, read
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.schema import schema_size
