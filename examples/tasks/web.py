@@ -20,7 +20,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 
-from toolwire.framing.stylesheet import STYLE
+from toolwire.framing.page_file import load_style
 from toolwire.oauth import Account, Accounts, AuthorizationServer
 
 from .api import SCOPES, NewTask, TaskChange
@@ -110,7 +110,7 @@ def _add_looking(router: APIRouter, site: Site) -> None:
     @router.get("/style.css")
     async def style() -> Response:
         """The stylesheet of the sign-in and consent pages: all pages look alike."""
-        return Response(STYLE, media_type="text/css", headers={"cache-control": "max-age=3600"})
+        return Response(load_style(), media_type="text/css", headers={"cache-control": "max-age=3600"})
 
     @router.get("/")
     async def home(request: Request) -> Response:

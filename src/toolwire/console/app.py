@@ -26,6 +26,7 @@ from toolwire.core.http import EVENT_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Problem
 from toolwire.core.url_origin import get_authority
 from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.page_file import load_script
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.http.cookies import build_cookie, find_cookie, find_port, is_by_https
@@ -52,7 +53,6 @@ from .page import (
     build_sign_in_page,
 )
 from .page_tables import PageTables
-from .script import SCRIPT_RESPONSE
 from .sessions import Found, OperatorSession, OperatorSessions, SignedIn, SignInKey
 from .source import ConsoleSource
 
@@ -67,6 +67,12 @@ _LEFT: Final = "You left this page. You are still signed in at this server with 
 _SESSION_OVER: Final = "Your session is over, so nothing was changed. Sign in, and do it again."
 _NO_SESSION: Final = ("Sign in first.", 401)
 _NO_ROOM: Final = ("Too many pages.", 503)
+_SCRIPT_HEADERS: Final = (
+    (b"content-type", b"text/javascript; charset=utf-8"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-cache"),
+)
 _SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9/_-]{0,100}")
 
 
@@ -255,7 +261,7 @@ class Console:
             case "POST":
                 return await self._answer_form(scope, exchange, fields, path)
             case "GET" | "HEAD" if path == SCRIPT_PATH:
-                return SCRIPT_RESPONSE
+                return Response(200, _SCRIPT_HEADERS, load_script("console.js", __file__))
             case "GET" | "HEAD":
                 session = await self._find_session(scope, fields)
                 if session is None:

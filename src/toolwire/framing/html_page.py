@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from functools import cache
 from hashlib import sha256
 from html import escape
 from typing import Final
 
 from toolwire.core.http import Headers
 
-from .stylesheet import STYLE
-
-STYLE_SOURCE: Final = f"'sha256-{b64encode(sha256(STYLE.encode()).digest()).decode()}'"
-"""The stylesheet as a source of a Content-Security-Policy, for a page that has it inline."""
+from .page_file import load_style
 
 NO_STORE: Final = (b"cache-control", b"no-store")
 _PAGE_HEADERS: Final[Headers] = (
@@ -36,6 +34,12 @@ _CURRENT: Final = ' aria-current="page"'
 _SIGNS: Final = {"reads": "○", "changes": "●", "costs": "◆", "destroys": "▲", "safe": "✓"}
 
 
+@cache
+def _name_style() -> str:
+    """Return the stylesheet as a source of a Content-Security-Policy, for a page that has it inline."""
+    return f"'sha256-{b64encode(sha256(load_style().encode()).digest()).decode()}'"
+
+
 def build_policy(*, form: str = "'self'", script: str = "", shows_media: bool = False, is_live: bool = False) -> str:
     """Return the Content-Security-Policy of a page: no frames, nothing from elsewhere, no inline script.
 
@@ -47,7 +51,7 @@ def build_policy(*, form: str = "'self'", script: str = "", shows_media: bool = 
     scripts += "connect-src 'self'; " if is_live else ""
     media = "img-src data:; media-src data:; " if shows_media else ""
     return (
-        f"default-src 'none'; style-src {STYLE_SOURCE}; {scripts}{media}form-action {form}; frame-ancestors 'none'; "
+        f"default-src 'none'; style-src {_name_style()}; {scripts}{media}form-action {form}; frame-ancestors 'none'; "
         "base-uri 'none'"
     )
 
@@ -84,7 +88,7 @@ def build_html_page(
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style>{scripts}</head>"
+        f"<title>{escape(title)}</title><style>{load_style()}</style>{scripts}</head>"
         f'<body class="{width}"><a class="skip" href="#main">To the content</a>'
         f'<header class="top">{brand}{where}{navigation_html}{account}</header><main id="main">{html}</main>{footer}'
         "</body></html>"

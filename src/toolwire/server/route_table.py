@@ -19,7 +19,7 @@ from toolwire.validation import filter_visible
 
 from .long_calls import calls_resource
 from .page.browser_request import LoginPlace, is_page_form, wants_page
-from .page.page_script import SCRIPT_PATH, SCRIPT_RESPONSE
+from .page.page_script import SCRIPT_PATH, build_script_response
 
 Document: TypeAlias = Response | Callable[[], Response]
 """A response that needs no credentials, or the function that makes it."""
@@ -118,7 +118,7 @@ class RouteTable:
         self._entries["POST", PAGE_PATH] = RouteEntry(
             _defer_reader(lambda: page()[1]), False, _refuse_form, True, "page", takes_form_key=True
         )
-        self._entries["GET", SCRIPT_PATH] = _build_document_entry(SCRIPT_RESPONSE)
+        self._entries["GET", SCRIPT_PATH] = _build_document_entry(build_script_response())
         self._has_calls = has_long_tools(catalog)
         if self._has_calls:
             self._entries["GET", calls_resource.PATH] = self._build_calls_entry("GET", calls_resource.PATH)

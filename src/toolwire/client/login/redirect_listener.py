@@ -12,6 +12,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from time import monotonic
 
 from toolwire.core.model import Kind, Problem
@@ -21,18 +22,24 @@ _HEAD_BYTES = 16 * 1024
 # A program that connects and sends nothing must not keep the browser waiting for longer.
 _REQUEST_S = 5.0
 _NO_FORM = "'none'"
-_PAGE = build_html_page(
-    "Back to toolwire",
-    '<div class="card"><h1>The site has answered</h1><p>toolwire goes on where you started it, and says there whether '
-    "you are signed in.</p><p>You can close this page and go back to toolwire.</p></div>",
-    place="sign-in",
-    width="narrow",
-).encode()
-_FIELDS = (
-    "content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\n"
-    f"content-security-policy: {build_policy(form=_NO_FORM)}\r\nx-content-type-options: nosniff\r\n"
-    "connection: close\r\n"
-).encode()
+
+
+@cache
+def _write_answer() -> bytes:
+    """Return the answer to each request, all but its first line."""
+    page = build_html_page(
+        "Back to toolwire",
+        '<div class="card"><h1>The site has answered</h1><p>toolwire goes on where you started it, and says there '
+        "whether you are signed in.</p><p>You can close this page and go back to toolwire.</p></div>",
+        place="sign-in",
+        width="narrow",
+    ).encode()
+    fields = (
+        "content-type: text/html; charset=utf-8\r\ncache-control: no-store\r\nreferrer-policy: no-referrer\r\n"
+        f"content-security-policy: {build_policy(form=_NO_FORM)}\r\nx-content-type-options: nosniff\r\n"
+        f"connection: close\r\ncontent-length: {len(page)}\r\n\r\n"
+    )
+    return fields.encode() + page
 
 
 class RedirectListener:
@@ -83,7 +90,7 @@ class RedirectListener:
             query = self._query(head)
             status = b"HTTP/1.1 404 Not Found\r\n" if query is None else b"HTTP/1.1 200 OK\r\n"
             # A wrong request gets the same page, so a page of another site learns nothing.
-            connection.sendall(status + _FIELDS + b"content-length: %d\r\n\r\n" % len(_PAGE) + _PAGE)
+            connection.sendall(status + _write_answer())
             return query
         return None
 

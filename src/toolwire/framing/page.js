@@ -1,11 +1,4 @@
-"""The part of the scripts of our pages that all of them share: times in the zone of the reader, and copying."""
-# FU-32, D-25
-
-from __future__ import annotations
-
-from typing import Final
-
-SHARED_SCRIPT: Final = """"use strict";
+"use strict";
 // A page without a script shows times in UTC and says so; the exact time in UTC stays in the title. Dates of a site
 // stay as they are.
 const thisYear = new Date().getFullYear();
@@ -34,4 +27,3 @@ const offerCopies = (part) => {
 };
 showTimes(document);
 offerCopies(document);
-"""

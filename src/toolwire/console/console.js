@@ -1,14 +1,4 @@
-"""The one script of the console, in a file of its own: the policy of its pages allows no inline script."""
-# CO-02, D-25
-
-from __future__ import annotations
-
-from typing import Final
-
-from toolwire.core.http import Response
-from toolwire.framing.page_script import SHARED_SCRIPT
-
-_SCRIPT: Final = """// Signs in with the key after the # of a link, and brings news into the page.
+// Signs in with the key after the # of a link, and brings news into the page.
 // All else works without a script.
 const root = new URL(".", document.currentScript.src).pathname.slice(0, -1);
 const signIn = document.getElementById("sign-in");
@@ -89,14 +79,3 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   event.target.form.requestSubmit();
 });
-"""
-SCRIPT_RESPONSE = Response(
-    200,
-    (
-        (b"content-type", b"text/javascript; charset=utf-8"),
-        (b"x-content-type-options", b"nosniff"),
-        (b"cross-origin-resource-policy", b"same-origin"),
-        (b"cache-control", b"no-cache"),
-    ),
-    (SHARED_SCRIPT + _SCRIPT).encode(),
-)
