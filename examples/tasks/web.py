@@ -20,7 +20,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 
-from toolwire.framing.page_file import load_style
+from toolwire.framing.html_page import load_style
 from toolwire.oauth import Account, Accounts, AuthorizationServer
 
 from .api import SCOPES, NewTask, TaskChange

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from html import escape
 from typing import Final
 
 from toolwire.core.check import Question
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Condition, Json
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
+from toolwire.framing.html_fields import build_check, build_input, build_options
+from toolwire.framing.html_page import build_code
 from toolwire.framing.visible_text import make_visible, make_visible_json
 
 from .bound_text import (
@@ -35,51 +37,52 @@ ALWAYS: Final = "always"
 """The field that says whether later calls are asked about: ``yes``, ``bounds`` or nothing."""
 
 _KINDS: Final = {"": "this value only", "any": "any value", "<=": "at most", ">=": "at least", "in": "one of"}
-_USES, _UNTIL, _USES_GIVEN = "bound uses", "bound until", "10"
+_USES: Final = "bound uses"
+_UNTIL: Final = "bound until"
+_USES_GIVEN: Final = "10"
 _UNSEEN: Final = "bound unseen"
 _MAX_SHOWN: Final = 60
 _MAX_NAMES: Final = 500
 
 
-def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> str:
+def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> Html:
     """Return the fields; ``entered`` is what the user entered before."""
     chosen = entered.get(ALWAYS, "")
-    name = escape(make_visible(question.call.tool.name))
-    ends = "It ends after 30 days, when the site changes the tool, or when you take it back: "
+    ends = Html(
+        "It ends after 30 days, when the site changes the tool, or when you take it back: "
+        "<code>toolwire approvals</code>."
+    )
     choices = (
-        ("", "Ask me each time", "As until now."),
-        ("yes", f"Do not ask again for <code>{name}</code>", f"{ends}<code>toolwire approvals</code>."),
-        ("bounds", "Do not ask again within the bounds below", "Any other call is asked about as before."),
+        ("", Html("Ask me each time <small>As until now.</small>")),
+        ("yes", Html(f"Do not ask again for {build_code(question.call.tool.name)} <small>{ends}</small>")),
+        (
+            "bounds",
+            Html("Do not ask again within the bounds below <small>Any other call is asked about as before.</small>"),
+        ),
     )
-    radios = "".join(
-        f'<label class="check"><input type="radio" name="{ALWAYS}" value="{value}"'
-        f"{' checked' if value == chosen else ''}> <span>{html} <small>{small}</small></span></label>"
-        for value, html, small in choices
+    radios = join_html(
+        build_check(ALWAYS, value, html, is_checked=value == chosen, is_one_of=True) for value, html in choices
     )
-    rows = "".join(_build_row(number, name, value, entered) for number, name, value in _list_arguments(question))
-    uses, until = (escape(entered.get(field, given)) for field, given in ((_USES, _USES_GIVEN), (_UNTIL, "")))
-    return (
+    rows = join_html(_build_row(number, name, value, entered) for number, name, value in _list_arguments(question))
+    uses, until = entered.get(_USES, _USES_GIVEN), entered.get(_UNTIL, "")
+    plain, day = Html(' autocomplete="off"'), Html(' type="date"')
+    return Html(
         f"<fieldset><legend>With the button above</legend>{radios}</fieldset>"
         f"<fieldset><legend>The bounds</legend>{rows}"
         f"{_build_unseen(question, entered)}"
-        f'<p class="field"><label>How many later calls <small>{ANY} for any number</small>'
-        f'<input name="{_USES}" value="{uses}" autocomplete="off"></label></p>'
-        '<p class="field"><label>Until the end of this day <small>At most 30 days.</small>'
-        f'<input type="date" name="{_UNTIL}" value="{until}"></label></p></fieldset>'
+        f"{build_input('How many later calls', _USES, uses, f'{ANY} for any number', plain)}"
+        f"{build_input('Until the end of this day', _UNTIL, until, 'At most 30 days.', day)}</fieldset>"
     )
 
 
-def _build_unseen(question: Question, entered: Mapping[str, str]) -> str:
-    """Return the choice about arguments that this call does not have, or ``""`` if there are none."""
+def _build_unseen(question: Question, entered: Mapping[str, str]) -> Html:
+    """Return the choice about arguments that this call does not have, or nothing if there are none."""
     absent = list_absent(question)
     if not absent:
-        return ""
-    names = escape(", ".join(make_visible(name) for name in absent)[:_MAX_NAMES])
-    checked = " checked" if entered.get(_UNSEEN) == "yes" else ""
-    return (
-        f'<label class="check"><input type="checkbox" name="{_UNSEEN}" value="yes"{checked}> '
-        f"<span>Also calls with arguments that this one does not have <small>{names}</small></span></label>"
-    )
+        return NO_HTML
+    names = escape_text(", ".join(make_visible(name) for name in absent)[:_MAX_NAMES])
+    html = Html(f"Also calls with arguments that this one does not have <small>{names}</small>")
+    return build_check(_UNSEEN, "yes", html, is_checked=entered.get(_UNSEEN) == "yes")
 
 
 def read_bounds(question: Question, form: Mapping[str, str], now: datetime) -> GrantBounds | None:
@@ -112,31 +115,28 @@ def _write_entry(kind: str, value: str) -> str:
     return {"": "", "any": ANY}.get(kind, f"{kind} {value}")
 
 
-def _build_row(number: int, name: str, value: Json, entered: Mapping[str, str]) -> str:
+def _build_row(number: int, name: str, value: Json, entered: Mapping[str, str]) -> Html:
     text = make_visible_json(value)
-    shown = escape(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
+    shown = escape_text(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     kinds = [kind for kind in _KINDS if is_number or kind not in ("<=", ">=")]
     chosen = entered.get(f"bound {number}", "")
-    options = "".join(
-        f'<option value="{escape(kind)}"{" selected" if kind == chosen else ""}>{_KINDS[kind]}</option>'
-        for kind in kinds
-    )
-    label = escape(make_visible(name))
-    return (
+    options = build_options(((kind, _KINDS[kind]) for kind in kinds), chosen)
+    label = show_text(name)
+    return Html(
         f'<p class="field"><label><code>{label}</code> <small>now {shown}</small>'
         f'<select name="bound {number}">{options}</select></label>'
-        f'<input name="value {number}" value="{escape(entered.get(f"value {number}", ""))}" autocomplete="off"'
+        f'<input name="value {number}" value="{escape_text(entered.get(f"value {number}", ""))}" autocomplete="off"'
         f' spellcheck="false" aria-label="The bound of {label}" placeholder="such as 50, or Ada, Bob">'
-        f"{_build_least(number, label, value, entered) if is_number else ''}</p>"
+        f"{_build_least(number, label, value, entered) if is_number else NO_HTML}</p>"
     )
 
 
-def _build_least(number: int, label: str, value: Json, entered: Mapping[str, str]) -> str:
+def _build_least(number: int, label: Html, value: Json, entered: Mapping[str, str]) -> Html:
     """Return the field of the lower bound that goes with "at most"."""
     # AT-49
-    least = escape(entered.get(f"least {number}", str(find_default_least(value))))
-    return (
+    least = escape_text(entered.get(f"least {number}", str(find_default_least(value))))
+    return Html(
         f'<label><small>With "at most": at least</small><input name="least {number}" value="{least}"'
         f' autocomplete="off" inputmode="decimal" aria-label="The lower bound of {label}"></label>'
     )

@@ -9,11 +9,18 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 
 from toolwire.core.model import Json
 from toolwire.core.user_input import FieldKind, InputField, InputRequest
-from toolwire.framing.html_page import build_code_block, build_hidden_fields, build_html_page, build_notice, build_quote
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
+from toolwire.framing.html_fields import build_check, build_form, build_options
+from toolwire.framing.html_page import (
+    build_alert,
+    build_code_block,
+    build_html_page,
+    build_notice,
+    build_quote,
+)
 from toolwire.framing.visible_text import make_visible
 
 from .input_display import NO_SECRETS, describe_asker, describe_field, describe_page, show_value
@@ -21,24 +28,24 @@ from .input_display import NO_SECRETS, describe_asker, describe_field, describe_
 _PREFIX = "field "
 
 
-def build_input_page(asked: InputRequest, token: str, entered: Mapping[str, Json]) -> str:
+def build_input_page(asked: InputRequest, token: str, entered: Mapping[str, Json]) -> Html:
     """Return the page that asks ``asked``. The answer must bring back ``token``; ``entered`` was entered before."""
     faults = [f"{name}: {fault}" for name, fault in asked.faults.items()]
-    alert = build_notice(make_visible("; ".join(faults)), "destroys", role="alert") if faults else ""
+    alert = build_alert(make_visible("; ".join(faults)))
     heading, parts = build_input_parts(asked, [("token", token)], entered)
-    html = f'{alert}<div class="card"><h1>{heading}</h1>{parts}</div>'
+    html = Html(f'{alert}<div class="card"><h1>{heading}</h1>{parts}</div>')
     foot = "toolwire asks on this machine. Nothing is sent before you answer."
     return build_html_page("A site asks you", html, place="asks you during a call", foot=foot)
 
 
 def build_input_parts(
     asked: InputRequest, hidden: Iterable[tuple[str, str]], entered: Mapping[str, Json], *, action: str = ""
-) -> tuple[str, str]:
+) -> tuple[Html, Html]:
     """Return the heading and the rest of the question: the form goes to ``action``, or to the page itself."""
-    quote = build_quote("The site's words", asked.message) if asked.message else ""
-    about = f"<p>{escape(describe_asker(asked))}</p>"
-    heading = f"Answer {escape(make_visible(asked.tool))}?"
-    return heading, f"{about}{quote}{_build_form(asked, hidden, entered, action)}"
+    quote = build_quote("The site's words", asked.message) if asked.message else NO_HTML
+    about = Html(f"<p>{escape_text(describe_asker(asked))}</p>")
+    heading = Html(f"Answer {show_text(asked.tool)}?")
+    return heading, Html(f"{about}{quote}{_build_form(asked, hidden, entered, action)}")
 
 
 def read_form(asked: InputRequest, form: Mapping[str, Sequence[str]]) -> dict[str, Json]:
@@ -56,48 +63,46 @@ def read_form(asked: InputRequest, form: Mapping[str, Sequence[str]]) -> dict[st
 
 def _build_form(
     asked: InputRequest, hidden: Iterable[tuple[str, str]], entered: Mapping[str, Json], action: str
-) -> str:
-    target = f' action="{escape(action)}"' if action else ""
+) -> Html:
     if asked.url:
-        link = f'<a href="{escape(asked.url)}" target="_blank" rel="noopener noreferrer">Open {escape(asked.host)}</a>'
-        inner = f"<p>{escape(describe_page(asked))}</p>{build_code_block(asked.url, 'The page')}<p>{link}</p>"
-        done = "I am done on that page"
+        words = Html(f"Open {escape_text(asked.host)}")
+        link = Html(f'<a href="{escape_text(asked.url)}" target="_blank" rel="noopener noreferrer">{words}</a>')
+        page = build_code_block(asked.url, "The page")
+        inner = Html(f"<p>{escape_text(describe_page(asked))}</p>{page}<p>{link}</p>")
+        done = Html("I am done on that page")
     else:
-        inner = build_notice(NO_SECRETS, "costs") + "".join(
-            _build_field(one, entered.get(one.name, one.default)) for one in asked.fields
-        )
-        done = "Send this"
-    return (
-        f'<form method="post"{target} autocomplete="off">{build_hidden_fields(hidden)}'
-        f'<button class="first" name="answer" value="decline" tabindex="-1">No</button>{inner}'
+        fields = join_html(_build_field(one, entered.get(one.name, one.default)) for one in asked.fields)
+        inner = Html(f"{build_notice(NO_SECRETS, 'costs')}{fields}")
+        done = Html("Send this")
+    html = Html(
+        '<button class="first" name="answer" value="decline" tabindex="-1">No</button>'
+        f"{inner}"
         '<div class="actions bar"><button name="answer" value="decline">No, send nothing</button>'
         '<button name="answer" value="cancel">Not now</button>'
-        f'<button class="primary" name="answer" value="accept">{done}</button></div></form>'
+        f'<button class="primary" name="answer" value="accept">{done}</button></div>'
     )
+    return build_form(action, html, hidden)
 
 
-def _build_field(one: InputField, value: Json) -> str:
-    name, label = escape(_PREFIX + one.name), escape(make_visible(one.label))
+def _build_field(one: InputField, value: Json) -> Html:
+    name, label = escape_text(_PREFIX + one.name), show_text(one.label)
     about = " ".join(part for part in (describe_field(one), make_visible(one.description)) if part)
-    head = f"{label} <small>{escape(about)}</small>"
+    head = Html(f"{label} <small>{escape_text(about)}</small>")
     if one.kind is FieldKind.CHOICES:
         chosen = value if isinstance(value, list) else []
-        boxes = "".join(
-            f'<label class="check"><input type="checkbox" name="{name}" value="{escape(choice.value)}"'
-            f"{' checked' if choice.value in chosen else ''}> {escape(make_visible(choice.title))}</label>"
+        boxes = join_html(
+            build_check(_PREFIX + one.name, choice.value, show_text(choice.title), is_checked=choice.value in chosen)
             for choice in one.choices
         )
-        return f"<fieldset><legend>{head}</legend>{boxes}</fieldset>"
+        return Html(f"<fieldset><legend>{head}</legend>{boxes}</fieldset>")
     if one.kind in (FieldKind.CHOICE, FieldKind.BOOLEAN):
         pairs = [(choice.value, choice.title) for choice in one.choices] or [("yes", "yes"), ("no", "no")]
         now = show_value(value) if isinstance(value, bool) else value
-        options = '<option value=""></option>' + "".join(
-            f'<option value="{escape(key)}"{" selected" if key == now else ""}>{escape(make_visible(title))}</option>'
-            for key, title in pairs
-        )
-        return f'<p class="field"><label>{head}<select name="{name}">{options}</select></label></p>'
+        choices = [("", ""), *((key, make_visible(title)) for key, title in pairs)]
+        options = build_options(choices, now if isinstance(now, str) else "")
+        return Html(f'<p class="field"><label>{head}<select name="{name}">{options}</select></label></p>')
     text = "" if value is None else value if isinstance(value, str) else show_value(value)
-    return (
-        f'<p class="field"><label>{head}<input name="{name}" value="{escape(text)}" spellcheck="false" '
+    return Html(
+        f'<p class="field"><label>{head}<input name="{name}" value="{escape_text(text)}" spellcheck="false" '
         'autocomplete="off"></label></p>'
     )

@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from types import MappingProxyType
 from typing import Final
 
 from toolwire.core.check import Question
 from toolwire.core.model import Json, Tool
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
+from toolwire.framing.html_fields import build_form
 from toolwire.framing.html_page import (
     NO_STORE,
+    build_alert,
     build_badge,
+    build_code,
     build_code_block,
     build_fold,
-    build_hidden_fields,
     build_html_page,
+    build_list,
     build_notice,
     build_page_headers,
     build_policy,
@@ -47,24 +50,29 @@ _COSTS: Final = {"free": "costs nothing", "credits": "costs credits", "paid": "c
 
 def build_question_page(
     question: Question, token: str, note: str = "", entered: Mapping[str, str] = NOTHING_ENTERED
-) -> str:
+) -> Html:
     """Return the page that asks ``question``. The answer must bring back ``token``; ``note`` stands at the top.
 
     ``entered`` is what the user entered before, if that could not be read.
     """
     name = make_visible(question.call.tool.name)
     site = make_visible(question.program) or _show_site(question.site)
-    alert = build_notice(make_visible(note), "destroys", role="alert") if note else ""
-    heading = f"<h1>May <code>{escape(name)}</code> be called at {escape(site)}?</h1>"
+    alert = build_alert(make_visible(note))
+    heading = build_question_heading(name, site)
     form = build_question_form(question, [("token", token)], entered)
-    html = f'{alert}<div class="card">{heading}{build_question_parts(question)}{form}</div>'
+    html = Html(f'{alert}<div class="card"><h1>{heading}</h1>{build_question_parts(question)}{form}</div>')
     return build_html_page(f"May {name} be called?", html, place="asks you before a call", foot=_FOOT)
 
 
 _FOOT: Final = "toolwire asks on this machine. Nothing is sent before you answer."
 
 
-def build_question_parts(question: Question, *, level: int = 2) -> str:
+def build_question_heading(tool: str, site: str) -> Html:
+    """Return the question itself, for a heading."""
+    return Html(f"May {build_code(tool)} be called at {escape_text(site)}?")
+
+
+def build_question_parts(question: Question, *, level: int = 2) -> Html:
     """Return everything that the user must see about ``question``, without heading and form.
 
     ``level`` is that of its own headings.
@@ -74,11 +82,11 @@ def build_question_parts(question: Question, *, level: int = 2) -> str:
     values = list(question.call.arguments.values())
     unshown = find_unshown(question)
     hidden = [name in unshown for name in question.call.arguments]
-    said = build_quote(_SITE_SAYS, about) if about else ""
+    said = build_quote(_SITE_SAYS, about) if about else NO_HTML
     return _build_parts(rows, build_tool_badges(question.call.tool), said, zip(values, hidden, strict=True), level)
 
 
-def build_waiting_parts(rows: Sequence[DisplayRow], *, level: int = 2) -> str:
+def build_waiting_parts(rows: Sequence[DisplayRow], *, level: int = 2) -> Html:
     """Return the same for a question of which only the ``rows`` are kept, as ``build_display_rows`` made them."""
     facts = {row.label: row for row in rows if row.kind == "part"}
     badges = [build_badge("destroys", "destroys something")]
@@ -87,7 +95,7 @@ def build_waiting_parts(rows: Sequence[DisplayRow], *, level: int = 2) -> str:
     cost = facts.get("costs", _NO_ROW).text
     badges += _build_cost_badges("" if cost == "not declared" else cost)
     about = facts.get("tool", _NO_ROW).note
-    said = build_quote(_SITE_SAYS, about) if about else ""
+    said = build_quote(_SITE_SAYS, about) if about else NO_HTML
     return _build_parts(rows, badges, said, [_read_value(row) for row in rows if row.kind == "argument"], level)
 
 
@@ -107,20 +115,19 @@ def _read_value(row: DisplayRow) -> tuple[Json, bool]:
 
 
 def _build_parts(
-    rows: Sequence[DisplayRow], badges: Sequence[str], said: str, values: Iterable[tuple[Json, bool]], level: int
-) -> str:
-    warnings = "".join(
+    rows: Sequence[DisplayRow], badges: Sequence[Html], said: Html, values: Iterable[tuple[Json, bool]], level: int
+) -> Html:
+    warnings = join_html(
         build_notice(f"{row.label.capitalize()}: {row.text}", "costs") for row in rows if row.kind == "warning"
     )
-    terms = "".join(_build_row(row, _build_text(row)) for row in rows if row.kind == "part" and row.label != "tool")
-    return (
-        f'<ul class="badges">{"".join(f"<li>{badge}</li>" for badge in badges)}</ul>'
-        f"{said}{warnings}{_build_arguments(rows, values, level)}"
+    terms = join_html(_build_row(row, _build_text(row)) for row in rows if row.kind == "part" and row.label != "tool")
+    return Html(
+        f"{build_list(badges, 'badges')}{said}{warnings}{_build_arguments(rows, values, level)}"
         f'<h{level}>On these terms</h{level}><dl class="facts terms">{terms}</dl>'
     )
 
 
-def build_tool_badges(tool: Tool) -> list[str]:
+def build_tool_badges(tool: Tool) -> list[Html]:
     """Return badges for what a call of ``tool`` does, in colour, sign and word."""
     if tool.destructive:
         effect = build_badge("destroys", "destroys something")
@@ -129,15 +136,15 @@ def build_tool_badges(tool: Tool) -> list[str]:
     return [effect, *_build_cost_badges(str(tool.cost or ""))]
 
 
-def _build_cost_badges(cost: str) -> list[str]:
+def _build_cost_badges(cost: str) -> list[Html]:
     kind = "reads" if cost == "free" else "costs"
     return [build_badge(kind, _COSTS.get(cost, cost))] if cost else []
 
 
-def build_final_page(sentence: str, next_step: str = "") -> str:
+def build_final_page(sentence: str, next_step: str = "") -> Html:
     """Return the page that is shown after an answer; ``next_step`` says what follows from it."""
-    more = f"<p>{escape(next_step)}</p>" if next_step else ""
-    html = f'<div class="card"><h1>{escape(sentence)}</h1>{more}<p>You can close this page.</p></div>'
+    more = Html(f"<p>{escape_text(next_step)}</p>") if next_step else NO_HTML
+    html = Html(f'<div class="card"><h1>{escape_text(sentence)}</h1>{more}<p>You can close this page.</p></div>')
     return build_html_page(sentence, html, width="narrow")
 
 
@@ -145,41 +152,41 @@ def _show_site(site: str) -> str:
     return display_origin(site) if "://" in site else make_visible(site)
 
 
-def _build_arguments(rows: Sequence[DisplayRow], values: Iterable[tuple[Json, bool]], level: int) -> str:
+def _build_arguments(rows: Sequence[DisplayRow], values: Iterable[tuple[Json, bool]], level: int) -> Html:
     """Return the arguments as people read them, and folded the exact texts that a terminal shows."""
     shown = [row for row in rows if row.kind == "argument"]
     if not shown:
-        return ""
-    facts = "".join(
+        return NO_HTML
+    facts = join_html(
         _build_row(row, _build_argument(row, value, is_unshown=is_unshown))
         for row, (value, is_unshown) in zip(shown, values, strict=True)
     )
     exact = "\n".join(f"{row.label} = {row.text}" for row in shown)
     fold = build_fold("The exact values, as JSON", build_code_block(exact, "The exact values"))
-    return f'<h{level}>What is sent</h{level}><dl class="facts">{facts}</dl>{fold}'
+    return Html(f'<h{level}>What is sent</h{level}><dl class="facts">{facts}</dl>{fold}')
 
 
-def _build_argument(row: DisplayRow, value: Json, *, is_unshown: bool) -> str:
+def _build_argument(row: DisplayRow, value: Json, *, is_unshown: bool) -> Html:
     if is_unshown:
-        return escape(row.text)
+        return escape_text(row.text)
     html = build_value(value)
     if row.is_long and "<details" not in html:
         return build_fold(f"{row.note}: show all of it", html, kind="fold")
     return html
 
 
-def _build_row(row: DisplayRow, html: str) -> str:
-    note = f" <small>{escape(row.note)}</small>" if row.note and row.label not in _SITES else ""
-    marked = ' data-hidden="yes"' if row.note.endswith("hidden") else ""
-    return f"<dt>{escape(row.label)}{note}</dt><dd{marked}>{html}</dd>"
+def _build_row(row: DisplayRow, html: Html) -> Html:
+    note = Html(f" <small>{escape_text(row.note)}</small>") if row.note and row.label not in _SITES else NO_HTML
+    marked = Html(' data-hidden="yes"') if row.note.endswith("hidden") else NO_HTML
+    return Html(f"<dt>{escape_text(row.label)}{note}</dt><dd{marked}>{html}</dd>")
 
 
-def _build_text(row: DisplayRow) -> str:
+def _build_text(row: DisplayRow) -> Html:
     if row.label == "the site asks":
         return build_quote(_SITE_WORDS, row.text)
-    text = f'<span class="value">{escape(row.text)}</span>'
+    text = Html(f'<span class="value">{escape_text(row.text)}</span>')
     if row.label in _SITES and row.note:
-        return f"{text}{build_quote(_SITE_WORDS, row.note)}"
+        return Html(f"{text}{build_quote(_SITE_WORDS, row.note)}")
     return build_fold(f"{row.note}: show all of it", text, kind="fold") if row.is_long else text
 
 
@@ -189,60 +196,65 @@ def build_question_form(
     entered: Mapping[str, str] = NOTHING_ENTERED,
     *,
     action: str = "",
-) -> str:
+) -> Html:
     """Return the form that answers ``question``: to ``action``, or to the page itself, with the ``hidden`` fields."""
     tool = question.call.tool
-    target = f' action="{escape(action)}"' if action else ""
-    typed = build_typed_words(confirmation_text(question)) if needs_typed_confirmation(question) else ""
-    return (
-        f'<form method="post"{target} autocomplete="off">{build_hidden_fields(hidden)}{typed}'
-        f"{build_answer_buttons(destructive=tool.destructive)}{_build_choices(question, entered)}</form>"
-    )
+    typed = build_typed_words(confirmation_text(question)) if needs_typed_confirmation(question) else NO_HTML
+    buttons = build_answer_buttons(destructive=tool.destructive)
+    return build_form(action, Html(f"{typed}{buttons}{_build_choices(question, entered)}"), hidden)
 
 
-def build_typed_words(words: str) -> str:
+def build_typed_words(words: str) -> Html:
     """Return the field in which the user types ``words`` to allow a call that destroys something."""
-    return (
-        f'<p class="notice destroys"><label>Type <b>{escape(words)}</b> to allow it'
+    return Html(
+        f'<p class="notice destroys"><label>Type <b>{escape_text(words)}</b> to allow it'
         '<input name="confirm" autocomplete="off" spellcheck="false"></label></p>'
     )
 
 
-def build_answer_buttons(*, destructive: bool) -> str:
+def build_answer_buttons(*, destructive: bool) -> Html:
     """Return the two buttons of a question, the safe one first."""
-    style = "danger" if destructive else "primary"
-    return (
+    style = Html("danger" if destructive else "primary")
+    return Html(
         '<div class="actions bar"><button name="answer" value="deny">Not now</button>'
         f'<button class="{style}" name="answer" value="allow">Allow this call</button></div>'
     )
 
 
-def _build_choices(question: Question, entered: Mapping[str, str]) -> str:
+def _build_choices(question: Question, entered: Mapping[str, str]) -> Html:
     """Return the folded parts of the form: more calls, why not, and other arguments."""
-    name = escape(make_visible(question.call.tool.name))
-    more = ""
-    if question.always_allowed:
-        more += build_bounds_fields(question, entered)
-    # XL-042: the user's layer is set where the user thinks of it. Both choices only tighten.
-    if question.can_keep_level:
-        more += (
-            f'<p class="field"><label>Later calls of {name} at this site <select name="later">'
-            '<option value="">as until now</option><option value="per-call">always ask me</option>'
-            '<option value="deny">never call it, do not ask</option></select></label></p>'
-        )
+    name = show_text(question.call.tool.name)
+    bounds = build_bounds_fields(question, entered) if question.always_allowed else NO_HTML
     # Secrets stay out of the page: a browser may keep what stands in a form.
     unshown = find_unshown(question)
     editable = {name: value for name, value in question.call.arguments.items() if name not in unshown}
-    arguments = escape(make_visible_json(editable, indent=1))
-    return (
-        (build_fold("Later calls", more, is_open=bool(entered.get(ALWAYS))) if more else "")
-        + build_fold(
-            "Say why not",
-            '<p><label>Why not <small>The assistant is told.</small><input name="reason" maxlength="500"></label></p>',
-        )
-        + build_fold(
-            "Change the arguments",
-            "<p><label>The arguments as JSON <small>They are checked again.</small>"
-            f'<textarea name="arguments" spellcheck="false">\n{arguments}</textarea></label></p>',
+    arguments = escape_text(make_visible_json(editable, indent=1))
+    # XL-042: the user's layer is set where the user thinks of it. Both choices only tighten.
+    level = Html(
+        f'<p class="field"><label>Later calls of {name} at this site <select name="later">'
+        '<option value="">as until now</option><option value="per-call">always ask me</option>'
+        '<option value="deny">never call it, do not ask</option></select></label></p>'
+    )
+    change = Html(
+        "<p><label>The arguments as JSON <small>They are checked again.</small>"
+        f'<textarea name="arguments" spellcheck="false">\n{arguments}</textarea></label></p>'
+    )
+    later = Html(f"{bounds}{level if question.can_keep_level else ''}")
+    return join_html(
+        (
+            build_later_part(later, entered),
+            build_reason_part(),
+            build_fold("Change the arguments", change),
         )
     )
+
+
+def build_later_part(html: Html, entered: Mapping[str, str]) -> Html:
+    """Return the folded part of a question about later calls, open if the user chose something; nothing without it."""
+    return build_fold("Later calls", html, is_open=bool(entered.get(ALWAYS))) if html else NO_HTML
+
+
+def build_reason_part() -> Html:
+    """Return the folded part of a question in which the user says why not."""
+    label = Html("Why not <small>The assistant is told.</small>")
+    return build_fold("Say why not", Html(f'<p><label>{label}<input name="reason" maxlength="500"></label></p>'))

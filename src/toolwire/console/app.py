@@ -26,6 +26,7 @@ from toolwire.core.http import EVENT_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Problem
 from toolwire.core.url_origin import get_authority
 from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.html import Html
 from toolwire.framing.page_file import load_script
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.deadline_scheduler import DeadlineScheduler
@@ -524,5 +525,7 @@ def _build_missing(_request: PageRequest) -> Page:
 
 
 _NO_PAGE: Final = Page(
-    "No such page", '<div class="card"><h1>There is no such page</h1><p>The links above lead on.</p></div>', status=404
+    "No such page",
+    Html('<div class="card"><h1>There is no such page</h1><p>The links above lead on.</p></div>'),
+    status=404,
 )

@@ -14,22 +14,22 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from html import escape
 from typing import Final
 
 from toolwire.consent.decision_record import ChainedDecision, Decision
 from toolwire.consent.grant import Grant
 from toolwire.consent.origin_display import name_programs
 from toolwire.core.check import Answer
+from toolwire.framing.html import Html, show_text
 from toolwire.framing.html_call import build_moment
-from toolwire.framing.html_page import build_badge, build_table
+from toolwire.framing.html_page import build_badge, build_code, build_table
 from toolwire.framing.visible_text import make_visible
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.limits.caller_rules import list_rule_names
 from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 
 from . import inbox_page, permissions_page
-from .page import Page, PageRequest, Redirect, SignInWords, build_heading
+from .page import Page, PageRequest, Redirect, SignInWords, build_heading, build_part
 from .page_tables import PageTables
 from .sessions import OperatorSession
 from .source import ConsoleSource
@@ -46,10 +46,6 @@ NO_RULES: Final = RulesByCaller({})
 _LAST: Final = 50
 _STREAMS_EACH: Final = 20
 _KINDS: Final = {"allowed": "safe", "denied": "destroys"}
-_EMPTY: Final = (
-    '<div class="card empty" data-key="empty"><p>Nothing waits for you.</p><p>When one of your programs calls a tool '
-    "that needs your consent, the question appears here. This page can stay open.</p></div>"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +189,12 @@ def build_answers(source: ConsoleSource, request: PageRequest) -> Page:
     """Return the last answers of the caller."""
     rows = [_list_cells(one) for one in source.audit.list_answers(request.session.name, _LAST)]
     about = f"The last answers that you gave here, at most {_LAST}."
-    table = build_table(("When", "Tool", "Site", "For", "Answer"), rows) if rows else '<p class="empty">None yet.</p>'
-    html = f'{build_heading("Your answers", about)}<div class="card" data-part="answers">{table}</div>'
+    table = build_table(("When", "Tool", "Site", "For", "Answer"), rows, "None yet.")
+    html = Html(f"{build_heading('Your answers', about)}{build_part('answers', table)}")
     return Page("Your answers", html, (name_topic(request.session.name),))
 
 
-def _list_cells(one: ChainedDecision) -> list[str]:
+def _list_cells(one: ChainedDecision) -> list[Html]:
     record = one.record
     words = {
         "allowed": "allowed, and later calls" if record.always else "allowed once",
@@ -207,9 +203,9 @@ def _list_cells(one: ChainedDecision) -> list[str]:
     }
     return [
         build_moment(record.at),
-        f"<code>{escape(make_visible(record.tool))}</code>",
-        escape(make_visible(name_programs(record.site))),
-        escape(make_visible(record.caller or record.principal)),
+        build_code(record.tool),
+        show_text(name_programs(record.site)),
+        show_text(record.caller or record.principal),
         build_badge(_KINDS.get(record.decision, "reads"), words.get(record.decision, make_visible(record.decision))),
     ]
 
@@ -217,7 +213,9 @@ def _list_cells(one: ChainedDecision) -> list[str]:
 _CALLER_INBOX: Final = inbox_page.InboxWords(
     path="/",
     title="Questions",
-    about="Each answer is for exactly the call that is shown, once.",
-    empty=_EMPTY,
+    help_html=Html(
+        "When one of your programs calls a tool that needs your consent, the question appears here. This page can stay "
+        "open."
+    ),
     channel=CHANNEL,
 )

@@ -9,14 +9,24 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from toolwire.core.model import Problem
 from toolwire.core.url_display import show_url
-from toolwire.framing.html_page import build_badge, build_fold, build_notice, build_quote, build_table
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
+from toolwire.framing.html_page import (
+    build_alert,
+    build_badge,
+    build_code,
+    build_empty,
+    build_fold,
+    build_list,
+    build_notice,
+    build_quote,
+    build_table,
+)
 from toolwire.framing.visible_text import make_visible
 
-from .page import Page, PageRequest, Redirect, build_heading, count_words
+from .page import Page, PageRequest, Redirect, build_empty_card, build_heading, count_words
 from .source import ConnectionRow, ConsoleSource, OfferedTool
 
 _EFFECTS = {"reads": "only reads", "changes": "changes something", "destroys": "destroys something"}
@@ -54,91 +64,80 @@ def compare_with_lock(source: ConsoleSource, request: PageRequest) -> Page | Red
 
 def _build(source: ConsoleSource, request: PageRequest, url: str, offers: Sequence[OfferedTool] | Problem) -> Page:
     rows = source.list_connections() if source.list_connections is not None else ()
-    empty = (
-        '<div class="card empty"><p>No site is known yet.</p><p><code>toolwire login URL</code> signs you in to one, '
-        "and a call of a tool makes its site known.</p></div>"
-    )
-    cards = "".join(_build_card(source, request, row, offers if row.url == url else None) for row in rows)
+    login = Html("<code>toolwire login URL</code> signs you in to one, and a call of a tool makes its site known.")
+    empty = build_empty_card("No site is known yet.", login)
+    cards = join_html(_build_card(source, request, row, offers if row.url == url else None) for row in rows)
     about = "Sites and programs that you are signed in to, have rules for, or called tools of."
-    return Page("Connections", f"{build_heading('Connections', about)}{cards or empty}")
+    return Page("Connections", Html(f"{build_heading('Connections', about)}{cards or empty}"))
 
 
 def _build_card(
     source: ConsoleSource, request: PageRequest, row: ConnectionRow, offers: Sequence[OfferedTool] | Problem | None
-) -> str:
-    shown = make_visible(show_url(row.url))
-    scopes = f" <small>{escape(make_visible(', '.join(row.scopes)))}</small>" if row.scopes else ""
-    look = ""
+) -> Html:
+    scopes = Html(f" <small>{show_text(', '.join(row.scopes))}</small>") if row.scopes else NO_HTML
+    look = NO_HTML
     if source.find_offers is not None and row.url.startswith(("http://", "https://")):
-        look = (
-            f"{request.open_form('/connections', [('url', row.url)])}"
-            f'<button class="small" aria-label="Look at what {escape(shown)} offers">Look at its tools</button></form>'
-        )
-    found = "" if offers is None else _build_offers(offers)
-    return (
-        f'<section class="card" aria-label="{escape(shown)}"><div class="row"><div class="grow">'
-        f'<h2 class="plain">{escape(shown)}</h2><p class="muted">{escape(row.access)}{scopes}</p></div>{look}</div>'
-        f"{found}</section>"
+        about = f"Look at what {make_visible(show_url(row.url))} offers"
+        look = request.build_button("/connections", [("url", row.url)], "Look at its tools", about)
+    found = NO_HTML if offers is None else _build_offers(offers)
+    return _build_site(row.url, Html(f"{escape_text(row.access)}{scopes}"), look, found)
+
+
+def _build_site(url: str, about_html: Html, button_html: Html, html: Html) -> Html:
+    """Return the card of a site: its address, what is known about it, a button, and what that has found."""
+    shown = show_text(show_url(url))
+    return Html(
+        f'<section class="card" aria-label="{shown}"><div class="row"><div class="grow"><h2 class="plain">{shown}</h2>'
+        f'<p class="muted">{about_html}</p></div>{button_html}</div>{html}</section>'
     )
 
 
-def _build_offers(offers: Sequence[OfferedTool] | Problem) -> str:
+def _build_offers(offers: Sequence[OfferedTool] | Problem) -> Html:
     if isinstance(offers, Problem):
-        return build_notice(make_visible(offers.message), "destroys", role="alert")
+        return build_alert(make_visible(offers.message))
     if not offers:
-        return '<p class="empty">It offers no tool.</p>'
+        return build_empty("It offers no tool.")
     rows = [
-        [
-            f"<code>{escape(make_visible(one.name))}</code>",
-            build_badge(one.effect, _EFFECTS[one.effect])
-            + (f" {build_badge('costs', make_visible(one.cost))}" if one.cost not in ("", "free") else ""),
-            escape(_LEVELS.get(one.level, one.level)),
-        ]
+        [build_code(one.name), _build_effect(one), escape_text(_LEVELS.get(one.level, one.level))]
         for one in offers[:_FIRST_TOOLS]
     ]
-    more = f"<p>and {len(offers) - _FIRST_TOOLS:,} more</p>" if len(offers) > _FIRST_TOOLS else ""
-    words = "".join(
+    more = Html(f"<p>and {len(offers) - _FIRST_TOOLS:,} more</p>") if len(offers) > _FIRST_TOOLS else NO_HTML
+    words = join_html(
         build_quote(make_visible(one.name), make_visible(one.description))
         for one in offers[:_FIRST_TOOLS]
         if one.description
     )
-    said = build_fold("What the site says about them", words) if words else ""
-    return (
-        f'<div role="status"><p>{count_words(len(offers), "tool")}, read now. None was called.</p></div>'
+    count = count_words(len(offers), "tool")
+    said = build_fold("What the site says about them", words) if words else NO_HTML
+    return Html(
+        f'<div role="status"><p>{escape_text(count)}, read now. None was called.</p></div>'
         f"{build_table(('Tool', 'Effect', 'Before a call'), rows)}{more}{said}"
     )
 
 
+def _build_effect(tool: OfferedTool) -> Html:
+    effect = build_badge(tool.effect, _EFFECTS[tool.effect])
+    is_free = tool.cost in ("", "free")
+    return effect if is_free else Html(f"{effect} {build_badge('costs', make_visible(tool.cost))}")
+
+
 def _build_lock(source: ConsoleSource, request: PageRequest, url: str, found: Sequence[str] | Problem) -> Page:
-    locked = source.list_locked() if source.list_locked is not None else ()
     cards = []
-    for name, count in locked:
-        shown = make_visible(show_url(name))
-        result = ""
-        if name == url:
-            result = _build_differences(found)
-        form = (
-            f"{request.open_form('/lock', [('url', name)])}"
-            f'<button class="small" aria-label="Compare {escape(shown)} with the lock">Compare now</button></form>'
-        )
-        cards.append(
-            f'<section class="card" aria-label="{escape(shown)}"><div class="row"><div class="grow">'
-            f'<h2 class="plain">{escape(shown)}</h2><p class="muted">{count_words(count, "tool")} pinned</p></div>'
-            f"{form}</div>{result}</section>"
-        )
-    empty = (
-        f'<div class="card empty"><p>There is no lock in {escape(make_visible(source.lock_name))}.</p>'
-        "<p><code>toolwire lock URL</code> pins the tools of a site: a change is then noticed before a call.</p></div>"
-    )
+    for name, count in source.list_locked() if source.list_locked is not None else ():
+        about = f"Compare {make_visible(show_url(name))} with the lock"
+        button = request.build_button("/lock", [("url", name)], "Compare now", about)
+        pinned = escape_text(f"{count_words(count, 'tool')} pinned")
+        cards.append(_build_site(name, pinned, button, _build_differences(found) if name == url else NO_HTML))
+    pins = Html("<code>toolwire lock URL</code> pins the tools of a site: a change is then noticed before a call.")
+    empty = build_empty_card(f"There is no lock in {make_visible(source.lock_name)}.", pins)
     heading = build_heading("Lock", f"The tools as you approved them, in {make_visible(source.lock_name)}.")
-    return Page("Lock", f"{heading}{''.join(cards) or empty}")
+    return Page("Lock", Html(f"{heading}{join_html(cards) or empty}"))
 
 
-def _build_differences(found: Sequence[str] | Problem) -> str:
+def _build_differences(found: Sequence[str] | Problem) -> Html:
     if isinstance(found, Problem):
-        return build_notice(make_visible(found.message), "destroys", role="alert")
+        return build_alert(make_visible(found.message))
     if not found:
         return build_notice("The site is as it was locked.", "safe", role="status")
-    lines = "".join(f"<li>{escape(make_visible(line))}</li>" for line in found)
     text = f"{count_words(len(found), 'line differs', 'lines differ')} from the lock."
-    return f'{build_notice(text, "costs", role="status")}<ul class="value-list">{lines}</ul>'
+    return Html(f"{build_notice(text, 'costs', role='status')}{build_list(show_text(line) for line in found)}")

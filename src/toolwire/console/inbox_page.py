@@ -10,24 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from html import escape
 from typing import Final, NamedTuple, Protocol
 
 from toolwire.consent.bounds_form import ALWAYS, build_bounds_fields, read_bounds
 from toolwire.consent.display import confirmation_text
 from toolwire.consent.question_page import (
     build_answer_buttons,
+    build_later_part,
+    build_question_heading,
+    build_reason_part,
     build_typed_words,
     build_waiting_parts,
 )
 from toolwire.consent.waiting_question import read_waiting_question
 from toolwire.core.check import Answer
 from toolwire.core.errors import DefinitionError
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html
 from toolwire.framing.html_call import build_moment
-from toolwire.framing.html_page import build_fold, build_notice
+from toolwire.framing.html_page import build_alert, build_notice
 from toolwire.stores.consent.approvals import PendingQuestion
 
-from .page import Page, PageRequest, Redirect, build_heading
+from .page import Page, PageRequest, Redirect, build_empty_card, build_heading
 
 _REASON_CHARS = 500
 
@@ -49,22 +52,21 @@ class Questions(Protocol):
 
 
 class InboxWords(NamedTuple):
-    """Where an inbox is and what it says. ``channel`` names it in the log of decisions."""
+    """Where an inbox is and what it says; ``help_html`` stands below an empty one. ``channel`` is for the log."""
 
     path: str
     title: str
-    about: str
-    empty: str
+    help_html: Html
     channel: str
 
 
 OPERATOR_INBOX: Final = InboxWords(
     "/inbox",
     "Inbox",
-    "Each answer is for exactly the call that is shown, once.",
-    '<div class="card empty" data-key="empty"><p>Nothing waits for you.</p><p>Programs that cannot ask you '
-    "themselves put their questions here: <code>toolwire call --ask store</code>, and servers with "
-    "<code>--consent inbox</code>.</p></div>",
+    Html(
+        "Programs that cannot ask you themselves put their questions here: <code>toolwire call --ask store</code>, and "
+        "servers with <code>--consent inbox</code>."
+    ),
     "console",
 )
 
@@ -103,32 +105,31 @@ def answer_question(questions: Questions, request: PageRequest, words: InboxWord
 
 def _build(questions: Questions, request: PageRequest, words: InboxWords, wrong: str, fault: str) -> Page:
     waiting = questions.list_pending()
-    cards = "".join(
+    cards = join_html(
         _build_card(request, one, words.path, fault if one.id == wrong else "", questions.explain_refusal(one))
         for one in waiting
     )
-    html = f'{build_heading(words.title, words.about)}<div data-list="inbox">{cards or words.empty}</div>'
+    heading = build_heading(words.title, "Each answer is for exactly the call that is shown, once.")
+    cards = cards or build_empty_card("Nothing waits for you.", words.help_html)
+    html = Html(f'{heading}<div data-list="inbox">{cards}</div>')
     return Page(words.title, html, ("inbox",), status=400 if fault else 200, width="")
 
 
-def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: str, refusal: str) -> str:
+def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: str, refusal: str) -> Html:
     question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed)
     tool = question.call.tool
     entered = _first_values(request) if fault else {}
-    alert = build_notice(fault, "destroys", role="alert") if fault else ""
-    typed = build_typed_words(confirmation_text(question)) if tool.destructive else ""
-    later = build_bounds_fields(question, entered) if asked.always_allowed else ""
-    reason = '<p><label>Why not <small>The assistant is told.</small><input name="reason" maxlength="500"></label></p>'
-    heading = f"May <code>{escape(tool.name)}</code> be called at {escape(question.site)}?"
-    form = (
-        f"{request.open_form(path, [('id', asked.id)])}{typed}"
-        f"{build_answer_buttons(destructive=tool.destructive)}"
-        f"{build_fold('Later calls', later, is_open=bool(entered.get(ALWAYS))) if later else ''}"
-        f"{build_fold('Say why not', reason)}</form>"
+    typed = build_typed_words(confirmation_text(question)) if tool.destructive else NO_HTML
+    later = build_bounds_fields(question, entered) if asked.always_allowed else NO_HTML
+    fields = Html(
+        f"{typed}{build_answer_buttons(destructive=tool.destructive)}{build_later_part(later, entered)}"
+        f"{build_reason_part()}"
     )
-    return (
-        f'<article class="card" data-key="{escape(asked.id)}" data-over="This question is over: it was answered '
-        f'elsewhere, or its time has ended." aria-label="{escape(tool.name)}">{alert}<h2>{heading}</h2>'
+    form = request.build_form(path, fields, [("id", asked.id)])
+    return Html(
+        f'<article class="card" data-key="{escape_text(asked.id)}" data-over="This question is over: it was answered '
+        f'elsewhere, or its time has ended." aria-label="{escape_text(tool.name)}">{build_alert(fault)}'
+        f"<h2>{build_question_heading(tool.name, question.site)}</h2>"
         f'<p class="muted">asked {build_moment(asked.asked_at)}, may be answered until '
         f"{build_moment(asked.expires_at)}</p>{build_waiting_parts(asked.rows, level=3)}"
         f"{build_notice(refusal, 'costs') if refusal else form}</article>"

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from html import escape
 from itertools import islice
 
 from toolwire.consent.decision_record import ChainedDecision, Decision, find_chain_fault
 from toolwire.consent.origin_display import name_programs
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_call import build_moment
-from toolwire.framing.html_page import build_badge, build_facts, build_fold, build_notice, build_table
+from toolwire.framing.html_fields import build_options
+from toolwire.framing.html_page import build_alert, build_badge, build_facts, build_fold, build_notice, build_table
 from toolwire.framing.visible_text import make_visible
 
 from .log_export import MAX_ROWS
@@ -37,6 +38,7 @@ _SIGNS = {
     "cancelled": "reads",
 }
 _FILTERS = ("tool", "site", "who", "decision", "since")
+_HEADER = ("Decision", "Tool", "Site", "Who", "Time", "No.")
 _DAY_S = 86_400.0
 
 
@@ -47,25 +49,21 @@ def build_log(source: ConsoleSource, request: PageRequest) -> Page:
     end = int(before) if before.isascii() and before.isdigit() and len(before) < 18 else None
     since, fault = _read_day(query["since"])
     found, older = _find_rows(source.audit.iterate_back(end), query, since)
-    is_chosen = any(query.values())
-    none = "No decision fits." if is_chosen else "Nothing was decided yet."
-    table = _build_table(found) if found else f'<p class="empty">{none}</p>'
-    newest = f'<a class="button" href="{escape(request.link("/log", **query))}">Newest</a>' if end is not None else ""
-    if older:
-        address = request.link("/log", before=str(older), **query)
-        newest += f'<a class="button" href="{escape(address)}">Older</a>'
-    pages = f'<nav class="actions" aria-label="Pages of the log">{newest}</nav>' if newest else ""
-    files = [("CSV", "decisions.csv"), ("JSON lines", "decisions.jsonl")] if found else []
-    saved = ", ".join(
-        f'<a href="{escape(request.link(f"/log/{name}", **query))}" download>{words}</a>' for words, name in files
+    empty = "No decision fits." if any(query.values()) else "Nothing was decided yet."
+    table = build_table(_HEADER, [_list_cells(entry) for entry in found], empty)
+    links = [request.build_link("/log", "Newest", "button", **query)] if end is not None else []
+    links += [request.build_link("/log", "Older", "button", before=str(older), **query)] if older else []
+    pages = Html(f'<nav class="actions" aria-label="Pages of the log">{join_html(links)}</nav>') if links else NO_HTML
+    csv, lines = (request.link(f"/log/decisions.{kind}", **query) for kind in ("csv", "jsonl"))
+    saving = Html(
+        f'<p class="muted">Save what fits, at most {MAX_ROWS:,} decisions: '
+        f'<a href="{escape_text(csv)}" download>CSV</a>, <a href="{escape_text(lines)}" download>JSON lines</a>.</p>'
     )
-    saving = f'<p class="muted">Save what fits, at most {MAX_ROWS:,} decisions: {saved}.</p>' if found else ""
-    part = ' data-part="log"' if end is None else ""
-    alert = build_notice(fault, "destroys", role="alert") if fault else ""
+    part = Html(' data-part="log"') if end is None else NO_HTML
     heading = build_heading("Log", "Who decided what, and when. A record holds no argument and no credential.")
-    html = (
-        f"{heading}{_build_verification(source, request)}{alert}{_build_filters(request, query)}"
-        f'<div class="card"{part}>{table}</div>{pages}{saving}'
+    html = Html(
+        f"{heading}{_build_verification(source, request)}{build_alert(fault)}{_build_filters(request, query)}"
+        f'<div class="card"{part}>{table}</div>{pages}{saving if found else ""}'
     )
     return Page("Log", html, ("log",) if end is None else (), status=400 if fault else 200)
 
@@ -86,15 +84,17 @@ def export_log(
     return Download(f"decisions.{suffix}", f"{media_type}; charset=utf-8", write(islice(fitting, MAX_ROWS)))
 
 
-def build_timeline(entries: Iterable[ChainedDecision]) -> str:
+def build_timeline(entries: Iterable[ChainedDecision]) -> Html:
     """Return decisions as a short list."""
-    items = "".join(
-        f"<li>{_build_decision(entry.record)} <span><code>{escape(_cut(entry.record.tool))}</code> "
-        f"<small>{escape(_cut(name_programs(entry.record.site or entry.record.connection)))}</small></span>"
-        f'<small class="when">{build_moment(entry.record.at)}</small></li>'
+    items = join_html(
+        Html(
+            f"<li>{_build_decision(entry.record)} <span><code>{_show(entry.record.tool)}</code> "
+            f"<small>{_show(name_programs(entry.record.site or entry.record.connection))}</small></span>"
+            f'<small class="when">{build_moment(entry.record.at)}</small></li>'
+        )
         for entry in entries
     )
-    return f'<ul class="timeline">{items}</ul>'
+    return Html(f'<ul class="timeline">{items}</ul>')
 
 
 def _find_rows(
@@ -129,15 +129,10 @@ def _read_day(text: str) -> tuple[float, str]:
         return 0.0, "Write the day as year, month and day, such as 2026-11-30."
 
 
-def _build_table(entries: Sequence[ChainedDecision]) -> str:
-    header = ("Decision", "Tool", "Site", "Who", "Time", "No.")
-    return build_table(header, [_list_cells(entry) for entry in entries])
-
-
-def _list_cells(entry: ChainedDecision) -> list[str]:
+def _list_cells(entry: ChainedDecision) -> list[Html]:
     record = entry.record
     details = build_facts(
-        (label, escape(text))
+        (label, escape_text(text))
         for label, text in (
             ("shown for", f"{record.shown_ms / 1_000:.1f} s"),
             ("answered", make_visible(record.channel) or "by a permission or a rule"),
@@ -146,61 +141,55 @@ def _list_cells(entry: ChainedDecision) -> list[str]:
             ("digest", entry.digest[:16]),
         )
     )
-    site = _cut(name_programs(record.site))
-    name = _cut(name_programs(record.connection))
+    site, name = _show(name_programs(record.site)), _show(name_programs(record.connection))
     return [
         _build_decision(record),
-        f"<code>{escape(_cut(record.tool))}</code>",
-        f"{escape(site)} <small>{escape(name)}</small>" if name and name != site else escape(site or name),
+        Html(f"<code>{_show(record.tool)}</code>"),
+        Html(f"{site} <small>{name}</small>") if name and name != site else site or name,
         _build_who(record),
         build_moment(record.at),
         build_fold(str(entry.number), details, kind="fold"),
     ]
 
 
-def _build_decision(record: Decision) -> str:
+def _build_decision(record: Decision) -> Html:
     words = make_visible(record.decision[:_TEXT_CHARS])
     return build_badge(_SIGNS.get(record.decision, "reads"), f"{words}, also later" if record.always else words)
 
 
-def _build_who(record: Decision) -> str:
+def _build_who(record: Decision) -> Html:
     """Return who decided, and for whom if that is another one."""
     # FU-60
-    who = escape(_cut(record.principal))
+    who = _show(record.principal)
     is_own = record.caller in ("", record.principal)
-    return who if is_own else f"{who} <small>for {escape(_cut(record.caller))}</small>"
+    return who if is_own else Html(f"{who} <small>for {_show(record.caller)}</small>")
 
 
-def _cut(text: str) -> str:
+def _show(text: str) -> Html:
     """Return a text of a record on one line, at most 120 characters of it."""
-    return make_visible(text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…")
+    return show_text(text if len(text) <= _TEXT_CHARS else f"{text[:_TEXT_CHARS]}…")
 
 
-def _build_filters(request: PageRequest, query: dict[str, str]) -> str:
-    options = "".join(
-        f'<option value="{value}"{" selected" if value == query["decision"] else ""}>{value or "any"}</option>'
-        for value in ("", *_SIGNS)
-    )
-    fields = "".join(
-        f'<label>{words}<input name="{name}" value="{escape(query[name])}" type="{kind}" spellcheck="false"></label>'
-        for name, words, kind in (
-            ("tool", "Tool", "search"),
-            ("site", "Site", "search"),
-            ("who", "Who", "search"),
-            ("since", "Since", "date"),
-        )
-    )
-    return (
-        f'<form class="filters" action="{escape(request.link("/log"))}" role="search">{fields}'
+def _build_filter(name: str, text: str) -> Html:
+    kind = Html("date" if name == "since" else "search")
+    field = Html(f'<input name="{escape_text(name)}" value="{escape_text(text)}" type="{kind}" spellcheck="false">')
+    return Html(f"<label>{escape_text(name.capitalize())}{field}</label>")
+
+
+def _build_filters(request: PageRequest, query: dict[str, str]) -> Html:
+    options = build_options([("", "any"), *((name, name) for name in _SIGNS)], query["decision"])
+    fields = join_html(_build_filter(name, query[name]) for name in ("tool", "site", "who", "since"))
+    return Html(
+        f'<form class="filters" action="{escape_text(request.link("/log"))}" role="search">{fields}'
         f'<label>Decision<select name="decision">{options}</select></label><button>Filter</button></form>'
     )
 
 
-def _build_verification(source: ConsoleSource, request: PageRequest) -> str:
+def _build_verification(source: ConsoleSource, request: PageRequest) -> Html:
     """Return the button that checks the chain, or what the check found."""
     if request.query.get("verify") != "chain":
-        return (
-            f'<form action="{escape(request.link("/log"))}" class="actions">'
+        return Html(
+            f'<form action="{escape_text(request.link("/log"))}" class="actions">'
             '<button name="verify" value="chain">Verify the chain</button></form>'
         )
     began = time.perf_counter()

@@ -5,26 +5,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
 from toolwire.core.http import Response
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
+from toolwire.framing.html_fields import build_form, build_input, build_submit
 from toolwire.framing.html_page import (
     NO_STORE,
-    build_hidden_fields,
+    build_alert,
     build_html_page,
+    build_link,
+    build_login_link,
     build_navigation,
     build_notice,
     build_page_headers,
     build_policy,
+    write_page,
 )
-from toolwire.framing.visible_text import make_visible
 
 from .sessions import OperatorSession
 
 SCRIPT_PATH: Final = "/console.js"
-_OWN_HEADERS: Final = ((b"cross-origin-resource-policy", b"same-origin"), NO_STORE)
+_OWN_HEADERS: Final = ((b"cross-origin-resource-policy", b"same-origin"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,18 +50,31 @@ class PageRequest:
         given = {name: value for name, value in query.items() if value}
         return f"{self.root}{quote(path)}{'?' if given else ''}{urlencode(given)}"
 
-    def open_form(self, path: str, hidden: Sequence[tuple[str, str]] = (), *, style: str = "") -> str:
-        """Return the beginning of a form that posts to ``path``."""
-        fields = build_hidden_fields([("token", self.session.form_token), *hidden])
-        kind = f' class="{style}"' if style else ""
-        return f'<form method="post" action="{escape(self.link(path))}" autocomplete="off"{kind}>{fields}'
+    def build_form(
+        self, path: str, html: Html, hidden: Sequence[tuple[str, str]] = (), *, more: Html = NO_HTML
+    ) -> Html:
+        """Return a form that posts to ``path``; ``more`` are attributes."""
+        return build_form(self.link(path), html, [("token", self.session.form_token), *hidden], more=more)
+
+    def build_button(
+        self, path: str, hidden: Sequence[tuple[str, str]], words: str, about: str = "", kind: str = "small"
+    ) -> Html:
+        """Return a form that has one button. ``about`` says to a screen reader what the button is for."""
+        label = Html(f' aria-label="{escape_text(about)}"') if about else NO_HTML
+        style = Html(f' class="{escape_text(kind)}"') if kind else NO_HTML
+        button = Html(f"<button{style}{label}>{escape_text(words)}</button>")
+        return self.build_form(path, button, hidden)
+
+    def build_link(self, path: str, words: str, kind: str = "", **query: str) -> Html:
+        """Return a link to a page of this console, as ``link`` and ``build_link`` make it."""
+        return build_link(self.link(path, **query), words, kind)
 
 
 class Page(NamedTuple):
     """A page: its title, its HTML, and the topics whose news change it. ``width`` is ``wide`` or empty."""
 
     title: str
-    html: str
+    html: Html
     topics: Sequence[str] = ()
     status: int = 200
     width: str = "wide"
@@ -112,24 +128,21 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
 def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str]]) -> Response:
     """Return the response with ``page`` in the frame of the console; ``places`` are the addresses and words of all."""
     note = NOTES.get(request.query.get("note", ""))
-    said = build_notice(note[0], note[1], role="status") if note else ""
+    said = build_notice(note[0], note[1], role="status") if note else NO_HTML
     links = [(f"{request.root}{path}", words) for path, words in places]
-    account = (
-        f'<span class="muted">{escape(make_visible(request.session.name))}</span>'
-        f"{request.open_form('/sign-out')}<button>Sign out</button></form>"
-    )
-    topics = escape(" ".join(page.topics))
+    out = request.build_form("/sign-out", Html("<button>Sign out</button>"))
+    topics = escape_text(" ".join(page.topics))
     html = build_html_page(
         f"{_find_count(places)}{page.title} - toolwire",
-        f'{said}<div data-topics="{topics}">{page.html}</div>',
+        Html(f'{said}<div data-topics="{topics}">{page.html}</div>'),
         home=f"{request.root}/",
         navigation_html=build_navigation(links, f"{request.root}{request.path}"),
-        account_html=account,
+        account_html=Html(f'<span class="muted">{show_text(request.session.name)}</span>{out}'),
         width=page.width,
         script=f"{request.root}{SCRIPT_PATH}",
     )
     policy = build_policy(script="'self'", is_live=True, shows_media=page.shows_media)
-    return Response(page.status, (*build_page_headers(policy), *_OWN_HEADERS), html.encode("utf-8", "replace"))
+    return write_page(html, page.status, policy=policy, more=_OWN_HEADERS)
 
 
 def _find_count(places: Sequence[tuple[str, str]]) -> str:
@@ -143,7 +156,7 @@ def build_download(file: Download) -> Response:
     headers = [(name, value) for name, value in build_page_headers(build_policy()) if name != b"content-type"]
     kind = (b"content-type", file.media_type.encode())
     saved = (b"content-disposition", f'attachment; filename="{file.name}"'.encode())
-    return Response(200, (*headers, kind, saved, *_OWN_HEADERS), file.body)
+    return Response(200, (*headers, kind, saved, NO_STORE, *_OWN_HEADERS), file.body)
 
 
 def build_sign_in_page(
@@ -162,43 +175,46 @@ def build_sign_in_page(
     With ``login_path``, a person can sign in at the server there instead; without ``takes_keys``, only there.
     With ``takes_link_keys``, the script of the page sends the key in the fragment of the URL.
     """
-    login = f"{login_path}?{urlencode({'next': root + path})}"
-    style = "" if takes_keys else ' class="button primary"'
-    other = f'<p><a{style} href="{escape(login)}">Sign in with your account</a></p>' if login_path else ""
     kind, role = ("", "status") if status == 200 else ("destroys", "alert")
-    told = build_notice(notice, kind, role=role) if notice else ""
-    # AT-50: a link of any other site could bring somebody else's key.
-    links = " data-link-keys" if takes_link_keys else ""
-    form = (
-        f'<form method="post" action="{escape(root)}/sign-in" id="sign-in"{links}>'
-        f"{build_hidden_fields([('next', path)])}"
-        f'<p class="field"><label>Key <small>{escape(words.hint)}</small>'
-        '<input name="key" type="password" autocomplete="off" required autofocus></label></p>'
-        '<div class="actions"><button class="primary">Sign in</button></div></form>'
-    )
-    html = f'<div class="card"><h1>{escape(words.heading)}</h1>{told}{form if takes_keys else ""}{other}</div>'
+    told = build_notice(notice, kind, role=role) if notice else NO_HTML
+    parts = [Html(f"<h1>{escape_text(words.heading)}</h1>{told}")]
+    if takes_keys:
+        # AT-50: a link of any other site could bring somebody else's key.
+        links = Html(f' id="sign-in"{" data-link-keys" if takes_link_keys else ""}')
+        typed = Html(' type="password" autocomplete="off" required autofocus')
+        key = build_input("Key", "key", hint=words.hint, more=typed)
+        parts.append(
+            build_form(f"{root}/sign-in", Html(f"{key}{build_submit('Sign in')}"), [("next", path)], more=links)
+        )
+    if login_path:
+        parts.append(build_login_link(login_path, root + path, is_only=not takes_keys))
+    html = Html(f'<div class="card">{join_html(parts)}</div>')
     page = build_html_page("Sign in", html, place=words.place, width="narrow", script=f"{root}{SCRIPT_PATH}")
-    return Response(
-        status,
-        (*build_page_headers(build_policy(script="'self'")), *_OWN_HEADERS),
-        page.encode("utf-8", "replace"),
-    )
+    return write_page(page, status, policy=build_policy(script="'self'"), more=_OWN_HEADERS)
 
 
 def build_refusal(sentence: str, status: int) -> Response:
     """Return a page that says why a request is not answered. It has no link and no script."""
-    html = f'<div class="card"><h1>This did not work</h1>{build_notice(sentence, "destroys", role="alert")}</div>'
+    html = Html(f'<div class="card"><h1>This did not work</h1>{build_alert(sentence)}</div>')
     page = build_html_page("This did not work", html, place="console", width="narrow")
-    return Response(
-        status,
-        (*build_page_headers(build_policy()), *_OWN_HEADERS),
-        page.encode("utf-8", "replace"),
-    )
+    return write_page(page, status, more=_OWN_HEADERS)
 
 
-def build_heading(words: str, about: str = "") -> str:
+def build_heading(words: str, about: str = "") -> Html:
     """Return the heading of a page, and one sentence about it."""
-    return f"<h1>{escape(words)}</h1>" + (f'<p class="muted">{escape(about)}</p>' if about else "")
+    more = Html(f'<p class="muted">{escape_text(about)}</p>') if about else NO_HTML
+    return Html(f"<h1>{escape_text(words)}</h1>{more}")
+
+
+def build_empty_card(text: str, html: Html) -> Html:
+    """Return what stands in place of the cards of a page that has none: ``text``, and what to do next."""
+    return Html(f'<div class="card empty" data-key="empty"><p>{escape_text(text)}</p><p>{html}</p></div>')
+
+
+def build_part(name: str, html: Html, heading: str = "") -> Html:
+    """Return a card whose content is replaced when there is news."""
+    above = Html(f"<h2>{escape_text(heading)}</h2>") if heading else NO_HTML
+    return Html(f'{above}<div class="card" data-part="{escape_text(name)}">{html}</div>')
 
 
 def count_words(number: int, one: str, many: str = "") -> str:

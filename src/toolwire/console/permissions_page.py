@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Protocol
 
 from toolwire.consent.grant import Grant, Permission, group_permissions
@@ -12,12 +11,14 @@ from toolwire.consent.origin_display import name_programs
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 from toolwire.core.url_origin import complete_url, get_origin
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_call import build_moment
-from toolwire.framing.html_page import build_badge, build_notice, build_table
+from toolwire.framing.html_fields import build_check, build_input, build_select, build_submit
+from toolwire.framing.html_page import build_alert, build_badge, build_code, build_table
 from toolwire.framing.visible_text import make_visible
-from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS
+from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS, KeptLevel
 
-from .page import Page, PageRequest, Redirect, build_heading
+from .page import Page, PageRequest, Redirect, build_heading, build_part
 from .source import ConsoleSource
 
 _EVERY = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
@@ -49,12 +50,12 @@ def build_permissions(grants: Permissions, request: PageRequest) -> Page:
     rows = [_list_cells(request, one) for one in permissions[first : first + MOST_ROWS]]
     header = ("Tool", "Site", "Covers", "Given", "Ends", "")
     empty = (
-        '<p class="empty">Nothing is allowed for later calls: each one that needs consent asks. '
-        "“Later calls” in a question allows more, within bounds.</p>"
+        "Nothing is allowed for later calls: each one that needs consent asks. “Later calls” in a question allows "
+        "more, within bounds."
     )
-    html = (
+    html = Html(
         f"{build_heading('Permissions', 'These calls run without a question. What you take back asks again at once.')}"
-        f'<div class="card" data-part="permissions">{build_table(header, rows) if rows else empty}</div>'
+        f"{build_part('permissions', build_table(header, rows, empty))}"
         f"{_link_pages(request, number, len(permissions))}"
     )
     return Page("Permissions", html, ("permissions",))
@@ -75,17 +76,19 @@ def _read_page(request: PageRequest, count: int) -> int:
     return max(1, min(asked, -(-count // MOST_ROWS)))
 
 
-def _link_pages(request: PageRequest, number: int, count: int) -> str:
+def _link_pages(request: PageRequest, number: int, count: int) -> Html:
     last = -(-count // MOST_ROWS)
     if last <= 1:
-        return ""
-    links = [
-        f'<a class="button" href="{escape(request.link("/permissions", page=str(other)))}">{word}</a>'
-        for other, word in ((number - 1, "Older"), (number + 1, "Newer"))
+        return NO_HTML
+    links = join_html(
+        request.build_link("/permissions", words, "button", page=str(other))
+        for other, words in ((number - 1, "Older"), (number + 1, "Newer"))
         if 1 <= other <= last
-    ]
+    )
     about = f"Page {number:,} of {last:,}, {count:,} permissions"
-    return f'<nav class="actions" aria-label="Pages of the permissions"><span>{about}</span>{"".join(links)}</nav>'
+    return Html(
+        f'<nav class="actions" aria-label="Pages of the permissions"><span>{escape_text(about)}</span>{links}</nav>'
+    )
 
 
 def build_rules(source: ConsoleSource, request: PageRequest) -> Page:
@@ -116,64 +119,52 @@ def change_rule(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
     return Redirect("/rules", "rule")
 
 
-def _list_cells(request: PageRequest, row: Permission) -> list[str]:
-    name = make_visible(row.tool)
+def _list_cells(request: PageRequest, row: Permission) -> list[Html]:
+    origin, programs = show_text(name_programs(row.key.origin)), show_text(name_programs(row.connections))
+    about = f"Take back: {make_visible(row.tool)}"
     return [
-        f"<code>{escape(name)}</code>",
-        f"{escape(make_visible(name_programs(row.key.origin)))}<br><small>{escape(make_visible(name_programs(row.connections)))}</small>",
-        escape(row.covers),
+        build_code(row.tool),
+        Html(f"{origin}<br><small>{programs}</small>"),
+        escape_text(row.covers),
         build_moment(row.grants[0].given_at),
         build_moment(row.expires_at),
-        (
-            f"{request.open_form('/permissions', [('id', row.id)])}"
-            f'<button class="danger small" aria-label="Take back: {escape(name)}">Take back</button></form>'
-        ),
+        request.build_button("/permissions", [("id", row.id)], "Take back", about, "danger small"),
+    ]
+
+
+def _list_rule_cells(request: PageRequest, rule: KeptLevel) -> list[Html]:
+    words = _EVERY.get(rule.tool)
+    hidden = [("site", rule.site), ("tool", rule.tool), ("change", "delete")]
+    about = f"Delete the rule: {words or make_visible(rule.tool)}"
+    return [
+        show_text(name_programs(rule.site)),
+        escape_text(words) if words else build_code(rule.tool),
+        build_badge(*_LEVELS[rule.level]),
+        request.build_button("/rules", hidden, "Delete", about),
     ]
 
 
 def _build_rules(source: ConsoleSource, request: PageRequest, fault: str) -> Page:
-    rows = []
-    for one in source.preferences.list_levels():
-        words = _EVERY.get(one.tool) or make_visible(one.tool)
-        hidden = [("site", one.site), ("tool", one.tool), ("change", "delete")]
-        rows.append(
-            [
-                escape(make_visible(name_programs(one.site))),
-                escape(words) if one.tool in _EVERY else f"<code>{escape(words)}</code>",
-                build_badge(*_LEVELS[one.level]),
-                (
-                    f"{request.open_form('/rules', hidden)}"
-                    f'<button class="small" aria-label="Delete the rule: {escape(words)}">Delete</button></form>'
-                ),
-            ]
-        )
-    table = build_table(("Site", "Tool", "Your rule", ""), rows)
-    empty = '<p class="empty">You have no rule: each site’s own level holds.</p>'
-    alert = build_notice(fault, "destroys", role="alert") if fault else ""
+    rows = [_list_rule_cells(request, one) for one in source.preferences.list_levels()]
+    empty = "You have no rule: each site’s own level holds."
+    table = build_table(("Site", "Tool", "Your rule", ""), rows, empty)
     about = "A rule can only be stricter than the site: it asks more often, or never calls."
-    html = (
-        f"{build_heading('Rules', about)}{alert}"
-        f'<div class="card" data-part="rules">{table if rows else empty}</div>{_build_rule_form(request)}'
+    html = Html(
+        f"{build_heading('Rules', about)}{build_alert(fault)}{build_part('rules', table)}{_build_rule_form(request)}"
     )
     return Page("Rules", html, ("rules",), status=400 if fault else 200)
 
 
-def _build_rule_form(request: PageRequest) -> str:
-    site, tool = (escape(request.get(name)) for name in ("site", "tool"))
-    kinds = "".join(
-        f'<option value="{escape(value)}"{" selected" if value == request.get("kind") else ""}>{words}</option>'
-        for value, words in (("", "the tool named below"), *_EVERY.items())
+def _build_rule_form(request: PageRequest) -> Html:
+    choices = [("", "the tool named below"), *_EVERY.items()]
+    site = Html(' required inputmode="url" spellcheck="false"')
+    tool = Html(' maxlength="200" spellcheck="false"')
+    ask = build_check("level", "per-call", Html("Ask me before each call"), is_checked=True, is_one_of=True)
+    never = build_check("level", "deny", Html("Never call it, and do not ask"), is_one_of=True)
+    fields = Html(
+        f"{build_input('Site', 'site', request.get('site'), 'such as shop.example', site)}"
+        f"{build_select('It is about', 'kind', choices, request.get('kind'))}"
+        f"{build_input('Tool', 'tool', request.get('tool'), more=tool)}"
+        f"<fieldset><legend>What happens</legend>{ask}{never}</fieldset>{build_submit('Add the rule')}"
     )
-    return (
-        f'<div class="card"><h2>Add a rule</h2>{request.open_form("/rules")}'
-        f'<p class="field"><label>Site <small>such as shop.example</small><input name="site" value="{site}" required '
-        'inputmode="url" spellcheck="false"></label></p>'
-        f'<p class="field"><label>It is about<select name="kind">{kinds}</select></label></p>'
-        f'<p class="field"><label>Tool<input name="tool" value="{tool}" maxlength="200" spellcheck="false"></label></p>'
-        "<fieldset><legend>What happens</legend>"
-        '<label class="check"><input type="radio" name="level" value="per-call" checked> '
-        "<span>Ask me before each call</span></label>"
-        '<label class="check"><input type="radio" name="level" value="deny"> '
-        "<span>Never call it, and do not ask</span></label></fieldset>"
-        '<div class="actions"><button class="primary">Add the rule</button></div></form></div>'
-    )
+    return Html(f'<div class="card"><h2>Add a rule</h2>{request.build_form("/rules", fields)}</div>')

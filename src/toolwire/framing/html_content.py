@@ -10,7 +10,6 @@ Rules:
 from __future__ import annotations
 
 from base64 import b64encode
-from html import escape
 from mimetypes import guess_extension
 from typing import Final
 
@@ -28,6 +27,7 @@ from toolwire.core.content import (
 )
 from toolwire.core.model import Json
 
+from .html import NO_HTML, Html, escape_text, join_html
 from .html_value import build_value
 from .visible_text import make_visible
 
@@ -38,17 +38,17 @@ _KEPT_DATA: Final = 80
 _WORDS: Final = {"image": "Image", "audio": "Sound", "file": "File"}
 
 
-def build_content(value: Json) -> str:
+def build_content(value: Json) -> Html:
     """Return a value with content as HTML: each part of a list as what it is."""
-    left, parts = MAX_PAGE_BYTES, list[str]()
+    left, parts = MAX_PAGE_BYTES, list[Html]()
     for part in get_parts(value):
         found = read_content(part)
         if not isinstance(found, (Image, Audio, File)):
-            parts.append(f"<div>{build_value(part)}</div>")
+            parts.append(Html(f"<div>{build_value(part)}</div>"))
             continue
         left -= len(found.data)
         parts.append(_build_figure(found, is_shown=left >= 0))
-    return "".join(parts)
+    return join_html(parts)
 
 
 def shorten_content(value: Json) -> Json:
@@ -57,22 +57,26 @@ def shorten_content(value: Json) -> Json:
     return parts if isinstance(value, list) else parts[0]
 
 
-def _build_figure(found: Content, *, is_shown: bool) -> str:
+def _build_figure(found: Content, *, is_shown: bool) -> Html:
     size = f"{found.media_type}, {len(found.data):,} bytes"
     label = ": ".join(part for part in (_WORDS[found.type], make_visible(found.name)) if part)
     caption = f"{label} ({size})"
     if not is_shown:
-        return f'<figure class="content"><figcaption>{escape(caption)}, too large for this page</figcaption></figure>'
-    data = b64encode(found.data).decode()
-    shown = ""
+        return Html(
+            f'<figure class="content"><figcaption>{escape_text(caption)}, too large for this page</figcaption></figure>'
+        )
+    data = escape_text(b64encode(found.data).decode())
+    shown = NO_HTML
     if found.type == "image" and found.media_type.lower() in RASTER_TYPES:
-        shown = f'<img src="data:{found.media_type.lower()};base64,{data}" alt="{escape(caption)}">'
+        shown = Html(
+            f'<img src="data:{escape_text(found.media_type.lower())};base64,{data}" alt="{escape_text(caption)}">'
+        )
     elif found.type == "audio":
-        source = f"data:{escape(found.media_type)};base64,{data}"
-        shown = f'<audio controls preload="metadata" src="{source}" aria-label="{escape(caption)}"></audio>'
+        source = Html(f"data:{escape_text(found.media_type)};base64,{data}")
+        shown = Html(f'<audio controls preload="metadata" src="{source}" aria-label="{escape_text(caption)}"></audio>')
     name = clean_file_name(found.name) or f"{found.type}{guess_extension(found.media_type) or ''}"
-    link = f'<a download="{escape(name)}" href="data:{UNTYPED};base64,{data}">Download</a>'
-    return f'<figure class="content">{shown}<figcaption>{escape(caption)} {link}</figcaption></figure>'
+    link = Html(f'<a download="{escape_text(name)}" href="data:{escape_text(UNTYPED)};base64,{data}">Download</a>')
+    return Html(f'<figure class="content">{shown}<figcaption>{escape_text(caption)} {link}</figcaption></figure>')
 
 
 def _shorten(part: Json) -> Json:

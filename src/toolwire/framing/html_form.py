@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from html import escape
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Schema
 
-ADD, REMOVE, COUNT = "add", "remove", "#"
+from .html import NO_HTML, Html, escape_text, join_html
+
+ADD: Final = "add"
+REMOVE: Final = "remove"
+COUNT: Final = "#"
 _DEEPEST = 4
 _MOST_ITEMS = 100
 _LONG_TEXT = 300
@@ -66,13 +69,13 @@ class _Field(NamedTuple):
         return _Field(pointer, name, whole, self.root, required, self.depth + 1)
 
 
-def build_form_fields(schema: Schema, values: Mapping[str, Json], faults: Mapping[str, str]) -> str:
+def build_form_fields(schema: Schema, values: Mapping[str, Json], faults: Mapping[str, str]) -> Html:
     """Return the fields for an object of ``schema``, filled with ``values``; ``faults`` says what is wrong, by name."""
     html = []
     for field in _build_root(schema).list_members():
         wrong = "; ".join(text for name, text in faults.items() if _is_about(name, field.label))
         html.append(_build_field(field, values.get(field.label), wrong))
-    return "".join(html)
+    return join_html(html)
 
 
 def read_form(schema: Schema, fields: Mapping[str, str]) -> dict[str, Json]:
@@ -165,32 +168,39 @@ def _resolve(schema: Schema, root: Schema) -> Schema:
 # Writing
 
 
-def _build_field(field: _Field, value: Json, wrong: str = "") -> str:
+def _build_field(field: _Field, value: Json, wrong: str = "") -> Html:
     if field.kind == "object":
         given = value if isinstance(value, Mapping) else {}
-        inner = "".join(_build_field(one, given.get(one.label)) for one in field.list_members())
-        return f"<fieldset><legend>{_build_label(field)}</legend>{_build_about(field, wrong)}{inner}</fieldset>"
+        inner = join_html(_build_field(one, given.get(one.label)) for one in field.list_members())
+        return Html(f"<fieldset><legend>{_build_label(field)}</legend>{_build_about(field, wrong)}{inner}</fieldset>")
     if field.kind == "array":
         return _build_list(field, value, wrong)
-    described = f' aria-describedby="about{escape(field.pointer)}"' if _describe(field) or wrong else ""
-    invalid = ' aria-invalid="true"' if wrong else ""
-    attributes = f'id="at{escape(field.pointer)}" name="{escape(field.pointer)}"{described}{invalid}'
-    return (
-        f'<div class="field"><label for="at{escape(field.pointer)}">{_build_label(field)}</label>'
+    pointer = escape_text(field.pointer)
+    described = Html(f' aria-describedby="about{pointer}"') if _describe(field) or wrong else NO_HTML
+    invalid = Html(' aria-invalid="true"') if wrong else NO_HTML
+    attributes = Html(f'id="at{pointer}" name="{pointer}"{described}{invalid}')
+    return Html(
+        f'<div class="field"><label for="at{pointer}">{_build_label(field)}</label>'
         f"{_build_input(field, value, attributes)}{_build_about(field, wrong)}</div>"
     )
 
 
-def _build_label(field: _Field) -> str:
-    needed = "" if field.required else " <small>may be left out</small>"
-    return f"<code>{escape(field.label)}</code>{needed}"
+def _build_label(field: _Field) -> Html:
+    needed = NO_HTML if field.required else Html(" <small>may be left out</small>")
+    return Html(f"<code>{escape_text(field.label)}</code>{needed}")
 
 
-def _build_about(field: _Field, wrong: str) -> str:
-    about = f'<span class="hint">{escape(text)}</span>' if (text := _describe(field)) else ""
-    fault = f'<span class="wrong" role="alert">{escape(field.label)} {escape(wrong)}</span>' if wrong else ""
-    between = "<br>" if about and fault else ""
-    return f'<p class="about" id="about{escape(field.pointer)}">{about}{between}{fault}</p>' if about or fault else ""
+def _build_about(field: _Field, wrong: str) -> Html:
+    about = Html(f'<span class="hint">{escape_text(text)}</span>') if (text := _describe(field)) else NO_HTML
+    fault = (
+        Html(f'<span class="wrong" role="alert">{escape_text(field.label)} {escape_text(wrong)}</span>')
+        if wrong
+        else NO_HTML
+    )
+    if not about and not fault:
+        return NO_HTML
+    between = Html("<br>") if about and fault else NO_HTML
+    return Html(f'<p class="about" id="about{escape_text(field.pointer)}">{about}{between}{fault}</p>')
 
 
 def _describe(field: _Field) -> str:
@@ -203,33 +213,38 @@ def _describe(field: _Field) -> str:
     return " ".join(parts)
 
 
-def _build_input(field: _Field, value: Json, attributes: str) -> str:
-    schema, needed = field.schema, " required" if field.required else ""
+def _build_input(field: _Field, value: Json, attributes: Html) -> Html:
+    schema, needed = field.schema, Html(" required") if field.required else NO_HTML
     if field.kind in ("enum", "boolean"):
         choices = [True, False] if field.kind == "boolean" else schema["enum"]
-        blank = f'<option value="">{"choose" if field.required else "left out"}</option>'
-        options = "".join(
-            f'<option value="{escape(json.dumps(one))}"{" selected" if _equals(one, value) else ""}>'
-            f"{escape(_name_choice(one))}</option>"
+        blank = Html(f'<option value="">{"choose" if field.required else "left out"}</option>')
+        options = join_html(
+            Html(
+                f'<option value="{escape_text(json.dumps(one))}"{" selected" if _equals(one, value) else ""}>'
+                f"{escape_text(_name_choice(one))}</option>"
+            )
             for one in choices
         )
-        return f"<select {attributes}{needed}>{blank}{options}</select>"
+        return Html(f"<select {attributes}{needed}>{blank}{options}</select>")
     if field.kind == "json" or (field.kind == "string" and _get_limit(schema) > _LONG_TEXT):
         text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return f'<textarea {attributes} spellcheck="false">\n{escape(text)}</textarea>'
+        return Html(f'<textarea {attributes} spellcheck="false">\n{escape_text(text)}</textarea>')
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if field.kind in ("integer", "number", "decimal"):
-        mode = "numeric" if field.kind == "integer" else "decimal"
-        return f'<input {attributes} inputmode="{mode}" autocomplete="off" value="{escape(text)}"{needed}>'
+        mode = Html("numeric" if field.kind == "integer" else "decimal")
+        return Html(f'<input {attributes} inputmode="{mode}" autocomplete="off" value="{escape_text(text)}"{needed}>')
     format_ = schema.get("format")
     is_secret = schema.get("writeOnly") is True or format_ == "password"
     kind = "password" if is_secret else _TYPES.get(str(format_), "text")
-    example = f' placeholder="{_EXAMPLES[format_]}"' if isinstance(format_, str) and format_ in _EXAMPLES else ""
+    example = _EXAMPLES.get(format_, "") if isinstance(format_, str) else ""
+    placeholder = Html(f' placeholder="{escape_text(example)}"') if example else NO_HTML
     shown = "" if is_secret else text  # a page that is kept holds no secret
-    return f'<input {attributes} type="{kind}" autocomplete="off" value="{escape(shown)}"{example}>'
+    return Html(
+        f'<input {attributes} type="{escape_text(kind)}" autocomplete="off" value="{escape_text(shown)}"{placeholder}>'
+    )
 
 
-def _build_list(field: _Field, value: Json, wrong: str) -> str:
+def _build_list(field: _Field, value: Json, wrong: str) -> Html:
     items = value if isinstance(value, list) else []
     parts = []
     for number, item in enumerate(items[:_MOST_ITEMS]):
@@ -237,15 +252,16 @@ def _build_list(field: _Field, value: Json, wrong: str) -> str:
             label=f"{field.label} {number + 1}"
         )
         parts.append(
-            f'{_build_field(one, item)}<button name="{REMOVE}" value="{escape(one.pointer)}" formnovalidate>'
-            f"Remove {escape(one.label)}</button>"
+            Html(
+                f'{_build_field(one, item)}<button name="{REMOVE}" value="{escape_text(one.pointer)}" formnovalidate>'
+                f"Remove {escape_text(one.label)}</button>"
+            )
         )
-    counter = f'<input type="hidden" name="{COUNT}{escape(field.pointer)}" value="{len(items)}">'
-    button = (
-        f'<button name="{ADD}" value="{escape(field.pointer)}" formnovalidate>Add to {escape(field.label)}</button>'
-    )
-    legend = f"<legend>{_build_label(field)}</legend>{_build_about(field, wrong)}"
-    return f"<fieldset>{legend}{counter}{''.join(parts)}<p>{button}</p></fieldset>"
+    pointer, label = escape_text(field.pointer), escape_text(field.label)
+    counter = Html(f'<input type="hidden" name="{COUNT}{pointer}" value="{len(items)}">')
+    button = Html(f'<button name="{ADD}" value="{pointer}" formnovalidate>Add to {label}</button>')
+    legend = Html(f"<legend>{_build_label(field)}</legend>{_build_about(field, wrong)}")
+    return Html(f"<fieldset>{legend}{counter}{join_html(parts)}<p>{button}</p></fieldset>")
 
 
 def _name_choice(value: Json) -> str:

@@ -1,7 +1,7 @@
 """Build the HTML pages that people see: one stylesheet, one frame, and one function for each part of a page.
 
 Rules:
-- Every function takes text and escapes it; a parameter that takes HTML is named ``html``.
+- A function takes text and escapes it. What is HTML already has the type ``Html``, and a name that ends with ``html``.
 - A page has no inline script and loads nothing from elsewhere. Its policy allows this stylesheet by its digest.
 - A consequence is a colour, a sign and a word, never a colour alone.
 """
@@ -13,12 +13,13 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from functools import cache
 from hashlib import sha256
-from html import escape
+from pathlib import Path
 from typing import Final
+from urllib.parse import urlencode
 
-from toolwire.core.http import Headers
+from toolwire.core.http import Headers, Response
 
-from .page_file import load_style
+from .html import NO_HTML, Html, escape_text, join_html, read_html_file, show_text
 
 NO_STORE: Final = (b"cache-control", b"no-store")
 _PAGE_HEADERS: Final[Headers] = (
@@ -30,8 +31,14 @@ _PAGE_HEADERS: Final[Headers] = (
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-_CURRENT: Final = ' aria-current="page"'
+_CURRENT: Final = Html(' aria-current="page"')
 _SIGNS: Final = {"reads": "○", "changes": "●", "costs": "◆", "destroys": "▲", "safe": "✓"}
+
+
+@cache
+def load_style() -> Html:
+    """Return the one stylesheet of all pages. Its tokens come first; dark follows the setting of the system."""
+    return read_html_file(Path(__file__).with_name("page.css"))
 
 
 @cache
@@ -61,95 +68,149 @@ def build_page_headers(policy: str) -> Headers:
     return ((b"content-security-policy", policy.encode("latin-1", "replace")), *_PAGE_HEADERS)
 
 
+def write_page(page: Html, status: int = 200, *, policy: str = "", more: Headers = ()) -> Response:
+    """Return the response with a whole page, which nobody stores; without a ``policy``, it has no script."""
+    fields = (*build_page_headers(policy or build_policy()), NO_STORE, *more)
+    return Response(status, fields, page.encode("utf-8", "replace"))
+
+
 def build_html_page(
     title: str,
-    html: str,
+    html: Html,
     *,
     product: str = "toolwire",
     home: str = "",
     place: str = "",
-    navigation_html: str = "",
-    account_html: str = "",
+    navigation_html: Html = NO_HTML,
+    account_html: Html = NO_HTML,
     foot: str = "",
     width: str = "",
     script: str = "",
-) -> str:
+) -> Html:
     """Return a whole page with ``html`` in its ``main``.
 
     ``product`` and ``place`` are in the header, ``home`` is the address of the product's name; ``width`` is ``narrow``,
     ``wide`` or empty; ``script`` is the address of a script file. ``navigation_html`` is that of ``build_navigation``.
     """
-    name = escape(product)
-    brand = f'<a class="brand" href="{escape(home)}">{name}</a>' if home else f'<span class="brand">{name}</span>'
-    where = f'<span class="place">{escape(place)}</span>' if place else ""
-    account = f'<div class="account">{account_html}</div>' if account_html else ""
-    footer = f'<footer class="foot">{escape(foot)}</footer>' if foot else ""
-    scripts = f'<script src="{escape(script)}" defer></script>' if script else ""
-    return (
+    name = Html(f'<span class="brand">{escape_text(product)}</span>')
+    brand = build_link(home, product, "brand") if home else name
+    where = Html(f'<span class="place">{escape_text(place)}</span>') if place else NO_HTML
+    account = Html(f'<div class="account">{account_html}</div>') if account_html else NO_HTML
+    footer = Html(f'<footer class="foot">{escape_text(foot)}</footer>') if foot else NO_HTML
+    scripts = Html(f'<script src="{escape_text(script)}" defer></script>') if script else NO_HTML
+    return Html(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{load_style()}</style>{scripts}</head>"
-        f'<body class="{width}"><a class="skip" href="#main">To the content</a>'
+        f"<title>{escape_text(title)}</title><style>{load_style()}</style>{scripts}</head>"
+        f'<body class="{escape_text(width)}"><a class="skip" href="#main">To the content</a>'
         f'<header class="top">{brand}{where}{navigation_html}{account}</header><main id="main">{html}</main>{footer}'
         "</body></html>"
     )
 
 
-def build_navigation(places: Iterable[tuple[str, str]], current: str) -> str:
+def build_navigation(places: Iterable[tuple[str, str]], current: str) -> Html:
     """Return the links to the pages of a product; each place is an address and its words, ``current`` an address."""
-    links = "".join(
-        f'<a href="{escape(address)}"{_CURRENT if address == current else ""}>{escape(words)}</a>'
+    links = join_html(
+        Html(f'<a href="{escape_text(address)}"{_CURRENT if address == current else ""}>{escape_text(words)}</a>')
         for address, words in places
     )
-    return f'<nav aria-label="Pages">{links}</nav>'
+    return Html(f'<nav aria-label="Pages">{links}</nav>')
 
 
-def build_badge(kind: str, words: str) -> str:
+def build_badge(kind: str, words: str) -> Html:
     """Return a badge; ``kind`` is ``reads``, ``changes``, ``costs``, ``destroys`` or ``safe``."""
-    return f'<span class="badge {kind}"><span aria-hidden="true">{_SIGNS[kind]}</span>{escape(words)}</span>'
+    sign = Html(f'<span aria-hidden="true">{escape_text(_SIGNS[kind])}</span>')
+    return Html(f'<span class="badge {escape_text(kind)}">{sign}{escape_text(words)}</span>')
 
 
-def build_notice(text: str, kind: str = "", *, role: str = "") -> str:
+def build_notice(text: str, kind: str = "", *, role: str = "") -> Html:
     """Return a notice; ``role`` is ``alert`` or ``status`` where a screen reader must say it at once."""
-    roles = f' role="{role}"' if role else ""
-    return f'<p class="notice {kind}"{roles}>{escape(text)}</p>'
+    roles = Html(f' role="{escape_text(role)}"') if role else NO_HTML
+    return Html(f'<p class="notice {escape_text(kind)}"{roles}>{escape_text(text)}</p>')
 
 
-def build_facts(rows: Iterable[tuple[str, str]]) -> str:
-    """Return a list of facts; each row is a label and HTML."""
-    return f'<dl class="facts">{"".join(f"<dt>{escape(label)}</dt><dd>{html}</dd>" for label, html in rows)}</dl>'
+def build_alert(text: str) -> Html:
+    """Return a notice of what is wrong, which a screen reader says at once; nothing without ``text``."""
+    return build_notice(text, "destroys", role="alert") if text else NO_HTML
 
 
-def build_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of HTML cells; on a narrow screen each row is a card. A column of buttons has an empty header."""
-    heads = "".join(f'<th scope="col">{escape(name)}</th>' if name else "<td></td>" for name in header)
-    lines = (
-        "".join(f'<td data-label="{escape(name)}">{html}</td>' for name, html in zip(header, row, strict=True))
-        for row in rows
+def build_facts(rows: Iterable[tuple[str, Html]]) -> Html:
+    """Return a list of facts; each row is a label and its value."""
+    facts = join_html(Html(f"<dt>{escape_text(label)}</dt><dd>{html}</dd>") for label, html in rows)
+    return Html(f'<dl class="facts">{facts}</dl>')
+
+
+def build_table(header: Sequence[str], rows: Iterable[Sequence[Html]], empty: str = "") -> Html:
+    """Return a table, or the text ``empty`` without any row; on a narrow screen each row is a card.
+
+    A column of buttons has an empty header.
+    """
+    body = join_html(Html(f"<tr>{_build_cells(header, row)}</tr>") for row in rows)
+    if empty and not body:
+        return build_empty(empty)
+    heads = join_html(
+        Html(f'<th scope="col">{escape_text(name)}</th>') if name else Html("<td></td>") for name in header
     )
-    body = "".join(f"<tr>{line}</tr>" for line in lines)
-    table = f'<table class="cards"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
-    return f'<div class="scroll" tabindex="0">{table}</div>'
+    table = Html(f'<table class="cards"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>')
+    return Html(f'<div class="scroll" tabindex="0">{table}</div>')
 
 
-def build_quote(source: str, text: str) -> str:
+def _build_cells(header: Sequence[str], row: Sequence[Html]) -> Html:
+    return join_html(
+        Html(f'<td data-label="{escape_text(name)}">{html}</td>') for name, html in zip(header, row, strict=True)
+    )
+
+
+def build_empty(text: str) -> Html:
+    """Return what stands in place of a table or a list that has nothing."""
+    return Html(f'<p class="empty">{escape_text(text)}</p>')
+
+
+def build_list(items: Iterable[Html], kind: str = "value-list") -> Html:
+    """Return a list; ``kind`` ``badges`` is for badges, ``items`` for links."""
+    parts = join_html(Html(f"<li>{item}</li>") for item in items)
+    return Html(f'<ul class="{escape_text(kind)}">{parts}</ul>')
+
+
+def build_lines(parts: Sequence[Html]) -> Html:
+    """Return ``parts``, each on a line."""
+    return Html(f"{parts[0]}{join_html(Html(f'<br>{one}') for one in parts[1:])}") if parts else NO_HTML
+
+
+def build_link(address: str, words: str, kind: str = "") -> Html:
+    """Return a link; ``kind`` is empty, or ``button`` and what else says how a button looks."""
+    style = Html(f' class="{escape_text(kind)}"') if kind else NO_HTML
+    return Html(f'<a{style} href="{escape_text(address)}">{escape_text(words)}</a>')
+
+
+def build_login_link(login_path: str, goal: str, *, is_only: bool) -> Html:
+    """Return the link to the page of a server where people sign in, which leads to ``goal`` afterwards.
+
+    It is a button if that ``is_only`` way in.
+    """
+    address = f"{login_path}?{urlencode({'next': goal})}"
+    return Html(f"<p>{build_link(address, 'Sign in with your account', 'button primary' if is_only else '')}</p>")
+
+
+def build_code(text: str) -> Html:
+    """Return a name of a program, such as that of a tool."""
+    return Html(f"<code>{show_text(text)}</code>")
+
+
+def build_quote(source: str, text: str) -> Html:
     """Return words of someone else in the frame that marks them; ``source`` says whose they are."""
-    caption = f"<figcaption>{escape(source)}</figcaption>"
-    return f'<figure class="said">{caption}<blockquote>{escape(text)}</blockquote></figure>'
+    caption = Html(f"<figcaption>{escape_text(source)}</figcaption>")
+    return Html(f'<figure class="said">{caption}<blockquote>{escape_text(text)}</blockquote></figure>')
 
 
-def build_code_block(text: str, label: str) -> str:
+def build_code_block(text: str, label: str) -> Html:
     """Return a block of code that the keyboard can scroll; ``label`` names it."""
-    return f'<pre class="block" tabindex="0" role="region" aria-label="{escape(label)}" data-copy>{escape(text)}</pre>'
+    named = Html(f'tabindex="0" role="region" aria-label="{escape_text(label)}"')
+    return Html(f'<pre class="block" {named} data-copy>{escape_text(text)}</pre>')
 
 
-def build_fold(summary: str, html: str, *, is_open: bool = False, kind: str = "") -> str:
+def build_fold(summary: str, html: Html, *, is_open: bool = False, kind: str = "") -> Html:
     """Return a part that the user opens; ``kind`` ``fold`` is for a long value."""
-    style = f' class="{kind}"' if kind else ""
-    opened = " open" if is_open else ""
-    return f"<details{style}{opened}><summary>{escape(summary)}</summary>{html}</details>"
-
-
-def build_hidden_fields(fields: Iterable[tuple[str, str]]) -> str:
-    """Return hidden fields of a form."""
-    return "".join(f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in fields)
+    style = Html(f' class="{escape_text(kind)}"') if kind else NO_HTML
+    opened = Html(" open") if is_open else NO_HTML
+    return Html(f"<details{style}{opened}><summary>{escape_text(summary)}</summary>{html}</details>")

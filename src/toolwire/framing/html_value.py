@@ -12,10 +12,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
-from html import escape
 
 from toolwire.core.model import Json
 
+from .html import NO_HTML, Html, escape_text, join_html, show_lines
 from .html_page import build_facts, build_fold, build_table
 from .visible_text import make_visible, make_visible_json
 
@@ -27,36 +27,37 @@ _WORDS = {"null": "nothing", '""': "an empty text"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
 
 
-def build_value(value: Json, depth: int = 0) -> str:
+def build_value(value: Json, depth: int = 0) -> Html:
     """Return ``value`` as HTML."""
     if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes) and value:
         if depth >= _DEEPEST:
-            return f"<pre>{escape(make_visible_json(value, indent=1))}</pre>"
+            return Html(f"<pre>{escape_text(make_visible_json(value, indent=1))}</pre>")
         return _build_object(value, depth) if isinstance(value, Mapping) else _build_list(value, depth)
     if isinstance(value, str) and value:
         return _build_text(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return escape(make_visible_json(value))
+        return escape_text(make_visible_json(value))
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f'<span class="muted">{_WORDS.get(json.dumps(value), "none")}</span>'
+        return Html("yes" if value else "no")
+    words = _WORDS.get(json.dumps(value), "none")
+    return Html(f'<span class="muted">{escape_text(words)}</span>')
 
 
-def _build_object(value: Mapping[str, Json], depth: int) -> str:
+def _build_object(value: Mapping[str, Json], depth: int) -> Html:
     return build_facts((make_visible(name), build_value(one, depth + 1)) for name, one in value.items())
 
 
-def _build_list(value: Sequence[Json], depth: int) -> str:
+def _build_list(value: Sequence[Json], depth: int) -> Html:
     columns = _find_columns(value)
     if columns:
         cells = (
-            [build_value(row[name], depth + 1) if name in row else "" for name in columns]
+            [build_value(row[name], depth + 1) if name in row else NO_HTML for name in columns]
             for row in value
             if isinstance(row, Mapping)
         )
         return build_table([make_visible(name) for name in columns], cells)
-    items = "".join(f"<li>{build_value(one, depth + 1)}</li>" for one in value)
-    return f'<ul class="value-list">{items}</ul>'
+    items = join_html(Html(f"<li>{build_value(one, depth + 1)}</li>") for one in value)
+    return Html(f'<ul class="value-list">{items}</ul>')
 
 
 def _find_columns(value: Sequence[Json]) -> list[str]:
@@ -69,12 +70,11 @@ def _find_columns(value: Sequence[Json]) -> list[str]:
     return list(names) if len(names) <= _COLUMNS else []
 
 
-def _build_text(text: str) -> str:
+def _build_text(text: str) -> Html:
     if _DATE.fullmatch(text) and (words := _describe_date(text)):
-        return f'<time datetime="{escape(text)}" title="{escape(text)}">{escape(words)}</time>'
-    lines = [make_visible(line) for line in text.split("\n")]
-    shown = f'<span class="value">{escape(chr(10).join(lines))}</span>'
-    if len(lines) <= _FOLDED_LINES and len(text) <= _FOLDED_CHARS:
+        return Html(f'<time datetime="{escape_text(text)}" title="{escape_text(text)}">{escape_text(words)}</time>')
+    shown = Html(f'<span class="value">{show_lines(text)}</span>')
+    if text.count("\n") < _FOLDED_LINES and len(text) <= _FOLDED_CHARS:
         return shown
     return build_fold(f"{len(text):,} characters: show all of it", shown, kind="fold")
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
-from html import escape
 from time import time
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
@@ -45,13 +44,15 @@ from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.core.url_origin import get_host, get_origin
 from toolwire.framing import jsontext
 from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
+from toolwire.framing.html_fields import build_form
 from toolwire.framing.html_page import (
     NO_STORE,
-    build_hidden_fields,
+    build_alert,
     build_html_page,
+    build_link,
     build_notice,
-    build_page_headers,
-    build_policy,
+    write_page,
 )
 from toolwire.framing.visible_text import make_visible
 from toolwire.limits import USER_PREFIX
@@ -69,7 +70,6 @@ from .started_sign_in import VALID_S, KeptSignIn, digest_cookie, keep_sign_in, t
 
 RETURN_PATH: Final = f"{SIGN_IN_PATH}return"
 _MAX_KEY: Final = 16_384
-_FIELDS: Final = (*build_page_headers(build_policy()), NO_STORE)
 _log = logging.getLogger("toolwire")
 
 
@@ -126,7 +126,9 @@ class SignInPages:
             response = await self._answer(request)
         except CredentialError as error:
             self._outages.record_failure("a sign-in cannot be kept: %s.", error)
-            return _build_page("This does not work now", "<p>Credentials cannot be read now. Try again later.</p>", 503)
+            return _build_page(
+                "This does not work now", Html("<p>Credentials cannot be read now. Try again later.</p>"), 503
+            )
         self._outages.record_success()
         return response
 
@@ -137,7 +139,7 @@ class SignInPages:
         if rest == "state" and request.method == "GET":
             return await self._answer_state(request, name)
         if rest or request.method not in ("GET", "POST"):
-            return _build_page("There is nothing here", "<p>Look at the address again.</p>", 404)
+            return _build_page("There is nothing here", Html("<p>Look at the address again.</p>"), 404)
         return await self._answer_page(request, name)
 
     async def _answer_state(self, request: PageRequest, name: str) -> Response:
@@ -155,20 +157,20 @@ class SignInPages:
         if request.method == "GET":
             return self._build_first_page(name, user)
         if find_form_sender(request.fields, request.base) == "foreign":  # D-22
-            return _build_page("This did not work", "<p>This form came from another site.</p>", 403)
+            return _build_page("This did not work", Html("<p>This form came from another site.</p>"), 403)
         form = parse_form_fields(request.body.decode("utf-8", "replace"))
         caller = user.caller if user is not None else await self._identify_key(request, form)
         if isinstance(caller, Problem):
             return _build_entry(
                 name,
-                self._write_identity(name, None),
-                build_notice(caller.message, "destroys", role="alert"),
+                self._build_identity(name, None),
+                build_alert(caller.message),
                 status=401,
             )
-        key_field = _KEY_FIELD.replace(" required", "") if user is None else ""
+        key_field = _build_key_field() if user is None else NO_HTML
         upstream = self._find_upstream(name, caller)
         if upstream is None:
-            text = f"<p>There is no {escape(make_visible(name[:100]))} at which you can sign in.</p>"
+            text = Html(f"<p>There is no {show_text(name[:100])} at which you can sign in.</p>")
             return _build_page("There is nothing here", text, 404)
         if form.get("step") == "key" and (site_key := form.get("site_key", "").strip()):
             return await self._keep_key(upstream, name, caller, site_key, key_field)
@@ -178,23 +180,25 @@ class SignInPages:
         if user is None and not self._takes_keys:
             # GW-02: here is no other way to say who one is.
             return Response(303, ((b"location", self._link_login(name).encode()), NO_STORE))
-        return _build_entry(name, self._write_identity(name, user))
+        return _build_entry(name, self._build_identity(name, user))
 
-    def _write_identity(self, name: str, user: SignedInUser | None) -> str:
+    def _build_identity(self, name: str, user: SignedInUser | None) -> Html:
         """Return the part of the form that says who the caller is, or asks for it."""
         if user is not None:
-            return f"<p>You are signed in to this gateway as <b>{escape(make_visible(user.name))}</b>.</p>"
+            return Html(f"<p>You are signed in to this gateway as <b>{show_text(user.name)}</b>.</p>")
+        key_field = _build_key_field(is_required=True)
         if self._find_user is None:
-            return _KEY_FIELD
-        link = f'<a href="{escape(self._link_login(name))}">Sign in to this gateway</a>'
-        return f"<p>{link}, or give your key of it.</p>{_KEY_FIELD}" if self._takes_keys else f"<p>{link} first.</p>"
+            return key_field
+        link = build_link(self._link_login(name), "Sign in to this gateway")
+        if not self._takes_keys:
+            return Html(f"<p>{link} first.</p>")
+        return Html(f"<p>{link}, or give your key of it.</p>{key_field}")
 
     def _link_login(self, name: str) -> str:
-        page = f"{SIGN_IN_PATH}{quote(name[:100], safe='')}"
-        return f"{self._login_path}?next={quote(page, safe='')}"
+        return f"{self._login_path}?next={quote(_link_page(name[:100]), safe='')}"
 
     async def _start(
-        self, request: PageRequest, upstream: SignInUpstream, name: str, caller: Caller, key_field: str
+        self, request: PageRequest, upstream: SignInUpstream, name: str, caller: Caller, key_field: Html
     ) -> Response:
         """Return the page that leads to the authorization server of the upstream, or asks for a key of it."""
         redirect_uri = f"{request.base}{RETURN_PATH}"
@@ -217,23 +221,23 @@ class SignInPages:
             return _build_key_page(name, upstream.toolbox.url, started, key_field)
         kept = KeptSignIn(caller.name, name, digest_cookie(cookie), started)
         if not await anyio.to_thread.run_sync(keep_sign_in, self._vault, kept, time()):
-            return _build_page("Too many sign-ins wait", "<p>Try again in ten minutes.</p>", 503)
+            return _build_page("Too many sign-ins wait", Html("<p>Try again in ten minutes.</p>"), 503)
         site, host = get_host(upstream.toolbox.url), get_host(target.server.authorization_url)
-        elsewhere = "" if site == host else f"<p>{escape(site)} lets people sign in at another host.</p>"
+        there, calls = Html(f"<b>{escape_text(host)}</b>"), Html(f"<b>{escape_text(name)}</b>")
+        lines = [Html(f"You sign in at {there}, for your calls of {calls} through this gateway.")]
+        if site != host:
+            lines.append(Html(f"{escape_text(site)} lets people sign in at another host."))
         if target.code_receiver:  # AT-39
-            elsewhere += f"<p>What you get there goes to <b>{escape(get_host(target.code_receiver))}</b>.</p>"
-        html = (
-            f"<p>You sign in at <b>{escape(host)}</b>, for your calls of <b>{escape(name)}</b> through this gateway."
-            f'</p>{elsewhere}<div class="actions bar"><a class="button primary" href="{escape(started.url)}">'
-            f"Continue to {escape(host)}</a></div>"
-        )
+            lines.append(Html(f"What you get there goes to <b>{escape_text(get_host(target.code_receiver))}</b>."))
+        link = build_link(started.url, f"Continue to {host}", "button primary")
+        html = Html(f'{join_html(Html(f"<p>{line}</p>") for line in lines)}<div class="actions bar">{link}</div>')
         base, more = request.base, f"SameSite=Lax; Max-Age={int(VALID_S)}"
         field = build_cookie(_name_cookie(base), cookie, is_secure=_is_secure(base), path=SIGN_IN_PATH, more=more)
         page = _build_page(f"Sign in to {name}", html)
         return page._replace(headers=(*page.headers, field))
 
     async def _keep_key(
-        self, upstream: SignInUpstream, name: str, caller: Caller, key: str, key_field: str
+        self, upstream: SignInUpstream, name: str, caller: Caller, key: str, key_field: Html
     ) -> Response:
         if not (key.isascii() and key.isprintable() and len(key) <= _MAX_KEY):
             problem = Problem(kind=Kind.INVALID_ARGUMENTS, message="This key has a character that keys do not have.")
@@ -249,15 +253,14 @@ class SignInPages:
         cookie = find_cookie(request.fields, _name_cookie(request.base), is_secure=_is_secure(request.base))
         is_here = kept is not None and compare_digest(digest_cookie(cookie), kept.browser)
         if kept is None or not is_here or not await self._is_still_there(request, kept.principal):
-            text = "<p>This sign-in did not begin in this browser, is over, or took longer than ten minutes.</p>"
+            text = Html("<p>This sign-in did not begin in this browser, is over, or took longer than ten minutes.</p>")
             return _build_page("This did not work", text, 400)
         upstream = self._upstreams.get(kept.upstream)
         if upstream is None:
-            return _build_page("There is nothing here", "<p>This upstream has been removed meanwhile.</p>", 404)
+            return _build_page("There is nothing here", Html("<p>This upstream has been removed meanwhile.</p>"), 404)
         found = await anyio.to_thread.run_sync(_finish_in_thread, upstream, kept, request.query)
         if isinstance(found, Problem):
-            html = build_notice(make_visible(found.message), "destroys", role="alert")
-            return _build_page("You are not signed in", html, 400)
+            return _build_page("You are not signed in", build_alert(make_visible(found.message)), 400)
         await self._store(upstream, kept.principal, found)
         return _build_done(kept.upstream)
 
@@ -350,43 +353,46 @@ def _is_secure(base: str) -> bool:
     return base.startswith("https:")
 
 
-_KEY_FIELD: Final = (
-    '<div class="field"><label for="key">Your key or token for this gateway</label>'
-    '<input id="key" type="password" name="key" autocomplete="off" required></div>'
-)
-
-
-def _build_entry(name: str, key_field: str, notice: str = "", *, status: int = 200) -> Response:
-    html = (
-        f"<p>You sign in at a site, for your own calls of it through this gateway.</p>{notice}"
-        f'<form method="post" action="{SIGN_IN_PATH}{escape(quote(name[:100], safe=""))}" autocomplete="off">'
-        f'{key_field}<div class="actions bar"><button class="primary">Continue</button></div></form>'
+def _build_key_field(*, is_required: bool = False) -> Html:
+    return Html(
+        '<div class="field"><label for="key">Your key or token for this gateway</label>'
+        f'<input id="key" type="password" name="key" autocomplete="off"{" required" if is_required else ""}></div>'
     )
-    return _build_page("Sign in for your calls", html, status)
 
 
-def _build_key_page(name: str, url: str, problem: Problem, key_field: str) -> Response:
+def _build_entry(name: str, identity_html: Html, notice_html: Html = NO_HTML, *, status: int = 200) -> Response:
+    about = Html("<p>You sign in at a site, for your own calls of it through this gateway.</p>")
+    button = Html('<div class="actions bar"><button class="primary">Continue</button></div>')
+    form = build_form(_link_page(name[:100]), Html(f"{identity_html}{button}"))
+    return _build_page("Sign in for your calls", Html(f"{about}{notice_html}{form}"), status)
+
+
+def _build_key_page(name: str, url: str, problem: Problem, key_field: Html) -> Response:
     """Return the page that takes a key of the site, which offers no page to sign in at."""
-    why = build_notice(make_visible(problem.message), "costs")
-    html = (
-        f"{why}<p>If <b>{escape(get_host(url))}</b> gave you a key, it is kept here, encrypted, for your own calls.</p>"
-        f'<form method="post" action="{SIGN_IN_PATH}{escape(quote(name, safe=""))}" autocomplete="off">'
-        f"{build_hidden_fields([('step', 'key')])}{key_field}"
-        '<div class="field"><label for="site-key">Your key for that site</label><input id="site-key" type="password"'
-        ' name="site_key" autocomplete="off" required></div>'
-        '<div class="actions bar"><button class="primary">Keep this key</button></div></form>'
+    fields = Html(
+        f'{key_field}<div class="field"><label for="site-key">Your key for that site</label>'
+        '<input id="site-key" type="password" name="site_key" autocomplete="off" required></div>'
+        '<div class="actions bar"><button class="primary">Keep this key</button></div>'
+    )
+    html = Html(
+        f"{build_notice(make_visible(problem.message), 'costs')}"
+        f"<p>If <b>{escape_text(get_host(url))}</b> gave you a key, it is kept here, encrypted, for your own calls.</p>"
+        f"{build_form(_link_page(name), fields, [('step', 'key')])}"
     )
     return _build_page(f"Your key for {name}", html)
 
 
+def _link_page(name: str) -> str:
+    """Return the address of the page where callers sign in at the upstream ``name``."""
+    return f"{SIGN_IN_PATH}{quote(name, safe='')}"
+
+
 def _build_done(name: str) -> Response:
-    html = (
-        f"<p>Your calls of <b>{escape(name)}</b> are made with your own credentials now. Go back to your program.</p>"
-    )
-    return _build_page(f"You are signed in to {name}", html)
+    about = Html(f"Your calls of <b>{escape_text(name)}</b> are made with your own credentials now.")
+    return _build_page(f"You are signed in to {name}", Html(f"<p>{about} Go back to your program.</p>"))
 
 
-def _build_page(title: str, html: str, status: int = 200) -> Response:
+def _build_page(title: str, html: Html, status: int = 200) -> Response:
     shown = make_visible(title)
-    page = build_html_page(shown, f'<div class="card"><h1>{escape(shown)}</h1>{html}</div>', width="narrow")
-    return Response(status, _FIELDS, page.encode("utf-8", "replace"))
+    page = build_html_page(shown, Html(f'<div class="card"><h1>{escape_text(shown)}</h1>{html}</div>'), width="narrow")
+    return write_page(page, status)

@@ -16,6 +16,7 @@ from functools import cache
 from time import monotonic
 
 from toolwire.core.model import Kind, Problem
+from toolwire.framing.html import Html
 from toolwire.framing.html_page import build_html_page, build_policy
 
 _HEAD_BYTES = 16 * 1024
@@ -29,8 +30,10 @@ def _write_answer() -> bytes:
     """Return the answer to each request, all but its first line."""
     page = build_html_page(
         "Back to toolwire",
-        '<div class="card"><h1>The site has answered</h1><p>toolwire goes on where you started it, and says there '
-        "whether you are signed in.</p><p>You can close this page and go back to toolwire.</p></div>",
+        Html(
+            '<div class="card"><h1>The site has answered</h1><p>toolwire goes on where you started it, and says there '
+            "whether you are signed in.</p><p>You can close this page and go back to toolwire.</p></div>"
+        ),
         place="sign-in",
         width="narrow",
     ).encode()

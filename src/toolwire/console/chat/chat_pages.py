@@ -9,27 +9,35 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from html import escape
 from typing import Final
 
 from toolwire.client.approvers.browser_approver import InputServer, QuestionServer
 from toolwire.client.connection.remote import SyncRemote
 from toolwire.consent.input_page import build_input_parts
-from toolwire.consent.question_page import build_question_form, build_question_parts, build_tool_badges
+from toolwire.consent.question_page import (
+    build_question_form,
+    build_question_heading,
+    build_question_parts,
+    build_tool_badges,
+)
 from toolwire.console.app import PageGroup
 from toolwire.console.page import Page, PageRequest, Redirect, build_heading, count_words
 from toolwire.console.source import ConsoleSource
 from toolwire.core.content import has_content
-from toolwire.core.model import Approval, Kind, Problem
+from toolwire.core.model import Approval, Kind, Problem, Tool
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url, get_origin, read_origin
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_lines, show_text
 from toolwire.framing.html_content import build_content
 from toolwire.framing.html_display import build_displayed_result, build_outside_link
+from toolwire.framing.html_fields import build_form, build_input, build_select
 from toolwire.framing.html_page import (
+    build_alert,
     build_badge,
+    build_code,
     build_code_block,
     build_fold,
-    build_hidden_fields,
+    build_list,
     build_notice,
 )
 from toolwire.framing.html_value import build_value
@@ -48,6 +56,7 @@ _LEVELS: Final = {Approval.AUTO: "no question", Approval.PER_CALL: "asks you", A
 _MOST_TOOLS: Final = 200
 _RULES: Final = (("", "as the site says"), ("per-call", "ask me each time"), ("deny", "never"))
 _SAID_CHARS: Final = 50_000
+_SAY: Final = Html(' class="say"')
 
 
 class ChatPages:
@@ -110,106 +119,99 @@ class ChatPages:
         self, request: PageRequest, problem: str = "", *, kept: str = "", wrong: str = "", fault: str = ""
     ) -> Page:
         entries = self._chat.list_entries()
-        talk = "".join(f'<div data-key="{number}">{_build_entry(entry)}</div>' for number, entry in entries)
-        waiting = "".join(
+        talk = join_html(Html(f'<div data-key="{number}">{_build_entry(entry)}</div>') for number, entry in entries)
+        waiting = join_html(
             self._build_waiting(request, id_, one, fault if id_ == wrong else "")
             for id_, one in self._chat.list_waiting()
         )
-        hint = "" if entries else self._build_hint(request)
+        hint = NO_HTML if entries else self._build_hint(request)
         is_busy = self._chat.is_busy
         state = "The model is answering." if is_busy and not waiting else "It waits for your answer." if is_busy else ""
-        alert = build_notice(problem, "destroys", role="alert") if problem else ""
-        again = (
-            f'{request.open_form("/chat", [("change", "new")])}<button class="small">New conversation</button></form>'
-            if entries
-            else ""
+        look = Html('<noscript><p><a class="button small" href="">Look for news</a></p></noscript>')
+        message = Html(
+            '<label for="message">Your message</label><textarea id="message" name="message" rows="2" data-enter '
+            f'maxlength="{MAX_MESSAGE_CHARS}">\n{escape_text(kept)}</textarea>'
+            '<div class="actions" id="end"><button class="primary">Send</button></div>'
         )
-        look = '<noscript><p><a class="button small" href="">Look for news</a></p></noscript>' if is_busy else ""
-        conversation = (
-            f'<section aria-label="Conversation">{alert}<div data-part="hint">{hint}</div>'
-            f'<div class="talk" data-list="talk" role="log">{talk}</div>'
-            f'<div data-list="waiting">{waiting}</div>'
-            f'<p class="muted" role="status" data-part="state">{state}</p>{look}'
-            f"{request.open_form('/chat', style='say')}"
-            f'<label for="message">Your message</label><textarea id="message" name="message" rows="2" data-enter '
-            f'maxlength="{MAX_MESSAGE_CHARS}">\n{escape(kept)}</textarea>'
-            '<div class="actions" id="end"><button class="primary">Send</button></div></form></section>'
+        conversation = Html(
+            f'<section aria-label="Conversation">{build_alert(problem)}<div data-part="hint">{hint}</div>'
+            f'<div class="talk" data-list="talk" role="log">{talk}</div><div data-list="waiting">{waiting}</div>'
+            f'<p class="muted" role="status" data-part="state">{escape_text(state)}</p>{look if is_busy else ""}'
+            f"{request.build_form('/chat', message, more=_SAY)}</section>"
         )
-        settings = f'<a class="button small" href="{escape(request.link("/chat/settings"))}">Settings</a>'
-        head = f'<div class="row"><div class="grow">{build_heading("Chat")}</div>{again}{settings}</div>'
-        html = f'{head}<div class="split talks">{conversation}{self._build_sites(request)}</div>'
+        again = request.build_button("/chat", [("change", "new")], "New conversation") if entries else NO_HTML
+        settings = request.build_link("/chat/settings", "Settings", "button small")
+        head = Html(f'<div class="row"><div class="grow">{build_heading("Chat")}</div>{again}{settings}</div>')
+        html = Html(f'{head}<div class="split talks">{conversation}{self._build_sites(request)}</div>')
         # News brings images into a page that is open: its policy has them from the start, as parts of the page.
         return Page("Chat", html, ("chat",), status=400 if problem or fault else 200, shows_media=True)
 
-    def _build_hint(self, request: PageRequest) -> str:
+    def _build_hint(self, request: PageRequest) -> Html:
         steps = []
         if not self._has_model():
-            link = escape(request.link("/chat/settings"))
-            steps.append(f'<li><a href="{link}">Choose a model</a>: any that speaks the protocol of OpenAI.</li>')
+            link = request.build_link("/chat/settings", "Choose a model")
+            steps.append(Html(f"<li>{link}: any that speaks the protocol of OpenAI.</li>"))
         if not self._chat.list_sites():
-            steps.append("<li>Connect a site by its address.</li>")
-        steps.append("<li>Say what you want. A call that changes something asks you first, here.</li>")
-        return f'<div class="card"><ol class="value-list">{"".join(steps)}</ol></div>'
+            steps.append(Html("<li>Connect a site by its address.</li>"))
+        steps.append(Html("<li>Say what you want. A call that changes something asks you first, here.</li>"))
+        return Html(f'<div class="card"><ol class="value-list">{join_html(steps)}</ol></div>')
 
-    def _build_waiting(self, request: PageRequest, id_: str, waiting: Waiting, fault: str) -> str:
-        action, alert = request.link("/chat/answer"), build_notice(fault, "destroys", role="alert") if fault else ""
+    def _build_waiting(self, request: PageRequest, id_: str, waiting: Waiting, fault: str) -> Html:
+        action = request.link("/chat/answer")
         hidden = [("token", request.session.form_token), ("waiting", id_)]
         match waiting:
             case QuestionServer(question=question):
                 entered = {name: values[0] for name, values in request.form.items() if values} if fault else {}
-                name = make_visible(question.call.tool.name)
-                place = make_visible(question.program or question.site)
-                heading = f"May <code>{escape(name)}</code> be called at {escape(place)}?"
-                html = f"{build_question_parts(question, level=3)}" + build_question_form(
-                    question, hidden, entered, action=action
+                heading = build_question_heading(
+                    question.call.tool.name, make_visible(question.program or question.site)
                 )
+                form = build_question_form(question, hidden, entered, action=action)
+                html = Html(f"{build_question_parts(question, level=3)}{form}")
             case InputServer():
                 heading, html = build_input_parts(waiting.asked, hidden, waiting.entered, action=action)
             case Choice():
-                heading, html = escape(waiting.heading), _build_choice(waiting, hidden, action)
+                heading, html = escape_text(waiting.heading), _build_choice(waiting, hidden, action)
         # A question that is over stays where it is; a link to sign in goes away once it was followed.
         is_link = isinstance(waiting, Choice) and waiting.link
-        over = "" if is_link else ' data-over="This was answered, or its time has ended."'
-        return (
-            f'<article class="card asks" data-key="{escape(id_)}"{over} aria-label="A question for you">'
-            f"{alert}<h2>{heading}</h2>{html}</article>"
+        over = NO_HTML if is_link else Html(' data-over="This was answered, or its time has ended."')
+        return Html(
+            f'<article class="card asks" data-key="{escape_text(id_)}"{over} aria-label="A question for you">'
+            f"{build_alert(fault)}<h2>{heading}</h2>{html}</article>"
         )
 
     # The sites
 
-    def _build_sites(self, request: PageRequest) -> str:
-        items = "".join(self._build_site(request, site) for site in self._chat.list_sites())
-        form = (
-            f'{request.open_form("/chat/sites")}<p class="field"><label>Connect a site'
-            '<input name="url" required inputmode="url" autocomplete="url" spellcheck="false" '
-            'placeholder="shop.example"></label></p><button>Connect</button></form>'
-        )
-        return (
-            f'<aside class="card" aria-label="Sites"><h2>Sites</h2><div data-list="sites">{items}</div>{form}</aside>'
+    def _build_sites(self, request: PageRequest) -> Html:
+        items = join_html(self._build_site(request, site) for site in self._chat.list_sites())
+        more = Html(' required inputmode="url" autocomplete="url" spellcheck="false" placeholder="shop.example"')
+        fields = Html(f"{build_input('Connect a site', 'url', more=more)}<button>Connect</button>")
+        return Html(
+            f'<aside class="card" aria-label="Sites"><h2>Sites</h2><div data-list="sites">{items}</div>'
+            f"{request.build_form('/chat/sites', fields)}</aside>"
         )
 
-    def _build_site(self, request: PageRequest, site: Site) -> str:
+    def _build_site(self, request: PageRequest, site: Site) -> Html:
         shown = make_visible(show_url(site.url))
-        fault = build_notice(make_visible(site.fault), "destroys") if site.fault else ""
-        tools = "" if site.remote is None else _build_tools(site.remote)
-        return (
-            f'<section data-key="{site.id}-{site.state}" aria-label="{escape(shown)}">'
-            f'<div class="row"><h3 class="plain grow">{escape(shown)}</h3>{build_badge(*_STATES[site.state])}</div>'
-            f"{fault}{_build_remedy(request, site)}{tools}{request.open_form('/chat/sites', [('disconnect', site.id)])}"
-            f'<button class="small" aria-label="Disconnect {escape(shown)}">Disconnect</button></form></section>'
+        fault = build_notice(make_visible(site.fault), "destroys") if site.fault else NO_HTML
+        tools = NO_HTML if site.remote is None else _build_tools(site.remote)
+        out = request.build_button("/chat/sites", [("disconnect", site.id)], "Disconnect", f"Disconnect {shown}")
+        key, name = escape_text(f"{site.id}-{site.state}"), escape_text(shown)
+        return Html(
+            f'<section data-key="{key}" aria-label="{name}"><div class="row"><h3 class="plain grow">{name}</h3>'
+            f"{build_badge(*_STATES[site.state])}</div>{fault}{_build_remedy(request, site)}{tools}{out}</section>"
         )
 
     # The rules of the user
 
-    def build_rules(self, request: PageRequest) -> str:
+    def build_rules(self, request: PageRequest) -> Html:
         """Return the forms that set the user's own level for each connected site."""
         kept = {(one.site, one.tool): one.level.value for one in self._source.preferences.list_levels()}
-        forms = "".join(
+        forms = join_html(
             _build_rule_form(request, get_origin(site.url), kept) for site in self._chat.list_sites() if site.remote
         )
-        none = '<p class="muted">Connect a site first: each one has its own rules.</p>'
-        link = escape(request.link("/rules"))
-        return (
+        none = Html('<p class="muted">Connect a site first: each one has its own rules.</p>')
+        link = escape_text(request.link("/rules"))
+        return Html(
             '<div class="card"><h2>When you are asked</h2><p>A rule can only be stricter than the site.</p>'
             f'{forms or none}<p><a href="{link}">Rules for one tool</a></p></div>'
         )
@@ -234,82 +236,78 @@ _REMEDIES: Final = {
 }
 
 
-def _build_remedy(request: PageRequest, site: Site) -> str:
+def _build_remedy(request: PageRequest, site: Site) -> Html:
     # FU-51
     label = _REMEDIES.get(site.remedy)
     if label is None:
-        return ""
-    return f"{request.open_form('/chat/sites', [('remedy', site.id)])}<button>{label}</button></form>"
+        return NO_HTML
+    return request.build_button("/chat/sites", [("remedy", site.id)], label, kind="")
 
 
-def _build_entry(entry: Entry) -> str:
+def _build_entry(entry: Entry) -> Html:
     if isinstance(entry, Said):
         if entry.who == "fault":
-            return build_notice(make_visible(entry.text), "destroys", role="alert")
-        who = "You" if entry.who == "you" else "The model"
-        lines = "\n".join(make_visible(line) for line in entry.text[:_SAID_CHARS].split("\n"))
-        return f'<div class="turn {entry.who}"><span class="who">{who}</span><p class="value">{escape(lines)}</p></div>'
+            return build_alert(make_visible(entry.text))
+        who = Html(f'<span class="who">{"You" if entry.who == "you" else "The model"}</span>')
+        lines = show_lines(entry.text[:_SAID_CHARS])
+        return Html(f'<div class="turn {escape_text(entry.who)}">{who}<p class="value">{lines}</p></div>')
     name, where = make_visible(entry.name), f" at {make_visible(entry.site)}" if entry.site else ""
     given = build_code_block(make_visible_json(entry.arguments, indent=1), f"What {name} got")
     head = build_fold(f"{name}{where}", given, kind="fold")
-    return f'<div class="turn call"><span class="who">Called</span>{head}{_build_result(entry)}</div>'
+    return Html(f'<div class="turn call"><span class="who">Called</span>{head}{_build_result(entry)}</div>')
 
 
-def _build_result(called: Called) -> str:
+def _build_result(called: Called) -> Html:
     result = called.result
     if isinstance(result, Problem):
         kind = "costs" if result.kind in (Kind.DENIED, Kind.UNCONFIRMED) else "destroys"
         return build_notice(make_visible(result.message), kind)
     value = result.value
-    shown = build_displayed_result(called.tool, value) if called.tool is not None else ""
+    shown = build_displayed_result(called.tool, value) if called.tool is not None else NO_HTML
     html = shown or (build_content(value) if has_content(value) else build_value(value))
     says = f"{make_visible(called.site)} answers" if called.site else "The answer"
-    return f'<figure class="said"><figcaption>{escape(says)}</figcaption><div>{html}</div></figure>'
+    return Html(f'<figure class="said"><figcaption>{escape_text(says)}</figcaption><div>{html}</div></figure>')
 
 
-def _build_choice(choice: Choice, hidden: list[tuple[str, str]], action: str) -> str:
-    lines = "".join(f"<p>{escape(make_visible(line))}</p>" for line in choice.lines)
-    form = f'<form method="post" action="{escape(action)}">{build_hidden_fields(hidden)}'
+def _build_choice(choice: Choice, hidden: list[tuple[str, str]], action: str) -> Html:
+    lines = join_html(Html(f"<p>{show_text(line)}</p>") for line in choice.lines)
+    no = Html('<button name="answer" value="no">Not now</button>')
+    yes = Html(f'<button class="primary" name="answer" value="yes">{escape_text(choice.yes)}</button>')
     if choice.link:
-        return (
-            f"{lines}<p>{build_outside_link(choice.link, 'Open the sign-in page')}</p>"
-            f'{form}<div class="actions"><button name="answer" value="no">Not now</button></div></form>'
-        )
-    return (
-        f'{lines}{form}<div class="actions bar"><button name="answer" value="no">Not now</button>'
-        f'<button class="primary" name="answer" value="yes">{escape(choice.yes)}</button></div></form>'
-    )
+        link = build_outside_link(choice.link, "Open the sign-in page")
+        form = build_form(action, Html(f'<div class="actions">{no}</div>'), hidden)
+        return Html(f"{lines}<p>{link}</p>{form}")
+    form = build_form(action, Html(f'<div class="actions bar">{no}{yes}</div>'), hidden)
+    return Html(f"{lines}{form}")
 
 
-def _build_tools(remote: SyncRemote) -> str:
-    names = remote.catalog().names
-    rows = "".join(
-        f"<li><code>{escape(make_visible(name))}</code> {' '.join(build_tool_badges(tool))} "
-        f"<small>{_LEVELS[remote.find_level(tool)]}</small></li>"
-        for name, tool in list(names.items())[:_MOST_TOOLS]
-    )
-    more = f"<p>and {len(names) - _MOST_TOOLS:,} more</p>" if len(names) > _MOST_TOOLS else ""
-    return build_fold(count_words(len(names), "tool"), f'<ul class="value-list">{rows}</ul>{more}', kind="fold")
+def _build_tools(remote: SyncRemote) -> Html:
+    tools = list(remote.catalog().names.items())
+    left = len(tools) - _MOST_TOOLS
+    more = Html(f"<p>and {left:,} more</p>") if left > 0 else NO_HTML
+    rows = build_list(_build_tool(remote, name, tool) for name, tool in tools[:_MOST_TOOLS])
+    return build_fold(count_words(len(tools), "tool"), Html(f"{rows}{more}"), kind="fold")
 
 
-def _build_rule_form(request: PageRequest, site: str, kept: Mapping[tuple[str, str], str]) -> str:
-    selects = "".join(
-        f'<p class="field"><label>{words}<select name="{name}">'
-        + "".join(
-            f'<option value="{value}"{" selected" if kept.get((site, tool), "") == value else ""}>{said}</option>'
-            for value, said in _RULES
-        )
-        + "</select></label></p>"
+def _build_tool(remote: SyncRemote, name: str, tool: Tool) -> Html:
+    badges = join_html(Html(f" {badge}") for badge in build_tool_badges(tool))
+    return Html(f"{build_code(name)}{badges} <small>{escape_text(_LEVELS[remote.find_level(tool)])}</small>")
+
+
+def _build_rule_form(request: PageRequest, site: str, kept: Mapping[tuple[str, str], str]) -> Html:
+    selects = join_html(
+        build_select(words, name, _RULES, kept.get((site, tool), ""))
         for name, tool, words in (
             ("writes", EVERY_WRITE, "Calls that change something"),
             ("all", EVERY_TOOL, "All calls"),
         )
     )
-    shown = escape(make_visible(site))
-    return (
-        f"{request.open_form('/chat/rules', [('site', site)])}<fieldset><legend>{shown}</legend>{selects}"
-        f'<button aria-label="Keep the rules for {shown}">Keep</button></fieldset></form>'
+    shown = show_text(site)
+    fields = Html(
+        f"<fieldset><legend>{shown}</legend>{selects}"
+        f'<button aria-label="Keep the rules for {shown}">Keep</button></fieldset>'
     )
+    return request.build_form("/chat/rules", fields, [("site", site)])
 
 
 def build_chat_group(conversation: Conversation, source: ConsoleSource, choice: ModelChoice) -> PageGroup:

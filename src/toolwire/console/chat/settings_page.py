@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from importlib import import_module
 from typing import Any, Final
 
@@ -14,7 +13,9 @@ from toolwire.auth.loopback_hosts import is_loopback_host
 from toolwire.console.page import Page, PageRequest, Redirect, build_heading
 from toolwire.core.model import Secret
 from toolwire.core.url_origin import read_origin
-from toolwire.framing.html_page import build_notice
+from toolwire.framing.html import NO_HTML, Html
+from toolwire.framing.html_fields import build_check, build_input, build_select, build_submit
+from toolwire.framing.html_page import build_alert, build_notice
 
 from .model_settings import ModelSettings, ModelStore
 
@@ -64,48 +65,40 @@ class ModelChoice:
         return made, provider
 
 
-def build_settings(choice: ModelChoice, request: PageRequest, rules: str, *, problem: str = "") -> Page:
+def build_settings(choice: ModelChoice, request: PageRequest, rules: Html, *, problem: str = "") -> Page:
     """Return the page of the settings; ``rules`` is the part about the user's own levels."""
     settings = choice.store.read()
     names = ("api", "base_url", "model") if problem else ()
     shown: dict[str, str] = {name: request.get(name) or "" for name in names}
     api = shown.get("api") or settings.api
-    options = "".join(
-        f'<option value="{value}"{" selected" if value == api else ""}>{words}</option>'
-        for value, words in _APIS.items()
-    )
-    alert = build_notice(problem, "destroys", role="alert") if problem else ""
-    given = ""
+    given = NO_HTML
     if choice.given is not None:
         text = f"The command line chose the model {choice.given.model}: this page holds for the next start."
         given = build_notice(text, "costs")
     has_key = choice.store.find_key(settings) is not None
     state = "A key is kept for this URL; it is never shown. Leave this empty to keep it." if has_key else ""
     state = state or "Kept in the keyring of your system, or in a file that only you can read. Never shown again."
-    forget = (
-        '<label class="check"><input type="checkbox" name="forget" value="yes"> <span>Delete the key</span></label>'
-        if has_key
-        else ""
+    forget = build_check("forget", "yes", Html("Delete the key")) if has_key else NO_HTML
+    base_url, model = (shown.get(name, getattr(settings, name) or "") for name in ("base_url", "model"))
+    url = Html(' inputmode="url" spellcheck="false" placeholder="http://127.0.0.1:11434/v1"')
+    name = Html(' required spellcheck="false"')
+    secret = Html(' type="password" autocomplete="off"')
+    fields = Html(
+        f"{build_select('Protocol of its provider', 'api', _APIS.items(), api)}"
+        f"{build_input('URL', 'base_url', base_url, 'Empty: that of the provider.', url)}"
+        f"{build_input('Name of the model', 'model', model, more=name)}"
+        f"{build_input('Key', 'key', hint=state, more=secret)}{forget}{build_submit('Keep')}"
     )
-    base_url, model = (escape(shown.get(name, getattr(settings, name) or "")) for name in ("base_url", "model"))
-    html = (
-        f'{build_heading("Settings of the chat")}{given}<div class="card"><h2>The model</h2>{alert}'
-        f"{request.open_form('/chat/settings')}"
-        f'<p class="field"><label>Protocol of its provider<select name="api">{options}</select></label></p>'
-        f'<p class="field"><label>URL <small>Empty: that of the provider.</small><input name="base_url" '
-        f'value="{base_url}" inputmode="url" spellcheck="false" placeholder="http://127.0.0.1:11434/v1"></label></p>'
-        f'<p class="field"><label>Name of the model<input name="model" value="{model}" required spellcheck="false">'
-        "</label></p>"
-        f'<p class="field"><label>Key <small>{state}</small><input name="key" type="password" autocomplete="off">'
-        f"</label></p>{forget}"
-        f'<div class="actions"><button class="primary">Keep</button></div></form></div>{rules}'
-        f'<p><a href="{escape(request.link("/chat"))}">Back to the chat</a></p>'
+    html = Html(
+        f'{build_heading("Settings of the chat")}{given}<div class="card"><h2>The model</h2>{build_alert(problem)}'
+        f"{request.build_form('/chat/settings', fields)}</div>{rules}"
+        f"<p>{request.build_link('/chat', 'Back to the chat')}</p>"
     )
     return Page("Settings of the chat", html, (), status=400 if problem else 200, width="")
 
 
 def keep_settings(
-    choice: ModelChoice, request: PageRequest, rules: str, when_kept: Callable[[], object]
+    choice: ModelChoice, request: PageRequest, rules: Html, when_kept: Callable[[], object]
 ) -> Page | Redirect:
     """Keep the model in the form, and its key among the credentials."""
     api, base_url, model, key = (request.get(name).strip() for name in ("api", "base_url", "model", "key"))

@@ -10,22 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from unicodedata import category
 
 from toolwire.core.http import Response
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html
+from toolwire.framing.html_fields import build_check, build_form, build_input, build_submit
 from toolwire.framing.html_page import (
-    NO_STORE,
+    build_alert,
+    build_empty,
     build_facts,
-    build_hidden_fields,
     build_html_page,
+    build_link,
+    build_list,
     build_notice,
-    build_page_headers,
     build_policy,
+    write_page,
 )
 
 _NAME_CHARS = 80
+_FOCUS: Final = Html(" autofocus")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,25 +62,28 @@ def build_consent_page(form: ConsentForm) -> Response:
     app, site = clean_name(form.app), form.site
     rows = [("App", app), ("Its address", form.app_host or "not known")]
     rows += [("The answer goes to", form.redirect_host), ("You are signed in as", clean_name(form.user_name))]
-    facts = build_facts((term, escape(text)) for term, text in rows)
-    boxes = "".join(_build_checkbox(scope) for scope in form.scopes)
-    take_back = ""
+    facts = build_facts((term, escape_text(text)) for term, text in rows)
+    boxes = join_html(_build_checkbox(scope) for scope in form.scopes)
+    take_back = NO_HTML
     if form.connected_url:
-        take_back = f' You can take it back at any time: <a href="{escape(form.connected_url)}">what you allowed</a>.'
+        link = build_link(form.connected_url, "what you allowed")
+        take_back = Html(f" You can take it back at any time: {link}.")
     notes = list(form.notes)
     if form.is_local:
         text = "The answer goes to a program on this device. Go on only if you have just started it yourself."
         notes.insert(0, text)
-    body = (
-        f"<h1>May “{escape(app)}” use {escape(site)} for you?</h1>{facts}"
-        f"{''.join(build_notice(note, 'costs') for note in notes)}"
-        f'<form method="post" action="{escape(form.action)}">{build_hidden_fields(form.hidden)}'
+    fields = Html(
         f"<fieldset><legend>It asks to</legend>{boxes}</fieldset>"
-        f'<p class="muted">{escape(form.lifetime)}{take_back}</p>'
+        f'<p class="muted">{escape_text(form.lifetime)}{take_back}</p>'
         '<div class="actions bar"><button name="decision" value="deny">Do not allow</button>'
-        '<button class="primary" name="decision" value="allow">Allow</button></div></form>'
+        '<button class="primary" name="decision" value="allow">Allow</button></div>'
     )
-    return build_page(f"Allow {app}?", body, product=site, form=f"'self' {form.form_source}")
+    html = Html(
+        f"<h1>May “{escape_text(app)}” use {escape_text(site)} for you?</h1>{facts}"
+        f"{join_html(build_notice(note, 'costs') for note in notes)}"
+        f"{build_form(form.action, fields, form.hidden)}"
+    )
+    return build_page(f"Allow {app}?", html, product=site, form=f"'self' {form.form_source}")
 
 
 def build_login_page(
@@ -94,18 +101,15 @@ def build_login_page(
     ``sign_up`` is the URL of the page where a user creates an account.
     """
     # After a wrong password the name is filled in, and the password is what is typed next.
-    focused = ("", " autofocus") if name else (" autofocus", "")
-    no_account = f'<p>No account yet? <a href="{escape(sign_up)}">Make an account</a>.</p>' if sign_up else ""
-    alert = build_notice(problem, "destroys", role="alert") if problem else ""
-    body = (
-        f"<h1>Sign in to {escape(site)}</h1>{alert}"
-        f'<form method="post" action="{escape(action)}">{build_hidden_fields(hidden)}'
-        f'<p class="field"><label>Name<input name="name" value="{escape(name)}" autocomplete="username" required'
-        f'{focused[0]}></label></p><p class="field"><label>Password<input name="password" type="password"'
-        f' autocomplete="current-password" required{focused[1]}></label></p>'
-        f'<div class="actions"><button class="primary">Sign in</button></div></form>{no_account}'
+    first, second = (NO_HTML, _FOCUS) if name else (_FOCUS, NO_HTML)
+    user = build_input("Name", "name", name, more=Html(f' autocomplete="username" required{first}'))
+    secret = Html(f' type="password" autocomplete="current-password" required{second}')
+    fields = Html(f"{user}{build_input('Password', 'password', more=secret)}{build_submit('Sign in')}")
+    no_account = Html(f"<p>No account yet? {build_link(sign_up, 'Make an account')}.</p>") if sign_up else NO_HTML
+    html = Html(
+        f"<h1>Sign in to {escape_text(site)}</h1>{build_alert(problem)}{build_form(action, fields, hidden)}{no_account}"
     )
-    return build_page("Sign in", body, product=site, status=status if problem else 200)
+    return build_page("Sign in", html, product=site, status=status if problem else 200)
 
 
 class ConnectedApp(NamedTuple):
@@ -127,57 +131,56 @@ def build_connected_page(
     Without ``can_sign_out``, the session belongs to the application, which has a place of its own to end it.
     """
     # FU-31, XL-116
-    hidden = build_hidden_fields([("token", token)])
-    cards = "".join(_build_app(app, f"{base}/connected", hidden) for app in apps)
-    none = '<p class="empty">You have allowed no app anything. An app asks you here when you connect it.</p>'
-    body = f"<h1>Connected apps</h1><p>These apps may use {escape(site)} for you. What you take back ends at once.</p>"
-    logout = (
-        f'<form method="post" action="{escape(base)}/logout">{hidden}'
-        f"{build_hidden_fields([('next', home)])}<button>Sign out</button></form>"
-    )
+    hidden = [("token", token)]
+    cards = join_html(_build_app(app, f"{base}/connected", hidden) for app in apps)
+    cards = cards or build_empty("You have allowed no app anything. An app asks you here when you connect it.")
+    about = Html(f"These apps may use {escape_text(site)} for you. What you take back ends at once.")
+    logout = build_form(f"{base}/logout", Html("<button>Sign out</button>"), [*hidden, ("next", home)])
     # FU-59: that form would end a session of ours, and the user would still be signed in.
-    account = f"<span>{escape(clean_name(user))}</span>{logout if can_sign_out else ''}"
-    return build_page("Connected apps", f"{body}{cards or none}", product=site, account_html=account)
+    account = Html(f"<span>{escape_text(clean_name(user))}</span>{logout if can_sign_out else ''}")
+    html = Html(f"<h1>Connected apps</h1><p>{about}</p>{cards}")
+    return build_page("Connected apps", html, product=site, account_html=account)
 
 
-def _build_app(app: ConnectedApp, action: str, hidden: str) -> str:
-    name = escape(clean_name(app.name))
-    scopes = "".join(f"<li>{escape(words)} <small>{escape(scope)}</small></li>" for scope, words in app.scopes)
-    rows = [("It may", f'<ul class="value-list">{scopes}</ul>')]
-    rows += [("Allowed", escape(app.since)), ("Last used", escape(app.last_use)), ("Ends", escape(app.until))]
-    return (
-        f'<section aria-label="{name}"><h2>{name}</h2>{build_facts(rows)}<form method="post" action="{escape(action)}">'
-        f"{hidden}{build_hidden_fields([('grant', app.grant)])}"
-        f'<button class="danger" aria-label="Take back: {name}">Take back</button></form></section>'
-    )
+def _build_app(app: ConnectedApp, action: str, hidden: Sequence[tuple[str, str]]) -> Html:
+    name = escape_text(clean_name(app.name))
+    days = (("Allowed", app.since), ("Last used", app.last_use), ("Ends", app.until))
+    rows = [("It may", build_list(_build_scope(scope, words) for scope, words in app.scopes))]
+    rows += [(label, escape_text(text)) for label, text in days]
+    button = Html(f'<button class="danger" aria-label="Take back: {name}">Take back</button>')
+    form = build_form(action, button, [*hidden, ("grant", app.grant)])
+    return Html(f'<section aria-label="{name}"><h2>{name}</h2>{build_facts(rows)}{form}</section>')
+
+
+def _build_scope(scope: str, words: str) -> Html:
+    return Html(f"{escape_text(words)} <small>{escape_text(scope)}</small>")
 
 
 def build_error_page(sentence: str, status: int = 400) -> Response:
     """Return a page that says what went wrong. It has no link and no redirect."""
     # AS-01
-    body = (
-        f"<h1>This did not work</h1>{build_notice(sentence, 'destroys', role='alert')}"
+    html = Html(
+        f"<h1>This did not work</h1>{build_alert(sentence)}"
         "<p>Go back to where you came from, and try again from there.</p>"
     )
-    return build_page("This did not work", body, status=status)
+    return build_page("This did not work", html, status=status)
 
 
 def build_page(
     title: str,
-    body: str,
+    html: Html,
     *,
     product: str = "toolwire",
     status: int = 200,
     form: str = "'self'",
-    account_html: str = "",
+    account_html: Html = NO_HTML,
 ) -> Response:
-    """Return a page with the HTML ``body``. ``form`` lists the origins that its forms may lead to."""
+    """Return a page with ``html`` in a card. ``form`` lists the origins that its forms may lead to."""
     # D-23
     # The one stylesheet is allowed by its digest, so nothing that is injected, not even a style, has an effect.
-    html = build_html_page(
-        title, f'<div class="card">{body}</div>', product=product, account_html=account_html, width="narrow"
-    )
-    return Response(status, (*build_page_headers(build_policy(form=form)), NO_STORE), html.encode("utf-8", "replace"))
+    card = Html(f'<div class="card">{html}</div>')
+    page = build_html_page(title, card, product=product, account_html=account_html, width="narrow")
+    return write_page(page, status, policy=build_policy(form=form))
 
 
 def clean_name(text: str) -> str:
@@ -188,9 +191,6 @@ def clean_name(text: str) -> str:
     return cleaned if len(cleaned) <= _NAME_CHARS else cleaned[: _NAME_CHARS - 1] + "…"
 
 
-def _build_checkbox(row: tuple[str, str, bool]) -> str:
+def _build_checkbox(row: tuple[str, str, bool]) -> Html:
     scope, words, is_preselected = row
-    return (
-        f'<label class="check"><input type="checkbox" name="scope" value="{escape(scope)}"'
-        f"{' checked' if is_preselected else ''}> <span>{escape(words)} <small>{escape(scope)}</small></span></label>"
-    )
+    return build_check("scope", scope, _build_scope(scope, words), is_checked=is_preselected)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from html import escape
 from typing import Final
 from urllib.parse import urlencode
 
@@ -25,18 +24,22 @@ from toolwire.core.content import has_content
 from toolwire.core.http import STATUS_BY_KIND, Request, Response
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.framing.form_sender import find_form_sender
-from toolwire.framing.html_call import build_moment, build_progress, build_state
+from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
+from toolwire.framing.html_call import build_call_state, build_moment, build_state
+from toolwire.framing.html_fields import build_form, build_submit
 from toolwire.framing.html_page import (
-    NO_STORE,
+    build_alert,
+    build_code,
     build_code_block,
     build_facts,
     build_fold,
-    build_hidden_fields,
     build_html_page,
+    build_link,
+    build_login_link,
     build_notice,
-    build_page_headers,
     build_policy,
     build_table,
+    write_page,
 )
 from toolwire.framing.visible_text import make_visible
 
@@ -65,9 +68,7 @@ _SENTENCES: Final = {
     LongCallState.CANCELLED: "was cancelled",
     LongCallState.INTERRUPTED: "was interrupted",
 }
-_EMPTY: Final = (
-    '<p class="empty">You have started no long call that is still kept. A call of a tool that takes long is one.</p>'
-)
+_EMPTY: Final = "You have started no long call that is still kept. A call of a tool that takes long is one."
 _KEY_NOTE: Final = "Your key is kept nowhere: a cookie that no script reads lets this browser in for an hour."
 _FOOT: Final = "Served by toolwire. Only the caller who started a call sees it."
 
@@ -129,21 +130,16 @@ class CallPages:
             return self._build_refusal(problem)
         title = "Your calls" if path == "/calls" else "A call, shown to its caller"
         action = f"{self.root}{path}"
-        link = f"{login.path}?{urlencode({'next': action})}"
         about = "Only the caller who started a call sees it, so say who you are."
         about = f"{about} {_KEY_NOTE}" if login.takes_keys else about
-        notice = build_notice(make_visible(problem.message), "destroys", role="alert") if was_tried else ""
-        parts = [f"<h1>{title}</h1>{notice}<p>{about}</p>"]
+        alert = build_alert(make_visible(problem.message) if was_tried else "")
+        parts = [Html(f"<h1>{escape_text(title)}</h1>{alert}<p>{escape_text(about)}</p>")]
         if login.path:
-            style = "" if login.takes_keys else ' class="button primary"'
-            parts.append(f'<p><a{style} href="{escape(link)}">Sign in with your account</a></p>')
+            parts.append(build_login_link(login.path, action, is_only=not login.takes_keys))
         if login.takes_keys:
-            hidden = build_hidden_fields([("step", "sign-in")])
-            parts.append(
-                f'<form method="post" action="{escape(action)}" autocomplete="off">{hidden}{build_key_field("key")}'
-                '<div class="actions"><button class="primary">Sign in</button></div></form>'
-            )
-        return self._build(title, f'<div class="card">{"".join(parts)}</div>', 401, width="narrow")
+            fields = Html(f"{build_key_field('key')}{build_submit('Sign in')}")
+            parts.append(build_form(action, fields, [("step", "sign-in")]))
+        return self._build(title, Html(f'<div class="card">{join_html(parts)}</div>'), 401, width="narrow")
 
     # One call
 
@@ -156,10 +152,10 @@ class CallPages:
         asks = "" if again is not None and not is_open else next(iter(outcome.input), "")
         sentence = self._write_sentence(outcome, name)
         form = CallForm(link_call(self.root, call_id), [], self._build_key_field)
-        html = (
+        html = Html(
             f'<section class="card" aria-label="Call" data-call="{"open" if is_open else "over"}"'
-            f' data-asks="{escape(f"{outcome.state.value} {outcome.cancel_asked} {asks}")}">'
-            f"<h1>{escape(sentence)}</h1>{self._build_state(outcome)}"
+            f' data-asks="{escape_text(f"{outcome.state.value} {outcome.cancel_asked} {asks}")}">'
+            f"<h1>{escape_text(sentence)}</h1>{self._build_state(outcome)}"
             f"{build_open_part(outcome, name, form, again) if is_open else _build_end(outcome)}"
             f"{self._build_facts(outcome)}{_build_advice(outcome)}</section>{self._build_programs(call_id)}"
         )
@@ -174,28 +170,29 @@ class CallPages:
             return f"{name} is told to end"
         return f"{name} {_SENTENCES[status.state]}"
 
-    def _build_state(self, status: CallStatus) -> str:
+    def _build_state(self, status: CallStatus) -> Html:
         badge = build_state(status.state.value, has_failed=isinstance(status.result, Problem))
         said = make_visible(status.message)
-        told = f' <span class="muted">It says:</span> {escape(said)}' if said else ""
-        return f'<p role="status">{badge}{told}</p>'
+        told = Html(f' <span class="muted">It says:</span> {escape_text(said)}') if said else NO_HTML
+        return Html(f'<p role="status">{badge}{told}</p>')
 
-    def _build_facts(self, status: CallStatus) -> str:
+    def _build_facts(self, status: CallStatus) -> Html:
         name = self._find_name(status.tool)
-        shown = f"<code>{escape(make_visible(name))}</code>"
+        shown = build_code(name)
         if name in self.catalog.names:
-            shown = f'<a href="{escape(self.root)}/?{escape(urlencode({"tool": name}))}">{shown}</a>'
+            address = f"{self.root}/?{urlencode({'tool': name})}"
+            shown = Html(f'<a href="{escape_text(address)}">{shown}</a>')
         rows = [("Tool", shown), ("Began", build_moment(status.created_at))]
         rows.append(("Ended" if status.is_over else "Last change", build_moment(status.updated_at)))
         if status.expires_at is not None:
             rows.append(("Kept until", build_moment(status.expires_at)))
-        rows.append(("Id", f"<code>{escape(status.id)}</code>"))
+        rows.append(("Id", build_code(status.id)))
         return build_facts(rows)
 
-    def _build_programs(self, call_id: str) -> str:
+    def _build_programs(self, call_id: str) -> Html:
         text = f"GET {link_call(self.root, call_id)}\nAccept: application/json\nPrefer: wait=20"
-        about = "<p>The same as JSON, at this address: it answers when the call is over, or after 20 seconds.</p>"
-        return build_fold("For a program", f"{about}{build_code_block(text, 'Request')}")
+        about = Html("<p>The same as JSON, at this address: it answers when the call is over, or after 20 seconds.</p>")
+        return build_fold("For a program", Html(f"{about}{build_code_block(text, 'Request')}"))
 
     # The list
 
@@ -203,31 +200,29 @@ class CallPages:
         if not isinstance(outcome, CallPage):
             return self._build_refusal(outcome if isinstance(outcome, Problem) else _FAILED)
         rows = [self._list_cells(status) for status in outcome.calls]
-        table = build_table(("Call", "State", "Began", "Last change"), rows) if rows else _EMPTY
-        html = f'<h1>Your calls</h1><p class="muted">Long calls, newest first.</p><div class="card">{table}</div>'
-        return self._build("Your calls", f"{html}{self._build_more(outcome.next)}", 200, width="wide")
+        table = build_table(("Call", "State", "Began", "Last change"), rows, _EMPTY)
+        html = Html(f'<h1>Your calls</h1><p class="muted">Long calls, newest first.</p><div class="card">{table}</div>')
+        return self._build("Your calls", Html(f"{html}{self._build_more(outcome.next)}"), 200, width="wide")
 
-    def _list_cells(self, status: CallStatus) -> list[str]:
+    def _list_cells(self, status: CallStatus) -> list[Html]:
         name = self._find_name(status.tool)
-        state = build_state(status.state.value)
-        if not status.is_over and status.progress is not None:
-            state += f" {build_progress(status.progress, name)}"
-        if status.message:
-            state += f" <small>{escape(make_visible(status.message))}</small>"
-        link = f'<a href="{escape(link_call(self.root, status.id))}"><code>{escape(make_visible(name))}</code></a>'
-        return [link, state, build_moment(status.created_at), build_moment(status.updated_at)]
+        progress = None if status.is_over else status.progress
+        return [
+            Html(f'<a href="{escape_text(link_call(self.root, status.id))}">{build_code(name)}</a>'),
+            build_call_state(status.state.value, name, status.message, progress=progress),
+            build_moment(status.created_at),
+            build_moment(status.updated_at),
+        ]
 
-    def _build_more(self, cursor: str) -> str:
+    def _build_more(self, cursor: str) -> Html:
         if not cursor:
-            return ""
+            return NO_HTML
         action = f"{self.root}/calls"
         if not self._asks_key:
-            return f'<p><a href="{escape(action)}?{escape(urlencode({"cursor": cursor}))}">Older calls</a></p>'
-        return (
-            f'<form method="post" action="{escape(action)}" autocomplete="off">'
-            f"{build_hidden_fields([('cursor', cursor)])}{build_key_field('key')}"
-            '<div class="actions"><button>Older calls</button></div></form>'
-        )
+            address = f"{action}?{urlencode({'cursor': cursor})}"
+            return Html(f"<p>{build_link(address, 'Older calls')}</p>")
+        button = Html('<div class="actions"><button>Older calls</button></div>')
+        return build_form(action, Html(f"{build_key_field('key')}{button}"), [("cursor", cursor)])
 
     # Parts of both
 
@@ -240,8 +235,8 @@ class CallPages:
         # A key proves who sent the form; the session of a browser proves nothing about the page.
         return sender == "own" or (sender == "unsaid" and not self.person)
 
-    def _build_key_field(self, field_id: str) -> str:
-        return build_key_field(field_id) if self._asks_key else ""
+    def _build_key_field(self, field_id: str) -> Html:
+        return build_key_field(field_id) if self._asks_key else NO_HTML
 
     def _find_name(self, tool_id: str) -> str:
         return next((name for name, tool in self.catalog.names.items() if tool.id == tool_id), tool_id)
@@ -249,25 +244,23 @@ class CallPages:
     def _build_refusal(self, problem: Problem) -> Response:
         title = _TITLES.get(problem.kind, "This did not work")
         notice = build_notice(make_visible(problem.message), "costs", role="alert")
-        html = f'<div class="card"><h1>{title}</h1>{notice}</div>'
+        html = Html(f'<div class="card"><h1>{escape_text(title)}</h1>{notice}</div>')
         return self._build(title, html, STATUS_BY_KIND[problem.kind], width="narrow")
 
     def _build(
         self,
         title: str,
-        html: str,
+        html: Html,
         status: int,
         *,
         width: str = "",
         is_live: bool = False,
         shows_media: bool = False,
     ) -> Response:
-        account = f'<span class="muted">{escape(make_visible(self.person))}</span>' if self.person else ""
+        account = Html(f'<span class="muted">{show_text(self.person)}</span>') if self.person else NO_HTML
         if self.can_sign_out:
-            account += (
-                f'<form method="post" action="{escape(self.root)}/calls">{build_hidden_fields([("step", "sign-out")])}'
-                '<button class="small">Sign out</button></form>'
-            )
+            button = Html('<button class="small">Sign out</button>')
+            account = Html(f"{account}{build_form(f'{self.root}/calls', button, [('step', 'sign-out')])}")
         page = build_html_page(
             title,
             html,
@@ -280,20 +273,19 @@ class CallPages:
             script=f"{self.root}{SCRIPT_PATH}",
         )
         policy = build_policy(script="'self'", is_live=is_live, shows_media=shows_media)
-        headers = (*build_page_headers(policy), NO_STORE, VARY)
-        return Response(status, headers, page.encode("utf-8", "replace"))
+        return write_page(page, status, policy=policy, more=(VARY,))
 
 
 _TITLES: Final[Mapping[Kind, str]] = {Kind.NOT_FOUND: "There is no such call here"}
 _FAILED: Final = Problem(kind=Kind.INTERNAL, message="The server failed.")
 
 
-def _build_end(status: CallStatus) -> str:
+def _build_end(status: CallStatus) -> Html:
     if isinstance(status.result, Value):
         return build_result(status.result.value)
-    return "" if status.result is None else build_problem(status.result)
+    return NO_HTML if status.result is None else build_problem(status.result)
 
 
-def _build_advice(status: CallStatus) -> str:
-    text = "It goes on if you leave this page. Come back to this address at any time."
-    return "" if status.is_over else f'<p class="muted">{text}</p>'
+def _build_advice(status: CallStatus) -> Html:
+    text = Html("It goes on if you leave this page. Come back to this address at any time.")
+    return NO_HTML if status.is_over else Html(f'<p class="muted">{text}</p>')

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -13,10 +12,12 @@ from toolwire.core.call_status import CallStatus
 from toolwire.core.content import has_content
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.user_input import FieldKind, InputAction, InputRequest, InputResponse
+from toolwire.framing.html import NO_HTML, Html, escape_text
 from toolwire.framing.html_call import build_progress
 from toolwire.framing.html_content import build_content, shorten_content
+from toolwire.framing.html_fields import build_form
 from toolwire.framing.html_form import build_form_fields, change_items, read_form
-from toolwire.framing.html_page import build_code_block, build_fold, build_hidden_fields, build_notice
+from toolwire.framing.html_page import build_alert, build_code_block, build_fold, build_notice
 from toolwire.framing.html_value import build_value
 from toolwire.framing.input_form import FormError, write_fields
 from toolwire.framing.input_words import read_input_request, write_input_response
@@ -35,7 +36,7 @@ class CallForm(NamedTuple):
 
     action: str
     hidden: Sequence[tuple[str, str]]
-    build_key_field: Callable[[str], str]
+    build_key_field: Callable[[str], Html]
 
 
 class AnswerForm(NamedTuple):
@@ -52,29 +53,28 @@ def link_call(root: str, call_id: str) -> str:
     return f"{root}/calls/{quote(call_id, safe='')}"
 
 
-def build_open_part(status: CallStatus, name: str, form: CallForm, again: AnswerForm | None = None) -> str:
+def build_open_part(status: CallStatus, name: str, form: CallForm, again: AnswerForm | None = None) -> Html:
     """Return how far a call is, with a form that answers what it asks, and one that looks again or cancels it.
 
     ``again`` is an answer that could not be taken, in place of the question.
     """
     # LC-05: the script submits the last form once a second, where no key has to be typed for it.
-    progress = "" if status.input else '<progress max="100" aria-label="Progress"></progress>'
+    progress = NO_HTML if status.input else Html('<progress max="100" aria-label="Progress"></progress>')
     progress = progress if status.progress is None else build_progress(status.progress, name)
     question = next(iter(status.input.items()), None)
-    asked = "" if question is None else build_call_question(form, AnswerForm(*question, _NOTHING, _NO_FAULTS))
+    asked = NO_HTML if question is None else build_call_question(form, AnswerForm(*question, _NOTHING, _NO_FAULTS))
     asked = asked if again is None else build_call_question(form, again)
-    style = "actions" if asked else "actions bar"  # on a phone, one bar stays at the bottom
-    cancel = '<button class="danger" name="step" value="cancel">Cancel it</button>'
-    cancel = "" if status.cancel_asked else cancel
-    return (
-        f"<p data-progress>{progress}</p>{asked}"
-        f'<form method="post" action="{escape(form.action)}" autocomplete="off" data-look>'
-        f'{build_hidden_fields(form.hidden)}{form.build_key_field("key")}<div class="{style}">{cancel}'
-        '<button class="primary" name="step" value="call">Look again</button></div></form>'
+    style = Html("actions" if asked else "actions bar")  # on a phone, one bar stays at the bottom
+    cancel = Html('<button class="danger" name="step" value="cancel">Cancel it</button>')
+    buttons = Html(
+        f'{form.build_key_field("key")}<div class="{style}">{NO_HTML if status.cancel_asked else cancel}'
+        '<button class="primary" name="step" value="call">Look again</button></div>'
     )
+    look = build_form(form.action, buttons, form.hidden, more=Html(" data-look"))
+    return Html(f"<p data-progress>{progress}</p>{asked}{look}")
 
 
-def build_call_question(form: CallForm, answer: AnswerForm) -> str:
+def build_call_question(form: CallForm, answer: AnswerForm) -> Html:
     """Return the form of what a waiting call asks its user."""
     # LC-05, MC-09: the words may be those of an upstream: they are cleaned, and only a flat form is shown.
     send, params = "", _lead_to_page(answer.params)
@@ -84,22 +84,22 @@ def build_call_question(form: CallForm, answer: AnswerForm) -> str:
         fields = build_notice(f"This question cannot be shown here: {error}.", "destroys")
     else:
         send = "I have done it" if question.url else "Send the answer"
-        fields = f"<p>{escape(question.message)}</p>" if question.message else ""
-        if question.url:
-            fields += (
-                f'<p><a href="{escape(question.url)}" rel="noopener noreferrer" target="_blank">Open the page at'
-                f" {escape(question.host)}</a>, and then say so here.</p>"
-            )
-        fields += build_form_fields(write_question_schema(question), answer.content, answer.faults)
+        said = Html(f"<p>{escape_text(question.message)}</p>") if question.message else NO_HTML
+        link = Html(
+            f'<p><a href="{escape_text(question.url)}" rel="noopener noreferrer" target="_blank">Open the page at'
+            f" {escape_text(question.host)}</a>, and then say so here.</p>"
+        )
+        inputs = build_form_fields(write_question_schema(question), answer.content, answer.faults)
+        fields = Html(f"{said}{link if question.url else ''}{inputs}")
     hidden = [*form.hidden, ("asked", answer.asked), ("question", json.dumps(params))]
-    button = f'<button class="primary" name="step" value="accept">{send}</button>' if send else ""
-    return (
-        f'<form method="post" action="{escape(form.action)}" autocomplete="off" aria-label="Question">'
-        f"{build_hidden_fields(hidden)}<fieldset><legend>It asks you</legend>{fields}</fieldset>"
-        f"{form.build_key_field('key-of-answer')}"
+    words = escape_text(send)
+    button = Html(f'<button class="primary" name="step" value="accept">{words}</button>') if send else NO_HTML
+    html = Html(
+        f"<fieldset><legend>It asks you</legend>{fields}</fieldset>{form.build_key_field('key-of-answer')}"
         '<div class="actions bar"><button name="step" value="decline" formnovalidate>Do not answer</button>'
-        f"{button}</div></form>"
+        f"{button}</div>"
     )
+    return build_form(form.action, html, hidden, more=Html(' aria-label="Question"'))
 
 
 def read_call_answer(fields: Mapping[str, str]) -> InputResponse | AnswerForm | None:
@@ -145,25 +145,26 @@ def write_question_schema(question: InputRequest) -> dict[str, Json]:
     return {**schema, "properties": properties}
 
 
-def build_key_field(field_id: str) -> str:
+def build_key_field(field_id: str) -> Html:
     """Return the field for the key of a server that needs one; no page ever shows a key again."""
-    return (
-        f'<div class="field"><label for="{field_id}">Your key or token for this server</label>'
-        f'<input id="{field_id}" type="password" name="key" autocomplete="off"></div>'
+    name = escape_text(field_id)
+    return Html(
+        f'<div class="field"><label for="{name}">Your key or token for this server</label>'
+        f'<input id="{name}" type="password" name="key" autocomplete="off"></div>'
     )
 
 
-def build_result(value: Json) -> str:
+def build_result(value: Json) -> Html:
     """Return the value of a call as people read it, with the JSON one click away."""
     is_media = has_content(value)
     text = json.dumps(shorten_content(value) if is_media else value, ensure_ascii=False, indent=1)
-    fold = "" if isinstance(value, bool | int | float) else build_fold("As JSON", build_code_block(text, "JSON"))
-    return f'<div role="status">{build_content(value) if is_media else build_value(value)}</div>{fold}'
+    fold = NO_HTML if isinstance(value, bool | int | float) else build_fold("As JSON", build_code_block(text, "JSON"))
+    return Html(f'<div role="status">{build_content(value) if is_media else build_value(value)}</div>{fold}')
 
 
-def build_problem(problem: Problem) -> str:
+def build_problem(problem: Problem) -> Html:
     """Return why a call has no value."""
-    return build_notice(f"{problem.kind.value}: {make_visible(problem.message)}", "destroys", role="alert")
+    return build_alert(f"{problem.kind.value}: {make_visible(problem.message)}")
 
 
 def _lead_to_page(params: Json) -> Json:

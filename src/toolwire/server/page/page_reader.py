@@ -18,7 +18,6 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from hmac import compare_digest, digest
-from html import escape
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -34,8 +33,10 @@ from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, 
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import is_call_id, read_status
 from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.html import NO_HTML, Html
+from toolwire.framing.html_fields import build_form
 from toolwire.framing.html_form import change_items, read_form
-from toolwire.framing.html_page import build_hidden_fields, build_notice
+from toolwire.framing.html_page import build_alert, build_notice
 from toolwire.framing.jsontext import get_object
 from toolwire.validation import build_arguments_check
 
@@ -138,15 +139,12 @@ class PageReader:
         """Return the page with the question about a call."""
         question = _build_question(view, tool, self._catalog.title)
         text = json.dumps(dict(view.arguments))
-        typed = build_typed_words(confirmation_text(question)) if needs_typed_confirmation(question) else ""
+        typed = build_typed_words(confirmation_text(question)) if needs_typed_confirmation(question) else NO_HTML
         # The call comes back in the form with its signature, so the server keeps nothing while the user thinks.
         hidden = [("tool", view.name), ("step", "answer"), ("arguments", text), ("seen", _sign(tool, text))]
-        alert = build_notice(fault, "destroys", role="alert") if fault else ""
-        key = self._page.build_key_field() if "key" in fields else ""
-        html = (
-            f"{alert}<h2>May it be called?</h2>{build_question_parts(question)}{self._open_form(hidden)}{key}{typed}"
-            f"{build_answer_buttons(destructive=tool.destructive)}</form>"
-        )
+        key = self._page.build_key_field() if "key" in fields else NO_HTML
+        form = self._build_form(Html(f"{key}{typed}{build_answer_buttons(destructive=tool.destructive)}"), hidden)
+        html = Html(f"{build_alert(fault)}<h2>May it be called?</h2>{build_question_parts(question)}{form}")
         return self._page.build(replace(view, html=html), 400 if fault else 200)
 
     def _read_answer(self, view: View, name: str, tool: Tool, fields: Mapping[str, str]) -> Reading:
@@ -224,17 +222,16 @@ class PageReader:
         # The user has typed it on the page before.
         if tool.destructive:
             hidden.append(("confirm", confirmation_text(_build_question(view, tool, ""))))
-        html = (
-            f"<h2>The server asks too</h2>{build_notice(str(details['question']), 'costs')}"
-            f"{self._open_form(hidden)}{self._page.build_key_field()}"
+        buttons = Html(
             '<div class="actions bar"><button name="answer" value="deny">Not now</button>'
-            '<button class="danger" name="answer" value="allow">Confirm</button></div></form>'
+            '<button class="danger" name="answer" value="allow">Confirm</button></div>'
         )
+        form = self._build_form(Html(f"{self._page.build_key_field()}{buttons}"), hidden)
+        html = Html(f"<h2>The server asks too</h2>{build_notice(str(details['question']), 'costs')}{form}")
         return self._page.build(replace(view, html=html))
 
-    def _open_form(self, hidden: Sequence[tuple[str, str]]) -> str:
-        action = f"{escape(self._site.root)}/#tool"
-        return f'<form method="post" action="{action}" autocomplete="off">{build_hidden_fields(hidden)}'
+    def _build_form(self, html: Html, hidden: Sequence[tuple[str, str]]) -> Html:
+        return build_form(f"{self._site.root}/#tool", html, hidden)
 
     def _find_base(self, request: Request) -> str:
         """Return the URL of the page as the browser has it."""

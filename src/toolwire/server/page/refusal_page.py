@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
 from math import ceil
 from typing import Final
 
 from toolwire.core.http import STATUS_BY_KIND, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.framing.html_page import NO_STORE, build_html_page, build_notice, build_page_headers, build_policy
+from toolwire.framing.html import NO_HTML, Html, escape_text
+from toolwire.framing.html_page import (
+    build_alert,
+    build_html_page,
+    build_link,
+    write_page,
+)
 from toolwire.framing.visible_text import make_visible
 
 from .browser_request import VARY
@@ -42,16 +47,14 @@ def build_refusal_page(problem: Problem, *, home: str = "") -> Response:
     Without ``home``, a form was not taken, and the user goes back to it.
     """
     title = _TITLES.get(problem.kind, _OTHER) if home else _OTHER
-    calm = f"<p>{_CALM[problem.kind]}</p>" if home and problem.kind in _CALM else ""
-    said = calm or build_notice(make_visible(problem.message), "destroys", role="alert")
+    calm = escape_text(_CALM.get(problem.kind, "")) if home else NO_HTML
+    said = Html(f"<p>{calm}</p>") if calm else build_alert(make_visible(problem.message))
     seconds = ceil((problem.retry_after_ms or 0) / 1_000)
-    wait = f"<p>Try again in {seconds:,} second{'' if seconds == 1 else 's'}.</p>" if seconds else ""
+    wait = Html(f"<p>Try again in {seconds:,} second{'' if seconds == 1 else 's'}.</p>") if seconds else NO_HTML
+    back = NO_HTML if home else Html("<p>Go back, and try again.</p>")
     # A link to a server that was called by a wrong name would lead to the same refusal.
-    has_link = bool(home) and problem.kind is not Kind.MISDIRECTED
-    link = f'<p><a class="button" href="{escape(home)}">See the tools of this server</a></p>' if has_link else ""
-    back = "" if home else "<p>Go back, and try again.</p>"
-    page = build_html_page(title, f'<div class="card"><h1>{title}</h1>{said}{wait}{link}{back}</div>', width="narrow")
-    fields = (*build_page_headers(build_policy()), NO_STORE, VARY)
-    if seconds:
-        fields = (*fields, (b"retry-after", str(seconds).encode()))
-    return Response(STATUS_BY_KIND[problem.kind], fields, page.encode("utf-8", "replace"))
+    if home and problem.kind is not Kind.MISDIRECTED:
+        back = Html(f"<p>{build_link(home, 'See the tools of this server', 'button')}</p>")
+    html = Html(f'<div class="card"><h1>{escape_text(title)}</h1>{said}{wait}{back}</div>')
+    more = (VARY, (b"retry-after", str(seconds).encode())) if seconds else (VARY,)
+    return write_page(build_html_page(title, html, width="narrow"), STATUS_BY_KIND[problem.kind], more=more)
