@@ -4,7 +4,6 @@
 
 from dataclasses import dataclass
 from hmac import compare_digest
-from html import escape
 from urllib.parse import parse_qs, quote
 
 from anyio import CapacityLimiter, to_thread
@@ -12,23 +11,27 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
+from toolwire.framing.html import NO_HTML, Html, escape_text
+from toolwire.framing.html_fields import build_check, build_form, build_input, build_submit
 from toolwire.framing.html_page import (
-    build_hidden_fields,
+    build_alert,
     build_html_page,
+    build_link,
+    build_navigation,
     build_notice,
     build_policy,
     build_table,
 )
 from toolwire.oauth import Account, Accounts, AuthorizationServer
 
-from .book import Books, Choices
+from .book import Books, Choices, Recipe
 
 _PASSWORDS_AT_ONCE = 2
 _HEADERS = {"content-security-policy": build_policy(), "cache-control": "no-store"}
-_WELCOME = """<div class="card"><h1>Your recipes, and an assistant that knows them</h1>
+_WELCOME = Html("""<div class="card"><h1>Your recipes, and an assistant that knows them</h1>
 <p>Save, organize, and discover recipes. If you let it, your assistant does that for you: you say what it may do, and
 take that back at any time.</p><div class="actions"><a class="button primary" href="/sign-up">Make an account</a>
-<a class="button" href="/oauth/login?next=%2F">Sign in</a></div></div>"""
+<a class="button" href="/oauth/login?next=%2F">Sign in</a></div></div>""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,10 @@ class Site:
     people: Accounts
     oauth: AuthorizationServer
 
-    async def build(self, request: Request, title: str, html: str, status: int = 200) -> HTMLResponse:
+    async def build(self, request: Request, title: str, html: Html, status: int = 200) -> HTMLResponse:
         """Return a page for whoever is signed in."""
         person = await self.oauth.find_user(request.headers.raw)
-        account = "" if person is None else _build_account(person, await self.token(request), request.url.path)
+        account = NO_HTML if person is None else _build_account(person, await self.token(request), request.url.path)
         page = build_html_page(title, html, product="RecipeApp", home="/", account_html=account)
         return HTMLResponse(page, status, _HEADERS)
 
@@ -91,11 +94,10 @@ def add_pages(app: FastAPI, site: Site) -> None:
             return RedirectResponse(error.headers["location"], error.status_code)
         if "text/html" not in request.headers.get("accept", ""):
             return JSONResponse({"detail": error.detail}, error.status_code)
-        notice = build_notice(str(error.detail), "destroys", role="alert")
-        html = f'<div class="card"><h1>This did not work</h1>{notice}<p><a href="/">Back to the recipes</a></p></div>'
-        return HTMLResponse(
-            build_html_page("This did not work", html, product="RecipeApp"), error.status_code, _HEADERS
-        )
+        back = Html('<p><a href="/">Back to the recipes</a></p>')
+        html = Html(f'<div class="card"><h1>This did not work</h1>{build_alert(str(error.detail))}{back}</div>')
+        page = build_html_page("This did not work", html, product="RecipeApp")
+        return HTMLResponse(page, error.status_code, _HEADERS)
 
 
 def _add_book(app: FastAPI, site: Site) -> None:
@@ -105,25 +107,25 @@ def _add_book(app: FastAPI, site: Site) -> None:
         if person is None:
             return await site.build(request, "RecipeApp", _WELCOME)
         recipes = await to_thread.run_sync(site.books.list_recipes, person.id)
-        hidden = build_hidden_fields([("token", await site.token(request))])
+        token = await site.token(request)
         rows = [
             [
-                f"<strong>{escape(one.name)}</strong><br><small>{escape(', '.join(one.ingredients))}</small>",
-                escape(one.cuisine),
-                f"{one.minutes} min",
-                _build_change(f"/favorites/{one.id}", "Remove" if favorite else "Save", one.name, hidden),
-                _build_change(f"/recipes/{one.id}/delete", "Delete", one.name, hidden, style="danger"),
+                _build_name(one),
+                escape_text(one.cuisine),
+                Html(f"{one.minutes} min"),
+                _build_change(f"/favorites/{one.id}", "Remove" if favorite else "Save", one.name, token),
+                _build_change(f"/recipes/{one.id}/delete", "Delete", one.name, token, style="danger"),
             ]
             for one, favorite in recipes
         ]
         saved = [one.name for one, favorite in recipes if favorite]
         said = f"Your favorites: {', '.join(saved)}." if saved else "You have no favorites yet: save a recipe below."
-        html = (
-            f'<div class="card"><h1>Your recipes</h1><p id="favorites">{escape(said)}</p>'
+        html = Html(
+            f'<div class="card"><h1>Your recipes</h1><p id="favorites">{escape_text(said)}</p>'
             f"{build_table(['recipe', 'cuisine', 'time', 'favorite', 'delete'], rows)}</div>"
             '<div class="card"><h2>Let an assistant help</h2><p>Give it this address. You sign in and say what it may '
             'do. Take that back under <a href="/oauth/connected">Connected apps</a>, or limit all apps in your '
-            f'<a href="/settings">Settings</a>.</p><pre class="block" tabindex="0">{escape(site.url)}</pre></div>'
+            f'<a href="/settings">Settings</a>.</p><pre class="block" tabindex="0">{escape_text(site.url)}</pre></div>'
         )
         return await site.build(request, "Your recipes", html)
 
@@ -145,15 +147,16 @@ def _add_account(app: FastAPI, site: Site) -> None:
     at_once = CapacityLimiter(_PASSWORDS_AT_ONCE)
 
     async def show(request: Request, onward: str, name: str = "", problem: str = "") -> Response:
-        alert = build_notice(problem, "destroys", role="alert") if problem else ""
-        html = (
-            f'<div class="card"><h1>Make an account</h1>{alert}<form method="post" action="/sign-up">'
-            f'{build_hidden_fields([("next", onward)])}<p class="field"><label>Name<input name="name"'
-            f' value="{escape(name)}" autocomplete="username" maxlength="100" required></label></p>'
-            '<p class="field"><label>Password <small>At least 8 characters.</small><input name="password"'
-            ' type="password" autocomplete="new-password" minlength="8" maxlength="1024" required></label></p>'
-            '<div class="actions"><button class="primary">Make the account</button></div></form>'
-            f'<p>You have one? <a href="/oauth/login?next={quote(onward, safe="")}">Sign in</a>.</p></div>'
+        about_name = Html(' autocomplete="username" maxlength="100" required')
+        about_password = Html(' type="password" autocomplete="new-password" minlength="8" maxlength="1024" required')
+        password = build_input("Password", "password", hint="At least 8 characters.", more=about_password)
+        fields = Html(
+            f"{build_input('Name', 'name', name, more=about_name)}{password}{build_submit('Make the account')}"
+        )
+        link = build_link(f"/oauth/login?next={quote(onward, safe='')}", "Sign in")
+        html = Html(
+            f'<div class="card"><h1>Make an account</h1>{build_alert(problem)}'
+            f"{build_form('/sign-up', fields, [('next', onward)])}<p>You have one? {link}.</p></div>"
         )
         return await site.build(request, "Make an account", html, 422 if problem else 200)
 
@@ -182,23 +185,17 @@ def _add_settings(app: FastAPI, site: Site) -> None:
     async def settings(request: Request) -> Response:
         person = await site.find_person(request)
         choices = await to_thread.run_sync(site.books.find_choices, person.id)
-        boxes = "".join(
-            f'<label class="check"><input type="checkbox" name="{name}" value="yes"{" checked" if is_on else ""}>'
-            f"<span>{escape(words)}</span></label>"
-            for name, words, is_on in (
-                ("save", "save recipes to my favorites", choices.save),
-                ("delete", "delete recipes", choices.delete),
-            )
-        )
-        kept = build_notice("Your settings are kept.", "safe", role="status") if "kept" in request.query_params else ""
-        html = (
-            f'<div class="card"><h1>Settings</h1>{kept}<form method="post" action="/settings">'
-            f"{build_hidden_fields([('token', await site.token(request))])}"
-            f"<fieldset><legend>Apps that I connected may</legend>{boxes}</fieldset>"
+        save = build_check("save", "yes", Html("save recipes to my favorites"), is_checked=choices.save)
+        delete = build_check("delete", "yes", Html("delete recipes"), is_checked=choices.delete)
+        is_kept = "kept" in request.query_params
+        kept = build_notice("Your settings are kept.", "safe", role="status") if is_kept else NO_HTML
+        fields = Html(
+            f"<fieldset><legend>Apps that I connected may</legend>{save}{delete}</fieldset>"
             '<p class="muted">This holds for every app, whatever it asked for: RecipeApp refuses the rest. Apps that '
-            "show you each call before they make it ask you there as well.</p>"
-            '<div class="actions"><button class="primary">Keep</button></div></form></div>'
+            f"show you each call before they make it ask you there as well.</p>{build_submit('Keep')}"
         )
+        form = build_form("/settings", fields, [("token", await site.token(request))])
+        html = Html(f'<div class="card"><h1>Settings</h1>{kept}{form}</div>')
         return await site.build(request, "Settings", html)
 
     @app.post("/settings", include_in_schema=False)
@@ -209,23 +206,21 @@ def _add_settings(app: FastAPI, site: Site) -> None:
         return RedirectResponse("/settings?kept=1", 303)
 
 
-def _build_account(person: Account, token: str, path: str) -> str:
-    links = "".join(
-        f'<a href="{href}"{" aria-current=page" if href == path else ""}>{words}</a>'
-        for href, words in (("/", "Recipes"), ("/settings", "Settings"), ("/oauth/connected", "Connected apps"))
-    )
-    logout = (
-        f'<form method="post" action="/oauth/logout">{build_hidden_fields([("token", token), ("next", "/")])}'
-        "<button>Sign out</button></form>"
-    )
-    return f'<nav aria-label="Pages">{links}</nav><span>{escape(person.name)}</span>{logout}'
+def _build_account(person: Account, token: str, path: str) -> Html:
+    places = (("/", "Recipes"), ("/settings", "Settings"), ("/oauth/connected", "Connected apps"))
+    logout = build_form("/oauth/logout", Html("<button>Sign out</button>"), [("token", token), ("next", "/")])
+    return Html(f"{build_navigation(places, path)}<span>{escape_text(person.name)}</span>{logout}")
 
 
-def _build_change(action: str, word: str, name: str, hidden: str, style: str = "") -> str:
-    return (
-        f'<form method="post" action="{escape(action)}">{hidden}<button class="{style}" name="change" value="{word}"'
-        f' aria-label="{word}: {escape(name)}">{word}</button></form>'
-    )
+def _build_name(recipe: Recipe) -> Html:
+    ingredients = escape_text(", ".join(recipe.ingredients))
+    return Html(f"<strong>{escape_text(recipe.name)}</strong><br><small>{ingredients}</small>")
+
+
+def _build_change(action: str, word: str, name: str, token: str, style: str = "") -> Html:
+    about = Html(f'class="{escape_text(style)}" aria-label="{escape_text(f"{word}: {name}")}"')
+    button = Html(f'<button {about} name="change" value="{escape_text(word)}">{escape_text(word)}</button>')
+    return build_form(action, button, [("token", token)])
 
 
 def _keep_inside(path: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolwire.framing.html import NO_HTML
 from toolwire.framing.html_page import build_html_page, build_notice, build_quote, build_table
 from toolwire.framing.html_value import build_value
 
@@ -86,7 +87,7 @@ def find_texts(value: Any) -> list[str]:
 @pytest.mark.requirement("D-25")
 def test_each_page_part_escapes_its_text() -> None:
     evil = "<script>\"'</script>"
-    page = build_html_page(evil, "", product=evil, home=evil, place=evil, foot=evil, script=evil)
+    page = build_html_page(evil, NO_HTML, product=evil, home=evil, place=evil, foot=evil, script=evil)
     parts = build_notice(evil) + build_quote(evil, evil) + build_table([evil], [["x"]])
     assert "<script>" not in page + parts
     assert page.count("&lt;script&gt;") == 6
