@@ -6,6 +6,8 @@ import asyncio
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from hashlib import sha256
+from hmac import digest
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tests.console.conftest import Started, build_question
 from tests.interleaving import interrupt_each_await
 from toolwire.console.sessions import SESSION_S, OperatorSessions, SignedIn
 from toolwire.console.wrong_keys import MAX_WRONG, WINDOW_S, WrongKeys
+from toolwire.server.access.browser_session import SessionSigner
 
 HOSTILE = "<script>alert(1)</script>\"'&<i id=x>"
 
@@ -82,11 +85,26 @@ def test_cookie_of_another_end_name_or_kind_is_nobodys(clock: Clock) -> None:
     text, _, signature = cookie.partition(".")
     content = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     assert sessions.find(cookie) is not None
-    for place, value in ((0, "bob"), (1, content[1] + 1), (3, "account")):
+    for place, value in ((0, "inbox"), (1, "account"), (2, "bob"), (4, content[4] + 1)):
         forged = [value if number == place else one for number, one in enumerate(content)]
         forged_text = urlsafe_b64encode(json.dumps(forged).encode()).decode().rstrip("=")
         assert sessions.find(f"{forged_text}.{signature}") is None
     assert OperatorSessions(lambda _: None, secret=b"t" * 32, wall=clock).find(cookie) is None
+
+
+@pytest.mark.requirement("TE-03", "D-22", "D-19")
+def test_cookie_of_other_pages_with_the_same_secret_or_of_an_earlier_version_is_nobodys(clock: Clock) -> None:
+    secret = b"s" * 32
+    console, inbox = (SessionSigner(secret, audience, wall=clock) for audience in ("console", "inbox"))
+    cookie = console.write("key", "ann", 60.0)
+    session = console.read(cookie)
+    assert session is not None
+    assert (session.name, session.owns(session.form_token), session.owns("")) == ("ann", True, False)
+    assert inbox.read(cookie) is None
+    for old in (["ann", clock() + 60, "nonce", "key", clock()], [clock() + 60, "nonce", "00"], {}):
+        text = urlsafe_b64encode(json.dumps(old).encode()).decode().rstrip("=")
+        signed = f"{text}.{digest(secret, f'cookie {text}'.encode(), sha256).hex()}"
+        assert console.read(signed) is None, old
 
 
 @pytest.mark.requirement("TE-03", "D-25")

@@ -390,8 +390,8 @@ def test_cookie_is_bounded_holds_no_key_and_is_read_by_no_script(start: Callable
     cookie = reply.headers["set-cookie"]
     assert cookie.endswith("; Path=/inbox; HttpOnly; SameSite=Strict")
     text = cookie.partition("=")[2].partition(".")[0]
-    name, until, _, _, _ = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-    assert name == "key:ann"
+    audience, _, name, _, until, _, _ = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+    assert (audience, name) == ("inbox", "key:ann")
     assert until <= time.time() + 12 * 3600
     assert ANN not in cookie
     assert ANN not in reply.headers["location"]
@@ -695,7 +695,7 @@ def test_who_reads_the_state_of_a_server_of_tokens_cannot_open_an_inbox(tmp_path
         name, _, real = browser.cookie.partition("=")
         # No key is in the file, so what signs the cookies comes from the state alone.
         secret = sha256(b"inbox" + open_spent_words(state).key).digest()
-        sessions = OperatorSessions(lambda _: None, secret=secret)
+        sessions = OperatorSessions(lambda _: None, secret=secret, audience="inbox")
         session = sessions.find(real)
         assert session is not None, "the attacker knows the key"
         forged = sessions.start_for(SignedIn(session.name, 600.0))

@@ -28,6 +28,7 @@ from toolwire.core.url_origin import get_authority
 from toolwire.framing.form_sender import find_form_sender
 from toolwire.framing.html import Html
 from toolwire.framing.page_file import load_script
+from toolwire.server.access.browser_session import BrowserSession
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.http.cookies import build_cookie, find_cookie, find_port, is_by_https
@@ -54,7 +55,7 @@ from .page import (
     build_sign_in_page,
 )
 from .page_tables import PageTables
-from .sessions import Found, OperatorSession, OperatorSessions, SignedIn, SignInKey
+from .sessions import Found, OperatorSessions, SignedIn, SignInKey
 from .source import ConsoleSource
 
 Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -127,7 +128,6 @@ class Console:
     ) -> None:
         self._source = source
         self._root = root
-        self._sessions = OperatorSessions(sign_in, secret=secret, find_known=find_known)
         self._guard = HostGuard(hosts=hosts)
         self._own_user_only = own_user_only
         self._secure_host = get_authority(public_url) if public_url.startswith("https://") else ""
@@ -135,6 +135,7 @@ class Console:
         self._limiters: list[anyio.CapacityLimiter] = []
         self._groups = groups
         self._tables = build_operator_tables(source, groups) if tables is None else tables
+        self._sessions = OperatorSessions(sign_in, secret=secret, audience=self._tables.name, find_known=find_known)
         self._pages, self._actions = self._tables.pages, self._tables.actions
         self._feed = ChangeFeed(self._tables.look)
         self._draining = False
@@ -219,7 +220,7 @@ class Console:
         # The system writes its table of connections anew for each reader.
         return await anyio.to_thread.run_sync(is_other_user, peer, own, limiter=self._find_limiter())
 
-    async def _find_session(self, scope: Scope, fields: Fields) -> OperatorSession | None:
+    async def _find_session(self, scope: Scope, fields: Fields) -> BrowserSession | None:
         """Return the session of a request, or None if it has none, or one that has ended.
 
         Raises:
@@ -241,15 +242,19 @@ class Console:
             session = session if isinstance(user, SignedIn) and user.name == session.name else None
         return session
 
-    async def _has_ended(self, session: OperatorSession) -> bool:
+    async def _has_ended(self, session: BrowserSession) -> bool:
         # ST-01: in any process, so each request looks; only who has a valid cookie gets here.
         ended = self._source.sign_outs
-        if await anyio.to_thread.run_sync(ended.has_ended, session.kept, limiter=self._find_limiter()):
+        if await anyio.to_thread.run_sync(
+            ended.has_ended, session.build_record(session.name), limiter=self._find_limiter()
+        ):
             return True
         if session.by_account or not self._tables.keeps_sessions:
             return False
         # AT-42: what signs a cookie is in the state; who reads it must not get in.
-        return not await anyio.to_thread.run_sync(ended.has_session, session.kept, limiter=self._find_limiter())
+        return not await anyio.to_thread.run_sync(
+            ended.has_session, session.build_record(session.name), limiter=self._find_limiter()
+        )
 
     async def _find_user(self, scope: Scope) -> SignedIn | Problem | None:
         find_user = self._tables.find_user
@@ -287,7 +292,9 @@ class Console:
         if not session.owns(request.get("token")):
             return build_refusal("This form is too old, or is not from this page. Go back and load it again.", 403)
         if path == "/sign-out":
-            await anyio.to_thread.run_sync(self._source.sign_outs.end, session.kept, limiter=self._find_limiter())
+            await anyio.to_thread.run_sync(
+                self._source.sign_outs.end, session.build_record(session.name), limiter=self._find_limiter()
+            )
             # A redirect would begin a session for the same person again.
             response = self._build_sign_in("/", _LEFT, 200) if session.by_account else _redirect(f"{self._root}/")
             gone = self._build_cookie(scope, fields, "", "SameSite=Strict; Max-Age=0")
@@ -375,7 +382,7 @@ class Console:
         session = self._sessions.find(cookie) if self._tables.keeps_sessions else None
         if session is not None:
             begin = self._source.sign_outs.begin
-            await anyio.to_thread.run_sync(begin, session.kept, limiter=self._find_limiter())
+            await anyio.to_thread.run_sync(begin, session.build_record(session.name), limiter=self._find_limiter())
         return self._redirect_with_cookie(scope, fields, path, cookie)
 
     # Events
@@ -431,7 +438,7 @@ class Console:
         self._outages.record_failure("the sessions of the console cannot be read: %s.", error)
         return build_refusal("The sessions of this console cannot be read or ended now. Try it again.", 503)
 
-    def _select_topics(self, session: OperatorSession, topics: str) -> str:
+    def _select_topics(self, session: BrowserSession, topics: str) -> str:
         """Return those of ``topics`` that a session hears of."""
         own = self._tables.find_topics(session)
         return topics if own is None else " ".join(topic for topic in topics.split() if topic in own)

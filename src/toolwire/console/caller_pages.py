@@ -26,12 +26,12 @@ from toolwire.framing.html_page import build_badge, build_code, build_table
 from toolwire.framing.visible_text import make_visible
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.limits.caller_rules import list_rule_names
+from toolwire.server.access.browser_session import BrowserSession
 from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 
 from . import inbox_page, permissions_page
 from .page import Page, PageRequest, Redirect, SignInWords, build_heading, build_part
 from .page_tables import PageTables
-from .sessions import OperatorSession
 from .source import ConsoleSource
 
 CHANNEL: Final = "inbox"
@@ -54,7 +54,7 @@ class _Inbox:
 
     source: ConsoleSource
     rules: RulesByCaller
-    session: OperatorSession
+    session: BrowserSession
 
     def list_pending(self) -> Sequence[PendingQuestion]:
         """Return the questions that still wait, oldest first."""
@@ -175,7 +175,7 @@ def _look_by_topic(source: ConsoleSource, rules: RulesByCaller) -> Mapping[str, 
     return found
 
 
-def _find_topics(rules: RulesByCaller, session: OperatorSession) -> tuple[str, ...]:
+def _find_topics(rules: RulesByCaller, session: BrowserSession) -> tuple[str, ...]:
     names = [one for one in list_rule_names(session.name)[:-1] if one in rules.deciders]
     return (name_topic(session.name), *map(_name_decider_topic, names))
 

@@ -18,11 +18,11 @@ from toolwire.consent.decision_record import Decision
 from toolwire.consent.grant import Grant
 from toolwire.core.check import Answer
 from toolwire.limits.caller_rules import list_rule_names
+from toolwire.server.access.browser_session import BrowserSession
 from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 
 from . import operation_page, permissions_page
 from .page import Page, PageRequest, Redirect
-from .sessions import OperatorSession
 from .source import ConsoleSource
 
 CHANNEL: Final = "console"
@@ -62,7 +62,7 @@ class AllQuestions:
     """The questions of all callers, for one operator."""
 
     source: ConsoleSource
-    session: OperatorSession
+    session: BrowserSession
 
     def list_pending(self) -> Sequence[PendingQuestion]:
         """Return the questions that still wait, oldest first."""

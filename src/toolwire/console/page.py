@@ -23,8 +23,7 @@ from toolwire.framing.html_page import (
     build_policy,
     write_page,
 )
-
-from .sessions import OperatorSession
+from toolwire.server.access.browser_session import BrowserSession
 
 SCRIPT_PATH: Final = "/console.js"
 _OWN_HEADERS: Final = ((b"cross-origin-resource-policy", b"same-origin"),)
@@ -34,7 +33,7 @@ _OWN_HEADERS: Final = ((b"cross-origin-resource-policy", b"same-origin"),)
 class PageRequest:
     """A request for a page: who asks, and the fields of the query and of the form."""
 
-    session: OperatorSession
+    session: BrowserSession
     root: str = ""
     path: str = "/"
     query: Mapping[str, str] = field(default_factory=dict)

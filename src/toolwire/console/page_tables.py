@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from toolwire.core.model import Problem
+from toolwire.server.access.browser_session import BrowserSession
 
 from .events import MAX_STREAMS
 from .page import Action, PageRequest, SignInWords
-from .sessions import OperatorSession, SignedIn
+from .sessions import SignedIn
 
 OPERATOR_WORDS: Final = SignInWords(
     "console",
@@ -28,7 +29,7 @@ A Problem says why a person who is signed in is not let in here.
 """
 
 
-def hear_all(_session: OperatorSession) -> None:
+def hear_all(_session: BrowserSession) -> None:
     """Return None: each session hears of every topic."""
 
 
@@ -49,7 +50,7 @@ class PageTables:
     actions: Mapping[str, Action]
     list_places: Callable[[PageRequest], Sequence[tuple[str, str]]]
     look: Callable[[], Mapping[str, object]]
-    find_topics: Callable[[OperatorSession], Collection[str] | None] = hear_all
+    find_topics: Callable[[BrowserSession], Collection[str] | None] = hear_all
     name: str = "console"
     words: SignInWords = OPERATOR_WORDS
     find_user: FindSignedIn | None = None

@@ -11,18 +11,14 @@ Rules:
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from hashlib import sha256
-from hmac import compare_digest, digest
+from hmac import compare_digest
 from typing import Final, NamedTuple, TypeAlias
 
-from toolwire.stores.consent.ended_sessions import ConsoleSession
+from toolwire.server.access.browser_session import BrowserSession, SessionKind, SessionSigner
 
 from .wrong_keys import WrongKeys
 
@@ -33,8 +29,6 @@ SignInKey: TypeAlias = Callable[[str], "Found | Awaitable[Found]"]
 SESSION_S: Final = 12 * 3_600.0
 _MAX_NAME: Final = 200
 """The characters of a name that a cookie holds: a browser drops a cookie above 4,096 bytes."""
-_KEY, _ACCOUNT = "key", "account"
-_CONTENT: Final = 5
 
 
 class SignedIn(NamedTuple):
@@ -46,23 +40,6 @@ class SignedIn(NamedTuple):
     name: str
     lasts_s: float
     by_account: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorSession:
-    """A browser that has signed in: the operator's name, and the token that each form of it has.
-
-    ``by_account`` is that of ``SignedIn``. ``kept`` is what is kept when its user ends the session.
-    """
-
-    name: str
-    form_token: str
-    by_account: bool
-    kept: ConsoleSession
-
-    def owns(self, token: str) -> bool:
-        """Return whether a form with ``token`` came from a page of this session."""
-        return compare_digest(token.encode(), self.form_token.encode())
 
 
 class OneTimeKey:
@@ -86,8 +63,8 @@ class OneTimeKey:
 class OperatorSessions:
     """The sessions of one console.
 
-    A cookie holds the name, its end and a signature by ``secret``: each worker of a server that has the same secret
-    knows it. ``find_known`` returns the user of a key at once, or None: it finds keys by their digests. These keys are
+    ``secret`` signs the cookies: each worker of a server that has the same secret knows them. ``audience`` names the
+    pages. ``find_known`` returns the user of a key at once, or None: it finds keys by their digests. These keys are
     let in however many wrong ones came from their address. ``wall`` returns seconds since 1970, ``clock`` seconds that
     never go back.
     """
@@ -97,13 +74,13 @@ class OperatorSessions:
         sign_in: SignInKey,
         *,
         secret: bytes = b"",
+        audience: str = "console",
         find_known: Callable[[str], Found] = lambda _: None,
         wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sign_in, self._find_known = sign_in, find_known
-        self._secret = secret or secrets.token_bytes(32)
-        self._wall = wall
+        self._signer = SessionSigner(secret or secrets.token_bytes(32), audience, wall=wall)
         self._wrong = WrongKeys(clock)
 
     async def start(self, key: str, address: str) -> str | None:
@@ -137,26 +114,9 @@ class OperatorSessions:
 
     def start_for(self, user: SignedIn) -> str:
         """Return the value of the cookie for the browser of a user who is known."""
-        now = self._wall()
-        until = int(now + min(user.lasts_s, SESSION_S))
-        kind = _ACCOUNT if user.by_account else _KEY
-        content = json.dumps([user.name[:_MAX_NAME], until, secrets.token_hex(16), kind, now]).encode()
-        text = urlsafe_b64encode(content).decode().rstrip("=")
-        return f"{text}.{self._sign('cookie', text)}"
+        kind: SessionKind = "account" if user.by_account else "key"
+        return self._signer.write(kind, user.name[:_MAX_NAME], min(user.lasts_s, SESSION_S))
 
-    def find(self, cookie: str) -> OperatorSession | None:
+    def find(self, cookie: str) -> BrowserSession | None:
         """Return the session of a cookie that is signed and not too old, or None. It may have been ended."""
-        text, _, signature = cookie.partition(".")
-        if not compare_digest(signature.encode(), self._sign("cookie", text).encode()):
-            return None
-        content = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
-        if len(content) != _CONTENT:  # a cookie of an earlier version
-            return None
-        name, until, _, kind, began_at = content
-        if self._wall() >= until:
-            return None
-        kept = ConsoleSession(cookie, name, began_at, until)
-        return OperatorSession(name, self._sign("form", text), kind == _ACCOUNT, kept)
-
-    def _sign(self, purpose: str, text: str) -> str:
-        return digest(self._secret, f"{purpose} {text}".encode(), sha256).hex()
+        return self._signer.read(cookie)

@@ -13,13 +13,12 @@ Rules:
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64decode
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
-from hmac import compare_digest, digest
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -35,23 +34,27 @@ from toolwire.server.page.browser_request import FOREIGN_FORM
 from toolwire.server.page.form_fields import parse_form_fields
 
 from .api_keys import ApiKeyCallers
+from .browser_session import BrowserSession, SessionSigner
 from .callers import Caller, Callers, CombinedCallers, Fields
 from .people import SignedInUser
-from .session_ends import PageSession, SessionEnds
+from .session_ends import SessionEnds
 
 SESSION_S: Final = 3_600.0
 _TOKEN_S: Final = 900.0
 _MAX_COOKIE: Final = 3_800
 """A browser drops a cookie above 4,096 bytes, with its name and attributes."""
-_OF_A_KEY: Final = 2
 
 
 class _FoundSession(NamedTuple):
-    """Whose session a cookie is, the session, and whether a key began it."""
+    """Whose session a cookie is, and the session."""
 
     user: SignedInUser
-    session: PageSession
-    is_of_key: bool
+    session: BrowserSession
+
+    @property
+    def is_of_key(self) -> bool:
+        """Whether a key of the server began it, which may be gone; else a token did."""
+        return self.session.kind == "key"
 
 
 class KeySessions:
@@ -64,7 +67,8 @@ class KeySessions:
     def __init__(
         self, callers: Callers, secret: bytes, *, place: Path | str = "", wall: Callable[[], float] = time.time
     ) -> None:
-        self._callers, self._secret, self._wall = callers, secret, wall
+        self._callers, self._wall = callers, wall
+        self._signer = SessionSigner(secret, "calls", wall=wall)
         self._ends = SessionEnds(place)
 
     async def begin(
@@ -94,13 +98,12 @@ class KeySessions:
         own = sha256(credential).digest()
         if _find_owner(self._callers, own) is not None:
             nonce = secrets.token_hex(16)
-            content: list[object] = [int(self._wall() + SESSION_S), nonce, self._mask(nonce, own).hex()]
+            details: dict[str, object] = {"nonce": nonce, "key": self._signer.mask(nonce, own).hex()}
+            value = self._signer.write("key", "", SESSION_S, details)
         else:
             rest = find_remaining_s(credential.decode("latin-1"), self._wall(), _TOKEN_S)
             scopes = None if caller.scopes is None else sorted(caller.scopes)
-            content = [int(self._wall() + rest), caller.name, caller.client_id, scopes, secrets.token_hex(16)]
-        text = urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
-        value = f"{text}.{self._sign(text)}"
+            value = self._signer.write("token", caller.name, rest, {"client_id": caller.client_id, "scopes": scopes})
         return value if len(value) <= _MAX_COOKIE else None
 
     async def end(self, scope: Scope, fields: Fields) -> tuple[bytes, bytes] | Problem:
@@ -129,38 +132,23 @@ class KeySessions:
         return self._read(cookie)
 
     def _read(self, cookie: str) -> _FoundSession | None:
-        text, _, signature = cookie.partition(".")
-        if not cookie or not compare_digest(signature.encode("latin-1"), self._sign(text).encode()):
+        session = self._signer.read(cookie)
+        if session is None:
             return None
-        until, *content = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
-        if self._wall() >= until:
-            return None
-        is_of_key = len(content) == _OF_A_KEY
-        if is_of_key:
-            nonce, masked = content
-            lasts_s = SESSION_S
-            caller = _find_owner(self._callers, self._mask(nonce, bytes.fromhex(masked)))
+        details = session.details
+        if session.kind == "key":
+            key = self._signer.mask(details["nonce"], bytes.fromhex(details["key"]))
+            caller = _find_owner(self._callers, key)
         else:
-            named, client_id, scopes, *_ = content
-            lasts_s = _TOKEN_S
-            caller = Caller(named, None if scopes is None else frozenset(scopes), client_id)
+            scopes = details["scopes"]
+            caller = Caller(session.name, None if scopes is None else frozenset(scopes), details["client_id"])
         if caller is None:
             return None
-        # That of a token may have begun later than that: then it is over a little sooner, with others of its caller.
-        session = PageSession(cookie, caller.name, until - lasts_s, until)
-        return _FoundSession(SignedInUser(caller, caller.name, by_key=True), session, is_of_key)
+        return _FoundSession(SignedInUser(caller, caller.name, by_key=True), replace(session, name=caller.name))
 
     def _build_cookie(self, scope: Scope, fields: Fields, value: str, more: str) -> tuple[bytes, bytes]:
         name, path = _name_cookie(scope, fields), scope.get("root_path") or "/"
         return build_cookie(name, value, is_secure=is_by_https(scope, fields), path=path, more=more)
-
-    def _sign(self, text: str) -> str:
-        return digest(self._secret, b"cookie " + text.encode("latin-1"), sha256).hex()
-
-    def _mask(self, nonce: str, data: bytes) -> bytes:
-        """Return 32 bytes masked, or masked ones as they were: nobody can guess at a weak key with a stolen cookie."""
-        mask = digest(self._secret, f"mask {nonce}".encode(), sha256)
-        return bytes(one ^ other for one, other in zip(data, mask, strict=True))
 
 
 def find_form_step(body: bytes | Problem) -> str:

@@ -13,12 +13,14 @@ import asyncio
 import logging
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind, Problem
 from toolwire.stores.consent.open import open_ended_sessions
 from toolwire.stores.outage_log import OutageLog, list_store_errors
+
+from .browser_session import BrowserSession
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.stores.consent.ended_sessions import ConsoleSession, EndedSessions
@@ -34,15 +36,6 @@ _UNKNOWN: Final = Problem(
 _log = logging.getLogger("toolwire")
 
 
-class PageSession(NamedTuple):
-    """A session: its cookie, the name of its caller, and from when until when it is valid, in seconds since 1970."""
-
-    cookie: str
-    name: str
-    began_at: float
-    until: float
-
-
 class SessionEnds:
     """The sessions that were ended, in ``place``: a folder or the URL of a PostgreSQL; else in this process.
 
@@ -56,7 +49,7 @@ class SessionEnds:
         self._all_until = 0.0  # sessions that began earlier are over
         self._outages = OutageLog(_log, "The sessions of pages can be read again.")
 
-    async def end(self, session: PageSession) -> Problem | None:
+    async def end(self, session: BrowserSession) -> Problem | None:
         """End ``session``. Return a Problem if that cannot be kept."""
         if self._place:
             return await asyncio.to_thread(self._end_stored, session)
@@ -66,18 +59,18 @@ class SessionEnds:
             self._here.clear()
         return None
 
-    async def begin(self, session: PageSession) -> Problem | None:
+    async def begin(self, session: BrowserSession) -> Problem | None:
         """Remember that ``session`` began here, where others can read what signs its cookie."""
         # AT-42
         return await asyncio.to_thread(self._begin_stored, session) if self._place else None
 
-    async def has_ended(self, session: PageSession, *, is_kept: bool = False) -> bool | Problem:
+    async def has_ended(self, session: BrowserSession, *, is_kept: bool = False) -> bool | Problem:
         """Return whether ``session`` was ended or, with ``is_kept``, did not begin here; a Problem if it is unknown."""
         if self._place:
             return await asyncio.to_thread(self._has_ended_stored, session, is_kept=is_kept)
         return session.began_at < self._all_until or _digest(session) in self._here
 
-    def _begin_stored(self, session: PageSession) -> Problem | None:
+    def _begin_stored(self, session: BrowserSession) -> Problem | None:
         try:
             self._open().begin(_build_kept(session))
         except list_store_errors(DefinitionError) as error:
@@ -86,7 +79,7 @@ class SessionEnds:
         self._outages.record_success()
         return None
 
-    def _end_stored(self, session: PageSession) -> Problem | None:
+    def _end_stored(self, session: BrowserSession) -> Problem | None:
         try:
             self._open().end(_build_kept(session))
         except list_store_errors(DefinitionError) as error:
@@ -95,7 +88,7 @@ class SessionEnds:
         self._outages.record_success()
         return None
 
-    def _has_ended_stored(self, session: PageSession, *, is_kept: bool) -> bool | Problem:
+    def _has_ended_stored(self, session: BrowserSession, *, is_kept: bool) -> bool | Problem:
         kept = _build_kept(session)
         try:
             has_ended = self._open().has_ended(kept) or (is_kept and not self._open().has_session(kept))
@@ -111,12 +104,10 @@ class SessionEnds:
         return self._store
 
 
-def _build_kept(session: PageSession) -> ConsoleSession:
-    from toolwire.stores.consent.ended_sessions import ConsoleSession  # loads sqlite3
-
+def _build_kept(session: BrowserSession) -> ConsoleSession:
     # A caller is nobody of a console that shares the place.
-    return ConsoleSession(session.cookie, f"calls of {session.name}", session.began_at, session.until)
+    return session.build_record(f"calls of {session.name}")
 
 
-def _digest(session: PageSession) -> bytes:
+def _digest(session: BrowserSession) -> bytes:
     return sha256(session.cookie.encode("latin-1", "replace")).digest()

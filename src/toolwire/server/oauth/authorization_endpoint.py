@@ -32,7 +32,7 @@ from toolwire.core.http import Response
 from .client_lookup import find_client
 from .pages import ConsentForm, build_consent_page, build_error_page
 from .server_context import Account, OAuthRequest, ServerContext, build_login_url, build_redirect
-from .sessions import BrowserSession, build_cookie, find_session, read_own_form
+from .sessions import AccountSession, build_cookie, find_session, read_own_form
 from .settings import OAuthSettings
 from .token_issuing import create_code
 
@@ -64,7 +64,7 @@ async def handle_authorization(context: ServerContext, request: OAuthRequest) ->
 
 
 async def _ask_user(
-    context: ServerContext, session: BrowserSession, user: Account, client: Client, authorization: AuthorizationRequest
+    context: ServerContext, session: AccountSession, user: Account, client: Client, authorization: AuthorizationRequest
 ) -> Response:
     """Return the consent page, or the redirect with a code if the user allowed the same before."""
     authorization = _narrow_scopes(context, user, authorization)
@@ -86,7 +86,7 @@ def _narrow_scopes(context: ServerContext, user: Account, authorization: Authori
     return replace(authorization, scopes=tuple(scope for scope in authorization.scopes if scope in own))
 
 
-async def _is_trusted(context: ServerContext, session: BrowserSession, client: Client) -> bool:
+async def _is_trusted(context: ServerContext, session: AccountSession, client: Client) -> bool:
     """Return whether an error may be redirected to ``client``."""
     # Anyone can register a client whose redirect URI is a hostile page. To be no open redirector, the server sends
     # errors only to clients that it was configured with, or that the signed-in user has allowed before.
@@ -166,7 +166,7 @@ def _create_code(
 
 async def _show_consent(
     context: ServerContext,
-    session: BrowserSession,
+    session: AccountSession,
     user: Account,
     client: Client,
     authorization: AuthorizationRequest,
@@ -220,7 +220,7 @@ def _compare_earlier(context: ServerContext, user: Account, client: Client, auth
 
 
 def _store_question(
-    context: ServerContext, session: BrowserSession, user: Account, client: Client, authorization: AuthorizationRequest
+    context: ServerContext, session: AccountSession, user: Account, client: Client, authorization: AuthorizationRequest
 ) -> str:
     handle = context.make_secret()
     whose = {"session": hash_secret(session.secret), "user": user.id, "shown": client_fingerprint(client)}
@@ -233,7 +233,7 @@ def _store_question(
 
 
 def _take_question(
-    context: ServerContext, handle: str, session: BrowserSession
+    context: ServerContext, handle: str, session: AccountSession
 ) -> tuple[AuthorizationRequest, str] | None:
     """Return the stored request, and the fingerprint of the client that the page showed."""
     # AS-16

@@ -28,7 +28,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrowserSession:
+class AccountSession:
     """The session of a browser: the secret of its cookie, and the user. ``is_new`` means that it has no cookie yet."""
 
     secret: str
@@ -41,7 +41,7 @@ class BrowserSession:
         return sha256(b"form " + self.secret.encode()).hexdigest()
 
 
-async def find_session(context: ServerContext, request: OAuthRequest) -> BrowserSession:
+async def find_session(context: ServerContext, request: OAuthRequest) -> AccountSession:
     """Return the session of ``request``, or a new one if it has none.
 
     The user is the one of the session, or the one that ``identify_user`` returns if users sign in at the application.
@@ -64,11 +64,11 @@ def build_cookie(context: ServerContext, secret: str) -> tuple[bytes, bytes]:
     return build_browser_cookie(settings.cookie_name, secret, is_secure=settings.is_secure, path="/", more=more)
 
 
-def begin_session(context: ServerContext, user: Account, old: BrowserSession) -> BrowserSession:
+def begin_session(context: ServerContext, user: Account, old: AccountSession) -> AccountSession:
     """Return a new session for a user who has just signed in, and end the old one."""
     # AS-19
     # A new secret, because an attacker may have set the old cookie (session fixation).
-    session = BrowserSession(secret=context.make_secret(), user=user, is_new=True)
+    session = AccountSession(secret=context.make_secret(), user=user, is_new=True)
     with context.store.write_transaction() as rows:
         rows.end_session(hash_secret(old.secret))
         now = context.now()
@@ -77,7 +77,7 @@ def begin_session(context: ServerContext, user: Account, old: BrowserSession) ->
 
 
 def find_forgery(
-    context: ServerContext, request: OAuthRequest, session: BrowserSession, token: str
+    context: ServerContext, request: OAuthRequest, session: AccountSession, token: str
 ) -> OAuthError | None:
     """Return an error if a form came from another site, or without the token of its session; else None."""
     # D-22
@@ -92,7 +92,7 @@ def find_forgery(
 
 
 def read_own_form(
-    context: ServerContext, request: OAuthRequest, session: BrowserSession
+    context: ServerContext, request: OAuthRequest, session: AccountSession
 ) -> dict[str, str] | OAuthError:
     """Return the first value of each field of a form that our own page sent in ``session``; else an error."""
     # D-22
@@ -111,11 +111,11 @@ def read_form(text: str) -> dict[str, list[str]] | OAuthError:
         return OAuthError(error="invalid_request", description="This form has too many fields.")
 
 
-def _load_session(context: ServerContext, request: OAuthRequest) -> BrowserSession:
+def _load_session(context: ServerContext, request: OAuthRequest) -> AccountSession:
     settings = context.settings
     value = find_cookie(request.headers, settings.cookie_name, is_secure=settings.is_secure)
     if _ID.fullmatch(value):
         with context.store.read_transaction() as rows:
             user_id = rows.find_session(hash_secret(value), context.now())
-        return BrowserSession(secret=value, user=None if user_id is None else context.users.find(user_id))
-    return BrowserSession(secret=context.make_secret(), is_new=True)
+        return AccountSession(secret=value, user=None if user_id is None else context.users.find(user_id))
+    return AccountSession(secret=context.make_secret(), is_new=True)

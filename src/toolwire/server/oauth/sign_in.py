@@ -12,7 +12,7 @@ from toolwire.core.http import Response
 
 from .pages import build_error_page, build_login_page
 from .server_context import Account, BusyError, OAuthRequest, ServerContext, build_redirect, take_slot
-from .sessions import BrowserSession, begin_session, build_cookie, find_session, read_form, read_own_form
+from .sessions import AccountSession, begin_session, build_cookie, find_session, read_form, read_own_form
 
 # A path of this site only: browsers read "//" and "/\" at the beginning as another host.
 _LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
@@ -118,14 +118,14 @@ def _record_attempt(context: ServerContext, keys: AttemptKeys, user: Account | N
         context.record_event(rows, "signed in" if user is not None else "sign-in refused", user=user.id if user else "")
 
 
-def _end_session(context: ServerContext, session: BrowserSession) -> None:
+def _end_session(context: ServerContext, session: AccountSession) -> None:
     with context.store.write_transaction() as rows:
         rows.end_session(hash_secret(session.secret))
 
 
 def _show_login(
     context: ServerContext,
-    session: BrowserSession,
+    session: AccountSession,
     onward: str,
     problem: str = "",
     status: int = 403,
