@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -27,7 +27,7 @@ from toolwire.framing.visible_text import make_visible
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.limits.caller_rules import list_rule_names
 from toolwire.server.access.browser_session import BrowserSession
-from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
+from toolwire.stores.consent.approvals import PendingQuestion
 
 from . import inbox_page, permissions_page
 from .page import Page, PageRequest, Redirect, SignInWords, build_heading, build_part
@@ -77,13 +77,9 @@ class _Inbox:
 
     def answer(self, asked: PendingQuestion, answer: Answer) -> bool:
         """Store the answer and record it; return whether the question still waited and is theirs to answer."""
-        if self.explain_refusal(asked):
-            return False
-        answer = replace(answer, decided_by=self.session.name)
-        if not self.source.approvals.answer(asked.id, answer, principal=asked.principal):
-            return False
-        self.source.audit.append(build_answer_record(asked, answer, time.time()))
-        return True
+        return not self.explain_refusal(asked) and inbox_page.store_answer(
+            self.source, asked, answer, self.session.name
+        )
 
     def list_grants(self) -> Sequence[Grant]:
         """Return the permissions for the own calls, and for those of the callers for whom this session answers."""

@@ -8,7 +8,9 @@ Rules:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
@@ -28,9 +30,10 @@ from toolwire.core.errors import DefinitionError
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html
 from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_alert, build_notice
-from toolwire.stores.consent.approvals import PendingQuestion
+from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 
 from .page import Page, PageRequest, Redirect, build_empty_card, build_heading
+from .source import ConsoleSource
 
 _REASON_CHARS = 500
 
@@ -94,13 +97,24 @@ def answer_question(questions: Questions, request: PageRequest, words: InboxWord
     bounds, always = None, False
     if asked.always_allowed:
         try:
-            bounds = read_bounds(question, _first_values(request), datetime.now().astimezone())
+            bounds = read_bounds(question, request.list_first_values(), datetime.now().astimezone())
         except DefinitionError as error:
             return _build(questions, request, words, id_, str(error))
         always = bounds is not None or request.get(ALWAYS) == "yes"
     answer = Answer(allowed=True, always=always, bounds=bounds, channel=words.channel)
     note = "allowed-later" if always else "allowed"
     return Redirect(path, note if questions.answer(asked, answer) else "over")
+
+
+def store_answer(source: ConsoleSource, asked: PendingQuestion, answer: Answer, name: str) -> bool:
+    """Store the answer of the user ``name`` and record it; return whether the question still waited."""
+    answer = replace(answer, decided_by=name)
+    if not source.approvals.answer(asked.id, answer, principal=asked.principal or None):
+        return False
+    # FU-60: a server asked for its caller. A program that asked its own user records the decision itself.
+    if asked.principal or source.keeps_actions:
+        source.audit.append(build_answer_record(asked, answer, time.time()))
+    return True
 
 
 def _build(questions: Questions, request: PageRequest, words: InboxWords, wrong: str, fault: str) -> Page:
@@ -118,7 +132,7 @@ def _build(questions: Questions, request: PageRequest, words: InboxWords, wrong:
 def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: str, refusal: str) -> Html:
     question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed)
     tool = question.call.tool
-    entered = _first_values(request) if fault else {}
+    entered = request.list_first_values() if fault else {}
     typed = build_typed_words(confirmation_text(question)) if tool.destructive else NO_HTML
     later = build_bounds_fields(question, entered) if asked.always_allowed else NO_HTML
     fields = Html(
@@ -134,7 +148,3 @@ def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: 
         f"{build_moment(asked.expires_at)}</p>{build_waiting_parts(asked.rows, level=3)}"
         f"{build_notice(refusal, 'costs') if refusal else form}</article>"
     )
-
-
-def _first_values(request: PageRequest) -> dict[str, str]:
-    return {name: values[0] for name, values in request.form.items() if values}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from toolwire.consent.decision_record import Decision
@@ -19,9 +19,9 @@ from toolwire.consent.grant import Grant
 from toolwire.core.check import Answer
 from toolwire.limits.caller_rules import list_rule_names
 from toolwire.server.access.browser_session import BrowserSession
-from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
+from toolwire.stores.consent.approvals import PendingQuestion
 
-from . import operation_page, permissions_page
+from . import inbox_page, operation_page, permissions_page
 from .page import Page, PageRequest, Redirect
 from .source import ConsoleSource
 
@@ -80,15 +80,9 @@ class AllQuestions:
 
     def answer(self, asked: PendingQuestion, answer: Answer) -> bool:
         """Store the answer to a question, and return whether it still waited and is theirs to answer."""
-        if self.explain_refusal(asked):
-            return False
-        answer = replace(answer, decided_by=self.session.name)
-        if not self.source.approvals.answer(asked.id, answer):
-            return False
-        # FU-60: a server asked for its caller. A program that asked its own user records the decision itself.
-        if asked.principal or self.source.keeps_actions:
-            self.source.audit.append(build_answer_record(asked, answer, time.time()))
-        return True
+        return not self.explain_refusal(asked) and inbox_page.store_answer(
+            self.source, asked, answer, self.session.name
+        )
 
 
 @dataclass(frozen=True, slots=True)

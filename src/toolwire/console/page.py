@@ -44,6 +44,10 @@ class PageRequest:
         values = self.form.get(name, ())
         return values[0] if values else ""
 
+    def list_first_values(self) -> dict[str, str]:
+        """Return the first value of each field of the form."""
+        return {name: values[0] for name, values in self.form.items() if values}
+
     def link(self, path: str, **query: str) -> str:
         """Return the address of a page of this console; empty values are left out."""
         given = {name: value for name, value in query.items() if value}

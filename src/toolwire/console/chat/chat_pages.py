@@ -161,7 +161,7 @@ class ChatPages:
         hidden = [("token", request.session.form_token), ("waiting", id_)]
         match waiting:
             case QuestionServer(question=question):
-                entered = {name: values[0] for name, values in request.form.items() if values} if fault else {}
+                entered = request.list_first_values() if fault else {}
                 heading = build_question_heading(
                     question.call.tool.name, make_visible(question.program or question.site)
                 )
