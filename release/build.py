@@ -224,7 +224,7 @@ def write_bom(folder: Path, file: Path, version: str) -> None:
     if (main_component["name"], main_component.get("version")) != ("toolwire", version):
         raise ReleaseError(f"the SBOM is about {main_component['name']} {main_component.get('version')}.")
     named = {one["name"].lower() for one in bom["components"]}
-    if missing := {"pydantic", "orjson", "uvicorn", "sqlalchemy"} - named:
+    if missing := {"pydantic", "orjson", "uvicorn", "psycopg"} - named:
         raise ReleaseError(f"the SBOM does not name {sorted(missing)}.")
 
 

@@ -91,7 +91,7 @@ def refresh_token_is_stolen_and_used(site: Site) -> str:
 def token_of_another_resource_is_shown(site: Site) -> str:
     token = site.tokens(resource=ISSUER)["access_token"]
     with site.store.write_transaction() as rows:
-        rows._connection.exec_driver_sql("UPDATE oauth_grants SET resource = 'https://other.example'")
+        rows._run("UPDATE oauth_grants SET resource = 'https://other.example'")
     return str(site.caller(token).details["error"])
 
 

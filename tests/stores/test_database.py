@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from toolwire.stores.database import Database
+from toolwire.stores.schema import Migration, Schema
 
-SCHEMA = "CREATE TABLE IF NOT EXISTS words (word TEXT)"
+SCHEMA = Schema("words", Migration("CREATE TABLE IF NOT EXISTS words (word TEXT)"))
 LOCKS = Path("/proc/locks")
 
 
@@ -41,7 +42,7 @@ def test_new_database_file_is_private_to_its_owner(tmp_path: Path) -> None:
 @pytest.mark.requirement("RE-03")
 @pytest.mark.parametrize("in_circle", [False, True])
 def test_connection_of_a_database_is_closed_when_nothing_holds_it(tmp_path: Path, in_circle: bool) -> None:
-    database = Database(tmp_path / "rows.sqlite3", "CREATE TABLE IF NOT EXISTS rows (id INTEGER)")
+    database = Database(tmp_path / "rows.sqlite3", SCHEMA)
     connection = database._connection
     if in_circle:
         holder: list[object] = [database]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixtures
 from toolwire.core.errors import DefinitionError
-from toolwire.stores.consent.ended_sessions import ENDED_SESSIONS_FILE, MAX_EACH, ConsoleSession, EndedSessions
+from toolwire.stores.consent.ended_sessions import MAX_EACH, ConsoleSession, EndedSessions
 from toolwire.stores.consent.open import Place, open_ended_sessions
 
 pytestmark = pytest.mark.requirement("CO-02", "ST-01")
@@ -89,7 +89,7 @@ def test_a_session_is_forgotten_a_day_after_its_end(tmp_path: Path) -> None:
 
 def test_a_folder_that_others_can_change_is_refused(tmp_path: Path) -> None:
     open_ended_sessions(tmp_path)
-    (tmp_path / ENDED_SESSIONS_FILE).chmod(0o666)
+    (tmp_path / "ended_sessions.sqlite3").chmod(0o666)
     with pytest.raises(DefinitionError, match="Other users can write"):
         open_ended_sessions(tmp_path)
 

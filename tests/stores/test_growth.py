@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ from toolwire.consent.grant import GrantKey
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.database import Database
 from toolwire.stores.sessions.session_rows import NoticePosition, SessionBounds, SessionRows, StoredSession
-from toolwire.stores.sessions.tables import SCHEMA
+from toolwire.stores.sessions.tables import SESSIONS
 
 pytestmark = pytest.mark.requirement("GR-06")
 MANY = 4_000
@@ -48,8 +49,8 @@ def test_a_permission_is_added_beside_many_as_beside_few(tmp_path: Path) -> None
 
 
 def test_a_session_is_opened_beside_many_as_beside_few(tmp_path: Path) -> None:
-    database = Database(tmp_path / "sessions.sqlite3", SCHEMA)
-    rows = SessionRows(database, lambda: 1e9, SessionBounds(most=10 * MANY, most_each=5, idle_s=60, longest_s=600))
+    database = Database(tmp_path / "sessions.sqlite3", SESSIONS)
+    rows = SessionRows(database, SessionBounds(most=10 * MANY, most_each=5, idle_s=60, longest_s=600), lambda: 1e9)
     session = StoredSession("ann", "ann", "{}", "info", {}, NoticePosition({}, 0))
     few = count_steps(database, lambda: rows.open(b"first", session))
     with database.transaction() as cursor:
@@ -64,11 +65,12 @@ def test_a_session_is_opened_beside_many_as_beside_few(tmp_path: Path) -> None:
 
 
 def test_files_of_an_earlier_version_get_the_indexes_and_the_count(tmp_path: Path) -> None:
-    old = SCHEMA.partition("CREATE INDEX IF NOT EXISTS sessions_by_begin")[0].rstrip().rstrip(";")
-    with closing(Database(tmp_path / "sessions.sqlite3", old)) as before, before.transaction() as cursor:
+    tables = SESSIONS.base.statements.partition("CREATE INDEX IF NOT EXISTS sessions_by_begin")[0]
+    with closing(sqlite3.connect(tmp_path / "sessions.sqlite3")) as cursor, cursor:
+        cursor.executescript(tables.replace(";;", ";"))
         for number in range(3):
             row = (b"%d" % number, "o", "s", "{}", "info", "{}", "[{}, 0]", 1e9, 1e9)
             cursor.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     for _ in range(2):
-        with closing(Database(tmp_path / "sessions.sqlite3", SCHEMA)) as database:
+        with closing(Database(tmp_path / "sessions.sqlite3", SESSIONS)) as database:
             assert database.select_rows("SELECT rows FROM session_total") == [(3,)]

@@ -17,7 +17,7 @@ from toolwire.stores.credentials.postgres import PostgresCredentials
 from toolwire.stores.credentials.sealing import CredentialError
 from toolwire.stores.database import Database
 from toolwire.stores.sessions.session_rows import NoticePosition, SessionBounds, StoredSession, open_sessions
-from toolwire.stores.sessions.tables import SCHEMA
+from toolwire.stores.sessions.tables import SESSIONS
 
 pytestmark = pytest.mark.requirement("D-08", "ST-01")
 KEYS = (Secret("k" * 64),)
@@ -76,7 +76,7 @@ def test_session_that_another_program_wrote_is_none_and_the_others_go_on(tmp_pat
     assert rows is not None
     assert rows.open(b"planted", GOOD)
     assert rows.open(b"other", GOOD)
-    with Database(file, SCHEMA).transaction() as cursor:
+    with Database(file, SESSIONS).transaction() as cursor:
         cursor.execute("UPDATE sessions SET told = ?, watched = ? WHERE key = ?", (text, text, b"planted"))
     assert rows.find(b"planted") is None
     assert rows.watch(b"planted", "notes://a", most=2)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.postgres import LedgerDatabase, Postgres, postgres, psycopg, shared_postgres, wait_until_answering  # noqa: F401
 from tests.programs import find_free_port
+from tests.rc1 import make_rc1_database
 from tests.support.waiting import wait_until_async
 from toolwire.core.errors import DefinitionError
 from toolwire.core.ledger import (
@@ -31,8 +32,8 @@ from toolwire.core.ledger import (
 )
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.stores.ledger.postgres import PostgresLedger
-from toolwire.stores.ledger.postgres_tables import MIGRATIONS
-from toolwire.stores.postgres import Migration, PostgresConnection, PostgresPlace, describe_error, migrate_schema
+from toolwire.stores.postgres import PostgresConnection, PostgresPlace, describe_error, migrate_schema
+from toolwire.stores.schema import Migration, Schema
 
 DONE = CallEnding(CallState.DONE, Value(1), pinned=True)
 PASSWORD = "hunter2"
@@ -219,17 +220,17 @@ def test_id_with_invalid_characters_is_refused_without_affecting_others(database
 
 @pytest.mark.requirement("ST-04")
 def test_migrations_upgrade_from_every_version_and_keep_rows(shared_postgres: Postgres) -> None:
+    base = Migration(postgres="CREATE TABLE things (name text); INSERT INTO things VALUES ('kept')")
     steps = [
-        Migration("CREATE TABLE things (name text); INSERT INTO things VALUES ('kept')"),
-        Migration("ALTER TABLE things ADD COLUMN size integer DEFAULT 7"),
-        Migration("CREATE INDEX things_by_name ON things (name)"),
+        Migration(postgres="ALTER TABLE things ADD COLUMN size integer DEFAULT 7"),
+        Migration(postgres="CREATE INDEX things_by_name ON things (name)"),
     ]
     for first in range(len(steps) + 1):
         url = shared_postgres.create_database()
         place = PostgresPlace(url)
-        migrate_schema(place, "things", steps[:first])
-        migrate_schema(place, "things", steps)
-        migrate_schema(place, "things", steps)
+        migrate_schema(place, Schema("things", base, migrations=steps[:first]))
+        migrate_schema(place, Schema("things", base, migrations=steps))
+        migrate_schema(place, Schema("things", base, migrations=steps))
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT name, size FROM things").fetchall() == [("kept", 7)]
 
@@ -237,8 +238,9 @@ def test_migrations_upgrade_from_every_version_and_keep_rows(shared_postgres: Po
 @pytest.mark.requirement("ST-04", "R14")
 def test_tables_of_the_first_version_keep_their_calls_and_leases(shared_postgres: Postgres) -> None:
     url = shared_postgres.create_database()
-    migrate_schema(PostgresPlace(url), "calls", MIGRATIONS[:1])
+    make_rc1_database(url)
     with psycopg.connect(url) as connection:
+        connection.execute("TRUNCATE toolwire_calls, toolwire_owners")
         # What a program of that version has: two calls, and the lease of another process.
         connection.execute("INSERT INTO toolwire_owners VALUES (1, 1, toolwire_now() + 3600)")
         connection.execute(
@@ -278,7 +280,8 @@ def test_a_migration_that_fails_changes_nothing(shared_postgres: Postgres) -> No
     url = shared_postgres.create_database()
     with pytest.raises(DefinitionError, match="cannot be used"):
         migrate_schema(
-            PostgresPlace(url), "things", [Migration("CREATE TABLE things (x int)"), Migration("DROP NOTHING")]
+            PostgresPlace(url),
+            Schema("things", Migration(postgres="CREATE TABLE things (x int)"), migrations=[Migration("DROP NOTHING")]),
         )
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT to_regclass('things')").fetchone() == (None,)

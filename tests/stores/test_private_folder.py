@@ -13,14 +13,14 @@ from toolwire.cli import main
 from toolwire.consent.policy import NO_PREFERENCES
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
-from toolwire.stores.consent.approvals import APPROVALS_FILE, Approvals
+from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.audit import AUDIT_FILE, StoredAudit
-from toolwire.stores.consent.grants import GRANTS_FILE, StoredGrants
+from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.preferences import PREFERENCES_FILE, StoredPreferences
 
 STORES: dict[str, Callable[[Path], Any]] = {
-    APPROVALS_FILE: Approvals,
-    GRANTS_FILE: StoredGrants,
+    "approvals.sqlite3": Approvals,
+    "grants.sqlite3": StoredGrants,
     AUDIT_FILE: StoredAudit,
     PREFERENCES_FILE: StoredPreferences,
 }

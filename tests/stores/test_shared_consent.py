@@ -26,7 +26,7 @@ from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.open import open_approvals, open_decisions, open_grants, open_levels
 from toolwire.stores.consent.postgres import PostgresAudit, PostgresPreferences, PostgresSpentWords
-from toolwire.stores.consent.postgres_tables import MIGRATIONS, PART
+from toolwire.stores.consent.tables import CONSENT
 from toolwire.stores.postgres_rows import PostgresRows
 from toolwire.testing import background
 
@@ -47,7 +47,7 @@ def url(shared_postgres: Postgres) -> str:
 def machines(url: str) -> Iterator[list[PostgresRows]]:
     """Three connections of their own, as three machines have them."""
     with ExitStack() as stack:
-        yield [stack.enter_context(closing(PostgresRows(url, PART, MIGRATIONS))) for _ in range(3)]
+        yield [stack.enter_context(closing(PostgresRows(url, CONSENT))) for _ in range(3)]
 
 
 def together(count: int, work: Callable[[int], T]) -> list[T]:
@@ -203,7 +203,7 @@ def test_the_clock_of_a_machine_does_not_count(machines: list[PostgresRows], url
 @pytest.mark.requirement("ST-05", "R11")
 def test_a_database_that_is_killed_refuses_and_then_goes_on(postgres: Postgres) -> None:
     wait_until_answering(postgres)
-    with closing(PostgresRows(postgres.create_database(), PART, MIGRATIONS)) as rows:
+    with closing(PostgresRows(postgres.create_database(), CONSENT)) as rows:
         grants, audit = StoredGrants(rows, clock=rows.clock), PostgresAudit(rows)
         grants.add(KEY)
         audit.append(RECORD)
@@ -222,7 +222,7 @@ def test_a_database_that_is_killed_refuses_and_then_goes_on(postgres: Postgres) 
 @pytest.mark.requirement("ST-05", "R11")
 def test_a_database_that_hangs_is_waited_for_once_and_then_left_alone(postgres: Postgres) -> None:
     wait_until_answering(postgres)
-    with closing(PostgresRows(postgres.create_database(), PART, MIGRATIONS)) as rows:
+    with closing(PostgresRows(postgres.create_database(), CONSENT)) as rows:
         assert rows.select_rows("SELECT 1") == [(1,)]
         with postgres.stopped():
             began = time.monotonic()

@@ -30,13 +30,13 @@ from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.memory import MemoryGrants
 from toolwire.stores.consent.open import open_approvals, open_grants
 from toolwire.stores.consent.postgres import PostgresSpentWords
-from toolwire.stores.consent.postgres_tables import MIGRATIONS, PART
+from toolwire.stores.consent.tables import CONSENT
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.database import Database
 from toolwire.stores.oauth.database import OAuthStore
 from toolwire.stores.postgres_rows import PostgresRows
 from toolwire.stores.sessions.session_rows import NoticePosition, SessionBounds, SessionRows, StoredSession
-from toolwire.stores.sessions.tables import SCHEMA
+from toolwire.stores.sessions.tables import SESSIONS
 
 pytestmark = pytest.mark.requirement("RE-01")
 
@@ -87,7 +87,7 @@ def grants(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iter
             yield stored
     else:
         url = request.getfixturevalue("shared_postgres").create_database()
-        with closing(StoredGrants(PostgresRows(url, PART, MIGRATIONS), clock=clock, elapsed=clock.elapsed)) as stored:
+        with closing(StoredGrants(PostgresRows(url, CONSENT), clock=clock, elapsed=clock.elapsed)) as stored:
             yield stored
 
 
@@ -203,7 +203,7 @@ def test_time_has_passed_for_certain_after_a_minute_without_an_earlier_reading()
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_reading_loses_no_question_and_no_answer(place: Path | str, clock: Clock, wrong: float) -> None:
-    rows = place if isinstance(place, Path) else PostgresRows(place, PART, MIGRATIONS)
+    rows = place if isinstance(place, Path) else PostgresRows(place, CONSENT)
     with closing(Approvals(rows, clock=clock, elapsed=clock.elapsed)) as approvals:
         asked, answered = approvals.ask(QUESTION), "b2"
         id_ = approvals.ask(_bind(answered))
@@ -251,7 +251,7 @@ def test_an_ended_console_session_stays_ended_after_a_leap_of_the_clock(tmp_path
 @pytest.mark.parametrize("wrong", [5_000.0, 0.0, NOW + 366 * 86_400])
 def test_a_wrong_reading_ends_no_mcp_session(tmp_path: Path, clock: Clock, wrong: float) -> None:
     bounds = SessionBounds(most=10, most_each=5, idle_s=1_800, longest_s=86_400)
-    rows = SessionRows(Database(tmp_path / "sessions.sqlite3", SCHEMA), clock, bounds)
+    rows = SessionRows(Database(tmp_path / "sessions.sqlite3", SESSIONS), bounds, clock)
     session = StoredSession("ann", "ann", "{}", "info", {}, NoticePosition({}, 0))
     assert rows.open(b"1", session)
     sent = rows.send(b"1", "node", "answer", body=b"x")
@@ -272,7 +272,7 @@ def test_a_leap_of_the_clock_ends_no_sign_in_that_began(tmp_path: Path, clock: C
 
 
 def test_a_leap_of_the_clock_makes_no_word_valid_again(shared_postgres: Postgres) -> None:
-    with closing(PostgresRows(shared_postgres.create_database(), PART, MIGRATIONS)) as rows:
+    with closing(PostgresRows(shared_postgres.create_database(), CONSENT)) as rows:
         spent = PostgresSpentWords(rows)
         now = spent.now()
         assert spent.claim("w", now + 300, now)
@@ -365,7 +365,7 @@ def stagger(work: Callable[[], float]) -> list[float]:
 def test_no_thread_reads_a_time_before_the_connection_has_it(shared_postgres: Postgres) -> None:
     url = shared_postgres.create_database()
     for _ in range(8):
-        with closing(PostgresRows(url, PART, MIGRATIONS)) as rows:
+        with closing(PostgresRows(url, CONSENT)) as rows:
             found = stagger(rows.clock)
         assert len(found) == 12
         assert max(abs(one - time.time()) for one in found) < 60

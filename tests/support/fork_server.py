@@ -28,7 +28,7 @@ _LAZY = (
     *("toolwire.oauth.factory", "toolwire.stores.oauth.accounts", "toolwire.server.oauth.protected_app"),
     *("toolwire.stores.ledger.sqlite", "toolwire.stores.limits.sqlite_windows", "toolwire.stores.sessions"),
     *("argon2", "cryptography.hazmat.primitives.serialization", "joserfc.jwt", "joserfc.jwk", "publicsuffixlist"),
-    *("sqlalchemy.dialects.sqlite", "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvloop"),
+    *("uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvloop"),
     *("rich.console", "rich.table", "rich.text", "yaml"),
 )
 """What commands import when they need it, as far as it is installed."""

@@ -11,7 +11,7 @@ _OF_POSIX: Final = frozenset(("fcntl", "pwd", "resource", "termios"))
 
 _EXTRAS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("uvicorn", "httptools", "uvloop"), "server"),
-    **dict.fromkeys(("argon2", "publicsuffixlist", "sqlalchemy"), "oauth"),
+    **dict.fromkeys(("argon2", "publicsuffixlist"), "oauth"),
     **dict.fromkeys(("ag2", "anthropic", "crewai", "dbos", "fastapi", "keyring", "langgraph", "limits"), ""),
     **dict.fromkeys(("openai", "redis", "smolagents", "starlette"), ""),
     "a2wsgi": "wsgi",

@@ -39,13 +39,13 @@ def authorization_server(
 ) -> AuthorizationServer:
     """Return an authorization server: an ASGI application whose ``callers`` identify the callers of your server.
 
-    ``scopes`` maps each scope to the words that users read. ``store`` is the path of an SQLite file, an SQLAlchemy URL,
-    or a store; without it, rows are kept in the state that the environment variable TOOLWIRE_STATE names. ``users``
-    checks passwords and finds accounts; see ``open_accounts``. ``resource`` is the URL that tokens are for; by default
-    it is the issuer. ``audit`` is called with each ``GrantEvent``. ``fetch`` replaces the guarded network, and ``now``
-    the clock (seconds since 1970). If users sign in at your application, set ``login_url`` to its page and
-    ``identify_user`` to a function that takes the ASGI scope of a request and returns the id of the signed-in user, or
-    None. ``more`` are further fields of ``OAuthSettings``.
+    ``scopes`` maps each scope to the words that users read. ``store`` is the path of an SQLite file, the URL of a
+    PostgreSQL database, or a store; without it, rows are kept in the state that the environment variable TOOLWIRE_STATE
+    names. ``users`` checks passwords and finds accounts; see ``open_accounts``. ``resource`` is the URL that tokens are
+    for; by default it is the issuer. ``audit`` is called with each ``GrantEvent``. ``fetch`` replaces the guarded
+    network, and ``now`` the clock (seconds since 1970). If users sign in at your application, set ``login_url`` to its
+    page and ``identify_user`` to a function that takes the ASGI scope of a request and returns the id of the signed-in
+    user, or None. ``more`` are further fields of ``OAuthSettings``.
 
     Raises:
         DefinitionError: a setting is wrong, or the database cannot be used.

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from toolwire.core.errors import DefinitionError
 
+from .schema import VERSIONS_TABLE, Migration, Schema, migrate_tables, read_version
 from .write_ahead import write_ahead
 
 _BUSY_S = 10.0
+_HEAD: Final = (1_953_460_076, 1)
+"""The application id ("tool") and the version of the head of a file. 1.0.0rc1 opens a ledger with these alone."""
 _CREATE_LOCK = threading.Lock()
 
 
@@ -51,8 +55,24 @@ class SharedRows(Protocol):
         """Give a cursor in a transaction without other writers. An exception rolls it back."""
         ...
 
+    def row_transaction(self) -> AbstractContextManager[Cursor]:
+        """Give a cursor in a transaction beside others where the database can: its statements lock rows."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Cursor]:
+        """Give a cursor that only reads."""
+        ...
+
     def select_rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that ``statement`` selects."""
+        ...
+
+    def change_row(self, statement: str, *values: object) -> int:
+        """Run one ``statement`` that is right without turns, and return how many rows it changed."""
+        ...
+
+    def clock(self) -> float:
+        """Return the time that all who share the tables have in common, in seconds since 1970."""
         ...
 
     def close(self) -> None:
@@ -63,8 +83,8 @@ class SharedRows(Protocol):
 class Database:
     """An SQLite file. Threads share one connection and take turns; processes share the file."""
 
-    def __init__(self, file: Path, schema: str) -> None:
-        """Open ``file``, and create it and its folder (mode 0700) if they do not exist.
+    def __init__(self, file: Path, schema: Schema) -> None:
+        """Make the folder of ``file`` (mode 0700) if it is missing, and open the file; see ``open_file``.
 
         Raises:
             DefinitionError: the folder or the file cannot be used.
@@ -72,26 +92,19 @@ class Database:
         self._lock = threading.Lock()
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # SQLite would create the file with the mode of the umask, which other users could often read.
-            create_private_file(file)
-            # No isolation level: transaction() begins transactions, the driver must not. The lock above takes the place
-            # of the check of the thread.
-            self._connection = sqlite3.connect(
-                file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
-            )
-            # RE-03: users who share it do not know of each other, so it is closed when the last one lets go of it. Not
-            # by __del__: of a circle, the collector may end the connection first, which warns since CPython 3.13.
-            weakref.finalize(self, self._connection.close).atexit = False
-            write_ahead(self._connection)
-            with self.transaction() as cursor:
-                self.had_tables: bool = cursor.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
-                """Whether the file had tables before it was opened here."""
-                # Two semicolons separate the statements, because a trigger has single ones in it.
-                for statement in schema.split(";;"):
-                    cursor.execute(statement)
-        except (OSError, sqlite3.Error) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise DefinitionError(f"The database {file} cannot be used: {why}.") from error
+        except OSError as error:
+            raise build_unusable_error(file, error) from error
+        opened = open_file(file, schema)
+        self._connection = opened.connection
+        self.was_empty: bool = opened.was_empty
+        """Whether the file had no tables before it was opened here."""
+        # RE-03: users who share it do not know of each other, so it is closed when the last one lets go of it. Not by
+        # __del__: of a circle, the collector may end the connection first, which warns since CPython 3.13.
+        weakref.finalize(self, self._connection.close).atexit = False
+
+    def clock(self) -> float:
+        """Return the time of this machine, in seconds since 1970."""
+        return time.time()
 
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Cursor, None, None]:
@@ -110,15 +123,148 @@ class Database:
                     cursor.execute("ROLLBACK")
                 raise
 
-    def select_rows(self, statement: str, *values: object) -> list[tuple[object, ...]]:
+    row_transaction = transaction
+
+    @contextmanager
+    def reading(self) -> Generator[sqlite3.Cursor, None, None]:
+        """Give a cursor that only reads."""
+        with self._lock:
+            yield self._connection.cursor()
+
+    def select_rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that ``statement`` selects."""
         with self._lock:
             return self._connection.execute(statement, values).fetchall()
+
+    def change_row(self, statement: str, *values: object) -> int:
+        """Run one ``statement``, and return how many rows it changed."""
+        with self._lock:
+            return self._connection.execute(statement, values).rowcount
 
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
             self._connection.close()
+
+
+class OpenedFile(NamedTuple):
+    """A connection to a file, and whether the file had no tables before."""
+
+    connection: sqlite3.Connection
+    was_empty: bool
+
+
+def open_file(file: Path, schema: Schema, *, busy_s: float = _BUSY_S) -> OpenedFile:
+    """Open ``file`` and bring its tables to the version of ``schema``.
+
+    A missing file is created. The connection has no isolation level: its user begins
+    and ends transactions. It waits ``busy_s`` seconds for other processes.
+
+    Raises:
+        DefinitionError: the file cannot be used, has other tables, or has those of a newer toolwire. It is unchanged.
+    """
+    try:
+        # D-26: SQLite would create the file with the mode of the umask, which other users could often read, and gives
+        # its other files the mode of this one.
+        create_private_file(file)
+        # The lock of Database, or the one thread of a GroupCommit, takes the place of the check of the thread.
+        connection = sqlite3.connect(
+            file, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=32
+        )
+        try:
+            is_current = (_find_version(connection, schema, file) or 0) >= schema.version
+            # Only now: the log changes the head of the file, which may be that of another program.
+            write_ahead(connection)
+            return OpenedFile(connection, was_empty=not is_current and _migrate_file(connection, schema, file))
+        except BaseException:
+            connection.close()
+            raise
+    except (OSError, sqlite3.Error) as error:
+        raise build_unusable_error(file, error) from error
+
+
+def build_unusable_error(file: Path, error: OSError | sqlite3.Error) -> DefinitionError:
+    """Return the error that says why ``file`` cannot be used."""
+    why = error.strerror if isinstance(error, OSError) else error
+    return DefinitionError(f"The database {file} cannot be used: {why}.")
+
+
+def create_tables(connection: sqlite3.Connection, schema: Schema) -> None:
+    """Make the tables of ``schema`` in an empty database, such as one in memory."""
+    migrate_tables(connection, schema, "memory", lambda migration: _run(connection, migration))
+
+
+def _migrate_file(connection: sqlite3.Connection, schema: Schema, file: Path) -> bool:
+    """Bring the tables to the version of ``schema``, and return whether there were none."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Again under the lock: another process may have made them meanwhile.
+        _find_version(connection, schema, file)
+        was_empty = not _list_columns(connection)
+        create_tables(connection, schema)
+        if not schema.is_guest:
+            for name, value in zip(("application_id", "user_version"), _HEAD, strict=True):
+                connection.execute(f"PRAGMA {name} = {value}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # SQLite rolls back itself if the disk is full
+            connection.execute("ROLLBACK")
+        raise
+    return was_empty
+
+
+def _find_version(connection: sqlite3.Connection, schema: Schema, file: Path) -> int | None:
+    """Return the version of the tables; None for a new file, or one of a program up to 1.0.0rc1.
+
+    Raises:
+        DefinitionError: these are other tables, or those of a newer toolwire.
+    """
+    head = tuple(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
+    found = _list_columns(connection)
+    if head[0] == _HEAD[0] and head[1] > _HEAD[1]:
+        raise DefinitionError(f"{file} was written by a newer version of toolwire: install that version.")
+    if VERSIONS_TABLE in found:
+        version = read_version(connection, schema, file)
+        if version is None and not schema.is_guest:
+            raise _build_other_error(file, schema)
+        return version
+    if head not in {(0, 0), _HEAD} and not schema.is_guest:
+        raise _build_other_error(file, schema)
+    if found:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+            create_tables(memory, schema._replace(migrations=()))
+            known = _list_columns(memory)
+        if not schema.is_guest and not found.keys() <= known.keys():
+            raise _build_other_error(file, schema)
+        for table, columns in known.items():
+            if found.get(table, columns) != columns:
+                raise DefinitionError(
+                    f"The table {table} in {file} has other columns than that of 1.0.0rc1, so it was written by an"
+                    " earlier version of toolwire: move the file away."
+                )
+    return None
+
+
+def _list_columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
+    """Return the names of the columns of each table."""
+    rows = connection.execute(
+        "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c"
+        " WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite~_%' ESCAPE '~'"
+    )
+    found: dict[str, set[str]] = {}
+    for table, column in rows:
+        found.setdefault(table, set()).add(column)
+    return found
+
+
+def _build_other_error(file: Path, schema: Schema) -> DefinitionError:
+    return DefinitionError(f"{file} has other tables than those of {schema.name}: name another file or folder.")
+
+
+def _run(connection: sqlite3.Connection, migration: Migration) -> None:
+    # Not a script, which would end the transaction.
+    for statement in f"{migration.statements};;{migration.sqlite}".split(";;"):
+        connection.execute(statement)
 
 
 def create_private_file(file: Path) -> None:

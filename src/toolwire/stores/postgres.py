@@ -3,25 +3,24 @@
 Rules:
 - No wait for the database is longer than the deadline. A connection that missed it is closed and not used again.
 - No text of an error has the password or the rest of the URL: a URL is described by its host, port and database.
-- A part of the schema only grows: a program of an earlier version works beside a newer one during a rollout. A change
-  that it could not work with says so in ``Migration.works_with``, and then that program is refused.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any
 
 from toolwire.core.errors import DefinitionError
+
+from .schema import Schema, migrate_tables, name_postgres_tables, write_for_postgres
 
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 except ModuleNotFoundError as _error:
     raise DefinitionError("State in PostgreSQL needs psycopg: pip install 'toolwire[postgres]'.") from _error
-
-_T = TypeVar("_T")
 
 DEADLINE_S = 1.0
 """How long one statement waits for the database."""
@@ -151,18 +150,8 @@ class Breaker:
         self._open_until = time.monotonic() + _OPEN_S
 
 
-class Migration(NamedTuple):
-    """The statements that make one version of a part of the schema of the version before.
-
-    ``works_with`` is the earliest version of the program's own schema that works with these tables.
-    """
-
-    statements: str
-    works_with: int = 1
-
-
-def migrate_schema(place: PostgresPlace, part: str, migrations: Sequence[Migration]) -> None:
-    """Bring ``part`` of the schema to the last of ``migrations``; of several processes, one does it.
+def migrate_schema(place: PostgresPlace, schema: Schema) -> None:
+    """Bring the tables of ``schema`` to its version; of several processes, one does it.
 
     Raises:
         DefinitionError: the database cannot be used, or its tables are of a newer version that this program cannot
@@ -172,20 +161,33 @@ def migrate_schema(place: PostgresPlace, part: str, migrations: Sequence[Migrati
         with place.connect(_MIGRATION_S) as connection, connection.transaction():
             # ST-04: one process at a time, and all versions in one transaction: as a whole or not at all.
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-            connection.execute(_VERSIONS)
-            row = connection.execute(_READ_VERSION, (part,)).fetchone()
-            version, works_with = row or (0, 1)
-            # Newer tables alone are no error: during a rollout, programs of two versions use them together.
-            if version and works_with > len(migrations):
-                raise DefinitionError(
-                    f"The tables of {part} in {place} have version {version}, and this toolwire knows versions up to"
-                    f" {len(migrations)}: install a newer toolwire."
-                )
-            for number, migration in enumerate(migrations[version:], version + 1):
-                connection.execute(migration.statements.encode())
-                connection.execute(_WRITE_VERSION, (part, number, migration.works_with))
+            migrate_tables(
+                PostgresCursor(connection),
+                schema,
+                place,
+                lambda migration: connection.execute(write_for_postgres(migration).encode()),
+            )
     except psycopg.Error as error:
         raise build_unusable_error(place, error) from None
+
+
+class PostgresCursor:
+    """Runs the statements that are written for SQLite on one connection."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: PostgresConnection) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, values: Sequence[object] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run ``statement`` and return its rows."""
+        return self._connection.execute(translate(statement), values or None)
+
+
+@lru_cache(maxsize=256)
+def translate(statement: str) -> bytes:
+    """Return ``statement`` as PostgreSQL reads it: with its own marks for values, and toolwire's names of tables."""
+    return name_postgres_tables(statement).replace("%", "%%").replace("?", "%s").encode()
 
 
 def build_unusable_error(place: PostgresPlace, error: psycopg.Error) -> DefinitionError:
@@ -208,14 +210,3 @@ def describe_error(error: psycopg.Error) -> str:
     # Lines that begin with a tab continue the one before, such as with a question about the server.
     lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\t")]
     return lines[-1].rstrip(".") if lines else type(error).__name__
-
-
-_VERSIONS = (
-    "CREATE TABLE IF NOT EXISTS toolwire_schema"
-    " (part text PRIMARY KEY, version integer NOT NULL, works_with integer NOT NULL)"
-)
-_READ_VERSION = "SELECT version, works_with FROM toolwire_schema WHERE part = %s"
-_WRITE_VERSION = (
-    "INSERT INTO toolwire_schema VALUES (%s, %s, %s)"
-    " ON CONFLICT (part) DO UPDATE SET version = excluded.version, works_with = excluded.works_with"
-)

@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
-from re import sub
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 from zlib import crc32
@@ -24,13 +22,15 @@ import psycopg
 from .postgres import (
     DEADLINE_S,
     Breaker,
-    Migration,
     PostgresConnection,
+    PostgresCursor,
     PostgresPlace,
     describe_error,
     is_connection_lost,
     migrate_schema,
+    translate,
 )
+from .schema import Schema
 
 _FRESH_S = 1.0
 """A connection that was used less than this ago is taken to be alive."""
@@ -39,19 +39,6 @@ _TIME = "SELECT extract(epoch FROM clock_timestamp())::double precision"
 
 _OPEN: WeakValueDictionary[tuple[str, str], PostgresRows] = WeakValueDictionary()
 _OPEN_LOCK = threading.Lock()
-
-
-class PostgresCursor:
-    """Runs statements in one transaction."""
-
-    __slots__ = ("_cursor",)
-
-    def __init__(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
-        self._cursor = cursor
-
-    def execute(self, statement: str, values: Sequence[object] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Run ``statement`` and return its rows."""
-        return self._cursor.execute(_translate(statement), values or None)
 
 
 class _Opened(NamedTuple):
@@ -68,16 +55,16 @@ class PostgresRows:
     whether the last change was made.
     """
 
-    def __init__(self, url: str, part: str, migrations: Sequence[Migration]) -> None:
-        """Make the tables of ``part`` that are missing.
+    def __init__(self, url: str, schema: Schema) -> None:
+        """Bring the tables to the version of ``schema``.
 
         Raises:
             DefinitionError: the database cannot be used.
         """
         self._place = PostgresPlace(url)
-        migrate_schema(self._place, part, migrations)
+        migrate_schema(self._place, schema)
         # The writers of one part wait for each other, whatever else toolwire stores in this database.
-        self._lock_id = crc32(part.encode()) >> 1
+        self._lock_id = crc32(schema.name.encode()) >> 1
         self._turn = threading.Lock()
         self._breaker = Breaker()
         # RE-01: one value, so that no thread finds a connection whose time was not read yet.
@@ -102,17 +89,29 @@ class PostgresRows:
         """Give a cursor in a transaction without other writers. An exception rolls it back."""
         with self._borrow() as opened, opened.connection.transaction():
             opened.connection.execute(_LOCK, (self._lock_id,))
-            yield PostgresCursor(opened.connection.cursor())
+            yield PostgresCursor(opened.connection)
+
+    @contextmanager
+    def row_transaction(self) -> Generator[PostgresCursor, None, None]:
+        """Give a cursor in a transaction beside others: its statements lock rows. An exception rolls it back."""
+        with self._borrow() as opened, opened.connection.transaction():
+            yield PostgresCursor(opened.connection)
+
+    @contextmanager
+    def reading(self) -> Generator[PostgresCursor, None, None]:
+        """Give a cursor that only reads."""
+        with self._borrow() as opened:
+            yield PostgresCursor(opened.connection)
 
     def select_rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that ``statement`` selects."""
         with self._borrow() as opened:
-            return opened.connection.execute(_translate(statement), values or None).fetchall()
+            return opened.connection.execute(translate(statement), values or None).fetchall()
 
     def change_row(self, statement: str, *values: object) -> int:
         """Run one ``statement`` that is right without turns, and return how many rows it changed."""
         with self._borrow() as opened:
-            return opened.connection.execute(_translate(statement), values or None).rowcount
+            return opened.connection.execute(translate(statement), values or None).rowcount
 
     def close(self) -> None:
         """Close the connection; whoever uses it next opens another one."""
@@ -164,16 +163,16 @@ class PostgresRows:
             self._opened = None
 
 
-def open_rows(url: str, part: str, migrations: Sequence[Migration]) -> PostgresRows:
-    """Return the rows of ``part`` at ``url``; all users of one process share one connection.
+def open_postgres_rows(url: str, schema: Schema) -> PostgresRows:
+    """Return the tables of ``schema`` at ``url``; all users of one process share one connection.
 
     Raises:
         DefinitionError: the database cannot be used.
     """
     with _OPEN_LOCK:
-        found = _OPEN.get((url, part))
+        found = _OPEN.get((url, schema.name))
         if found is None:
-            found = _OPEN[(url, part)] = PostgresRows(url, part, migrations)
+            found = _OPEN[(url, schema.name)] = PostgresRows(url, schema)
         return found
 
 
@@ -183,10 +182,3 @@ def _read_ahead(connection: PostgresConnection) -> float:
     if row is None:
         raise psycopg.OperationalError("it did not say what time it is")
     return float(row[0]) - time.monotonic()
-
-
-@lru_cache(maxsize=256)
-def _translate(statement: str) -> bytes:
-    """Return ``statement`` as PostgreSQL reads it: with its own marks for values, and toolwire's names of tables."""
-    named = sub(r"\b(FROM|INTO|UPDATE) (?!SET\b)([a-z_]+)", r"\1 toolwire_\2", statement)
-    return named.replace("%", "%%").replace("?", "%s").encode()

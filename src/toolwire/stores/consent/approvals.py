@@ -26,25 +26,11 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.stores.confirmed_time import ConfirmedTime
-from toolwire.stores.database import Database, SharedRows
+from toolwire.stores.database import SharedRows
 
-from .private_folder import check_folder
+from .tables import APPROVALS, open_consent_file
 from .waiting_call import WaitingCall
 
-APPROVALS_FILE = "approvals.sqlite3"
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS questions (
-  id TEXT PRIMARY KEY, binding TEXT NOT NULL, shown TEXT NOT NULL, always_allowed INTEGER NOT NULL,
-  asked_at REAL NOT NULL, expires_at REAL NOT NULL,
-  allowed INTEGER, always INTEGER NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '',
-  used INTEGER NOT NULL DEFAULT 0);;
-CREATE TABLE IF NOT EXISTS answer_bounds (id TEXT PRIMARY KEY, bounds TEXT NOT NULL);;
-CREATE TABLE IF NOT EXISTS question_callers (id TEXT PRIMARY KEY, principal TEXT NOT NULL);;
-CREATE TABLE IF NOT EXISTS question_calls (
-  id TEXT NOT NULL, principal TEXT NOT NULL, call TEXT NOT NULL, PRIMARY KEY (id, call));;
-CREATE TABLE IF NOT EXISTS answer_deciders (id TEXT PRIMARY KEY, decider TEXT NOT NULL, channel TEXT NOT NULL)
-"""
-# Tables of their own, so that an earlier version of the program can use the same place.
 _FIND_SAME = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
 # Only the first answer counts: a question that has one cannot be answered again (allowed IS NULL).
 _ANSWER = (
@@ -110,15 +96,12 @@ class Approvals:
         self,
         place: Path | SharedRows,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         valid_s: float = DECISION_VALID_S,
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
-        if isinstance(place, Path):
-            check_folder(place, APPROVALS_FILE)
-            place = Database(place / APPROVALS_FILE, _SCHEMA)
-        self._database: SharedRows = place
-        self._clock = clock
+        self._database = open_consent_file(place, APPROVALS)
+        self._clock = clock or self._database.clock
         self._valid_s = valid_s
         self._passed = ConfirmedTime(elapsed)
 

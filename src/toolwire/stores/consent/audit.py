@@ -33,21 +33,8 @@ from toolwire.core.errors import DefinitionError
 from toolwire.stores.database import Database
 
 from .private_folder import check_folder
+from .tables import AUDIT
 
-# The triggers stop a program that changes a record by mistake. The chain of digests shows a change that was made
-# without them. "begins" has the record that this file goes on from; "sealed" says that another file goes on from this
-# one.
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS audit (number INTEGER PRIMARY KEY, record TEXT NOT NULL, digest TEXT NOT NULL);;
-CREATE TRIGGER IF NOT EXISTS audit_is_not_changed BEFORE UPDATE ON audit
-  BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END;;
-CREATE TRIGGER IF NOT EXISTS audit_is_not_cut BEFORE DELETE ON audit
-  BEGIN SELECT RAISE(ABORT, 'the audit log is only added to'); END;;
-CREATE TABLE IF NOT EXISTS begins (one INTEGER PRIMARY KEY CHECK (one = 1), number INTEGER, digest TEXT);;
-CREATE TABLE IF NOT EXISTS sealed (number INTEGER PRIMARY KEY);;
-CREATE INDEX IF NOT EXISTS audit_by_answerer ON audit (json_extract(record, '$.principal'), number)
-  WHERE json_extract(record, '$.channel') = 'inbox'
-"""
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
 _NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? AND number > 0 ORDER BY number DESC LIMIT ?"
 _OWN_ANSWERS = (
@@ -81,7 +68,7 @@ class StoredAudit:
         self._file = files[-1] if files else folder / AUDIT_FILE
         if not files:
             _make_first_file(self._file)
-        self._database = Database(self._file, _SCHEMA)
+        self._database = Database(self._file, AUDIT)
         self._note_if_emptied()
 
     def append(self, record: Decision) -> None:
@@ -94,7 +81,7 @@ class StoredAudit:
         """Return all records in order."""
         rows: list[Any] = []
         for file in list_audit_files(self._folder):
-            with closing(Database(file, _SCHEMA)) as database:
+            with closing(Database(file, AUDIT)) as database:
                 rows += database.select_rows(
                     "SELECT number, record, digest FROM audit WHERE number > 0 ORDER BY number"
                 )
@@ -106,7 +93,7 @@ class StoredAudit:
         files = list_audit_files(self._folder)
         if not files or files[-1] == self._file:
             return _find_last(self._database)
-        with closing(Database(files[-1], _SCHEMA)) as database:
+        with closing(Database(files[-1], AUDIT)) as database:
             return _find_last(database)
 
     def iterate_back(self, before: int | None = None) -> Iterator[ChainedDecision]:
@@ -117,7 +104,7 @@ class StoredAudit:
         # CO-02
         end = before if before is not None else _NO_END
         for file in reversed(list_audit_files(self._folder)):
-            with closing(Database(file, _SCHEMA)) as database:
+            with closing(Database(file, AUDIT)) as database:
                 while rows := cast("list[Any]", database.select_rows(_NEWEST, end, _PIECE)):
                     for number, text, digest in rows:
                         yield ChainedDecision(number, Decision(**json.loads(text)), digest)
@@ -128,7 +115,7 @@ class StoredAudit:
         found: list[ChainedDecision] = []
         for file in reversed(list_audit_files(self._folder)):
             if len(found) < most:
-                with closing(Database(file, _SCHEMA)) as database:
+                with closing(Database(file, AUDIT)) as database:
                     rows: list[Any] = database.select_rows(_OWN_ANSWERS, principal, most - len(found))
                 found += [
                     ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows
@@ -140,14 +127,14 @@ class StoredAudit:
         files = list_audit_files(self._folder)
         if not files:
             return FIRST
-        with closing(Database(files[0], _SCHEMA)) as database:
+        with closing(Database(files[0], AUDIT)) as database:
             return _read_start(database)
 
     def find_start_fault(self) -> str:
         """Return what is wrong with the beginning of the log, or an empty text."""
         # AT-43
         files = list_audit_files(self._folder)
-        with closing(Database(files[0] if files else self._file, _SCHEMA)) as database:
+        with closing(Database(files[0] if files else self._file, AUDIT)) as database:
             start = _read_start(database)
             if start.number:  # the first files are elsewhere, and the chain goes on from them
                 return ""
@@ -181,14 +168,14 @@ class StoredAudit:
         """Go on in the next file. Processes that do this at the same time write the same beginning into it."""
         self._file = self._folder / f"{_STEM}-{_get_number(self._file) + 1}{_SUFFIX}"
         self._database.close()
-        self._database = Database(self._file, _SCHEMA)
+        self._database = Database(self._file, AUDIT)
         with self._database.transaction() as cursor:
             cursor.execute(_BEGIN, last)
 
     def _note_if_emptied(self) -> None:
         """Let the chain of a log whose file was emptied show it for ever."""
         # AT-43: a file gets its name with its tables and its first record in it.
-        if _get_number(self._file) == 1 and not self._database.had_tables:
+        if _get_number(self._file) == 1 and self._database.was_empty:
             with self._database.transaction() as cursor:
                 cursor.execute(_BEGIN, (0, EMPTIED_DIGEST))
 
@@ -197,7 +184,7 @@ def _make_first_file(file: Path) -> None:
     """Make ``file`` with the first record of the log; of several processes, one does."""
     new = file.with_name(f".{secrets.token_hex(8)}{_SUFFIX}")
     try:
-        with closing(Database(new, _SCHEMA)) as database, database.transaction() as cursor:
+        with closing(Database(new, AUDIT)) as database, database.transaction() as cursor:
             number, record, digest = build_first_record(time.time())
             cursor.execute(_WRITE, (number, json.dumps(asdict(record)), digest))
             cursor.execute(_BEGIN, (number, digest))

@@ -18,19 +18,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from toolwire.stores.confirmed_time import ConfirmedTime
-from toolwire.stores.database import Database, SharedRows
+from toolwire.stores.database import SharedRows
 
-from .private_folder import check_folder
+from .tables import ENDED_SESSIONS, open_consent_file
 
-ENDED_SESSIONS_FILE: Final = "ended_sessions.sqlite3"
 MAX_EACH: Final = 1_000
 _KEPT_S: Final = 86_400.0
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS ended_sessions (
-  digest TEXT PRIMARY KEY, owner TEXT NOT NULL, began_at REAL NOT NULL, until REAL NOT NULL);;
-CREATE INDEX IF NOT EXISTS ended_sessions_by_owner ON ended_sessions (owner);;
-CREATE INDEX IF NOT EXISTS ended_sessions_by_end ON ended_sessions (until)
-"""
 _FIND: Final = "SELECT 1 FROM ended_sessions WHERE digest = ? OR (digest = ? AND began_at >= ?)"
 _FORGET_OLDEST: Final = (
     "DELETE FROM ended_sessions WHERE owner = ? AND digest NOT IN"
@@ -64,14 +57,11 @@ class EndedSessions:
         self,
         place: Path | SharedRows,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
-        if isinstance(place, Path):
-            check_folder(place, ENDED_SESSIONS_FILE)
-            place = Database(place / ENDED_SESSIONS_FILE, _SCHEMA)
-        self._rows: SharedRows = place
-        self._clock = clock
+        self._rows = open_consent_file(place, ENDED_SESSIONS)
+        self._clock = clock or self._rows.clock
         self._passed = ConfirmedTime(elapsed)
 
     def end(self, session: ConsoleSession) -> None:

@@ -26,31 +26,13 @@ from toolwire.core.condition import read_grant_conditions, write_conditions
 from toolwire.core.grant_bounds import GrantBounds, list_conditions
 from toolwire.core.model import Json
 from toolwire.stores.confirmed_time import ConfirmedTime
-from toolwire.stores.database import Database, SharedRows
+from toolwire.stores.database import SharedRows
 from toolwire.stores.outage_log import OutageLog
 
-from .private_folder import check_folder
+from .tables import GRANTS, open_consent_file
 
 _log = logging.getLogger("toolwire.client")
 
-GRANTS_FILE = "grants.sqlite3"
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS grants (
-  id TEXT PRIMARY KEY, principal TEXT NOT NULL, connection TEXT NOT NULL, origin TEXT NOT NULL, tool TEXT NOT NULL,
-  definition TEXT NOT NULL, given_at REAL NOT NULL, expires_at REAL NOT NULL,
-  UNIQUE (principal, connection, origin, tool, definition));;
-CREATE TABLE IF NOT EXISTS pins (
-  principal TEXT NOT NULL, connection TEXT NOT NULL, origin TEXT NOT NULL, tool TEXT NOT NULL, approved TEXT NOT NULL,
-  PRIMARY KEY (principal, connection, origin, tool));;
-CREATE TABLE IF NOT EXISTS bounded_grants (
-  id TEXT PRIMARY KEY, principal TEXT NOT NULL, connection TEXT NOT NULL, origin TEXT NOT NULL, tool TEXT NOT NULL,
-  definition TEXT NOT NULL, given_at REAL NOT NULL, expires_at REAL NOT NULL, conditions TEXT, uses_left INTEGER);;
-CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), latest REAL NOT NULL);;
-CREATE TABLE IF NOT EXISTS held_grants (id TEXT PRIMARY KEY, until REAL NOT NULL);;
-CREATE INDEX IF NOT EXISTS grants_by_end ON grants (expires_at);;
-CREATE INDEX IF NOT EXISTS bounded_grants_by_end ON bounded_grants (expires_at);;
-CREATE INDEX IF NOT EXISTS bounded_grants_by_key ON bounded_grants (principal, connection, origin, tool, definition)
-"""
 _STEP_S = 60.0
 _FIND_GRANT = (
     "SELECT 1 FROM grants"
@@ -112,16 +94,13 @@ class StoredGrants:
         self,
         place: Path | SharedRows,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
         valid_s: float = GRANT_LIFETIME_S,
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
-        if isinstance(place, Path):
-            check_folder(place, GRANTS_FILE)
-            place = Database(place / GRANTS_FILE, _SCHEMA)
-        self._database: SharedRows = place
+        self._database = open_consent_file(place, GRANTS)
         self._outages = OutageLog(_log, "Permissions can be used again.")
-        self._clock = clock
+        self._clock = clock or self._database.clock
         self._valid_s = valid_s
         self._passed = ConfirmedTime(elapsed)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL, or what onl
 
     from toolwire.consent.decision_record import ChainedDecision, ChainStart, Decision
     from toolwire.consent.policy import Preferences
+    from toolwire.stores.database import SharedRows
 
     from .approvals import Approvals
     from .ended_sessions import EndedSessions
@@ -86,36 +87,21 @@ def open_approvals(place: Place) -> Approvals:
     """Return the questions that wait, and their answers. ``open_decisions`` lists the errors."""
     from .approvals import Approvals  # loads sqlite3
 
-    if is_in_database(place):
-        from .postgres import open_consent_rows  # only the extra brings its driver
-
-        rows = open_consent_rows(str(place))
-        return Approvals(rows, clock=rows.clock)
-    return Approvals(Path(place))
+    return Approvals(_find_rows(place))
 
 
 def open_grants(place: Place) -> StoredGrants:
     """Return what the user allowed "always". ``open_decisions`` lists the errors."""
     from .grants import StoredGrants  # loads sqlite3
 
-    if is_in_database(place):
-        from .postgres import open_consent_rows  # only the extra brings its driver
-
-        rows = open_consent_rows(str(place))
-        return StoredGrants(rows, clock=rows.clock)
-    return StoredGrants(Path(place))
+    return StoredGrants(_find_rows(place))
 
 
 def open_ended_sessions(place: Place) -> EndedSessions:
     """Return the sessions of consoles that were ended. ``open_decisions`` lists the errors."""
     from .ended_sessions import EndedSessions  # loads sqlite3
 
-    if is_in_database(place):
-        from .postgres import open_consent_rows  # only the extra brings its driver
-
-        rows = open_consent_rows(str(place))
-        return EndedSessions(rows, clock=rows.clock)
-    return EndedSessions(Path(place))
+    return EndedSessions(_find_rows(place))
 
 
 def open_decisions(place: Place) -> StoredDecisions:
@@ -125,9 +111,9 @@ def open_decisions(place: Place) -> StoredDecisions:
         DefinitionError: the folder or the database cannot be used.
     """
     if is_in_database(place):
-        from .postgres import PostgresAudit, open_consent_rows  # only the extra brings its driver
+        from .postgres import PostgresAudit
 
-        return PostgresAudit(open_consent_rows(str(place)))
+        return PostgresAudit(_open_shared(place))
     from .audit import StoredAudit  # loads sqlite3
 
     return StoredAudit(Path(place))
@@ -136,9 +122,9 @@ def open_decisions(place: Place) -> StoredDecisions:
 def open_levels(place: Place) -> StoredLevels:
     """Return the user's levels of consent. ``open_decisions`` lists the errors."""
     if is_in_database(place):
-        from .postgres import PostgresPreferences, open_consent_rows  # only the extra brings its driver
+        from .postgres import PostgresPreferences
 
-        return PostgresPreferences(open_consent_rows(str(place)))
+        return PostgresPreferences(_open_shared(place))
     from .preferences import StoredPreferences  # few programs need it
 
     return StoredPreferences(Path(place))
@@ -149,12 +135,25 @@ def open_spent_words(place: Place = "") -> SpentWords:
     if not str(place):
         return MemorySpentWords()
     if is_in_database(place):
-        from .postgres import PostgresSpentWords, open_consent_rows  # only the extra brings its driver
+        from .postgres import PostgresSpentWords
 
-        return PostgresSpentWords(open_consent_rows(str(place)))
+        return PostgresSpentWords(_open_shared(place))
     return SharedSpentWords(Path(place))
 
 
 def is_in_database(place: Place) -> bool:
     """Return whether ``place`` is a database, which may take long to answer."""
     return isinstance(place, str) and is_postgres_url(place)
+
+
+def _find_rows(place: Place) -> Path | SharedRows:
+    """Return the folder, or the tables of consent in the database."""
+    return _open_shared(place) if is_in_database(place) else Path(place)
+
+
+def _open_shared(place: Place) -> SharedRows:
+    from toolwire.stores.open_rows import open_rows  # loads sqlite3
+
+    from .tables import CONSENT
+
+    return open_rows(place, CONSENT)

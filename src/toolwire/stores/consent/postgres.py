@@ -28,9 +28,8 @@ from toolwire.consent.policy import NO_PREFERENCES, Preferences
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 from toolwire.stores.confirmed_time import ConfirmedTime
-from toolwire.stores.postgres_rows import PostgresRows, open_rows
+from toolwire.stores.database import SharedRows
 
-from .postgres_tables import MIGRATIONS, PART
 from .preferences import KEPT_LEVELS, KeptLevel, build_preferences
 
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
@@ -44,21 +43,12 @@ _READ_AGAIN_S = 1.0
 _SWEEP_S = 60.0
 
 
-def open_consent_rows(url: str) -> PostgresRows:
-    """Return the tables of consent in the database at ``url``.
-
-    Raises:
-        DefinitionError: the database cannot be used.
-    """
-    return open_rows(url, PART, MIGRATIONS)
-
-
 class PostgresAudit:
     """The decisions of all processes of all machines, chained in their order."""
 
     # XL-055
 
-    def __init__(self, rows: PostgresRows) -> None:
+    def __init__(self, rows: SharedRows) -> None:
         self._rows = rows
 
     def append(self, record: Decision) -> None:
@@ -128,7 +118,7 @@ class PostgresPreferences:
 
     # XL-042
 
-    def __init__(self, rows: PostgresRows) -> None:
+    def __init__(self, rows: SharedRows) -> None:
         """Read the levels.
 
         Raises:
@@ -203,7 +193,7 @@ class PostgresSpentWords:
     is_remote = True
     """A claim waits for a database."""
 
-    def __init__(self, rows: PostgresRows) -> None:
+    def __init__(self, rows: SharedRows) -> None:
         """Read the key; the first process makes it.
 
         Raises:

@@ -11,15 +11,20 @@ from zlib import crc32
 
 import psycopg
 
-from toolwire.stores.postgres import Migration, PostgresConnection, PostgresPlace, describe_error
-from toolwire.stores.postgres_rows import open_rows
+from toolwire.stores.postgres import PostgresConnection, PostgresPlace, describe_error
+from toolwire.stores.postgres_rows import open_postgres_rows
+from toolwire.stores.schema import Migration, Schema
 
 from .sealing import CredentialError
 
-MIGRATIONS = (
-    Migration("CREATE TABLE toolwire_credentials (name text PRIMARY KEY, record text NOT NULL)"),
-    # Each call of a caller of a gateway asks for the names of this caller, by bytes: other collations skip signs.
-    Migration('CREATE INDEX toolwire_credentials_by_name ON toolwire_credentials (name COLLATE "C")'),
+# Each call of a caller of a gateway asks for the names of this caller, by bytes: other collations skip signs.
+CREDENTIALS = Schema(
+    "credentials",
+    Migration(
+        "CREATE TABLE IF NOT EXISTS credentials (name TEXT PRIMARY KEY, record TEXT NOT NULL)",
+        postgres='CREATE INDEX IF NOT EXISTS toolwire_credentials_by_name ON toolwire_credentials (name COLLATE "C")',
+    ),
+    base_version=2,
 )
 _LOCK = "SELECT pg_try_advisory_lock(1953460080, %s)"
 _LOCK_S = 30.0
@@ -40,7 +45,7 @@ class PostgresCredentials:
             DefinitionError: the database cannot be used.
         """
         self._place = PostgresPlace(url)
-        self._rows = open_rows(url, "credentials", MIGRATIONS)
+        self._rows = open_postgres_rows(url, CREDENTIALS)
 
     def list_names(self, prefix: str = "") -> list[str]:
         """Return the names of all texts whose names begin with ``prefix``."""

@@ -6,18 +6,15 @@ Reading changes nothing. To cancel a call is what its caller could ask for too: 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from typing import Any, NamedTuple
 
 from toolwire.core.call_status import CallStatus, LongCallState
+from toolwire.stores.open_rows import open_overview
 from toolwire.stores.paths import is_postgres_url
 
-if TYPE_CHECKING:  # only the extra brings its driver
-    from toolwire.stores.postgres_rows import PostgresRows
+from .tables import CALLS_FILE, LONG_CALLS
 
 _LIST = (
     "SELECT principal, id, tool, state, progress, message, created, updated, cancel_asked FROM long_calls"
@@ -30,10 +27,6 @@ _CANCELLED = (
 )
 _CANCEL = f"{_CANCELLED} AND id = ?"
 _CANCEL_ALL = f"{_CANCELLED} AND principal = ?"
-# A server without tools for long calls has not made their table.
-_IS_THERE = "SELECT 1 FROM sqlite_master WHERE name = 'long_calls'"
-_IS_IN_DATABASE = "SELECT to_regclass('toolwire_long_calls') IS NOT NULL"
-_BUSY_S = 2.0
 
 
 class CallerCall(NamedTuple):
@@ -51,11 +44,12 @@ class CallOverview:
 
     def __init__(self, where: Path | str) -> None:
         self._where = where
-        self._rows: PostgresRows | None = None
+        self._schema = LONG_CALLS if is_postgres_url(str(where)) else CALLS_FILE
 
     def list_recent(self, limit: int) -> Sequence[CallerCall]:
         """Return at most ``limit`` calls of all callers, the newest first."""
-        return [_build_call(row) for row in self._select(limit)]
+        with open_overview(self._where, self._schema) as rows:
+            return [] if rows is None else [_build_call(row) for row in rows.select_rows(_LIST, limit)]
 
     def ask_cancel(self, call_id: str) -> bool:
         """Ask to cancel a call, and return whether there is one that is not over."""
@@ -67,40 +61,8 @@ class CallOverview:
 
     def _change(self, statement: str, value: str) -> int:
         """Return how many calls ``statement`` changed."""
-        if (rows := self._open_rows()) is not None:
-            return rows.change_row(statement, value) if _has_calls(rows) else 0
-        if not Path(self._where).exists():
-            return 0
-        try:
-            with closing(sqlite3.connect(self._where, timeout=_BUSY_S)) as connection, connection:
-                is_there = connection.execute(_IS_THERE).fetchone() is not None
-                return connection.execute(statement, (value,)).rowcount if is_there else 0
-        except sqlite3.Error as error:
-            raise OSError(f"{self._where} cannot be written: {error}") from error
-
-    def _select(self, limit: int) -> list[Any]:
-        if (rows := self._open_rows()) is not None:
-            return list(rows.select_rows(_LIST, limit)) if _has_calls(rows) else []
-        if not Path(self._where).exists():
-            return []
-        address = f"file:{quote(str(Path(self._where).absolute()))}?mode=ro"
-        try:
-            with closing(sqlite3.connect(address, uri=True, timeout=_BUSY_S)) as connection:
-                is_there = connection.execute(_IS_THERE).fetchone()
-                return connection.execute(_LIST, (limit,)).fetchall() if is_there else []
-        except sqlite3.Error as error:
-            raise OSError(f"{self._where} cannot be read: {error}") from error
-
-    def _open_rows(self) -> PostgresRows | None:
-        if self._rows is None and isinstance(self._where, str) and is_postgres_url(self._where):
-            from toolwire.stores.postgres_rows import open_rows  # only the extra brings its driver
-
-            self._rows = open_rows(self._where, "overview", ())
-        return self._rows
-
-
-def _has_calls(rows: PostgresRows) -> bool:
-    return bool(rows.select_rows(_IS_IN_DATABASE)[0][0])
+        with open_overview(self._where, self._schema) as rows:
+            return 0 if rows is None else rows.change_row(statement, value)
 
 
 def _build_call(row: Sequence[Any]) -> CallerCall:

@@ -45,10 +45,11 @@ from toolwire.stores.postgres import (
     migrate_schema,
 )
 
-from . import postgres_tables as sql
+from . import postgres_statements as sql
 from . import result_bytes
-from .postgres_tables import POSTGRES
+from .postgres_statements import POSTGRES
 from .sql_calls import SqlCalls, row_bytes
+from .tables import CALLS
 from .tally import LedgerTally, Room, add_room, sum_rooms
 
 LEASE_S = 3.0
@@ -83,7 +84,7 @@ class PostgresLedger:
 
     def __init__(self, url: str, limits: LedgerLimits = SHARED, *, lease_s: float = LEASE_S) -> None:
         self._place = PostgresPlace(url)
-        migrate_schema(self._place, "calls", sql.MIGRATIONS)
+        migrate_schema(self._place, CALLS)
         self._limits = limits
         self._lease_s = lease_s
         # Random, so that no two processes have the same number, and 62 bits, which fit a signed column of 64.

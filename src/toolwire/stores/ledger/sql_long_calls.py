@@ -49,24 +49,6 @@ _COLUMNS = (
     " answers, cancel_asked, request, answer, pinned, bytes, created, updated, until, keep, revision"
 )
 
-TABLES = """
-CREATE TABLE {long_calls} (
-  number {number}, principal {text} NOT NULL, id {text} NOT NULL UNIQUE, key {text} UNIQUE, tool {text} NOT NULL,
-  fingerprint {bytes} NOT NULL, state {text} NOT NULL, can_rerun {int} NOT NULL, owner {int} NOT NULL,
-  attempt {int} NOT NULL, progress {real}, message {text} NOT NULL, input {bytes}, answers {bytes},
-  cancel_asked {int} NOT NULL, request {bytes} NOT NULL, answer {bytes}, pinned {int} NOT NULL,
-  bytes {int} NOT NULL, created {real} NOT NULL, updated {real} NOT NULL, until {real}, keep {real} NOT NULL,
-  revision {int} NOT NULL
-);
-CREATE INDEX {long_calls}_by_principal ON {long_calls} (principal, number);
-CREATE INDEX {long_calls}_open ON {long_calls} (owner, state) WHERE until IS NULL;
-CREATE INDEX {long_calls}_until ON {long_calls} (until) WHERE until IS NOT NULL;
-CREATE TABLE {long_shares} (
-  principal {text} PRIMARY KEY, rows {int} NOT NULL, bytes {int} NOT NULL, open {int} NOT NULL
-);
-"""
-"""The tables, with a place for each word in which the databases differ. Only calls to run are in ``_open``."""
-
 
 class LongCallWords(NamedTuple):
     """The words in which one database differs. ``lock`` keeps a row that is read from others until the commit."""
@@ -488,11 +470,6 @@ class SqlLongCalls:
 
     def _run(self, statement: str, *values: Any) -> None:
         self._connection.execute(statement, values)
-
-
-def write_tables(words: Mapping[str, str]) -> str:
-    """Return the statements that make the tables, in the ``words`` of one database."""
-    return TABLES.format(**words)
 
 
 def _read_result(answer: bytes | None) -> Result:

@@ -32,16 +32,17 @@ from toolwire.core.ledger import (
     make_ticket,
 )
 from toolwire.stores.boot_id import read_boot_id
+from toolwire.stores.database import build_unusable_error, open_file
 from toolwire.stores.group_commit import NOT_MADE, GroupCommit
 from toolwire.stores.outage_log import OutageLog
 
 from . import result_bytes, sqlite_batch
-from . import tables as sql
 from .clock import ClockMark, LedgerClock
 from .process_lock import ProcessLock, find_owners, is_alive
 from .sql_calls import SqlCalls, row_bytes
 from .statements import AGE, FORGET_AGE, SAVE_AGE, SQLITE
 from .sweeper import sweep_regularly
+from .tables import CALLS_FILE
 from .tally import LedgerTally, Room, add_room
 
 ON_DISK = LedgerLimits()
@@ -281,7 +282,7 @@ class SqliteLedger:
         self._connection.execute(SAVE_AGE, self._age.mark())
 
     def _open_file(self) -> None:
-        self._connection = sql.connect_ledger(self._path, _BUSY_S)
+        self._connection = open_file(self._path, CALLS_FILE, busy_s=_BUSY_S).connection
         try:
             self._begin_transaction()
             self._attach()
@@ -289,7 +290,7 @@ class SqliteLedger:
             self._owner = ProcessLock(self._path)
         except (sqlite3.Error, OSError) as error:
             self._connection.close()
-            raise sql.build_unusable_error(self._path, error) from error
+            raise build_unusable_error(self._path, error) from error
         self._connection.execute("PRAGMA busy_timeout = 0")  # from here on GroupCommit repeats, with its own limit
         self._is_open = True
         sweep_regularly(self)

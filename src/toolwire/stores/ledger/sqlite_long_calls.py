@@ -30,14 +30,15 @@ from toolwire.core.long_call import (
 )
 from toolwire.core.model import Json, Problem
 from toolwire.stores.boot_id import read_boot_id
+from toolwire.stores.database import build_unusable_error, create_tables, open_file
 from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.outage_log import OutageLog
 
-from . import tables as sql
 from .clock import ClockMark, LedgerClock
 from .process_lock import ProcessLock, is_alive
-from .sql_long_calls import LongCallWords, SqlLongCalls, write_tables
+from .sql_long_calls import LongCallWords, SqlLongCalls
 from .statements import AGE, FORGET_AGE, SAVE_AGE
+from .tables import CALLS_FILE
 
 _BUSY_S = 1.0
 _MAPPED_BYTES = 256 << 20
@@ -45,15 +46,6 @@ _T = TypeVar("_T")
 _log = logging.getLogger("toolwire.ledger")
 
 _WORDS = LongCallWords(mark="?", long_calls="long_calls", long_shares="long_shares", lock="")
-_TYPES = {
-    "long_calls": "long_calls",
-    "long_shares": "long_shares",
-    "number": "INTEGER PRIMARY KEY",
-    "text": "TEXT",
-    "bytes": "BLOB",
-    "int": "INTEGER",
-    "real": "REAL",
-}
 
 
 class SqliteLongCalls:
@@ -186,17 +178,14 @@ class SqliteLongCalls:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
             # RE-03: end() keeps what is in memory, so the connection is closed with the object that alone knows it.
             finalize(self, self._connection.close)
-            self._create_tables()
+            create_tables(self._connection, CALLS_FILE)
             self._owner = secrets.randbits(62) | 1
             self._calls.attach(self._connection)
             self._is_open = True
             return
-        self._connection = sql.connect_ledger(self._path, _BUSY_S)
+        self._connection = open_file(self._path, CALLS_FILE, busy_s=_BUSY_S).connection
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            # A file of a ledger from before there were long calls gets the tables when it is opened first.
-            if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'long_calls'").fetchone():
-                self._create_tables()
             mark = self._connection.execute(AGE).fetchone()
             self._age.resume(None if mark is None else ClockMark(*mark))
             self._connection.execute(FORGET_AGE)
@@ -205,17 +194,13 @@ class SqliteLongCalls:
             self._lock = ProcessLock(self._path)
         except (sqlite3.Error, OSError) as error:
             self._connection.close()
-            raise sql.build_unusable_error(self._path, error) from error
+            raise build_unusable_error(self._path, error) from error
         self._owner = self._lock.number
         # Calls are looked up in no order, so each of them would be read from the file by the usual cache of 2 MiB.
         self._connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
         self._connection.execute("PRAGMA busy_timeout = 0")  # from here on GroupCommit repeats, with its own limit
         self._calls.attach(self._connection)
         self._is_open = True
-
-    def _create_tables(self) -> None:
-        for statement in write_tables(_TYPES).split(";"):  # not a script, which would end the transaction
-            self._connection.execute(statement)
 
 
 def _refuse() -> Problem:

@@ -18,7 +18,6 @@ from toolwire.core.model import RateLimit
 from toolwire.limits import RatesFail
 from toolwire.stores.postgres import (
     DEADLINE_S,
-    Migration,
     PostgresConnection,
     PostgresPlace,
     describe_error,
@@ -26,34 +25,10 @@ from toolwire.stores.postgres import (
 )
 
 from .outage import StoreOutage
+from .tables import RATES
 
 _PAUSE_S = 1.0
 _TAKE = "SELECT toolwire_take_call(%s, %s, %s)"
-# One function, so that a call costs one round trip. The advisory lock lets one transaction count for a key at a time:
-# otherwise two could both see the last free place. Rows from the future were written before the clock of the database
-# was set back.
-MIGRATIONS = (
-    Migration(
-        """
-CREATE TABLE toolwire_taken (key text NOT NULL, at double precision NOT NULL);
-CREATE INDEX toolwire_taken_by_key ON toolwire_taken (key, at);
-CREATE FUNCTION toolwire_take_call(taken text, most bigint, window_s double precision) RETURNS double precision
-LANGUAGE plpgsql AS $$
-DECLARE now_s double precision; held bigint; first double precision;
-BEGIN
-  PERFORM pg_advisory_xact_lock(hashtextextended(taken, 1953460078));
-  now_s := extract(epoch FROM clock_timestamp());
-  DELETE FROM toolwire_taken WHERE key = taken AND (at <= now_s - window_s OR at > now_s + 1);
-  SELECT count(*), min(at) INTO held, first FROM toolwire_taken WHERE key = taken;
-  IF held >= most THEN
-    RETURN greatest(first + window_s - now_s, 1e-9);
-  END IF;
-  INSERT INTO toolwire_taken VALUES (taken, now_s);
-  RETURN 0;
-END $$;
-"""
-    ),
-)
 
 
 class PostgresWindows:
@@ -68,7 +43,7 @@ class PostgresWindows:
             DefinitionError: the database cannot be used.
         """
         self._place = PostgresPlace(url)
-        migrate_schema(self._place, "rates", MIGRATIONS)
+        migrate_schema(self._place, RATES)
         self._connection: PostgresConnection | None = None
         self._is_new = True
         self._turn = threading.Lock()

@@ -13,11 +13,8 @@ from toolwire.limits import RatesFail
 from toolwire.stores.database import Database
 
 from .outage import StoreOutage
+from .tables import RATES, RATES_FILE
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS taken (key TEXT NOT NULL, at REAL NOT NULL);;
-CREATE INDEX IF NOT EXISTS taken_by_key ON taken (key, at)
-"""
 _MAX_CLOCK_STEP_BACK_S = 1.0
 
 
@@ -27,7 +24,7 @@ class SqliteWindows:
     # XL-066
 
     def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time, fail: RatesFail = "closed") -> None:
-        self._database = Database(folder / "rates.sqlite3", _SCHEMA)
+        self._database = Database(folder / RATES_FILE, RATES)
         self._clock = clock
         self._outage = StoreOutage(fail, pause_s=0.0, clock=time.monotonic)
 

@@ -1,4 +1,4 @@
 """Store the data of the authorization server, in SQLite or PostgreSQL.
 
-This room imports ``auth`` for the rules. It is the only room that imports SQLAlchemy.
+This room imports ``auth`` for the rules.
 """

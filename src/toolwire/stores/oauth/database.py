@@ -2,21 +2,27 @@
 
 Rules:
 - What a transaction reads and then changes is locked: the whole file in SQLite, the row in PostgreSQL.
+- To read waits for no change: it has a connection of its own.
 """
 
 from __future__ import annotations
 
+import re
+import sqlite3
 from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from threading import RLock
 
-from toolwire.core.errors import ToolwireError
+from toolwire.core.errors import DefinitionError, ToolwireError
+from toolwire.stores.database import Database, SharedRows
 
-from .engine import READ_ONLY, UNAVAILABLE, is_in_memory, open_engine
 from .rows import GrantEvent, OAuthRows
+from .tables import OAUTH
 
 __all__ = ["GrantEvent", "OAuthRows", "OAuthStore", "StoreUnavailableError"]
+
+_POSTGRES = re.compile(r"postgres(ql)?(\+\w+)?://")
+_FILE = re.compile(r"sqlite(\+\w+)?:///")
 
 
 class StoreUnavailableError(ToolwireError):
@@ -27,12 +33,30 @@ class StoreUnavailableError(ToolwireError):
 
 
 class OAuthStore:
-    """The database at ``url``: an SQLAlchemy URL, or the path of an SQLite file."""
+    """The database at ``url``: the path or URL of an SQLite file, or the URL of a PostgreSQL database.
+
+    It may be the database of an application, whose tables stay as they are.
+    """
 
     def __init__(self, url: str | Path) -> None:
-        self._engine, self._is_hanging = open_engine(url)
-        # A database in memory has one connection. Threads that share it must not mix their transactions.
-        self._turn = RLock() if is_in_memory(self._engine) else nullcontext()
+        """Bring its tables to the version of this program.
+
+        Raises:
+            DefinitionError: the database cannot be used, or its tables are of a newer toolwire.
+        """
+        text = str(url)
+        self._changes: SharedRows
+        self._reads: SharedRows
+        self._lock = " FOR UPDATE" if _POSTGRES.match(text) else ""
+        if self._lock:
+            from toolwire.stores.postgres_rows import PostgresRows  # only the extra brings its driver
+
+            self._changes, self._reads = PostgresRows(text, OAUTH), PostgresRows(text, OAUTH)
+            return
+        path = _FILE.sub("", text, count=1)
+        if "://" in path:
+            raise DefinitionError("Users and tokens are kept in a file or at a URL such as postgresql://HOST/DATABASE.")
+        self._changes, self._reads = Database(Path(path), OAUTH), Database(Path(path), OAUTH)
 
     @contextmanager
     def write_transaction(self) -> Generator[OAuthRows, None, None]:
@@ -41,31 +65,28 @@ class OAuthStore:
         Raises:
             StoreUnavailableError: the database cannot be asked.
         """
-        self._check_answering()
-        try:
-            with self._turn, self._engine.begin() as connection:
-                yield OAuthRows(connection)
-        except UNAVAILABLE as error:
-            raise StoreUnavailableError(f"the database cannot be asked: {type(error).__name__}") from error
+        with _name_errors(), self._changes.row_transaction() as cursor:
+            yield OAuthRows(cursor.execute, self._lock)
 
     @contextmanager
     def read_transaction(self) -> Generator[OAuthRows, None, None]:
-        """Give the rows for one transaction that only reads, and so waits for no other.
+        """Give the rows to read alone, which waits for no change.
 
         Raises:
             StoreUnavailableError: the database cannot be asked.
         """
-        self._check_answering()
-        try:
-            with self._turn, self._engine.connect() as connection:
-                yield OAuthRows(connection.execution_options(**{READ_ONLY: True}))
-        except UNAVAILABLE as error:
-            raise StoreUnavailableError(f"the database cannot be asked: {type(error).__name__}") from error
-
-    def _check_answering(self) -> None:
-        if self._is_hanging():
-            raise StoreUnavailableError("the database did not answer a moment ago, and is asked again in some seconds")
+        with _name_errors(), self._reads.reading() as cursor:
+            yield OAuthRows(cursor.execute)
 
     def close(self) -> None:
         """Close all connections."""
-        self._engine.dispose()
+        self._changes.close()
+        self._reads.close()
+
+
+@contextmanager
+def _name_errors() -> Generator[None, None, None]:
+    try:
+        yield
+    except (sqlite3.OperationalError, ConnectionError) as error:
+        raise StoreUnavailableError(f"the database cannot be asked: {type(error).__name__}") from error

@@ -1,102 +1,42 @@
 """Define the tables of the authorization server. ``since`` and ``until`` are in seconds since 1970."""
+# ST-04
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
+from typing import Final
 
-METADATA = MetaData()
-_DIGEST = String(64)
+from toolwire.stores.schema import Migration, Schema
 
-USERS = Table(
-    "oauth_users",
-    METADATA,
-    Column("id", String(64), primary_key=True),
-    Column("name", String(200), nullable=False),
-    # The name without case: two names that differ only in case would be one user for people.
-    Column("folded", Text, nullable=False, unique=True),
-    Column("password", Text, nullable=False),
-)
-SESSIONS = Table(
-    "oauth_sessions",
-    METADATA,
-    Column("digest", _DIGEST, primary_key=True),
-    Column("user", String(200), nullable=False),
-    Column("since", Float, nullable=False),
-    Column("until", Float, nullable=False),
-)
-ATTEMPTS = Table(
-    "oauth_attempts",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("key", _DIGEST, nullable=False, index=True),
-    Column("since", Float, nullable=False),
-    Column("until", Float, nullable=False),
-)
-CLIENTS = Table(
-    "oauth_clients",
-    METADATA,
-    Column("id", Text, primary_key=True),
-    Column("record", Text, nullable=False),
-    Column("until", Float),
-)
-RECORDS = Table(
-    "oauth_kept",
-    METADATA,
-    Column("digest", _DIGEST, primary_key=True),
-    Column("record", Text, nullable=False),
-    Column("since", Float, nullable=False),
-    Column("until", Float, nullable=False),
-)
-GRANTS = Table(
-    "oauth_grants",
-    METADATA,
-    Column("id", String(64), primary_key=True),
-    Column("user", String(200), nullable=False, index=True),
-    Column("client_id", Text, nullable=False),
-    Column("client_name", Text, nullable=False),
-    Column("fingerprint", _DIGEST, nullable=False),
-    Column("resource", Text, nullable=False),
-    Column("scopes", Text, nullable=False),
-    Column("created", Float, nullable=False),
-    Column("until", Float, nullable=False),
-    Column("revoked", Float),
-    Column("used", Boolean, nullable=False),
-)
-CODES = Table(
-    "oauth_codes",
-    METADATA,
-    Column("digest", _DIGEST, primary_key=True),
-    Column("grant", String(64), nullable=False),
-    Column("redirect_uri", Text, nullable=False),
-    Column("challenge", String(128), nullable=False),
-    Column("until", Float, nullable=False),
-    # AS-05: a used code stays, because a second use shows that it was stolen.
-    Column("used", Float),
-)
-TOKENS = Table(
-    "oauth_tokens",
-    METADATA,
-    Column("digest", _DIGEST, primary_key=True),
-    Column("kind", String(10), nullable=False),
-    Column("grant", String(64), nullable=False, index=True),
-    Column("scopes", Text, nullable=False),
-    Column("since", Float, nullable=False),
-    Column("until", Float, nullable=False),
-    Column("used", Float),
-    Column("request", _DIGEST, nullable=False),
-    # The next token, combined with a pad that only this token yields: the table alone reveals neither.
-    Column("sealed", String(100), nullable=False),
-)
-EVENTS = Table(
-    "oauth_events",
-    METADATA,
-    Column("id", Integer, primary_key=True),
-    Column("at", Float, nullable=False),
-    Column("kind", String(40), nullable=False),
-    Column("user", String(200), nullable=False),
-    Column("client_id", Text, nullable=False),
-    Column("grant", String(64), nullable=False),
-    # Only the beginning of a digest, enough to find related events.
-    Column("token", String(16), nullable=False),
-)
-Index("oauth_grants_user_client", GRANTS.c.user, GRANTS.c.client_id)
+# "folded" is the name without case: two names that differ only in case would be one user for people.
+# AS-05: a used code stays, because a second use shows that it was stolen.
+# "sealed" is the next token, combined with a pad that only this token yields: the table alone reveals neither.
+# The "token" of an event is only the beginning of a digest, enough to find related events.
+_TABLES = """
+CREATE TABLE IF NOT EXISTS oauth_users (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, folded TEXT NOT NULL UNIQUE, password TEXT NOT NULL);;
+CREATE TABLE IF NOT EXISTS oauth_sessions (
+  digest TEXT PRIMARY KEY, "user" TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL);;
+CREATE TABLE IF NOT EXISTS oauth_attempts (
+  id INTEGER PRIMARY KEY, key TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL);;
+CREATE INDEX IF NOT EXISTS ix_oauth_attempts_key ON oauth_attempts (key);;
+CREATE TABLE IF NOT EXISTS oauth_clients (id TEXT PRIMARY KEY, record TEXT NOT NULL, until REAL);;
+CREATE TABLE IF NOT EXISTS oauth_kept (
+  digest TEXT PRIMARY KEY, record TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL);;
+CREATE TABLE IF NOT EXISTS oauth_grants (
+  id TEXT PRIMARY KEY, "user" TEXT NOT NULL, client_id TEXT NOT NULL, client_name TEXT NOT NULL,
+  fingerprint TEXT NOT NULL, resource TEXT NOT NULL, scopes TEXT NOT NULL, created REAL NOT NULL,
+  until REAL NOT NULL, revoked REAL, used BOOLEAN NOT NULL);;
+CREATE INDEX IF NOT EXISTS ix_oauth_grants_user ON oauth_grants ("user");;
+CREATE INDEX IF NOT EXISTS oauth_grants_user_client ON oauth_grants ("user", client_id);;
+CREATE TABLE IF NOT EXISTS oauth_codes (
+  digest TEXT PRIMARY KEY, "grant" TEXT NOT NULL, redirect_uri TEXT NOT NULL, challenge TEXT NOT NULL,
+  until REAL NOT NULL, used REAL);;
+CREATE TABLE IF NOT EXISTS oauth_tokens (
+  digest TEXT PRIMARY KEY, kind TEXT NOT NULL, "grant" TEXT NOT NULL, scopes TEXT NOT NULL,
+  since REAL NOT NULL, until REAL NOT NULL, used REAL, request TEXT NOT NULL, sealed TEXT NOT NULL);;
+CREATE INDEX IF NOT EXISTS ix_oauth_tokens_grant ON oauth_tokens ("grant");;
+CREATE TABLE IF NOT EXISTS oauth_events (
+  id INTEGER PRIMARY KEY, at REAL NOT NULL, kind TEXT NOT NULL, "user" TEXT NOT NULL, client_id TEXT NOT NULL,
+  "grant" TEXT NOT NULL, token TEXT NOT NULL)
+"""
+OAUTH: Final = Schema("oauth", Migration(_TABLES), is_guest=True)

@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from toolwire.stores.confirmed_time import ConfirmedTime
-from toolwire.stores.database import Cursor, Database, SharedRows
-from toolwire.stores.paths import is_postgres_url
+from toolwire.stores.database import Cursor, SharedRows
+from toolwire.stores.open_rows import open_rows
 
-from .tables import PART, SCHEMA, STATEMENTS
+from .tables import SESSIONS
 
 IN_USE_S: Final = 60.0
 """A session that was used in this time is not ended for one of another caller."""
@@ -91,9 +89,9 @@ class FoundUpdates(NamedTuple):
 class SessionRows:
     """The sessions in one file or database. Each method raises ConnectionError if it cannot be asked."""
 
-    def __init__(self, rows: SharedRows, clock: Callable[[], float], bounds: SessionBounds) -> None:
+    def __init__(self, rows: SharedRows, bounds: SessionBounds, clock: Callable[[], float] | None = None) -> None:
         self._rows = rows
-        self._clock = clock
+        self._clock = clock or rows.clock
         self._bounds = bounds
         self._swept_at = 0.0
         self._passed = ConfirmedTime()
@@ -278,13 +276,7 @@ def open_sessions(where: str, bounds: SessionBounds) -> SessionRows | None:
     """
     if not where:
         return None
-    if not is_postgres_url(where):
-        return SessionRows(Database(Path(where), SCHEMA), time.time, bounds)
-    from toolwire.stores.postgres import Migration  # only the extra brings its driver
-    from toolwire.stores.postgres_rows import open_rows
-
-    rows = open_rows(where, PART, [Migration(statements) for statements in STATEMENTS])
-    return SessionRows(rows, rows.clock, bounds)
+    return SessionRows(open_rows(where, SESSIONS), bounds)
 
 
 @contextmanager

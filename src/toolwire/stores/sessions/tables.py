@@ -1,12 +1,13 @@
-"""Define the tables of MCP sessions, in a file of SQLite and in PostgreSQL."""
+"""Define the tables of MCP sessions."""
 # ST-01, ST-04
 
 from __future__ import annotations
 
-PART = "sessions"
-"""The name of this part of the schema."""
+from typing import Final
 
-SCHEMA = """
+from toolwire.stores.schema import Migration, Schema
+
+_TABLES = """
 CREATE TABLE IF NOT EXISTS sessions (
   key BLOB PRIMARY KEY, owner TEXT NOT NULL, share TEXT NOT NULL, capabilities TEXT NOT NULL, log_level TEXT NOT NULL,
   watched TEXT NOT NULL, told TEXT NOT NULL, began_at REAL NOT NULL, used_at REAL NOT NULL);;
@@ -20,43 +21,27 @@ CREATE TABLE IF NOT EXISTS session_updates (uri TEXT PRIMARY KEY, number INTEGER
 CREATE INDEX IF NOT EXISTS session_updates_by_number ON session_updates (number);;
 CREATE INDEX IF NOT EXISTS sessions_by_begin ON sessions (began_at);;
 CREATE INDEX IF NOT EXISTS session_messages_by_time ON session_messages (sent_at);;
-CREATE TABLE IF NOT EXISTS session_total (rows INTEGER NOT NULL);;
+CREATE TABLE IF NOT EXISTS session_total (rows INTEGER NOT NULL)
+"""
+# GR-06: to open a session counts none of the others. Triggers count them, so that programs of the first version do too.
+_TOTAL = """
 INSERT INTO session_total SELECT (SELECT count(*) FROM sessions) WHERE NOT EXISTS (SELECT 1 FROM session_total);;
 CREATE TRIGGER IF NOT EXISTS session_is_added AFTER INSERT ON sessions
   BEGIN UPDATE session_total SET rows = rows + 1; END;;
 CREATE TRIGGER IF NOT EXISTS session_is_gone AFTER DELETE ON sessions
   BEGIN UPDATE session_total SET rows = rows - 1; END
 """
-"""The tables in SQLite."""
-
-STATEMENTS = (
-    """
-CREATE TABLE toolwire_sessions (
-  key bytea PRIMARY KEY, owner text NOT NULL, share text NOT NULL, capabilities text NOT NULL, log_level text NOT NULL,
-  watched text NOT NULL, told text NOT NULL, began_at double precision NOT NULL, used_at double precision NOT NULL);
-CREATE INDEX toolwire_sessions_by_share ON toolwire_sessions (share, used_at);
-CREATE INDEX toolwire_sessions_by_use ON toolwire_sessions (used_at);
-CREATE TABLE toolwire_session_messages (
-  number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, session bytea NOT NULL, node text NOT NULL,
-  kind text NOT NULL, name text NOT NULL, body bytea NOT NULL, sent_at double precision NOT NULL);
-CREATE INDEX toolwire_session_messages_by_session ON toolwire_session_messages (session);
-CREATE TABLE toolwire_session_updates (uri text PRIMARY KEY, number bigint NOT NULL);
-CREATE INDEX toolwire_session_updates_by_number ON toolwire_session_updates (number)
-""",
-    # GR-06: to open a session counts none of the others. Triggers count them, so that programs of the first version do.
-    """
-CREATE INDEX toolwire_sessions_by_begin ON toolwire_sessions (began_at);
-CREATE INDEX toolwire_session_messages_by_time ON toolwire_session_messages (sent_at);
-CREATE TABLE toolwire_session_total (rows bigint NOT NULL);
+_TOTAL_IN_POSTGRES = """
 LOCK TABLE toolwire_sessions IN SHARE ROW EXCLUSIVE MODE;
-INSERT INTO toolwire_session_total SELECT count(*) FROM toolwire_sessions;
-CREATE FUNCTION toolwire_count_session() RETURNS trigger LANGUAGE plpgsql AS $$
+INSERT INTO toolwire_session_total
+  SELECT (SELECT count(*) FROM toolwire_sessions) WHERE NOT EXISTS (SELECT FROM toolwire_session_total);
+CREATE OR REPLACE FUNCTION toolwire_count_session() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE toolwire_session_total SET rows = rows + CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
   RETURN NULL;
 END $$;
+DROP TRIGGER IF EXISTS toolwire_session_is_counted ON toolwire_sessions;
 CREATE TRIGGER toolwire_session_is_counted AFTER INSERT OR DELETE ON toolwire_sessions
   FOR EACH ROW EXECUTE FUNCTION toolwire_count_session()
-""",
-)
-"""The statements of each version in PostgreSQL; ``open_sessions`` makes migrations of them."""
+"""
+SESSIONS: Final = Schema("sessions", Migration(_TABLES, _TOTAL, _TOTAL_IN_POSTGRES), base_version=2)
