@@ -59,7 +59,7 @@ class SharedRows(Protocol):
         """Give a cursor in a transaction beside others where the database can: its statements lock rows."""
         ...
 
-    def reading(self) -> AbstractContextManager[Cursor]:
+    def open_reader(self) -> AbstractContextManager[Cursor]:
         """Give a cursor that only reads."""
         ...
 
@@ -126,7 +126,7 @@ class Database:
     row_transaction = transaction
 
     @contextmanager
-    def reading(self) -> Generator[sqlite3.Cursor, None, None]:
+    def open_reader(self) -> Generator[sqlite3.Cursor, None, None]:
         """Give a cursor that only reads."""
         with self._lock:
             yield self._connection.cursor()

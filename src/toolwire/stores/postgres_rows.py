@@ -98,7 +98,7 @@ class PostgresRows:
             yield PostgresCursor(opened.connection)
 
     @contextmanager
-    def reading(self) -> Generator[PostgresCursor, None, None]:
+    def open_reader(self) -> Generator[PostgresCursor, None, None]:
         """Give a cursor that only reads."""
         with self._borrow() as opened:
             yield PostgresCursor(opened.connection)

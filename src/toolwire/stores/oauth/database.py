@@ -75,7 +75,7 @@ class OAuthStore:
         Raises:
             StoreUnavailableError: the database cannot be asked.
         """
-        with _name_errors(), self._reads.reading() as cursor:
+        with _name_errors(), self._reads.open_reader() as cursor:
             yield OAuthRows(cursor.execute)
 
     def close(self) -> None:
