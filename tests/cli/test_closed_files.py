@@ -14,6 +14,7 @@ from toolwire.client import open_stored_session
 from toolwire.consent.grant import GrantKey
 from toolwire.core.errors import DefinitionError
 from toolwire.stores.database import Database
+from toolwire.stores.limits.tables import RATES
 from toolwire.testing import background
 
 pytestmark = pytest.mark.requirement("RE-03")
@@ -78,13 +79,13 @@ def test_a_stored_session_is_closed_with_its_files(state: Path) -> None:
 
 
 def test_a_database_that_nothing_holds_is_closed_and_one_that_cannot_be_opened_is_no_traceback(tmp_path: Path) -> None:
-    database = Database(tmp_path / "a.sqlite3", "CREATE TABLE IF NOT EXISTS a (b)")
+    database = Database(tmp_path / "a.sqlite3", RATES)
     connection = database._connection
     del database
     with pytest.raises(Exception, match="closed database"):
         connection.execute("SELECT 1")
     with pytest.raises(DefinitionError, match="cannot be used"):
-        Database(tmp_path, "")
+        Database(tmp_path, RATES)
 
 
 def test_no_statement_binds_a_numbered_value_by_a_sequence() -> None:
