@@ -17,6 +17,8 @@ from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Schema
 
 from .html import NO_HTML, Html, escape_text, join_html
+from .html_fields import build_options
+from .html_page import build_lines
 
 ADD: Final = "add"
 REMOVE: Final = "remove"
@@ -192,15 +194,12 @@ def _build_label(field: _Field) -> Html:
 
 def _build_about(field: _Field, wrong: str) -> Html:
     about = Html(f'<span class="hint">{escape_text(text)}</span>') if (text := _describe(field)) else NO_HTML
-    fault = (
-        Html(f'<span class="wrong" role="alert">{escape_text(field.label)} {escape_text(wrong)}</span>')
-        if wrong
-        else NO_HTML
-    )
+    words = escape_text(f"{field.label} {wrong}")
+    fault = Html(f'<span class="wrong" role="alert">{words}</span>') if wrong else NO_HTML
     if not about and not fault:
         return NO_HTML
-    between = Html("<br>") if about and fault else NO_HTML
-    return Html(f'<p class="about" id="about{escape_text(field.pointer)}">{about}{between}{fault}</p>')
+    html = build_lines([part for part in (about, fault) if part])
+    return Html(f'<p class="about" id="about{escape_text(field.pointer)}">{html}</p>')
 
 
 def _describe(field: _Field) -> str:
@@ -217,15 +216,10 @@ def _build_input(field: _Field, value: Json, attributes: Html) -> Html:
     schema, needed = field.schema, Html(" required") if field.required else NO_HTML
     if field.kind in ("enum", "boolean"):
         choices = [True, False] if field.kind == "boolean" else schema["enum"]
-        blank = Html(f'<option value="">{"choose" if field.required else "left out"}</option>')
-        options = join_html(
-            Html(
-                f'<option value="{escape_text(json.dumps(one))}"{" selected" if _equals(one, value) else ""}>'
-                f"{escape_text(_name_choice(one))}</option>"
-            )
-            for one in choices
-        )
-        return Html(f"<select {attributes}{needed}>{blank}{options}</select>")
+        named = [("", "choose" if field.required else "left out")]
+        named += [(json.dumps(one), _name_choice(one)) for one in choices]
+        chosen = json.dumps(value) if value in choices else ""
+        return Html(f"<select {attributes}{needed}>{build_options(named, chosen)}</select>")
     if field.kind == "json" or (field.kind == "string" and _get_limit(schema) > _LONG_TEXT):
         text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return Html(f'<textarea {attributes} spellcheck="false">\n{escape_text(text)}</textarea>')
@@ -266,10 +260,6 @@ def _build_list(field: _Field, value: Json, wrong: str) -> Html:
 
 def _name_choice(value: Json) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-
-
-def _equals(one: Json, other: Json) -> bool:
-    return type(one) is type(other) and one == other
 
 
 def _get_limit(schema: Schema) -> int:
