@@ -33,7 +33,7 @@ from tests.support.token_storage import Storage
 from toolwire.cli.gateway_sign_in import make_user_id
 from toolwire.console.sessions import OperatorSessions, SignedIn
 from toolwire.stores.consent.approvals import Approvals
-from toolwire.stores.consent.open import open_spent_words
+from toolwire.stores.consent.open import open_used_nonces
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
@@ -360,7 +360,7 @@ def test_person_named_as_operator_opens_the_console_and_their_actions_are_record
             assert "You are signed in as bob, who is no operator of this server." in refused.text
         assert bob.browser.get(f"{url}/console/events").status_code == 401
         # what signs the cookies is in the state: with it alone, nobody gets in
-        secret = sha256(open_spent_words(folder / "kept").key + b"console").digest()
+        secret = sha256(open_used_nonces(folder / "kept").key + b"console").digest()
         forge = OperatorSessions(lambda _: None, secret=secret).start_for
         for name in ("ann", "key:ann", "user:ann:000000000000"):
             for by_account in (False, True):

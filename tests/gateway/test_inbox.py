@@ -43,7 +43,7 @@ from toolwire.server.access.api_keys import parse_api_key
 from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.stores.consent.approvals import Approvals, PendingQuestion
-from toolwire.stores.consent.open import open_decisions, open_grants, open_spent_words
+from toolwire.stores.consent.open import open_decisions, open_grants, open_used_nonces
 from toolwire.testing import background
 
 PUBLIC_URL = "https://tools.example"
@@ -694,7 +694,7 @@ def test_who_reads_the_state_of_a_server_of_tokens_cannot_open_an_inbox(tmp_path
         assert browser.get("/inbox").status == 200
         name, _, real = browser.cookie.partition("=")
         # No key is in the file, so what signs the cookies comes from the state alone.
-        secret = sha256(b"inbox" + open_spent_words(state).key).digest()
+        secret = sha256(b"inbox" + open_used_nonces(state).key).digest()
         sessions = OperatorSessions(lambda _: None, secret=secret, audience="inbox")
         session = sessions.find(real)
         assert session is not None, "the attacker knows the key"

@@ -25,7 +25,7 @@ from toolwire.server.asking.confirmation import ConfirmationWords
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.open import open_approvals, open_decisions, open_grants, open_levels
-from toolwire.stores.consent.postgres import PostgresAudit, PostgresPreferences, PostgresSpentWords
+from toolwire.stores.consent.postgres import PostgresAudit, PostgresPreferences, PostgresUsedNonces
 from toolwire.stores.consent.tables import CONSENT
 from toolwire.stores.postgres_rows import PostgresRows
 from toolwire.testing import background
@@ -167,7 +167,7 @@ def test_a_level_that_is_set_on_one_machine_holds_on_another(machines: list[Post
 
 @pytest.mark.requirement("ST-01", "XL-056")
 def test_a_word_of_one_machine_is_accepted_once_by_all_of_them(machines: list[PostgresRows], url: str) -> None:
-    spent = [PostgresSpentWords(rows) for rows in machines]
+    spent = [PostgresUsedNonces(rows) for rows in machines]
     assert len({one.key for one in spent}) == 1
     assert (
         together(6, lambda number: spent[number % 3].claim("w1", spent[0].now() + 60, spent[0].now())).count(True) == 1

@@ -29,7 +29,7 @@ from toolwire.stores.consent.ended_sessions import ConsoleSession, EndedSessions
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.memory import MemoryGrants
 from toolwire.stores.consent.open import open_approvals, open_grants
-from toolwire.stores.consent.postgres import PostgresSpentWords
+from toolwire.stores.consent.postgres import PostgresUsedNonces
 from toolwire.stores.consent.tables import CONSENT
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.database import Database
@@ -273,7 +273,7 @@ def test_a_leap_of_the_clock_ends_no_sign_in_that_began(tmp_path: Path, clock: C
 
 def test_a_leap_of_the_clock_makes_no_word_valid_again(shared_postgres: Postgres) -> None:
     with closing(PostgresRows(shared_postgres.create_database(), CONSENT)) as rows:
-        spent = PostgresSpentWords(rows)
+        spent = PostgresUsedNonces(rows)
         now = spent.now()
         assert spent.claim("w", now + 300, now)
         assert spent.claim("v", now + 10**7 + 300, now + 10**7)

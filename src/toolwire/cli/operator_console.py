@@ -24,7 +24,7 @@ from toolwire.core.url_display import show_url
 from toolwire.framing.visible_text import make_visible
 from toolwire.limits import USER_PREFIX, RulesByCaller, read_user_name
 from toolwire.server.access.people import FindUser
-from toolwire.stores.consent.open import open_spent_words
+from toolwire.stores.consent.open import open_used_nonces
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.limits.count_overview import CountOverview
 from toolwire.stores.paths import StatePlaces, find_decisions_place, is_postgres_url
@@ -104,7 +104,7 @@ def add_console(
     )
     # Workers share the keys, and so the secret: each of them knows the sessions of the others. Where people are let in,
     # there may be no key, so the secret is of the state too.
-    own = b"" if operators.find_person is None else open_spent_words(source.place).key
+    own = b"" if operators.find_person is None else open_used_nonces(source.place).key
     secret = sha256(own + "\0".join(["console", *sorted(operators.keys)]).encode()).digest()
     tables = replace(
         build_operator_tables(source),

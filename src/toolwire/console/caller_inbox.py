@@ -21,7 +21,7 @@ from toolwire.server.access.people import FindUser
 from toolwire.server.asking.inbox import PAGE_URL
 from toolwire.server.build import combine_callers
 from toolwire.server.http.exchange import Scope
-from toolwire.stores.consent.open import Place, open_spent_words
+from toolwire.stores.consent.open import Place, open_used_nonces
 
 from .app import Console
 from .caller_pages import build_caller_tables
@@ -148,4 +148,4 @@ def _build_user(caller: Caller, by_key: ApiKeyCallers, key: str) -> SignedIn | N
 def _build_secret(place: Place, keys: Iterable[str | ApiKey]) -> bytes:
     """Return what signs the sessions: the same for all processes of one server, and another one when a key changes."""
     texts = sorted(one if isinstance(one, str) else f"{one.name} {one.key.reveal()}" for one in keys)
-    return sha256(b"inbox" + open_spent_words(place).key + "\0".join(texts).encode()).digest()
+    return sha256(b"inbox" + open_used_nonces(place).key + "\0".join(texts).encode()).digest()

@@ -26,8 +26,8 @@ from toolwire.core.check import ALLOW, Answer, Deny, Verdict
 from toolwire.core.codec import CONFIRMATION_FIELD, RECEIPT_FIELD
 from toolwire.core.model import Call, Json, Kind, Problem, Tool, UserAnswer
 from toolwire.framing import jsontext
-from toolwire.stores.consent.open import open_spent_words
-from toolwire.stores.consent.spent_words import SpentWords
+from toolwire.stores.consent.open import open_used_nonces
+from toolwire.stores.consent.used_nonces import UsedNonces
 from toolwire.stores.outage_log import OutageLog
 
 from .decision_log import DecisionLog, find_channel, is_declined
@@ -88,7 +88,7 @@ class ConfirmationWords:
         Raises:
             DefinitionError: the place cannot be used.
         """
-        self._spent: SpentWords = open_spent_words(place)
+        self._spent: UsedNonces = open_used_nonces(place)
         self._clock = self._spent.now if clock is None else clock
         self.is_remote: bool = self._spent.is_remote
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from toolwire.core.model import Approval
 from toolwire.stores.paths import is_postgres_url
 
-from .spent_words import MemorySpentWords, SharedSpentWords, SpentWords
+from .used_nonces import MemoryUsedNonces, SharedUsedNonces, UsedNonces
 
 if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL, or what only clients need
     from collections.abc import Iterator, Sequence
@@ -130,15 +130,15 @@ def open_levels(place: Place) -> StoredLevels:
     return StoredPreferences(Path(place))
 
 
-def open_spent_words(place: Place = "") -> SpentWords:
-    """Return the used words; ``""`` keeps them in this process. ``open_decisions`` lists the errors."""
+def open_used_nonces(place: Place = "") -> UsedNonces:
+    """Return the used nonces; ``""`` keeps them in this process. ``open_decisions`` lists the errors."""
     if not str(place):
-        return MemorySpentWords()
+        return MemoryUsedNonces()
     if is_in_database(place):
-        from .postgres import PostgresSpentWords
+        from .postgres import PostgresUsedNonces
 
-        return PostgresSpentWords(_open_shared(place))
-    return SharedSpentWords(Path(place))
+        return PostgresUsedNonces(_open_shared(place))
+    return SharedUsedNonces(Path(place))
 
 
 def is_in_database(place: Place) -> bool:

@@ -184,7 +184,7 @@ class PostgresPreferences:
             self._levels, self._found = levels, {}
 
 
-class PostgresSpentWords:
+class PostgresUsedNonces:
     """The words that were used on any machine, and the key that signs them."""
 
     # XL-056

@@ -32,7 +32,7 @@ _PERIOD_FOLDER = re.compile(r"spent-(\d{1,18})")
 _log = logging.getLogger("toolwire")
 
 
-class SpentWords(Protocol):
+class UsedNonces(Protocol):
     """The words that were used. ``key`` signs words; all who share the words have it."""
 
     @property
@@ -59,7 +59,7 @@ class SpentWords(Protocol):
         ...
 
 
-class MemorySpentWords:
+class MemoryUsedNonces:
     """The words that were used in this process. At most 100,000 are remembered; beyond that, none is accepted."""
 
     clock_id = b""
@@ -85,7 +85,7 @@ class MemorySpentWords:
         return True
 
 
-class SharedSpentWords:
+class SharedUsedNonces:
     """The words that were used in any process, as empty files in ``folder``, which holds the key as well.
 
     To create a file fails if it exists, so no process waits for another.
