@@ -27,6 +27,7 @@ DEFAULT = ROOT / ".cache" / "docs-site"
 _EXTRA = ROOT / "docs" / "site"
 _SPLIT = PurePosixPath("docs/reference/python.md")
 _MOVED = {
+    "docs/decisions/README.md": "decisions/index.md",
     "README.md": "index.md",
     "ARCHITECTURE.md": "project/architecture.md",
     "CONTRIBUTING.md": "project/contributing.md",
@@ -79,7 +80,6 @@ def write_pages(folder: Path) -> None:
             text = f"{text.partition(MARK)[0]}## All names\n\n| name | summary |\n|---|---|\n{rows}"
         resolve = partial(_resolve_link, source, target, sources, anchors)
         _write(folder / target, convert_page(text, resolve))
-    _write(folder / "decisions/index.md", _list_decisions())
     shutil.copytree(ROOT / "docs" / "pictures", folder / "pictures")
     shutil.copytree(_EXTRA, folder / "assets")
     for example in (ROOT / "examples").glob("*.py"):
@@ -174,17 +174,6 @@ def _indent_members(text: str) -> str:
 def _find_section_page(section: Section) -> PurePosixPath:
     slug = re.sub(r"[^a-z0-9]+", "-", section.title.partition(":")[0].lower()).strip("-")
     return PurePosixPath("reference/python") / f"{slug}.md"
-
-
-def _list_decisions() -> str:
-    rows = []
-    for page in sorted((ROOT / "docs" / "decisions").glob("*.md")):
-        title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-        rows.append(f"- [{title}]({page.name})\n")
-    return (
-        "# Decisions\n\nHalf a page for each decision: its context, what was decided, and what follows.\n\n"
-        + "".join(rows)
-    )
 
 
 def _write(file: Path, text: str) -> None:

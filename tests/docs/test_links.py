@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from spec import decisions
+
 from .page import ROOT
 
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -74,6 +76,10 @@ def test_broken_link_is_found(tmp_path: Path) -> None:
 def test_each_decision_has_a_number_of_its_own() -> None:
     numbers = [path.name[:4] for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md")]
     assert sorted(set(numbers)) == sorted(numbers)
+
+
+def test_index_has_each_decision_with_its_status() -> None:
+    assert decisions.INDEX.read_text(encoding="utf-8") == decisions.write_index(), "run `make reference`"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md")), ids=lambda path: path.name)

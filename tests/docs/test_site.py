@@ -92,7 +92,7 @@ def test_no_page_loads_anything_from_another_host(site: Path) -> None:
 
 def test_every_page_of_the_repository_and_every_public_name_is_in_the_site(site: Path) -> None:
     pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
-    pages.remove(Path("README.html"))  # the list of all pages
+    pages -= {Path("README.html"), Path("decisions/README.html")}  # the lists of pages have other names there
     assert [page for page in pages if not (site / page).is_file()] == []
     anchors = {one for page in (site / "reference" / "python").glob("*.html") for one in read_page(page).anchors}
     assert {name.lower() for name in toolwire.__all__} - anchors == set()
