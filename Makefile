@@ -11,7 +11,7 @@ MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 # The lock names every package, so nothing is resolved, and two halves of it can be installed at a time.
 LOCKED := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement
 
-.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements why quick help reference docs changelog release bench short overload scale clean
+.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements why quick house help reference docs changelog release bench short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -154,6 +154,9 @@ why: $(READY)            ## show what a requirement says, its tests and the code
 
 quick: $(READY)          ## run the tests of one room: make quick ROOM=stores
 	$(BIN)/pytest --numprocesses 2 tests/$(ROOM)
+
+house: $(READY)          ## print how much code there is to hold in one's head, against the goals
+	@$(BIN)/python spec/house.py
 
 help:                    ## print these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | sort | awk -F '|' '{ printf "%-17s %s\n", $$1, $$2 }'
