@@ -79,10 +79,10 @@ def proxy_ratio(app: str, *, python: str = sys.executable, seconds: int = 4) -> 
 
 def start_s() -> float:
     """Return the seconds until a gateway with UPSTREAMS upstreams of TOOLS tools each can serve."""
-    from toolwire.cli.open_upstreams import open_toolboxes
     from toolwire.cli.parser import list_commands
-    from toolwire.cli.serve_app import build_app
-    from toolwire.cli.serve_settings import REMOTE_OPTIONS, ServeSettings, UpstreamSettings
+    from toolwire.hosting.open_upstreams import open_toolboxes
+    from toolwire.hosting.serve_app import build_app
+    from toolwire.hosting.serve_settings import REMOTE_OPTIONS, ServeSettings, UpstreamSettings
 
     defaults = vars(list_commands("bench")["serve"].parse_args([]))
     remote = {name: defaults[name] for name in REMOTE_OPTIONS}

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from spec.runs import record_run
-from toolwire.cli.targets.example_call import build_example_arguments
 from toolwire.core.check import ALLOW
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Tool
 from toolwire.protocols.openapi.request import build_request
 from toolwire.protocols.openapi.tools.operations import OfferState
 from toolwire.validation import build_arguments_check
+from toolwire.validation.example_arguments import build_example_arguments
 
 from .bodies import judge_examples, judge_reach
 from .documents import ROOT

@@ -19,10 +19,10 @@ from tests.support.hostile_pages import PAYLOADS, SUBMIT, Watched, build_page_ap
 from tests.support.images import build_png
 from toolwire import Audio, File, Image, ServerLimits
 from toolwire.auth.receipt import ReceiptKey
-from toolwire.cli.open_upstreams import open_toolbox
-from toolwire.cli.targets.target import UrlTarget
 from toolwire.core.model import Cost
 from toolwire.framing.html_content import MAX_PAGE_BYTES
+from toolwire.hosting.open_upstreams import open_toolbox
+from toolwire.hosting.targets.target import UrlTarget
 from toolwire.server.asking.confirmation import ask_about_destructive
 
 

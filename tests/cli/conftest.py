@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from toolwire.cli import main
-from toolwire.cli.targets.local_target import open_code
-from toolwire.cli.targets.target import FileTarget
+from toolwire.hosting.targets.load_code import open_code
+from toolwire.hosting.targets.target import FileTarget
 from toolwire.server import asgi
 from toolwire.testing.loopback import background
 

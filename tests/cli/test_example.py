@@ -14,8 +14,8 @@ from tests.docs.blocks import read_blocks
 from toolwire import asgi, connect_sync
 from toolwire.cli import main
 from toolwire.cli.parser import EXAMPLES
-from toolwire.cli.targets.local_target import open_code
-from toolwire.cli.targets.target import FileTarget
+from toolwire.hosting.targets.load_code import open_code
+from toolwire.hosting.targets.target import FileTarget
 from toolwire.testing import background
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"

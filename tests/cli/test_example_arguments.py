@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.targets.example_call import build_example_arguments
 from toolwire.core.model import Tool
 from toolwire.validation import compile_schema
+from toolwire.validation.example_arguments import build_example_arguments
 
 TEXT = {"type": "string"}
 VARIANTS = {

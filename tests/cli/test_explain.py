@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolwire.cli.targets.local_target import open_code
-from toolwire.cli.targets.target import FileTarget
+from toolwire.hosting.targets.load_code import open_code
+from toolwire.hosting.targets.target import FileTarget
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
 from toolwire.testing.loopback import background

@@ -14,9 +14,9 @@ import pytest
 
 from tests.interop.mcp_makers import CACHE, INSTALLED, MISSING
 from toolwire import Context, DefinitionError, Progress, Toolkit, connect_sync
-from toolwire.cli.open_upstreams import open_toolbox
-from toolwire.cli.targets.target import read_target
 from toolwire.client.connection.remote import Remote
+from toolwire.hosting.open_upstreams import open_toolbox
+from toolwire.hosting.targets.target import read_target
 
 KIT = """
     from toolwire import Toolkit

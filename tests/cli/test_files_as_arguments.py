@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.targets.arguments import read_values
-from toolwire.cli.targets.local_target import open_code
-from toolwire.cli.targets.target import FileTarget
+from toolwire.cli.call_arguments import read_values
 from toolwire.core.model import Tool
+from toolwire.hosting.targets.load_code import open_code
+from toolwire.hosting.targets.target import FileTarget
 from toolwire.server import asgi
 from toolwire.testing.loopback import background
 

@@ -16,7 +16,7 @@ from tests.cli.test_gateway import run_gateway
 from toolwire import Toolkit, asgi
 from toolwire.cli.commands.gateway import _build_settings
 from toolwire.cli.gateway_file import parse_gateway_file
-from toolwire.cli.serve_settings import ServeSettings
+from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.testing import background
 
 DESK = '''

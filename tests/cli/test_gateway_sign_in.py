@@ -30,8 +30,8 @@ from tests.cli.test_gateway_callers import QUICK, Site, read_fields, serve_site
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
 from tests.support.inbox import wait_for
 from tests.support.token_storage import Storage
-from toolwire.cli.gateway_sign_in import make_user_id
 from toolwire.console.sessions import OperatorSessions, SignedIn
+from toolwire.hosting.gateway_sign_in import make_user_id
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.open import open_used_nonces
 from toolwire.stores.ledger.call_overview import CallOverview

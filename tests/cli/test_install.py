@@ -15,9 +15,9 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from toolwire import Toolkit, asgi
-from toolwire.cli.secret_words import choose_program_name, find_secret_word
-from toolwire.cli.targets.host_files import HOSTS, HostFile, read_host_file
 from toolwire.framing import jsontext
+from toolwire.hosting.mcp_hosts.host_files import HOSTS, HostFile, read_host_file
+from toolwire.hosting.secret_words import choose_program_name, find_secret_word
 from toolwire.testing.loopback import background
 
 FILES = {

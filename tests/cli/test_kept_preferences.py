@@ -13,12 +13,12 @@ import pytest
 
 from toolwire import Answer, Toolkit, asgi, connect, connect_sync, open_stored_session
 from toolwire.cli import main
-from toolwire.cli.open_upstreams import open_toolbox
-from toolwire.cli.targets.target import UrlTarget
 from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.core.check import Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Kind, Problem, Value
+from toolwire.hosting.open_upstreams import UpstreamCalls, open_toolbox
+from toolwire.hosting.targets.target import UrlTarget
 from toolwire.stores.consent.preferences import PREFERENCES_FILE, StoredPreferences
 from toolwire.testing.loopback import background
 
@@ -179,7 +179,7 @@ def test_level_can_be_set_for_an_unreachable_site(state: Path, capsys: pytest.Ca
 @pytest.mark.requirement("XL-042")
 def test_gateway_applies_the_stored_level(url: str) -> None:
     assert main(["approvals", "set", url, "look", "deny"]) == 0
-    gateway = open_toolbox(UrlTarget(url), agree=True)
+    gateway = open_toolbox(UrlTarget(url), calls=UpstreamCalls(agree=True))
     with background(asgi(gateway)) as served:
         assert main(["call", served, "look", "--agree"]) == 3
         assert main(["approvals", "unset", url, "look"]) == 0

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from toolwire import Problem, Value, connect_sync
-from toolwire.cli.exits import UsageError
-from toolwire.cli.open_upstreams import open_toolboxes
-from toolwire.cli.serve_app import build_app, build_app_from_environment
-from toolwire.cli.serve_settings import SETTINGS, ServeSettings
+from toolwire.core.errors import UsageError
+from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.serve_app import build_app, build_app_from_environment
+from toolwire.hosting.serve_settings import SETTINGS, ServeSettings
 from toolwire.opentool import FunctionCall, SyncOpenToolClient
 from toolwire.testing.loopback import background
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from examples.scripted_model import lines, provider
-from toolwire.cli.targets.local_target import open_code
-from toolwire.cli.targets.target import FileTarget
+from toolwire.hosting.targets.load_code import open_code
+from toolwire.hosting.targets.target import FileTarget
 from toolwire.server import asgi
 from toolwire.testing.loopback import background
 

@@ -20,16 +20,16 @@ from typing import Any
 import pytest
 
 from toolwire import Problem, Question, Tool, Value, connect_sync
-from toolwire.cli.open_upstreams import count_asking_tools, open_toolbox
-from toolwire.cli.serve_app import build_app, build_app_from_environment
-from toolwire.cli.serve_settings import SETTINGS, ServeSettings, read_settings
-from toolwire.cli.targets.local_target import open_code
-from toolwire.cli.targets.target import FileTarget, UrlTarget
 from toolwire.core.catalog import Catalog
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Result
 from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.hosting.open_upstreams import count_asking_tools, open_toolbox
+from toolwire.hosting.serve_app import build_app, build_app_from_environment
+from toolwire.hosting.serve_settings import SETTINGS, ServeSettings, read_settings
+from toolwire.hosting.targets.load_code import open_code
+from toolwire.hosting.targets.target import FileTarget, UrlTarget
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi

@@ -72,8 +72,8 @@ def test_public_server_warns_at_start_unless_it_requires_keys(options: list[str]
 def test_only_health_needs_no_credentials_and_wrong_ones_are_a_401(
     credentials: str, desk: Path, write: Callable[..., Path]
 ) -> None:
-    from toolwire.cli.targets.local_target import open_code
-    from toolwire.cli.targets.target import FileTarget
+    from toolwire.hosting.targets.load_code import open_code
+    from toolwire.hosting.targets.target import FileTarget
 
     kit = open_code(FileTarget(desk))
     callers = SignedTokenCallers(read_secret(b"a secret of the server, long enough"), ExpectedClaims())

@@ -14,11 +14,11 @@ import pytest
 
 from toolwire import asgi
 from toolwire.cli.commands.show import list_schema_lines
-from toolwire.cli.targets.example_call import build_example
-from toolwire.cli.targets.local_target import open_code
-from toolwire.cli.targets.target import FileTarget
+from toolwire.hosting.targets.load_code import open_code
+from toolwire.hosting.targets.target import FileTarget
 from toolwire.testing import background
 from toolwire.validation.arguments import compile_schema
+from toolwire.validation.example_arguments import build_example
 
 pytestmark = pytest.mark.requirement("FU-40")
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from toolwire.cli.exits import UsageError
-from toolwire.cli.targets.load_code import find_import_folder, load_code
-from toolwire.cli.targets.local_target import open_code
-from toolwire.cli.targets.target import FileTarget, ModuleTarget, Target, UrlTarget, read_target
+from toolwire.core.errors import UsageError
+from toolwire.hosting.targets.load_code import find_import_folder, load_code, open_code
+from toolwire.hosting.targets.target import FileTarget, ModuleTarget, Target, UrlTarget, read_target
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,12 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, OctKey
 
 from toolwire import Problem, Value, connect_sync
-from toolwire.cli.exits import UsageError
-from toolwire.cli.open_upstreams import open_toolboxes
-from toolwire.cli.serve_app import build_app
-from toolwire.cli.serve_settings import ServeSettings, read_settings
-from toolwire.cli.token_options import TokenOptions, build_callers
-from toolwire.core.errors import DefinitionError
+from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.core.model import Kind
+from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.serve_app import build_app
+from toolwire.hosting.serve_settings import ServeSettings, read_settings
+from toolwire.hosting.token_options import TokenOptions, build_callers
 from toolwire.server.access.callers import Caller, Callers
 from toolwire.testing.loopback import background
 

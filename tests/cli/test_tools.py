@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from toolwire.cli.commands.tools import build_rows, describe
-from toolwire.cli.targets.local_target import open_code
-from toolwire.cli.targets.target import FileTarget
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Authorization, Cost, RateLimit, Requirements, Tool
+from toolwire.hosting.targets.load_code import open_code
+from toolwire.hosting.targets.target import FileTarget
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
 from toolwire.testing.loopback import background

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.cli.targets.arguments import read_object, read_values
+from toolwire.cli.call_arguments import read_object, read_values
 from toolwire.core.model import Problem, Tool
 
 PROPERTIES: dict[str, Any] = {

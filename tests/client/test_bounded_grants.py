@@ -22,11 +22,11 @@ from toolwire import (
     connect,
     connect_sync,
 )
-from toolwire.cli.open_upstreams import open_toolboxes
-from toolwire.cli.serve_app import build_app
-from toolwire.cli.serve_settings import ServeSettings
 from toolwire.client import Session, open_stored_session
 from toolwire.core.model import Approval
+from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.serve_app import build_app
+from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.testing import background
 
 SMALL = GrantBounds(conditions=[("/to", "in", ["Ada", "Bob"]), ("/amount", "le", 50)], uses=3)

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 import toolwire
-from toolwire.cli.targets.host_files import HOSTS
+from toolwire.hosting.mcp_hosts.host_files import HOSTS
 
 from .page import ROOT
 

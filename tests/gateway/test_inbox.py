@@ -29,15 +29,15 @@ from tests.support.webhooks import KEY, Receiver
 from toolwire import Problem, Toolkit, asgi, connect_sync
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.cli import main
-from toolwire.cli.caller_consent import find_inbox
 from toolwire.cli.commands.gateway import _build_settings
-from toolwire.cli.exits import UsageError
 from toolwire.cli.gateway_file import parse_gateway_file
-from toolwire.cli.open_upstreams import open_toolboxes
-from toolwire.cli.serve_app import build_app
 from toolwire.console import add_caller_inbox
 from toolwire.console.sessions import OperatorSessions, SignedIn
 from toolwire.core.check import Answer
+from toolwire.core.errors import UsageError
+from toolwire.hosting.caller_consent import find_inbox
+from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.serve_app import build_app
 from toolwire.limits import CallerRules
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.server.access.signed_tokens import SignedTokenCallers

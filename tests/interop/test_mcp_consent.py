@@ -13,9 +13,9 @@ from mcp import Client
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from toolwire import Toolkit, asgi
-from toolwire.cli.open_upstreams import open_toolboxes
-from toolwire.cli.serve_app import build_app
-from toolwire.cli.serve_settings import ServeSettings
+from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.serve_app import build_app
+from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.server.asking.confirmation import ask_about_destructive
 from toolwire.testing import background
 

@@ -16,11 +16,11 @@ from mcp.types import ElicitResult
 
 from toolwire import Toolkit, asgi, connect_sync
 from toolwire.cli import main
-from toolwire.cli.open_upstreams import open_toolboxes
-from toolwire.cli.serve_app import build_app
-from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.check import Answer
 from toolwire.core.model import Call, Context, Problem, Secret, Tool
+from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.serve_app import build_app
+from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.asking.confirmation import Confirmations, ConfirmationWords, digest_call
 from toolwire.server.asking.inbox import MAX_WAITING, MAX_WAITING_EACH, Inbox

@@ -18,12 +18,12 @@ from mcp.client.stdio import stdio_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from toolwire import Toolkit, asgi, connect_sync
-from toolwire.cli.open_upstreams import open_toolboxes
-from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Condition, Context, Cost, Secret, Tool
 from toolwire.gateway import merge_toolboxes
+from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.asking.confirmation import ConfirmationWords, ask_about_destructive, build_confirmation_check

@@ -11,10 +11,10 @@ import pytest
 
 from toolwire import Problem, Session, Toolkit, Value, asgi, build_key_fetcher, connect_sync
 from toolwire.auth.receipt import MAX_KEYS, ReceiptKey
-from toolwire.cli.serve_app import build_app
-from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind
+from toolwire.hosting.serve_app import build_app
+from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.server.asking.receipt_keys import BETWEEN_S, FRESH_S, STALE_S, PublishedKeys
 from toolwire.server.asking.receipts import KEYS_PATH
 from toolwire.server.options import ServerOptions

@@ -13,10 +13,10 @@ import pytest
 import toolwire
 from toolwire import Answer, Kind, Problem, Question, Toolkit, Value, connect, connect_sync
 from toolwire.cli import main
-from toolwire.cli.open_upstreams import open_toolboxes
-from toolwire.cli.serve_app import build_app
-from toolwire.cli.serve_settings import ServeSettings
 from toolwire.core.errors import DefinitionError
+from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.serve_app import build_app
+from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 

@@ -206,9 +206,9 @@ def test_every_command_with_a_key_option_accepts_site_headers(
 
 @pytest.mark.requirement("XL-089")
 def test_gateway_sends_site_headers_and_ignores_those_of_callers(site: Site, url: str) -> None:
-    from toolwire.cli.open_upstreams import open_toolbox
-    from toolwire.cli.targets.open_target import UrlOptions
-    from toolwire.cli.targets.target import UrlTarget
+    from toolwire.hosting.open_upstreams import open_toolbox
+    from toolwire.hosting.targets.target import UrlTarget
+    from toolwire.hosting.targets.url_options import UrlOptions
 
     toolbox = open_toolbox(UrlTarget(url), options=UrlOptions(headers={"X-Tenant": "acme"}))
     with background(toolwire.asgi(toolbox)) as gateway, connect_sync(gateway, headers={"X-Tenant": "evil"}) as remote:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from toolwire import Answer, Kind, Problem, SyncRemote, Toolkit, connect_sync
-from toolwire.cli.targets.load_code import load_code
-from toolwire.cli.targets.target import FileTarget
 from toolwire.consent import effective_level
+from toolwire.hosting.targets.load_code import load_code
+from toolwire.hosting.targets.target import FileTarget
 
 APP = Path(__file__).parents[2] / "examples" / "todo.py"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from toolwire.core.connect_error import ConnectError
-from toolwire.core.errors import DefinitionError, ToolwireError
+from toolwire.core.errors import DefinitionError, ToolwireError, UsageError
 from toolwire.core.model import Kind, Problem
 
 OK: Final = 0
@@ -28,10 +28,6 @@ _CODES = {
     Kind.UNREACHABLE: NOT_FOUND,
     Kind.ACCEPTED: GOES_ON,
 }
-
-
-class UsageError(ToolwireError):
-    """What was typed, or what it points at, cannot be used: one sentence says why. ``--debug`` shows its cause."""
 
 
 def choose_exit_code(error: ToolwireError) -> int:

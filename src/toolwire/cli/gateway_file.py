@@ -24,13 +24,19 @@ from toolwire.core.model import RateLimit
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
+from toolwire.hosting.gateway_address import NAME_IT, find_allowed_address
+from toolwire.hosting.gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
+from toolwire.hosting.serve_settings import (
+    REMOTE_OPTIONS,
+    CallerSettings,
+    UpstreamAccount,
+    UpstreamSettings,
+    WebhookSettings,
+)
+from toolwire.hosting.toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 from toolwire.limits.caller_rules import EVERY_CALLER
 
-from .gateway_address import NAME_IT, find_allowed_address
-from .gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
 from .parser import list_commands
-from .serve_settings import REMOTE_OPTIONS, CallerSettings, UpstreamAccount, UpstreamSettings, WebhookSettings
-from .toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 

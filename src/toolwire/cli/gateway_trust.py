@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolwire import __version__
-from toolwire.core.errors import DefinitionError
+from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.core.url_display import show_url
+from toolwire.hosting.serve_settings import UpstreamSettings
+from toolwire.hosting.targets.target import UrlTarget, read_target
 from toolwire.stores.consent.agreed_digests import open_trusted_settings
 from toolwire.stores.paths import find_state_folder
 
-from .exits import UsageError
 from .gateway_file import GatewayFile
 from .parser import list_commands
 from .project_trust import SETTINGS_VARIABLE, ask_trust, digest_file, is_terminal, is_trusted
-from .serve_settings import UpstreamSettings
-from .targets.target import UrlTarget, read_target
 
 _VARIABLES: Final = ("key_env", "header_env")
 _PLACES: Final = ("state", "ledger", "rates", "jwks", "wake", "receipt-keys")

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from toolwire.cli.exits import UsageError
 from toolwire.core.content import Audio, File, Image, has_content, is_reference, read_content
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Json
 from toolwire.core.resources import Resource
 

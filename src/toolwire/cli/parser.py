@@ -12,20 +12,13 @@ from toolwire.core.command_option import CommandOption, list_command_options, re
 from toolwire.core.selection import DOCUMENT_BYTES
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.url_display import show_urls
+from toolwire.hosting.options import HOST, PORT, READING_S, TOTAL_S, UPSTREAM_S
 from toolwire.server.options import ServerOptions
 
 from .exits import USAGE
 
-HOST: Final = "127.0.0.1"
-TOTAL_S: Final = 100
-"""The time limit of a call, in seconds."""
-READING_S: Final = 15
-"""The time limit of finding a server and reading its documents, in seconds."""
 ANSWER_S: Final = 20
 """The time limit of one answer to a check, in seconds."""
-UPSTREAM_S: Final = 30
-"""The time limit of a call of a server behind this one, in seconds."""
-PORT: Final = 9627
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COMMAND | mcp.json:NAME"
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed")

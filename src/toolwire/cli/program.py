@@ -13,10 +13,10 @@ from traceback import format_exception
 
 from toolwire import __version__
 from toolwire.core.connect_error import ConnectError
-from toolwire.core.errors import ToolwireError
+from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.url_display import show_urls
 
-from .exits import DENIED, FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, UsageError, choose_exit_code
+from .exits import DENIED, FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, choose_exit_code
 from .interruption import end_on_interrupt
 from .parser import WITH_SETTINGS, CommandLineError, read_command
 from .terminal.screen import drop_unwritable, escape_lines, json_text, open_closed_streams, print_error

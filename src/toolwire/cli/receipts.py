@@ -8,12 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
+from toolwire.hosting.input_file import read_input_file
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 
-from .exits import FAILED, OK, UsageError
-from .input_file import read_input_file
+from .exits import FAILED, OK
 from .terminal.screen import escaped, json_text, print_error, show_time
 
 if TYPE_CHECKING:  # an extra, and few users have receipts

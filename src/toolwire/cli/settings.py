@@ -23,10 +23,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from toolwire import __version__
+from toolwire.core.errors import UsageError
 from toolwire.core.url_origin import complete_url, get_origin
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.toml_file import SETTINGS_FILE
 from toolwire.stores.paths import NoHomeError, find_home
 
-from .exits import UsageError
 from .parser import list_commands, list_given
 from .project_trust import SETTINGS_VARIABLE, is_trusted
 from .settings_file import (
@@ -40,9 +42,7 @@ from .settings_file import (
     read_settings_file,
     read_variable,
 )
-from .targets.target import UrlTarget, read_target
 from .terminal.screen import print_warning
-from .toml_file import SETTINGS_FILE
 
 _PREFIX: Final = "TOOLWIRE_"
 _ROOT: Final = 0

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from toolwire import __version__
+from toolwire.core.errors import UsageError
 from toolwire.core.url_display import show_url
 from toolwire.framing.jsontext import describe_type
+from toolwire.hosting.toml_file import SECRET_FIELD, SECRETS, TomlFile, read_bytes, read_option_value
 
-from .exits import UsageError
 from .parser import WITH_SETTINGS, list_commands
 from .project_trust import digest_file
-from .toml_file import SECRET_FIELD, SECRETS, TomlFile, read_bytes, read_option_value
 
 Layer: TypeAlias = Literal["environment", "project", "user"]
 

@@ -11,6 +11,10 @@ class DefinitionError(ToolwireError):
     """A tool, toolkit or setting is not valid. The message names it and says what to change."""
 
 
+class UsageError(ToolwireError):
+    """What a user typed or wrote into a file, or what that points at, cannot be used. One sentence says why."""
+
+
 class ToolError(ToolwireError):
     """Raise this in a tool to report why it failed.
 

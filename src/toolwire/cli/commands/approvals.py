@@ -14,9 +14,9 @@ from getpass import getuser
 from pathlib import Path
 from typing import Final
 
-from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.exits import OK
 from toolwire.cli.receipts import print_keys, verify_receipts
-from toolwire.cli.targets.open_target import UrlOptions, find_site, open_target
+from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_warning, show_time
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
@@ -26,11 +26,12 @@ from toolwire.consent.grant import Permission, group_permissions
 from toolwire.consent.origin_display import name_programs
 from toolwire.core.check import Answer, Question
 from toolwire.core.condition import ONLY, write_conditions
-from toolwire.core.errors import ToolwireError
+from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import Selection
 from toolwire.framing.call_document import write_time
+from toolwire.hosting.targets.url_options import UrlOptions, find_site
 from toolwire.stores.consent.approvals import build_answer_record
 from toolwire.stores.consent.audit import list_audit_files
 from toolwire.stores.consent.open import (

@@ -9,23 +9,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.call_arguments import read_object, read_values
+from toolwire.cli.exits import OK
 from toolwire.cli.output_file import Output, OutputFile, find_output
-from toolwire.cli.parser import READING_S
-from toolwire.cli.targets.arguments import read_object, read_values
 from toolwire.cli.targets.context_options import read_context
-from toolwire.cli.targets.key_option import read_key
-from toolwire.cli.targets.open_target import (
-    OpenedTarget,
-    UrlOptions,
-    open_target,
-    read_access,
-    read_approval,
-    read_client,
-    read_headers,
-    read_selection,
-)
-from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.targets.open_target import OpenedTarget, open_target, read_client
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.call_status_display import print_progress
 from toolwire.cli.terminal.screen import escaped, json_text
@@ -34,8 +22,19 @@ from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import SyncHandle
 from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 from toolwire.core.resources import COMPLETE_RESULTS
+from toolwire.hosting.options import READING_S
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import (
+    UrlOptions,
+    read_access,
+    read_approval,
+    read_headers,
+    read_key,
+    read_selection,
+)
 
 from .calls import wait_for_result
 from .lock import read_lock_file as read_locked

@@ -6,12 +6,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.exits import OK
 from toolwire.cli.output_file import Output, OutputFile, find_output
-from toolwire.cli.parser import READING_S, TOTAL_S
-from toolwire.cli.targets.key_option import read_key
-from toolwire.cli.targets.open_target import UrlOptions, open_target, read_access, read_client, read_headers
-from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.targets.open_target import open_target, read_client
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.call_status_display import print_continuation, print_progress, print_status, print_statuses
 from toolwire.cli.terminal.screen import json_text
@@ -21,9 +18,13 @@ from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import Selection, SyncHandle
 from toolwire.client.calls.long_calls import find_call_id
 from toolwire.core.call_status import CallPage, CallStatus
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Problem, Result, Value
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.framing.call_document import write_status
+from toolwire.hosting.options import READING_S, TOTAL_S
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key
 
 _PAGE = 100
 

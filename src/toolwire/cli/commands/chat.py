@@ -21,12 +21,9 @@ from typing import Final
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import NamedCaller, read_call, write_result
-from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.parser import READING_S
+from toolwire.cli.exits import OK
 from toolwire.cli.targets.context_options import read_context
-from toolwire.cli.targets.key_option import read_key
-from toolwire.cli.targets.open_target import read_approval, read_client, read_url_options
-from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.targets.open_target import read_client
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.keyboard import read_line
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
@@ -39,9 +36,13 @@ from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import SyncRemote, connect_sync, open_document_cache
 from toolwire.client.connection.combined_remote import CombinedRemote
 from toolwire.consent import Preferences
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Call, Problem, Secret, Value
 from toolwire.core.toolbox import ToolHome, find_home
 from toolwire.core.url_origin import get_origin
+from toolwire.hosting.options import READING_S
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import read_approval, read_key, read_url_options
 from toolwire.stores.paths import find_decisions_place
 
 from .lock import read_lock_file

@@ -7,16 +7,16 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 
-from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.key_option import read_key
-from toolwire.cli.targets.open_target import check_url, read_access, read_headers
-from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.exits import FAILED, OK
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import UsageError
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import check_url, read_access, read_headers, read_key
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
 from toolwire.testing.server_checks.probe import open_probe
 from toolwire.testing.server_checks.report import format_markdown, reports_to_json, summarize_report

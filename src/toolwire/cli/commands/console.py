@@ -10,8 +10,6 @@ from typing import Any
 
 from toolwire.cli.browser_chat import build_browser_chat
 from toolwire.cli.exits import OK
-from toolwire.cli.operator_console import list_calls
-from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import print_instruction
 from toolwire.client import Session
 from toolwire.client.connection.connect import connect_sync, list_definitions
@@ -25,6 +23,8 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.core.model import Approval, Kind, Problem, Tool
 from toolwire.core.url_origin import complete_url
+from toolwire.hosting.operator_console import list_calls
+from toolwire.hosting.targets.target import UrlTarget, read_target
 from toolwire.limits import CLIENT_DEFAULTS
 from toolwire.server.http.process import HOST, serve
 from toolwire.stores.consent.agreed_digests import open_agreed_commands

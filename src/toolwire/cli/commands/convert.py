@@ -9,19 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.input_file import check_input_size, read_input_file
+from toolwire.cli.exits import FAILED, OK
 from toolwire.cli.output_file import Output, OutputFile
-from toolwire.cli.targets.open_target import UrlOptions, open_target, read_url_options
-from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.convert import ConvertedDocument, Loss, convert
 from toolwire.core.catalog import Catalog
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Problem
 from toolwire.core.selection import DOCUMENT_BYTES
 from toolwire.core.url_display import show_url
+from toolwire.hosting.input_file import check_input_size, read_input_file
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
 
 from .check import detect_kind
 

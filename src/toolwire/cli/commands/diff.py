@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from toolwire.cli.exits import FAILED, OK, UsageError
-from toolwire.cli.targets.open_target import read_url_options
-from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.exits import FAILED, OK
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.consent.definition_lock import Difference
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import read_url_options
 
 from .lock import fetch_definitions, list_differences, read_lock_file
 

@@ -8,10 +8,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.exits import OK
 from toolwire.cli.output_file import STANDARD_OUTPUT, Output, OutputFile
 from toolwire.cli.parser import EXAMPLES
 from toolwire.cli.terminal.screen import escaped
+from toolwire.core.errors import UsageError
 
 _FOLDER: Final = files("toolwire.cli.example_files")
 

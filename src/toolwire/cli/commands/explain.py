@@ -10,10 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from toolwire.cli.exits import NOT_FOUND, OK, UsageError
-from toolwire.cli.targets.key_option import read_key
-from toolwire.cli.targets.open_target import read_access, read_headers
-from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.exits import NOT_FOUND, OK
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -30,8 +27,11 @@ from toolwire.client.transport.limits import DISCOVERY_LIMITS, TransportLimits
 from toolwire.client.transport.message_network import SyncMessageNetwork
 from toolwire.client.transport.network import NetworkAccess, SyncNetwork
 from toolwire.core.codec import Peer, fetch
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Secret
 from toolwire.core.url_display import show_url
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import read_access, read_headers, read_key
 from toolwire.protocols import BUILTIN
 
 _NO_ACCESS: Final = NetworkAccess()

@@ -14,25 +14,26 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from toolwire.cli.commands.serve import build_settings, check_server, serve_arguments
-from toolwire.cli.exits import DENIED, NOT_FOUND, OK, UsageError
-from toolwire.cli.gateway_address import require_address
+from toolwire.cli.exits import DENIED, NOT_FOUND, OK
 from toolwire.cli.gateway_file import NO_FILE, UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
-from toolwire.cli.gateway_sign_in import check_sign_in
 from toolwire.cli.gateway_trust import keep_trust, trust_gateway
-from toolwire.cli.open_upstreams import count_asking_tools, open_upstream, refuse_nameless_callers
 from toolwire.cli.project_trust import is_terminal
-from toolwire.cli.serve_settings import REMOTE_OPTIONS, ServeSettings, UpstreamSettings
 from toolwire.cli.settings import find_user_file
-from toolwire.cli.targets.target import FileTarget, UrlTarget, read_target
+from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
-from toolwire.cli.toml_file import SECRET_FIELD, read_bytes
 from toolwire.client.discovery.local_files import file_url
-from toolwire.core.errors import ToolwireError
+from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
+from toolwire.hosting.gateway_address import require_address
+from toolwire.hosting.gateway_sign_in import check_sign_in
+from toolwire.hosting.open_upstreams import count_asking_tools, open_upstream, refuse_nameless_callers
+from toolwire.hosting.serve_settings import REMOTE_OPTIONS, ServeSettings, UpstreamSettings
+from toolwire.hosting.targets.target import FileTarget, UrlTarget, read_target
+from toolwire.hosting.toml_file import SECRET_FIELD, read_bytes
 from toolwire.server.asking.host_consent import count_own_asking_tools
 
 _FILES: Final = frozenset({"overlay", "ca_file"})
@@ -87,7 +88,7 @@ def _check(file: GatewayFile, *, as_json: bool) -> int:
         row: dict[str, Any] = {"name": upstream.name, "target": _show_target(upstream), "ok": True, "fault": ""}
         try:
             with announce_if_slow(f"Connecting to {upstream.name}"):
-                box = open_upstream(upstream, settings)
+                box = open_upstream(upstream, settings, confirm_command)
             opened[number] = box
             asking = count_asking_tools([box]) + count_own_asking_tools([box])
             row |= {"tools": len(box.catalog().tools), "asking": asking}

@@ -13,23 +13,24 @@ from pathlib import Path
 from typing import Final
 
 from toolwire import __version__
-from toolwire.cli.exits import DENIED, OK, UsageError
-from toolwire.cli.open_upstreams import open_toolbox
+from toolwire.cli.exits import DENIED, OK
 from toolwire.cli.parser import list_commands
-from toolwire.cli.secret_words import choose_program_name, find_secret_word
-from toolwire.cli.targets.host_files import HOSTS, Host, HostFile, build_entry, read_host_file
-from toolwire.cli.targets.open_target import open_target, read_url_options
-from toolwire.cli.targets.target import FileTarget, ModuleTarget, UrlTarget, read_target
+from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped, print_error, print_instruction, print_warning
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
-from toolwire.cli.toml_file import SECRET_FIELD
 from toolwire.client.discovery.local_files import file_url
 from toolwire.client.transport.server_command import PREFIX, list_references, read_server_command
-from toolwire.core.errors import ToolwireError
+from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url, get_host
+from toolwire.hosting.mcp_hosts.host_files import HOSTS, Host, HostFile, build_entry, read_host_file
+from toolwire.hosting.open_upstreams import open_toolbox
+from toolwire.hosting.secret_words import choose_program_name, find_secret_word
+from toolwire.hosting.targets.target import FileTarget, ModuleTarget, UrlTarget, read_target
+from toolwire.hosting.targets.url_options import read_url_options
+from toolwire.hosting.toml_file import SECRET_FIELD
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import STATE_VARIABLE, WAKE_VARIABLE, find_state_folder
 

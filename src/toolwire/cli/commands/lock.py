@@ -7,9 +7,7 @@ import os
 import secrets
 from pathlib import Path
 
-from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.targets.open_target import UrlOptions, read_url_options
-from toolwire.cli.targets.target import UrlTarget, read_target
+from toolwire.cli.exits import OK
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -18,8 +16,10 @@ from toolwire.client.connection.connect import FetchedDefinitions, list_definiti
 from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.definition_lock import Difference
 from toolwire.consent.origin_display import name_programs
-from toolwire.core.errors import DefinitionError
+from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.core.url_display import show_url
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,11 +11,8 @@ from getpass import getpass
 from toolwire.auth.credential import Credential
 from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod
-from toolwire.cli.exits import OK, UsageError, exit_code
-from toolwire.cli.targets.key_option import read_key
-from toolwire.cli.targets.open_target import check_url, read_access, read_selection
+from toolwire.cli.exits import OK, exit_code
 from toolwire.cli.targets.sign_in_options import read_program_sign_in, read_sign_in
-from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import escaped, print_error
 from toolwire.cli.terminal.terminal_user import build_login_user
 from toolwire.client.connection.connection import explain_failure
@@ -38,9 +35,12 @@ from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.codec import Peer
 from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.core.selection import Selection
 from toolwire.core.url_origin import complete_url, get_origin
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import check_url, read_access, read_key, read_selection
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from toolwire.cli.exits import OK
-from toolwire.cli.targets.open_target import read_access
 from toolwire.cli.terminal.screen import escaped, print_warning
 from toolwire.client.login import sign_out
 from toolwire.client.login.saved_credentials import open_credentials
@@ -15,6 +14,7 @@ from toolwire.client.transport.server_command import ServerCommand, read_server_
 from toolwire.core.errors import ToolwireError
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url
+from toolwire.hosting.targets.url_options import read_access
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import find_state_folder
 

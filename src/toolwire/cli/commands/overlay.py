@@ -8,11 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.exits import OK
 from toolwire.cli.output_file import Output, OutputFile
-from toolwire.cli.targets.key_option import read_key
-from toolwire.cli.targets.open_target import check_url, read_access, read_headers
-from toolwire.cli.targets.target import UrlTarget, read_target
 from toolwire.cli.terminal.screen import json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.client.connection.connection import explain_failure
@@ -26,11 +23,14 @@ from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.codec import Flow, fetch
 from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import UsageError
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Problem
 from toolwire.core.selection import Selection
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import check_url, read_access, read_headers, read_key
 from toolwire.protocols.openapi.discovery import find
 from toolwire.protocols.openapi.document import overlay
 from toolwire.protocols.openapi.document.loading import load_document

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.exits import OK
 from toolwire.cli.targets.open_target import OpenedTarget, open_offering
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.screen import escape_lines, escaped, json_text
 from toolwire.cli.terminal.table import print_table
 from toolwire.core.content import describe_content
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Problem
 from toolwire.core.offered import PromptDefinition
 

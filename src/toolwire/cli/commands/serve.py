@@ -15,12 +15,20 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypedDict
 
-from toolwire.cli.exits import OK, UsageError
+from toolwire.cli.exits import OK
 from toolwire.cli.interruption import open_temporary_folder
-from toolwire.cli.open_upstreams import add_callers, count_asking_tools, open_toolboxes
-from toolwire.cli.parser import UPSTREAM_S
-from toolwire.cli.serve_app import FACTORY, build_app, build_served_app
-from toolwire.cli.serve_settings import (
+from toolwire.cli.terminal.command_prompt import confirm_command
+from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
+from toolwire.core.catalog import Catalog
+from toolwire.core.command_option import list_command_options
+from toolwire.core.errors import ToolwireError, UsageError
+from toolwire.core.long_call import is_long
+from toolwire.core.toolbox import Toolbox
+from toolwire.core.write_names import suspects_write
+from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, open_toolboxes
+from toolwire.hosting.options import UPSTREAM_S
+from toolwire.hosting.serve_app import FACTORY, build_app, build_served_app
+from toolwire.hosting.serve_settings import (
     SETTINGS,
     CallerSettings,
     ServeSettings,
@@ -28,17 +36,10 @@ from toolwire.cli.serve_settings import (
     choose_lasting_state,
     list_remote_options,
 )
-from toolwire.cli.targets.load_code import find_import_folder
-from toolwire.cli.targets.open_target import UrlOptions, read_url_options
-from toolwire.cli.targets.target import Target, UrlTarget, read_target
-from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
-from toolwire.cli.token_options import TokenOptions
-from toolwire.core.catalog import Catalog
-from toolwire.core.command_option import list_command_options
-from toolwire.core.errors import ToolwireError
-from toolwire.core.long_call import is_long
-from toolwire.core.toolbox import Toolbox
-from toolwire.core.write_names import suspects_write
+from toolwire.hosting.targets.load_code import find_import_folder
+from toolwire.hosting.targets.target import Target, UrlTarget, read_target
+from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
+from toolwire.hosting.token_options import TokenOptions
 from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server.app import App
@@ -246,7 +247,7 @@ def _prepare(settings: ServeSettings, *, stdio: bool = False) -> _Prepared:
     # Made here even if other processes serve: what is wrong with it is said before anything listens, or is renewed.
     if settings.server.receipts:
         settings = choose_lasting_state(settings)
-    boxes = open_toolboxes(settings)
+    boxes = open_toolboxes(settings, confirm_command)
     if any(is_long(tool) for box in boxes for tool in box.catalog().tools):
         settings = choose_lasting_state(settings)
     # Pages are for HTTP alone.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
-from toolwire.cli.exits import DENIED, FAILED, OK, UsageError
+from toolwire.cli.exits import DENIED, FAILED, OK
 from toolwire.cli.gateway_file import parse_gateway_file
 from toolwire.cli.gateway_trust import describe_gateway
 from toolwire.cli.project_trust import ask_trust, digest_file, is_terminal
@@ -16,7 +16,8 @@ from toolwire.cli.settings import Settings, find_project_file, find_user_file, r
 from toolwire.cli.settings_file import Layer, Setting, SettingsFile, list_command_options, read_settings_file
 from toolwire.cli.terminal.screen import escaped, json_text, print_warning
 from toolwire.cli.terminal.table import print_table
-from toolwire.cli.toml_file import SETTINGS_FILE, SETTINGS_TABLES, TomlFile, read_bytes
+from toolwire.core.errors import UsageError
+from toolwire.hosting.toml_file import SETTINGS_FILE, SETTINGS_TABLES, TomlFile, read_bytes
 from toolwire.stores.consent.agreed_digests import open_trusted_settings
 from toolwire.stores.paths import find_state_folder
 

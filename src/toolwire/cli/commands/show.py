@@ -10,10 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from toolwire.cli.example_call import write_command, write_python
 from toolwire.cli.exits import FAILED, OK, exit_code
-from toolwire.cli.targets.example_call import build_example_arguments, write_command, write_python
-from toolwire.cli.targets.open_target import open_target, read_url_options
-from toolwire.cli.targets.target import read_target
+from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.consent import effective_level
@@ -23,6 +22,9 @@ from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Approval, Json, Problem, Tool
 from toolwire.core.url_origin import get_origin
 from toolwire.framing.xllm import collect_extra_members
+from toolwire.hosting.targets.target import read_target
+from toolwire.hosting.targets.url_options import read_url_options
+from toolwire.validation.example_arguments import build_example_arguments
 
 from .lock import find_differences, list_differences, read_lock_file
 from .tools import describe, describe_type

@@ -13,14 +13,14 @@ from typing import Final
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import ToolDeclaration, declare_tools
 from toolwire.cli.exits import OK
-from toolwire.cli.targets.key_option import read_key
-from toolwire.cli.targets.open_target import UrlOptions, open_target, read_access, read_headers, read_selection
+from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json
+from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key, read_selection
 
 CHARACTERS_A_TOKEN: Final = 4
 

@@ -9,15 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
-from toolwire.cli.targets.key_option import read_key
-from toolwire.cli.targets.open_target import (
-    OpenedTarget,
-    UrlOptions,
-    open_target,
-    read_access,
-    read_headers,
-    read_selection,
-)
+from toolwire.cli.targets.open_target import OpenedTarget, open_target
 from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error, shorten
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
@@ -26,6 +18,7 @@ from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.condition import write_conditions
 from toolwire.core.model import Approval, Json, Schema, Tool
+from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key, read_selection
 
 from .lock import find_differences, list_differences
 from .lock import read_lock_file as read_locked

@@ -13,15 +13,16 @@ from hmac import compare_digest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolwire.cli.exits import DENIED, FAILED, OK, UsageError
-from toolwire.cli.gateway_callers import forget_caller
+from toolwire.cli.exits import DENIED, FAILED, OK
 from toolwire.cli.gateway_file import NO_FILE, parse_gateway_file
-from toolwire.cli.gateway_sign_in import find_people_place, make_user_id, open_people
 from toolwire.cli.gateway_trust import trust_gateway
 from toolwire.cli.settings import find_user_file
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
-from toolwire.cli.toml_file import read_bytes
+from toolwire.core.errors import UsageError
+from toolwire.hosting.gateway_callers import forget_caller
+from toolwire.hosting.gateway_sign_in import find_people_place, make_user_id, open_people
+from toolwire.hosting.toml_file import read_bytes
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.paths import find_state_places

@@ -11,14 +11,16 @@ from dataclasses import replace
 
 from toolwire import __version__
 from toolwire.cli.commands.serve import build_settings
-from toolwire.cli.exits import OK, UsageError
-from toolwire.cli.open_upstreams import open_toolboxes
+from toolwire.cli.exits import OK
 from toolwire.cli.parser import list_commands
-from toolwire.cli.serve_app import build_served_app, open_engine
+from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped
+from toolwire.core.errors import UsageError
 from toolwire.core.long_call import CallEngine, is_long
 from toolwire.engines.local_engine import LocalEngine
 from toolwire.gateway.gateway_app import GatewayApp
+from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.serve_app import build_served_app, open_engine
 from toolwire.server import App
 from toolwire.server.http.deadlines import DEADLINES
 from toolwire.server.limit_options import read_deadlines
@@ -34,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("A worker finds its calls in the state of the servers: name it with --state.")
     if read_deadlines(arguments.limits) != DEADLINES:
         raise UsageError("A worker has no connections, so it has no limits for them: give those to `toolwire serve`.")
-    boxes = open_toolboxes(settings)
+    boxes = open_toolboxes(settings, confirm_command)
     names = [tool.name for box in boxes for tool in box.catalog().tools if is_long(tool)]
     if not names:
         raise UsageError("No tool of these targets is long, so there is nothing to run: servers run all other calls.")

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from getpass import getpass
 from pathlib import Path
 
-from toolwire.cli.exits import UsageError
+from toolwire.core.errors import UsageError
 from toolwire.core.model import ANONYMOUS, Context, Secret
 
 _MAX_BYTES = 64 * 1024

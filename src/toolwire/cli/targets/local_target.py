@@ -8,12 +8,10 @@ import threading
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
-from pathlib import Path
 from typing import Final, NoReturn, assert_never
 
 import anyio
 
-from toolwire.cli.exits import UsageError
 from toolwire.cli.terminal.screen import print_error
 from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client.calls.call_ids import new_id
@@ -22,6 +20,7 @@ from toolwire.client.transport.drivers import SyncNotify, ask_input
 from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
+from toolwire.core.errors import UsageError
 from toolwire.core.model import (
     ANONYMOUS,
     DEFAULT_LOG_LEVEL,
@@ -41,29 +40,14 @@ from toolwire.core.resources import Resource
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.unanswered import INPUT_REQUEST
 from toolwire.core.user_input import InputProvider, InputRequest
-from toolwire.define import Toolkit
 from toolwire.framing.input_form import read_fields
 from toolwire.framing.input_words import write_input_response
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
-from toolwire.server.limits import THREADS
-from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.telemetry.redaction import hide_secrets, scrub_problem
 from toolwire.validation import build_arguments_check
 from toolwire.validation.requirements import check_requirements
 
-from .load_code import load_code
-from .target import FileTarget, ModuleTarget
-
 _NO_CALLS: Final = "The calls of code end with their program: name the URL of a server."
-
-
-def open_code(target: FileTarget | ModuleTarget, document: Path | None = None, *, threads: int = THREADS) -> Toolbox:
-    """Return the code that ``target`` names, as a Toolbox with ``threads`` threads for its plain functions.
-
-    ``load_code`` explains ``document`` and the errors.
-    """
-    found = load_code(target, document, threads=threads)
-    return FunctionToolbox(found, threads=threads) if isinstance(found, Toolkit) else found
 
 
 class LocalTarget:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from argparse import Namespace
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
-from toolwire.cli.exits import UsageError
-from toolwire.cli.parser import READING_S, TOTAL_S
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.screen import print_instruction, show_time
@@ -20,26 +16,20 @@ from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import Approver, build_terminal_approver
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import Session, SyncHandle, connect_sync, open_document_cache
-from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.drivers import SyncNotify
-from toolwire.client.transport.network import NetworkAccess
-from toolwire.client.transport.request_headers import read_site_headers
-from toolwire.client.transport.server_command import read_server_command
-from toolwire.client.transport.tls import check_ca_file
-from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
-from toolwire.consent import DefinitionLock, Preferences
+from toolwire.consent import Preferences
 from toolwire.core.call_status import CallPage
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import ANONYMOUS, Approval, Context, Json, Problem, Result, Secret, Tool
+from toolwire.core.errors import UsageError
+from toolwire.core.model import Approval, Json, Problem, Result, Tool
 from toolwire.core.offered import PromptDefinition, ResourceDefinition
-from toolwire.core.resources import COMPLETE_RESULTS, DEFAULT_RESULT_LIMITS, Resource, ResultLimits
-from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.core.resources import COMPLETE_RESULTS, Resource
+from toolwire.core.selection import Selection
 from toolwire.core.url_display import show_url
-from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.core.user_input import InputProvider
-
-from .key_option import read_key
-from .target import UrlTarget, read_target
+from toolwire.hosting.options import READING_S
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
     from toolwire.client.login import SignInOptions, SignInUser
@@ -128,130 +118,6 @@ class OpenedTarget(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlOptions:
-    """How to reach a URL: the key of its server, the one protocol to look for, the lock, which tools and networks."""
-
-    key: Secret | None = None
-    protocol: str | None = None
-    locked: DefinitionLock | None = None
-    selection: Selection = DEFAULT_SELECTION
-    agree: Callable[[tuple[Tool, ...]], bool] | None = field(default=None, compare=False)
-    sign_in: SignInOptions | None = None
-    context: Context = field(default=ANONYMOUS, compare=False)
-    access: NetworkAccess = field(default_factory=NetworkAccess, compare=False)
-    headers: Mapping[str, str | Secret] = field(default_factory=dict)
-    result_limits: ResultLimits = field(default=DEFAULT_RESULT_LIMITS, compare=False)
-    include_site_description: bool = field(default=False, compare=False)
-    approval: Approval | None = None
-    timeout_s: float = TOTAL_S
-    discovery_s: float = READING_S
-    offline: bool = field(default=False, compare=False)
-
-
-def read_selection(arguments: Namespace) -> Selection:
-    """Return the selection of tools by the options.
-
-    Raises:
-        UsageError: there is no such overlay, or it is none.
-    """
-    try:
-        laid = None if arguments.overlay is None else read_overlay(arguments.overlay)
-    except ValueError as error:
-        raise UsageError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
-    return Selection(
-        include=arguments.include,
-        tags=tuple(arguments.tag),
-        paths=tuple(arguments.path),
-        methods=tuple(arguments.method),
-        names=tuple(arguments.match),
-        safe_only=arguments.safe_only,
-        deprecated=not arguments.no_deprecated,
-        server=arguments.server or "",
-        elsewhere=arguments.follow,
-        overlay=laid,
-        any_version=arguments.any_version,
-        document_bytes=arguments.document_bytes,
-    )
-
-
-def read_url_options(arguments: Namespace, urls: Sequence[str], *, discovery_s: float = READING_S) -> UrlOptions:
-    """Return the key, the protocol and the selection of the options, which hold for each of ``urls``.
-
-    ``discovery_s`` is how long finding each server may take.
-
-    Raises:
-        UsageError: an option is not valid, or is for one site and there are several.
-    """
-    key = read_key(arguments.key, arguments.key_env)
-    if key is not None and len(urls) > 1:
-        raise UsageError("A key is for one site: with several, sign in to each with `toolwire login` first.")
-    if len(urls) > 1 and (arguments.overlay is not None or arguments.server):
-        raise UsageError("--overlay and --server are for one site, and there are several.")
-    headers = read_headers(arguments)
-    if headers and len(urls) > 1:
-        raise UsageError("--header and --header-env are for one site, and there are several.")
-    return UrlOptions(
-        key=key,
-        protocol=arguments.protocol,
-        selection=read_selection(arguments),
-        access=read_access(arguments),
-        headers=headers,
-        include_site_description=getattr(arguments, "include_site_description", False),
-        discovery_s=discovery_s,
-        offline=getattr(arguments, "offline", False),
-    )
-
-
-def read_headers(arguments: Namespace) -> dict[str, str | Secret]:
-    """Return the header fields of the options; those of ``--header-env`` are secrets.
-
-    Raises:
-        UsageError: one of them cannot be sent, or the environment has no such variable.
-    """
-    # XL-089
-    pairs: list[tuple[str, str | Secret]] = []
-    for text in arguments.header:
-        name, colon, value = text.partition(":")
-        if not colon:
-            raise UsageError(f"Write --header as NAME: VALUE, not {name!r}.")
-        pairs.append((name.strip(), value.strip()))
-    for text in arguments.header_env:
-        name, _, variable = text.partition("=")
-        found = os.environ.get(variable)
-        if found is None:
-            raise UsageError(f"The environment has no variable {variable!r}: write --header-env as NAME=VARIABLE.")
-        pairs.append((name.strip(), Secret(found.strip())))
-    names = [name.lower() for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise UsageError("A header is given twice.")
-    try:
-        read_site_headers(dict(pairs))
-    except ValueError as error:
-        raise UsageError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
-    return dict(pairs)
-
-
-def read_access(arguments: Namespace) -> NetworkAccess:
-    """Return what the options allow beyond the public internet.
-
-    Raises:
-        UsageError: one of them is no origin, or the CA file cannot be used.
-    """
-    allow_private, allow_http, ca_file = arguments.allow_private, arguments.allow_http, arguments.ca_file
-    try:
-        allow_origins_in_private_networks(allow_private, allow_http)
-        check_ca_file(ca_file)
-    except ValueError as error:
-        raise UsageError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
-    return NetworkAccess(allow_private=allow_private, allow_http=allow_http, ca_file=ca_file)
-
-
-def read_approval(level: str | None) -> Approval | None:
-    """Return the level that the user wants for every call, if there is one: per-call or deny."""
-    return None if level is None else Approval(level)
-
-
 def read_client(arguments: Namespace) -> SignInOptions | None:
     """Return how the user signs in by the options, or None if these say nothing about it.
 
@@ -289,7 +155,10 @@ def open_target(
                 "--key, --header, --protocol, --locked, --approval, --timeout and the selection are for URLs;"
                 " this target is code."
             )
-        from .local_target import LocalTarget, open_code  # brings the whole server, which a URL does not need
+        # These bring the whole server, which a URL does not need.
+        from toolwire.hosting.targets.load_code import open_code
+
+        from .local_target import LocalTarget
 
         yield LocalTarget(open_code(target), text, ask, reach.context, provide_input)
         return
@@ -365,27 +234,3 @@ def _check_tags(selection: Selection, tags: Mapping[str, int]) -> None:
             shown = ", ".join(islice(tags, _MOST_TAGS)) + (", and more" if len(tags) > _MOST_TAGS else "")
             there = f"the tags are {shown}; --tags lists them" if tags else "its tools have no tags"
             raise UsageError(f"There is no tag {tag!r} here: {there}.{meant}")
-
-
-def find_site(target: str) -> str:
-    """Return the origin that stands for ``target``: that of its URL, or of the program that it names.
-
-    Raises:
-        UsageError: it is neither.
-    """
-    command = read_server_command(target)
-    return get_origin(complete_url(check_url(target)) if command is None else command.url)
-
-
-def check_url(url: str) -> str:
-    """Return ``url``, which has a scheme or gets https.
-
-    Raises:
-        UsageError: it is not an http or https URL.
-    """
-    if read_server_command(url) is not None:
-        raise UsageError("This target is a program on this machine, and this command takes the URL of a server.")
-    found = read_url(complete_url(url))
-    if isinstance(found, Problem):
-        raise UsageError(f"{show_url(url)}: {found.message}")
-    return url

@@ -8,14 +8,12 @@ from pathlib import Path
 
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.program_grants import IdentityProvider
-from toolwire.cli.exits import UsageError
-from toolwire.cli.input_file import read_input_file
 from toolwire.client.login.sign_in import SignInOptions
-from toolwire.core.errors import DefinitionError
+from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.core.model import Secret
+from toolwire.hosting.input_file import read_input_file
+from toolwire.hosting.targets.url_options import read_key
 from toolwire.stores.credentials.sealing import CredentialError, read_private_text
-
-from .key_option import read_key
 
 _MAX_BYTES = 32_768
 

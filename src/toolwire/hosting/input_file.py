@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .exits import UsageError
+from toolwire.core.errors import UsageError
 
 
 def read_input_file(path: Path, most: int, name: str) -> bytes:

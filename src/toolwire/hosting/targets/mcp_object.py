@@ -1,6 +1,6 @@
 """Serve the MCP server object of other frameworks that a file of the user makes: as a program of its own, over stdio.
 
-``python -P -m toolwire.cli.targets.mcp_object TARGET`` is that program.
+``python -P -m toolwire.hosting.targets.mcp_object TARGET`` is that program.
 """
 # FU-56
 
@@ -12,7 +12,7 @@ import shlex
 import sys
 from typing import Any, Final
 
-_PROGRAM: Final = "toolwire.cli.targets.mcp_object"
+_PROGRAM: Final = "toolwire.hosting.targets.mcp_object"
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MODULES: Final = ("mcp", "fastmcp")
 

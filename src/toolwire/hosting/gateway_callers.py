@@ -10,6 +10,7 @@ from typing import Any
 
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.client.login.saved_credentials import KEY_FILE_VARIABLE, open_place
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Secret
 from toolwire.gateway.token_exchange import TokenExchange
 from toolwire.stores.credentials.caller_vault import CallerVault
@@ -17,8 +18,6 @@ from toolwire.stores.credentials.files import CredentialPlace
 from toolwire.stores.credentials.sealing import KEYRING_NAME, CredentialError, read_key_file, read_key_lines
 from toolwire.stores.credentials.system_keyring import find_system_vault
 from toolwire.stores.paths import find_credentials_place, find_state_places
-
-from .exits import UsageError
 
 _NO_KEY = (
     "The credentials of callers are always encrypted: name a file with a key that only you can read, such as `openssl"

@@ -9,12 +9,11 @@ from pathlib import Path
 import anyio.to_thread
 
 from toolwire.client.transport.network import Network
+from toolwire.core.errors import UsageError
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.server.access.callers import Callers
-
-from .exits import UsageError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from toolwire.core.errors import UsageError
 from toolwire.framing.jsontext import describe_type
-
-from .exits import UsageError
 
 SETTINGS_FILE: Final = "toolwire.toml"
 SETTINGS_TABLES: Final = frozenset({"defaults", "targets"})

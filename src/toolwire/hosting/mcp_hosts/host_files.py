@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from toolwire.cli.exits import UsageError
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Json
 from toolwire.stores.paths import find_home
 

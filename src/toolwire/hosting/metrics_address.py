@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolwire.core.errors import UsageError
 from toolwire.gateway.gateway_app import Service
 from toolwire.server.app import App
-
-from .exits import UsageError
 
 _LAST_PORT = 65_535
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from toolwire.core.errors import UsageError
 from toolwire.core.url_origin import get_authority, read_origin
 
-from .exits import UsageError
 from .serve_settings import ServeSettings
 
 NAME_IT: Final = 'set public-url = "https://tools.example", or one allow-host with its port'

@@ -12,13 +12,13 @@ from traceback import extract_tb
 from types import ModuleType
 from typing import Final, TypeGuard
 
-from toolwire.cli.exits import UsageError
-from toolwire.core.errors import ToolwireError
+from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.gc_pause import collect_rarely
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.opentool.serve_object import build_toolbox
 from toolwire.server.limits import THREADS
+from toolwire.server.run.function_toolbox import FunctionToolbox
 
 from .mcp_object import build_command, is_mcp_server
 from .target import FileTarget, ModuleTarget
@@ -33,6 +33,15 @@ def find_import_folder(target: FileTarget | ModuleTarget) -> Path:
     path = target.path.resolve()
     inside = _find_package(path)
     return path.parent if inside is None else inside[0] / inside[1].partition(".")[0]
+
+
+def open_code(target: FileTarget | ModuleTarget, document: Path | None = None, *, threads: int = THREADS) -> Toolbox:
+    """Return the code that ``target`` names, as a Toolbox with ``threads`` threads for its plain functions.
+
+    ``load_code`` explains ``document`` and the errors.
+    """
+    found = load_code(target, document, threads=threads)
+    return FunctionToolbox(found, threads=threads) if isinstance(found, Toolkit) else found
 
 
 def load_code(

@@ -10,9 +10,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from toolwire.cli.exits import UsageError
 from toolwire.client.discovery.local_files import file_url, names_document_file
 from toolwire.client.transport.server_command import PREFIX, read_server_command, resolve_target
+from toolwire.core.errors import UsageError
 
 _NAME: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _MODULE: Final = re.compile(rf"(?P<module>{_NAME}):(?P<name>{_NAME})")

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from toolwire.client.transport.key_fetcher import build_key_fetcher
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Secret
 from toolwire.gateway import CallerConsent, Webhook, Webhooks
 from toolwire.server.asking.inbox import Inbox
@@ -17,7 +18,6 @@ from toolwire.server.build import open_inbox
 from toolwire.stores.consent.open import is_in_database, open_decisions
 from toolwire.stores.paths import find_decisions_place, find_state_places
 
-from .exits import UsageError
 from .serve_settings import ServeSettings, WebhookSettings
 
 INBOX_PATH = "/inbox"

@@ -9,13 +9,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from toolwire.core.errors import DefinitionError
+from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.server.access.callers import Caller
 from toolwire.server.access.people import FindUser, SignedInUser
 from toolwire.stores.paths import find_state_places
-
-from .exits import UsageError
 
 if TYPE_CHECKING:
     from toolwire.oauth import Accounts, AuthorizationServer

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -19,14 +20,14 @@ from toolwire.client.connection.connect import (
     connect_for_caller,
     connect_upstream,
 )
-from toolwire.client.connection.options import ConnectOptions
+from toolwire.client.connection.options import ApproveCommand, ConnectOptions
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network
 from toolwire.client.transport.server_command import ServerCommand
 from toolwire.consent import ClientRules
 from toolwire.core.connect_error import ConnectError
-from toolwire.core.errors import ToolwireError
+from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Kind, Secret
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent
@@ -34,6 +35,8 @@ from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.sign_in_notice import SignInNotices
 from toolwire.gateway.signed_decisions import SignedDecisions
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
+from toolwire.hosting.targets.load_code import open_code
+from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
 from toolwire.limits import ClientRateLimits
 from toolwire.server.limit_options import read_server_limits
 from toolwire.server.limits import THREADS
@@ -43,14 +46,10 @@ from toolwire.stores.credentials.files import CredentialStore
 from toolwire.stores.paths import NoHomeError, find_state_folder, find_state_places
 
 from .caller_consent import build_caller_consent
-from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_exchange
 from .serve_settings import ServeSettings, UpstreamSettings
 from .targets.load_code import find_mcp_command
-from .targets.local_target import open_code
-from .targets.open_target import UrlOptions, read_url_options
 from .targets.target import Target, UrlTarget, read_target
-from .terminal.command_prompt import confirm_command
 
 OPENING_S = 5.0
 """How long the upstreams of a gateway have to answer before it serves without those that have not."""
@@ -60,47 +59,41 @@ _QUESTIONS_A_MINUTE = 1_000_000  # there are many callers, and the client of eac
 _log = logging.getLogger("toolwire")
 
 
-def open_toolboxes(settings: ServeSettings) -> Sequence[Toolbox]:
+def open_toolboxes(settings: ServeSettings, approve_command: ApproveCommand | None = None) -> Sequence[Toolbox]:
     """Return the toolbox of each upstream, or else of each target, in order. ``open_toolbox`` lists the errors.
 
     An upstream that cannot be reached has a toolbox without tools, which connects later, while it is served.
+    ``approve_command`` says whether a program may run that the user has not agreed to before; without it, none may.
     """
     if settings.upstreams:
-        return _open_upstreams(settings)
+        return _open_upstreams(settings, approve_command)
     targets = [read_target(text) for text in settings.targets]
     threads = read_server_limits(settings.limits).threads
     if settings.document is None:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
         options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
-        timeout_s = settings.remote.get("timeout", DEFAULT_LIMITS.total_s)
-        asking = build_caller_consent(settings)
-        receipts = find_state_places(settings.server.state).receipts
-        return [
-            open_toolbox(
-                target,
-                options=options,
-                agree=settings.agree,
-                asking=asking,
-                receipts=receipts,
-                holds_calls=settings.holds_calls,
-                timeout_s=timeout_s,
-                threads=threads,
-            )
-            for target in targets
-        ]
+        calls = UpstreamCalls(
+            agree=settings.agree,
+            asking=build_caller_consent(settings),
+            receipts=find_state_places(settings.server.state).receipts,
+            holds_calls=settings.holds_calls,
+            timeout_s=settings.remote.get("timeout", DEFAULT_LIMITS.total_s),
+            approve_command=approve_command,
+        )
+        return [open_toolbox(target, options=options, calls=calls, threads=threads) for target in targets]
     if len(targets) > 1:
         raise UsageError("--document describes one class: serve that alone, or give each class a load().")
     return [open_toolbox(targets[0], Path(settings.document), threads=threads)]
 
 
-def _open_upstreams(settings: ServeSettings) -> Sequence[Toolbox]:
+def _open_upstreams(settings: ServeSettings, approve_command: ApproveCommand | None) -> Sequence[Toolbox]:
     """Return the toolboxes of all upstreams. Web sites are opened at the same time: a slow one delays no other."""
     upstreams = settings.upstreams
     opened: list[Toolbox | ToolwireError | None] = [None] * len(upstreams)
 
     def open_one(number: int) -> None:
         try:
-            opened[number] = open_upstream(upstreams[number], settings)
+            opened[number] = open_upstream(upstreams[number], settings, approve_command)
         except ToolwireError as error:
             opened[number] = error
 
@@ -114,7 +107,7 @@ def _open_upstreams(settings: ServeSettings) -> Sequence[Toolbox]:
     until = monotonic() + OPENING_S
     for thread in threads:
         thread.join(max(0.0, until - monotonic()))
-    boxes = [_keep_opened(one, upstreams[number], settings) for number, one in enumerate(opened)]
+    boxes = [_keep_opened(one, upstreams[number], settings, approve_command) for number, one in enumerate(opened)]
     return add_callers(settings, boxes)
 
 
@@ -157,21 +150,12 @@ def _build_personal(
     settings: ServeSettings, upstream: UpstreamSettings, shared: Toolbox, vault: CallerVault, notices: SignInNotices
 ) -> PersonalToolbox:
     options = read_url_options(Namespace(**upstream.remote), [upstream.target])
-    receipts = find_state_places(settings.server.state).receipts
-    asking = build_caller_consent(settings, upstream.name)
-    shared_options = build_url_options(
-        upstream.target,
-        build_gateway_session(receipts),
-        options,
-        agree=upstream.agree,
-        asking=asking,
-        timeout_s=upstream.timeout_s,
-        retries=0,
-        holds_calls=settings.holds_calls,
-    )
+    calls = _build_calls(upstream, settings)
+    session = build_gateway_session(calls.receipts)
+    shared_options = build_url_options(upstream.target, session, options, calls)
 
     def connect(principal: str, access: CredentialStore | Secret) -> PendingConnection:
-        return connect_for_caller(shared_options, build_gateway_session(receipts, principal), access)
+        return connect_for_caller(shared_options, build_gateway_session(calls.receipts, principal), access)
 
     return PersonalToolbox(
         upstream.name,
@@ -186,7 +170,10 @@ def _build_personal(
 
 
 def _keep_opened(
-    opened: Toolbox | ToolwireError | None, upstream: UpstreamSettings, settings: ServeSettings
+    opened: Toolbox | ToolwireError | None,
+    upstream: UpstreamSettings,
+    settings: ServeSettings,
+    approve_command: ApproveCommand | None,
 ) -> Toolbox:
     """Return the toolbox that was opened, or one that connects later where a server could not be reached by now."""
     match opened:
@@ -195,14 +182,18 @@ def _keep_opened(
         case None | ConnectError():
             why = f"The upstream {upstream.name} has not answered yet." if opened is None else str(opened)
             _log.warning("%s It is tried again, and the others are served meanwhile.", why)
-            return WaitingToolbox(f"The upstream {upstream.name}", partial(open_upstream, upstream, settings))
+            return WaitingToolbox(
+                f"The upstream {upstream.name}", partial(open_upstream, upstream, settings, approve_command)
+            )
         case ToolwireError():
             raise opened
         case _:
             return opened
 
 
-def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbox:
+def open_upstream(
+    upstream: UpstreamSettings, settings: ServeSettings, approve_command: ApproveCommand | None = None
+) -> Toolbox:
     """Return the toolbox of ``upstream``. ``open_toolbox`` lists the errors; each names the upstream."""
     try:
         target = read_target(upstream.target)
@@ -210,21 +201,46 @@ def open_upstream(upstream: UpstreamSettings, settings: ServeSettings) -> Toolbo
         options = read_url_options(Namespace(**upstream.remote), urls)
         if not urls and options != UrlOptions():
             raise UsageError("its options are for URLs, and its target is none.")
-        return open_toolbox(
-            target,
-            options=options,
-            agree=upstream.agree,
-            asking=build_caller_consent(settings, upstream.name),
-            receipts=find_state_places(settings.server.state).receipts,
-            holds_calls=settings.holds_calls,
-            timeout_s=upstream.timeout_s,
-            # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.
-            retries=0,
-        )
+        return open_toolbox(target, options=options, calls=_build_calls(upstream, settings, approve_command))
     except ConnectError as error:
         raise ConnectError(f"The upstream {upstream.name}: {error}", error.probes, error.kind) from error
     except ToolwireError as error:
         raise UsageError(f"The upstream {upstream.name}: {error}") from error
+
+
+def _build_calls(
+    upstream: UpstreamSettings, settings: ServeSettings, approve_command: ApproveCommand | None = None
+) -> UpstreamCalls:
+    return UpstreamCalls(
+        agree=upstream.agree,
+        asking=build_caller_consent(settings, upstream.name),
+        receipts=find_state_places(settings.server.state).receipts,
+        holds_calls=settings.holds_calls,
+        timeout_s=upstream.timeout_s,
+        # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.
+        retries=0,
+        approve_command=approve_command,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamCalls:
+    """How remote tools are called for the callers of this server.
+
+    ``agree`` lets tools run without a question that only their site declares harmless. ``asking`` answers for the
+    callers. ``receipts`` is the folder that keeps those that the gateway signs. With ``holds_calls``, what a server
+    asks in the middle of a call is passed on to its caller. ``timeout_s`` is how long one request of a call may take,
+    ``retries`` how often it is repeated where that is safe. ``approve_command`` says whether a program may run that
+    the user has not agreed to before; without it, none may.
+    """
+
+    agree: bool = False
+    asking: CallerConsent = field(default_factory=CallerConsent)
+    receipts: str = ""
+    holds_calls: bool = True
+    timeout_s: float = DEFAULT_LIMITS.total_s
+    retries: int = DEFAULT_RETRIES.retries
+    approve_command: ApproveCommand | None = None
 
 
 def open_toolbox(
@@ -232,51 +248,29 @@ def open_toolbox(
     document: Path | None = None,
     *,
     options: UrlOptions | None = None,
-    agree: bool = False,
-    asking: CallerConsent | None = None,
-    receipts: str = "",
-    holds_calls: bool = True,
-    timeout_s: float = DEFAULT_LIMITS.total_s,
-    retries: int = DEFAULT_RETRIES.retries,
+    calls: UpstreamCalls | None = None,
     threads: int = THREADS,
 ) -> Toolbox:
     """Return the toolbox of ``target``. A call of a remote tool that needs consent must be confirmed by its caller.
 
-    ``options`` are for a URL. ``agree`` lets tools run without a question that only their site declares harmless.
-    ``asking`` answers for the callers. ``receipts`` is the folder that keeps those that the gateway signs. With
-    ``holds_calls``, what a server asks in the middle of a call is passed on to its caller.
-    ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where that is safe.
-    Code has at most ``threads`` threads for its plain functions.
+    ``options`` and ``calls`` are for a URL. Code has at most ``threads`` threads for its plain functions.
 
     Raises:
         ConnectError: nothing was found at a URL.
         DefinitionError: a class cannot be served, or does not fit its document.
         UsageError: a file or a module cannot be loaded, or is no class that a document describes.
     """
-    approve_command: Callable[[ServerCommand], bool] = confirm_command
+    calls = calls or UpstreamCalls()
     if not isinstance(target, UrlTarget):
         command = find_mcp_command(target) if document is None else None
         if command is None:
             return open_code(target, document, threads=threads)
         # FU-56: the user has named this file as code to run, and its server says what its own tools do.
-        target, agree, approve_command = UrlTarget(command), True, _allow
+        target, calls = UrlTarget(command), replace(calls, agree=True, approve_command=_allow)
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
-    options = options or UrlOptions()
-    session = build_gateway_session(receipts)
-    return connect_upstream(
-        build_url_options(
-            target.text,
-            session,
-            options,
-            agree=agree,
-            asking=asking,
-            timeout_s=timeout_s,
-            retries=retries,
-            holds_calls=holds_calls,
-            approve_command=approve_command,
-        )
-    )
+    session = build_gateway_session(calls.receipts)
+    return connect_upstream(build_url_options(target.text, session, options or UrlOptions(), calls))
 
 
 def _allow(_command: ServerCommand) -> bool:
@@ -305,34 +299,23 @@ def _find_receipt_key() -> FindKey | None:
         return None
 
 
-def build_url_options(
-    url: str,
-    session: Session,
-    options: UrlOptions,
-    *,
-    agree: bool = False,
-    asking: CallerConsent | None = None,
-    timeout_s: float = DEFAULT_LIMITS.total_s,
-    retries: int = DEFAULT_RETRIES.retries,
-    holds_calls: bool = True,
-    approve_command: Callable[[ServerCommand], bool] = confirm_command,
-) -> ConnectOptions:
-    """Return the options of a connection to ``url`` for the callers of this server; see ``open_toolbox``."""
+def build_url_options(url: str, session: Session, options: UrlOptions, calls: UpstreamCalls) -> ConnectOptions:
+    """Return the options of a connection to ``url`` for the callers of this server."""
     return build_upstream_options(
         url,
         session,
-        approve=CallerConsent() if asking is None else asking,
-        agree=(lambda _: True) if agree else None,
+        approve=calls.asking,
+        agree=(lambda _: True) if calls.agree else None,
         api_key=options.key,
         protocol=options.protocol,
         selection=options.selection,
         access=options.access,
         headers=options.headers,
         include_site_description=options.include_site_description,
-        approve_command=approve_command,
-        timeout_s=timeout_s,
-        retries=retries,
-        holds_calls=holds_calls,
+        approve_command=calls.approve_command,
+        timeout_s=calls.timeout_s,
+        retries=calls.retries,
+        holds_calls=calls.holds_calls,
     )
 
 

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolwire.client.transport.network import SyncNetwork
+from toolwire.core.errors import UsageError
 from toolwire.core.long_call import CallEngine
 from toolwire.core.model import RateLimit
 from toolwire.core.toolbox import Toolbox
@@ -20,6 +21,7 @@ from toolwire.gateway.gateway_app import GatewayApp, Service
 from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.sign_in_notice import SIGN_IN_PATH
 from toolwire.gateway.sign_in_pages import SignInPages, SignInUpstream
+from toolwire.hosting.targets.url_options import read_url_options
 from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.opentool.method_toolbox import MethodToolbox
 from toolwire.opentool.object_toolbox import ObjectToolbox
@@ -37,14 +39,12 @@ from toolwire.stores.paths import find_state_places
 from toolwire.telemetry.logs import log_json
 
 from .caller_consent import HOST_CONFIRMATION, find_inbox, find_receipt_keys, find_webhook_faults
-from .exits import UsageError
 from .gateway_callers import open_caller_vault, read_identity
 from .gateway_sign_in import OpenSignIn, open_sign_in
 from .metrics_address import build_metrics_services
 from .open_upstreams import open_toolboxes
 from .operators import find_operators
 from .serve_settings import SETTINGS, ServeSettings, list_caller_rules, read_settings
-from .targets.open_target import read_url_options
 from .token_options import build_callers
 
 if TYPE_CHECKING:

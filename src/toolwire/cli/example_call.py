@@ -1,0 +1,89 @@
+"""Write an example call of a tool: as a command line, and in Python."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from toolwire.client.discovery.local_files import file_url
+from toolwire.client.transport.server_command import read_server_command
+from toolwire.core.model import Json, Requirements, Tool
+from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import complete_url
+from toolwire.framing import jsontext
+from toolwire.hosting.targets.target import Target, UrlTarget
+
+from .call_arguments import takes_file
+
+_FILE: Final = "example.txt"
+_USER_ID: Final = "ada@example.com"
+
+
+def write_command(text: str, name: str, arguments: Mapping[str, Json], tool: Tool) -> str:
+    """Return the command line that calls ``tool`` as ``name`` with ``arguments``, quoted for a shell.
+
+    It has an option for each thing that the tool requires from its caller; the program then asks for the value.
+    """
+    is_url, needed = "://" in text, tool.requirements
+    words = ["toolwire", "call", show_url(text) if is_url else text, name]
+    words += [
+        f"{key}=@{_FILE}" if _is_file(tool, key) else _write_pair(key, value, tool.parameters.get(key))
+        for key, value in arguments.items()
+    ]
+    if needed and is_url:
+        words += ["--protocol", "otc"]  # no other protocol transmits what a tool requires
+    words += [word for one in needed.authorization for word in ("--token", one.id)]
+    words += [word for one in needed.secrets for word in ("--secret", one)]
+    words += ["--user-id", _USER_ID] if needed.user_id else []
+    return " ".join(map(shlex.quote, words))
+
+
+def _is_file(tool: Tool, name: str) -> bool:
+    return takes_file(tool.parameters.get(name), tool.input_schema)
+
+
+def _write_pair(key: str, value: Json, schema: Json) -> str:
+    is_text = isinstance(value, str) and isinstance(schema, Mapping) and schema.get("type", "string") == "string"
+    is_number = isinstance(value, int | float) and isinstance(schema, Mapping) and isinstance(schema.get("type"), str)
+    written = value if isinstance(value, str) else jsontext.write(value).decode()
+    if is_text or is_number:
+        return f"{key}={written}"
+    return f"{key}:={jsontext.write(value).decode()}"
+
+
+def write_python(target: Target, name: str, arguments: Mapping[str, Json], tool: Tool) -> str:
+    """Return the lines of Python that make the same call."""
+    url = "http://127.0.0.1:9627"
+    if isinstance(target, UrlTarget):
+        is_local = file_url(target.text) or read_server_command(target.text)
+        url = target.text if is_local else show_url(complete_url(target.text))
+    lines = [] if isinstance(target, UrlTarget) else ["# while `toolwire serve` serves this target"]
+    pairs = [
+        f"{key!r}: {f'Path({_FILE!r})' if _is_file(tool, key) else repr(value)}" for key, value in arguments.items()
+    ]
+    given = f", {{{', '.join(pairs)}}}" if pairs else ""
+    if any(_is_file(tool, key) for key in arguments):
+        lines += ["from pathlib import Path"]
+    context = _list_context(tool.requirements)
+    names, options = "", ""
+    if context:
+        names, options = "Context, Secret, ", f", protocol='otc', context=Context({', '.join(context)})"
+    lines += [
+        f"from toolwire import {names}connect_sync",
+        "",
+        f"with connect_sync({url!r}{options}) as remote:",
+        f"    print(remote.call({name!r}{given}))",
+    ]
+    return "\n".join(lines)
+
+
+def _list_context(needed: Requirements) -> list[str]:
+    """Return the arguments of a ``Context`` with what a tool requires."""
+    tokens = ", ".join(f"{one.id!r}: Secret('...')" for one in needed.authorization)
+    secrets = ", ".join(f"{one!r}: Secret('...')" for one in needed.secrets)
+    parts = (("tokens", f"{{{tokens}}}", tokens), ("secrets", f"{{{secrets}}}", secrets))
+    return [
+        *(f"{name}={text}" for name, text, is_needed in parts if is_needed),
+        *([f"user_id={_USER_ID!r}"] if needed.user_id else []),
+    ]
