@@ -79,17 +79,13 @@ def proxy_ratio(app: str, *, python: str = sys.executable, seconds: int = 4) -> 
 
 def start_s() -> float:
     """Return the seconds until a gateway with UPSTREAMS upstreams of TOOLS tools each can serve."""
-    from toolwire.cli.parser import list_commands
     from toolwire.hosting.open_upstreams import open_toolboxes
     from toolwire.hosting.serve_app import build_app
-    from toolwire.hosting.serve_settings import REMOTE_OPTIONS, ServeSettings, UpstreamSettings
+    from toolwire.hosting.serve_settings import ServeSettings, UpstreamSettings
 
-    defaults = vars(list_commands("bench")["serve"].parse_args([]))
-    remote = {name: defaults[name] for name in REMOTE_OPTIONS}
     with wire.served("ours", env={"BENCH_TOOLS": str(TOOLS)}) as port:
         upstreams = [
-            UpstreamSettings(name=f"upstream{number}", target=f"http://127.0.0.1:{port}", remote=remote)
-            for number in range(UPSTREAMS)
+            UpstreamSettings(name=f"upstream{number}", target=f"http://127.0.0.1:{port}") for number in range(UPSTREAMS)
         ]
         settings = ServeSettings(targets=(), upstreams=upstreams)
         started = time.perf_counter()

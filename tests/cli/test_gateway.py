@@ -23,9 +23,9 @@ from tests.cli.test_serve import url_in
 from tests.programs import find_free_port
 from tests.support.waiting import wait_until
 from toolwire import Kind, Problem, Toolkit, Value, asgi, connect_sync
-from toolwire.cli.commands.serve import build_settings
-from toolwire.cli.gateway_file import read_gateway_file
 from toolwire.hosting import open_upstreams
+from toolwire.hosting.build_settings import build_settings
+from toolwire.hosting.gateway_file import read_gateway_file
 from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background

@@ -14,8 +14,8 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.cli.test_gateway import run_gateway
 from toolwire import Toolkit, asgi
-from toolwire.cli.commands.gateway import _build_settings
-from toolwire.cli.gateway_file import parse_gateway_file
+from toolwire.hosting.build_settings import build_gateway_settings
+from toolwire.hosting.gateway_file import parse_gateway_file
 from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.testing import background
 
@@ -72,7 +72,7 @@ def write_text(what: tuple[str, str], above: str = "") -> str:
 
 
 def read(text: str) -> ServeSettings:
-    return _build_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
+    return build_gateway_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
 
 
 @pytest.mark.requirement("AT-34")

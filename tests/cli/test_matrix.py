@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from toolwire import connect, connect_sync
-from toolwire.cli.parser import WITH_SETTINGS, list_commands
-from toolwire.cli.settings_file import SETTABLE, list_command_options
+from toolwire.cli.parser import WITH_SETTINGS, list_commands, list_settable_options
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.consent import DefinitionLock, write_lock
 
 COMMANDS = list_commands("1")
+SETTABLE = frozenset(name for options in list_settable_options("1").values() for name in options)
 SITES = ("serve", "work", "gateway", "install", "tools", "show", "call", "calls", "resources", "prompts", "chat")
 SITES += ("explain", "conform", "convert", "overlay", "size", "lock", "diff")
 """The commands that send requests to a site that the user names."""
@@ -190,7 +190,7 @@ def test_every_option_can_stand_in_a_file_or_is_about_one_run_of_a_command() -> 
 @pytest.mark.requirement("CL-01")
 @pytest.mark.parametrize("name", sorted(WITH_SETTINGS))
 def test_time_limit_and_networks_of_each_command_can_stand_in_a_file(name: str) -> None:
-    assert list_command_options()[name].keys() >= {"timeout", "allow-private", "allow-http", "ca-file"}
+    assert list_settable_options("1")[name].keys() >= {"timeout", "allow-private", "allow-http", "ca-file"}
 
 
 IN_PYTHON = {

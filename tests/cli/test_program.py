@@ -146,7 +146,7 @@ def test_a_terminal_that_lacks_a_character_is_no_error(desk: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"\\xe9\n", b"")
 
 
-@pytest.mark.parametrize("module", ["toolwire.cli.program", "toolwire.cli.settings", "toolwire.cli.commands.tools"])
+@pytest.mark.parametrize("module", ["toolwire.cli.program", "toolwire.hosting.settings", "toolwire.cli.commands.tools"])
 def test_interrupt_while_code_loads_ends_the_program_without_a_traceback(module: str) -> None:
     code = (
         "import os, signal, sys\n"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from toolwire.auth.receipt import KeptReceipt, ReceiptBinding, ReceiptKey
-from toolwire.cli.commands.serve import build_settings
-from toolwire.cli.gateway_file import parse_gateway_file
+from toolwire.hosting.build_settings import build_settings
+from toolwire.hosting.gateway_file import parse_gateway_file
 from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_app import build_app
 from toolwire.stores.consent.audit import StoredAudit

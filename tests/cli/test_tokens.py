@@ -20,9 +20,10 @@ from toolwire import Problem, Value, connect_sync
 from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.core.model import Kind
 from toolwire.hosting.open_upstreams import open_toolboxes
+from toolwire.hosting.options import TokenOptions
 from toolwire.hosting.serve_app import build_app
 from toolwire.hosting.serve_settings import ServeSettings, read_settings
-from toolwire.hosting.token_options import TokenOptions, build_callers
+from toolwire.hosting.token_options import build_callers
 from toolwire.server.access.callers import Caller, Callers
 from toolwire.testing.loopback import background
 
@@ -75,7 +76,7 @@ def ask(callers: Callers | None, credential: str) -> Caller | Problem:
 @pytest.mark.requirement("OTC-035", "OXP-012", "OTC-042")
 def test_server_with_a_secret_accepts_tokens_signed_with_it(tmp_path: Path, desk: Path) -> None:
     (tmp_path / "secret").write_text(SECRET + "\n")
-    tokens = TokenOptions(secret_file=str(tmp_path / "secret"), audience="here")
+    tokens = TokenOptions(jwt_secret_file=str(tmp_path / "secret"), jwt_audience="here")
     settings = read_settings(ServeSettings(targets=[str(desk)], tokens=tokens).to_json())
     assert SECRET not in settings.to_json()
     with background(build_app(settings, open_toolboxes(settings))) as url:
@@ -93,7 +94,7 @@ def test_server_with_a_secret_accepts_tokens_signed_with_it(tmp_path: Path, desk
 @pytest.mark.requirement("OTC-035")
 def test_keys_are_fetched_from_a_url_once_for_many_tokens() -> None:
     with publish_keys([(200, key_set(OLD))]) as (url, asked):
-        callers = build_callers(TokenOptions(jwks=url, audience="here"))
+        callers = build_callers(TokenOptions(jwks=url, jwt_audience="here"))
         for number in range(5):
             assert ask(callers, token(OLD, sub=f"user {number}")) == Caller(f"jwt:user {number}", frozenset())
         refused = ask(callers, token(NEW))
@@ -105,7 +106,7 @@ def test_keys_are_fetched_from_a_url_once_for_many_tokens() -> None:
 @pytest.mark.parametrize("answer", [(500, b""), (200, b"<html>"), (302, b"")])
 def test_issuer_without_keys_gives_a_retryable_problem(answer: tuple[int, bytes]) -> None:
     with publish_keys([answer]) as (url, _):
-        found = ask(build_callers(TokenOptions(jwks=url, audience="here")), token(OLD))
+        found = ask(build_callers(TokenOptions(jwks=url, jwt_audience="here")), token(OLD))
     assert isinstance(found, Problem)
     assert (found.kind, found.can_retry) == (Kind.OVERLOADED, True)
 
@@ -113,18 +114,18 @@ def test_issuer_without_keys_gives_a_retryable_problem(answer: tuple[int, bytes]
 def test_keys_can_be_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     file.write_bytes(key_set(OLD))
-    assert isinstance(ask(build_callers(TokenOptions(jwks=str(file), audience="here")), token(OLD)), Caller)
+    assert isinstance(ask(build_callers(TokenOptions(jwks=str(file), jwt_audience="here")), token(OLD)), Caller)
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"issuer": "x"}, "need --jwt-secret-file or --jwks"),
-        ({"jwks": "http://keys.example/jwks", "audience": "a"}, "not https"),
-        ({"jwks": "/nowhere/jwks.json", "audience": "a"}, "cannot be read"),
+        ({"jwt_issuer": "x"}, "need --jwt-secret-file or --jwks"),
+        ({"jwks": "http://keys.example/jwks", "jwt_audience": "a"}, "not https"),
+        ({"jwks": "/nowhere/jwks.json", "jwt_audience": "a"}, "cannot be read"),
         ({"jwks": "https://keys.example/jwks"}, "--jwt-audience"),
-        ({"secret_file": "/nowhere/secret"}, "cannot be read"),
-        ({"secret_file": "x", "jwks": "y"}, "give --jwt-secret-file or --jwks"),
+        ({"jwt_secret_file": "/nowhere/secret"}, "cannot be read"),
+        ({"jwt_secret_file": "x", "jwks": "y"}, "give --jwt-secret-file or --jwks"),
     ],
 )
 def test_conflicting_token_options_are_refused(options: dict[str, str], why: str) -> None:
@@ -135,7 +136,7 @@ def test_conflicting_token_options_are_refused(options: dict[str, str], why: str
 def test_a_short_secret_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("short\n")
     with pytest.raises(DefinitionError, match="at least 32 bytes"):
-        build_callers(TokenOptions(secret_file=str(tmp_path / "secret")))
+        build_callers(TokenOptions(jwt_secret_file=str(tmp_path / "secret")))
 
 
 def test_server_without_token_options_checks_no_tokens() -> None:

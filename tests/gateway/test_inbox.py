@@ -29,13 +29,13 @@ from tests.support.webhooks import KEY, Receiver
 from toolwire import Problem, Toolkit, asgi, connect_sync
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.cli import main
-from toolwire.cli.commands.gateway import _build_settings
-from toolwire.cli.gateway_file import parse_gateway_file
 from toolwire.console import add_caller_inbox
 from toolwire.console.sessions import OperatorSessions, SignedIn
 from toolwire.core.check import Answer
 from toolwire.core.errors import UsageError
+from toolwire.hosting.build_settings import build_gateway_settings
 from toolwire.hosting.caller_consent import find_inbox
+from toolwire.hosting.gateway_file import parse_gateway_file
 from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_app import build_app
 from toolwire.limits import CallerRules
@@ -203,7 +203,7 @@ target = "{site}"
 
 {below}
 """
-            settings = _build_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
+            settings = build_gateway_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
             boxes = [FunctionToolbox(shop.kit, threads=4)] if own else open_toolboxes(settings)
             app = build_app(settings, boxes)
             return Started(ending.enter_context(background(app)), shop, tmp_path / "state")
@@ -495,7 +495,7 @@ def serve_upstreams(targets: dict[str, str]) -> Any:
     rules = '[callers."*"]\nanswered-by = ["phone"]\n'
     server = f'state = "state"\napi-key-file = "keys.txt"\npublic-url = "{PUBLIC_URL}"\nconsent = "inbox"\n'
     text = f"{server}{tables}{rules}"
-    settings = _build_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
+    settings = build_gateway_settings(parse_gateway_file(text.encode(), "toolwire.toml"))
     return build_app(settings, open_toolboxes(settings))
 
 
@@ -810,7 +810,7 @@ def test_webhook_without_an_inbox_or_its_secret_is_refused(monkeypatch: pytest.M
     with pytest.raises(UsageError, match="tells of questions in the inbox"):
         parse_gateway_file(f"{upstream}{hook}".encode(), "toolwire.toml")
     above = f'consent = "inbox"\npublic-url = "{PUBLIC_URL}"'
-    settings = _build_settings(parse_gateway_file(f"{above}\n{upstream}{hook}".encode(), "toolwire.toml"))
+    settings = build_gateway_settings(parse_gateway_file(f"{above}\n{upstream}{hook}".encode(), "toolwire.toml"))
     with pytest.raises(UsageError, match="The environment has no variable HOOK_SECRET"):
         find_inbox(settings)
 

@@ -32,7 +32,6 @@ from toolwire.core.model import Secret
 from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_app import build_app
 from toolwire.hosting.serve_settings import ServeSettings
-from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.asking.receipts import KEYS_PATH
 from toolwire.server.options import ServerOptions

@@ -5,14 +5,25 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NoReturn
 
-from toolwire.core.command_option import CommandOption, list_command_options, read_whole_number
-from toolwire.core.selection import DOCUMENT_BYTES
+from toolwire.core.command_option import CommandOption, build_record, list_command_options, read_whole_number
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.url_display import show_urls
-from toolwire.hosting.options import HOST, PORT, READING_S, TOTAL_S, UPSTREAM_S
+from toolwire.hosting.options import (
+    READING_S,
+    TOTAL_S,
+    UPSTREAM_S,
+    ListenOptions,
+    RemoteOptions,
+    ServeOptions,
+    TokenOptions,
+    read_port,
+    read_processes,
+    read_seconds,
+)
 from toolwire.server.options import ServerOptions
 
 from .exits import USAGE
@@ -32,6 +43,89 @@ WITH_SETTINGS: Final = frozenset(
     )
 )
 """The commands whose options can stand in ``toolwire.toml``."""
+_TIMEOUT: Final = next(option for option in list_command_options(RemoteOptions) if option.name == "timeout")
+_ASK: Final = CommandOption(
+    name="ask",
+    default="terminal",
+    choices=("terminal", "page", "store"),
+    help="where toolwire asks you (terminal)",
+    in_settings=True,
+)
+_LOCKED: Final = CommandOption(
+    name="locked",
+    default=False,
+    help="refuse tools that differ from toolwire.lock",
+    in_settings=True,
+    subject="urls",
+    strict=True,
+)
+_APPROVAL: Final = CommandOption(
+    name="approval",
+    default=None,
+    choices=("per-call", "deny"),
+    help="ask before each call, or make none, also where the site says that none needs a question (URLs only)",
+    in_settings=True,
+    subject="urls",
+    is_harmless=True,
+)
+_MODEL: Final = (
+    CommandOption(
+        name="model",
+        default=None,
+        metavar="NAME",
+        help="the provider's name of the model; it must be given or set",
+        in_settings=True,
+    ),
+    CommandOption(
+        name="api",
+        default="openai",
+        choices=("openai", "anthropic"),
+        help="the protocol of the provider (openai)",
+        in_settings=True,
+    ),
+    CommandOption(name="base-url", default=None, metavar="URL", help="the URL of another provider", in_settings=True),
+    CommandOption(
+        name="model-key-env",
+        default=None,
+        metavar="NAME",
+        help="the environment variable with the provider's key",
+        in_settings=True,
+    ),
+)
+_SIGN_IN: Final = (
+    CommandOption(
+        name="client-id",
+        default=None,
+        metavar="ID",
+        help="your client id at the authorization server of the site",
+        in_settings=True,
+        subject="target",
+    ),
+    CommandOption(
+        name="client-secret-env",
+        default=None,
+        metavar="NAME",
+        help="the environment variable with the client secret",
+        in_settings=True,
+        subject="target",
+    ),
+    CommandOption(
+        name="client-document",
+        default=None,
+        metavar="URL",
+        help="the URL of your client metadata document",
+        in_settings=True,
+        subject="target",
+    ),
+    CommandOption(
+        name="sign-in-at",
+        default=[],
+        metavar="ORIGIN",
+        help="another site at which the document of the site may have you sign in",
+        in_settings=True,
+        subject="urls",
+    ),
+)
 _EPILOG: Final = f"""\
 TARGET is {_TARGET}.
 Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied, 4 not reachable or no protocol found,
@@ -55,6 +149,11 @@ class Parser(argparse.ArgumentParser):
     """
 
     of_actions: Mapping[str, tuple[str, ...]] = {}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.options: dict[str, CommandOption] = {}
+        """The options that are declared as such, by name. A file of settings may have some of them."""
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and one sentence, and end the program."""
@@ -123,6 +222,20 @@ def _refuse_options_of_others(command: Parser, arguments: argparse.Namespace, gi
 def list_given(argv: Sequence[str], version: str) -> frozenset[str]:
     """Return the destinations of the arguments that a valid command line gives, and not those with their defaults."""
     return frozenset(vars(_build_parser_without_defaults(version).parse_known_args(argv)[0]))
+
+
+def list_settable_options(version: str) -> dict[str, dict[str, CommandOption]]:
+    """Return the options that settings may have, by command and name."""
+    return {
+        name: {option.name: option for option in command.options.values() if option.in_settings}
+        for name, command in list_commands(version).items()
+        if name in WITH_SETTINGS
+    }
+
+
+def read_remote(arguments: argparse.Namespace) -> RemoteOptions:
+    """Return the options of a command about servers elsewhere; those that it does not have are their defaults."""
+    return build_record(RemoteOptions, vars(arguments))
 
 
 def list_commands(version: str) -> dict[str, Parser]:
@@ -262,83 +375,51 @@ def _add_example(parser: Parser) -> None:
 def _add_serve(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; several are served together")
-    parser.add_argument("--host", default=HOST, help="the address to listen at (%(default)s)")
-    parser.add_argument(
-        "--port", type=_port, default=PORT, help="the port to listen at; 0 takes a free one (%(default)s)"
-    )
-    parser.add_argument(
-        "--api-key-file",
-        metavar="FILE",
-        help="a file with one key per line: KEY, or KEY NAME SCOPE..."
-        " (TOOLWIRE_API_KEYS has keys too, separated by commas)",
-    )
-    _add_tokens(parser)
-    _add_server_options(parser)
-    parser.add_argument(
-        "--tls-cert", metavar="FILE", help="serve https, with this certificate and its chain (PEM); with --tls-key"
-    )
-    parser.add_argument("--tls-key", metavar="FILE", help="the private key of the certificate (PEM, no password)")
-    parser.add_argument(
-        "--root-path", default="", metavar="PATH", help="the path that a proxy takes off before it passes a request on"
-    )
-    parser.add_argument(
-        "--trusted-proxies",
-        action="append",
-        default=[],
-        metavar="ADDRESS",
-        help="trust the Forwarded fields of the proxies at this address, such as 10.0.0.0/8",
-    )
-    parser.add_argument(
-        "--document", metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
-    )
-    parser.add_argument(
-        "--no-work", dest="works", action="store_false", help="with --wake: leave all long calls to `toolwire work`"
-    )
+    _add_options(parser, ListenOptions, "host", "port")
+    _add_options(parser, ServeOptions, "api_key_file")
+    _add_options(parser, TokenOptions)
+    _add_options(parser, ServerOptions)
+    _add_options(parser, ListenOptions, "tls_cert", "tls_key", "root_path", "trusted_proxies")
+    _add_options(parser, ServeOptions, "document", "works")
     parser.add_argument(
         "--stdio", action="store_true", help="speak MCP on standard input and output, for hosts that start a program"
     )
     parser.add_argument("--reload", action="store_true", help="restart when a Python file changes")
-    parser.add_argument("--workers", type=_workers, default=1, metavar="N", help="the number of processes (1)")
-    parser.add_argument("--access-log", action="store_true", help="print a line for each request")
-    parser.add_argument(
-        "--metrics-address",
-        default="",
-        metavar="HOST:PORT",
-        help="serve metrics as Prometheus text at http://HOST:PORT/metrics, such as 127.0.0.1:9464",
-    )
-    _add_agree(parser)
-    _add_site_description(parser)
-    parser.add_argument(
-        "--log",
-        choices=["text", "json"],
-        default="text",
-        help="the format of the log; json has a line for each call (text)",
-    )
+    _add_options(parser, ListenOptions, "workers", "access_log")
+    _add_options(parser, ServeOptions, "metrics_address", "agree")
+    _add_options(parser, RemoteOptions, "include_site_description")
+    _add_options(parser, ServeOptions, "log")
     _add_upstream_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
 
 
-def _add_server_options(parser: Parser, *names: str) -> None:
-    """Add the options of a server, or those of ``names``."""
-    for option in list_command_options(ServerOptions):
+def _add_options(parser: Parser, record: type, *names: str, into: argparse._ActionsContainer | None = None) -> None:
+    """Add the options of ``record``, or those of its fields ``names``, under the heading ``into``."""
+    for option in list_command_options(record):
         if not names or option.field in names:
-            _add_option(parser, option)
+            _add_option(parser, option, into)
 
 
-def _add_option(parser: Parser, option: CommandOption) -> None:
+def _add_option(parser: Parser, option: CommandOption, into: argparse._ActionsContainer | None = None) -> None:
     more: dict[str, Any] = {"metavar": option.metavar, "choices": option.choices}
     if option.read is not None:
         more["type"] = _name_faults(option.read)
-    if option.default is False:
-        more = {"action": "store_true"}
-    elif isinstance(option.default, list):
+    if option.is_flag:
+        more = {"action": "store_false" if option.default else "store_true"}
+    elif option.is_list:
         more["action"] = "append"
-    parser.add_argument(
-        f"--{option.name}", dest=option.field, default=option.default, help=option.help.replace("%", "%%"), **more
+    parser.options[option.name] = option
+    (into or parser).add_argument(
+        f"--{option.name}",
+        dest=option.field or option.name.replace("-", "_"),
+        default=option.default,
+        help=option.help.replace("%", "%%"),
+        **more,
     )
 
 
+@cache
 def _name_faults(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """Return ``read`` as argparse wants it: the sentence of a ValueError is what its user reads."""
 
@@ -354,7 +435,7 @@ def _name_faults(read: Callable[[str], Any]) -> Callable[[str], Any]:
 def _add_work(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; the same ones that the servers have")
-    _add_server_options(parser, "state", "wake", "limits")
+    _add_options(parser, ServerOptions, "state", "wake", "limits")
     parser.add_argument("--jobs", type=_workers, default=10, metavar="N", help="how many calls run at a time (10)")
     parser.add_argument(
         "--grace",
@@ -363,13 +444,8 @@ def _add_work(parser: Parser) -> None:
         metavar="SECONDS",
         help="how long running calls may go on after SIGTERM; then others run them again, if they may run twice (30)",
     )
-    _add_agree(parser)
-    parser.add_argument(
-        "--log",
-        choices=["text", "json"],
-        default="text",
-        help="the format of the log; json has a line for each call (text)",
-    )
+    _add_options(parser, ServeOptions, "agree")
+    _add_options(parser, ServeOptions, "log")
     _add_upstream_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
@@ -385,8 +461,8 @@ def _add_gateway(parser: Parser) -> None:
     parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the file of the gateway (%(default)s)")
     parser.add_argument("--name", metavar="NAME", help="add: the name of the upstream (default: its host)")
     parser.add_argument("--json", action="store_true", help="check, list: print the upstreams as JSON")
-    _add_agree(parser)
-    _add_site_description(parser)
+    _add_options(parser, ServeOptions, "agree")
+    _add_options(parser, RemoteOptions, "include_site_description")
     _add_upstream_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
@@ -415,21 +491,14 @@ def _add_install(parser: Parser) -> None:
     parser.add_argument("--print", action="store_true", help="print the change, and write nothing")
     parser.add_argument("--replace", action="store_true", help="replace another server of this name")
     parser.add_argument("--remove", action="store_true", help="remove the server again")
-    parser.add_argument("--document", metavar="FILE", help="the OpenTool document of a class")
-    _add_server_options(parser, "state", "wake", "limits", "consent")
-    _add_agree(parser)
-    _add_site_description(parser)
+    _add_options(parser, ServeOptions, "document")
+    _add_options(parser, ServerOptions, "state", "wake", "limits", "consent")
+    _add_options(parser, ServeOptions, "agree")
+    _add_options(parser, RemoteOptions, "include_site_description")
     _add_upstream_timeout(parser)
     _add_offline(parser)
     _add_remote(parser)
     _add_selection(parser)
-
-
-def _add_tokens(parser: Parser) -> None:
-    parser.add_argument("--jwt-secret-file", metavar="FILE", help="accept tokens signed with this secret (HS256)")
-    parser.add_argument("--jwks", metavar="URL|FILE", help="accept tokens signed with these keys (RS256, ES256, EdDSA)")
-    parser.add_argument("--jwt-issuer", default="", metavar="ISSUER", help="the required issuer of tokens")
-    parser.add_argument("--jwt-audience", default="", metavar="AUDIENCE", help="the required audience of tokens")
 
 
 def _add_tools(parser: Parser) -> None:
@@ -472,10 +541,8 @@ def _add_call(parser: Parser) -> None:
     parser.add_argument(
         "--args", metavar="JSON", help="all arguments as one JSON object, @FILE, or - for standard input"
     )
-    parser.add_argument(
-        "--ask", choices=["terminal", "page", "store"], default="terminal", help="where toolwire asks you (%(default)s)"
-    )
-    _add_agree(parser)
+    _add_option(parser, _ASK)
+    _add_options(parser, ServeOptions, "agree")
     parser.add_argument(
         "--yes",
         action="store_true",
@@ -509,12 +576,8 @@ def _add_calls(parser: Parser) -> None:
     parser.add_argument("target", metavar="URL", help="the server, over any of its protocols")
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="the id that `call --start` or list printed")
     parser.add_argument("--limit", type=_count, default=20, metavar="N", help="list: at most so many (%(default)s)")
-    parser.add_argument(
-        "--timeout",
-        type=_seconds,
-        metavar="SECONDS",
-        help=f"how long it may take (wait: until the call is over; else {TOTAL_S})",
-    )
+    text = f"how long it may take (wait: until the call is over; else {TOTAL_S})"
+    _add_option(parser, replace(_TIMEOUT, default=None, help=text))
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="wait: write the result to this file; - for standard output"
@@ -554,15 +617,11 @@ def _add_chat(parser: Parser) -> None:
         "--browser", action="store_true", help="chat on a page in the browser; sites can be added there"
     )
     _add_page_options(parser)
-    parser.add_argument("--model", metavar="NAME", help="the provider's name of the model; it must be given or set")
-    parser.add_argument(
-        "--api", choices=["openai", "anthropic"], default="openai", help="the protocol of the provider (%(default)s)"
-    )
-    parser.add_argument("--base-url", metavar="URL", help="the URL of another provider")
-    parser.add_argument("--model-key-env", metavar="NAME", help="the environment variable with the provider's key")
+    for option in _MODEL:
+        _add_option(parser, option)
     _add_calling(parser)
-    _add_agree(parser)
-    _add_site_description(parser)
+    _add_options(parser, ServeOptions, "agree")
+    _add_options(parser, RemoteOptions, "include_site_description")
     _add_locked(parser)
     _add_remote(parser)
     _add_sign_in(parser)
@@ -766,7 +825,7 @@ def _add_lock_file(parser: Parser) -> None:
 
 
 def _add_locked(parser: Parser) -> None:
-    parser.add_argument("--locked", action="store_true", help="refuse tools that differ from toolwire.lock")
+    _add_option(parser, _LOCKED)
     _add_lock_file(parser)
 
 
@@ -804,13 +863,8 @@ def _add_context(parser: Parser) -> None:
 
 def _add_sign_in(parser: Parser) -> None:
     how = parser.add_argument_group("how to sign in", "(where the site requires it)")
-    how.add_argument("--client-id", metavar="ID", help="your client id at the authorization server of the site")
-    how.add_argument("--client-secret-env", metavar="NAME", help="the environment variable with the client secret")
-    how.add_argument("--client-document", metavar="URL", help="the URL of your client metadata document")
-    how.add_argument(
-        "--sign-in-at", action="append", default=[], metavar="ORIGIN",
-        help="another site at which the document of the site may have you sign in",
-    )  # fmt: skip
+    for option in _SIGN_IN:
+        _add_option(parser, option, how)
 
 
 def _add_program_sign_in(parser: Parser) -> None:
@@ -830,35 +884,13 @@ def _add_program_sign_in(parser: Parser) -> None:
     )
 
 
-def _add_site_description(parser: Parser) -> None:
-    parser.add_argument(
-        "--include-site-description",
-        action="store_true",
-        help="let models read what a site says of itself, beside its tools",
-    )
-
-
-def _add_agree(parser: Parser) -> None:
-    parser.add_argument(
-        "--agree",
-        action="store_true",
-        help="trust the tools that only their site declares as safe: they run without a question, for 30 days or until"
-        " a definition changes; `toolwire approvals` shows and revokes that",
-    )
-
-
 def _add_calling(parser: Parser) -> None:
-    parser.add_argument(
-        "--approval", choices=["per-call", "deny"],
-        help="ask before each call, or make none, also where the site says that none needs a question (URLs only)",
-    )  # fmt: skip
+    _add_option(parser, _APPROVAL)
     _add_timeout(parser, TOTAL_S, "how long a call to a server may take")
 
 
 def _add_timeout(parser: Parser, default_s: int, text: str) -> None:
-    parser.add_argument(
-        "--timeout", type=_seconds, default=default_s, metavar="SECONDS", help=f"{text} (%(default)s; URLs only)"
-    )
+    _add_option(parser, replace(_TIMEOUT, default=default_s, help=f"{text} ({default_s}; URLs only)"))
 
 
 def _add_reading_timeout(parser: Parser) -> None:
@@ -879,77 +911,27 @@ def _add_offline(parser: Parser) -> None:
 
 def _add_remote(parser: Parser) -> None:
     _add_keys(parser)
-    parser.add_argument(
-        "--protocol", metavar="P", help="use only this protocol: openapi, opentool, otc or mcp (URLs only)"
-    )
+    _add_options(parser, RemoteOptions, "protocol")
 
 
 def _add_selection(parser: Parser) -> None:
     which = parser.add_argument_group("which tools", "(--match, --safe-only and --no-deprecated for any protocol)")
-    which.add_argument(
-        "--include",
-        choices=["declared", "all"],
-        default="declared",
-        help="all: also operations without x-llm (%(default)s)",
-    )
-    which.add_argument(
-        "--tag", action="append", default=[], metavar="TAG", help="only tools with this tag; repeat it for several"
-    )
-    which.add_argument("--path", action="append", default=[], metavar="GLOB", help="only tools whose path matches")
-    which.add_argument("--method", action="append", default=[], metavar="M", help="only tools with this method")
-    which.add_argument("--match", action="append", default=[], metavar="GLOB", help="only tools whose name matches")
-    which.add_argument("--safe-only", action="store_true", help="only tools that only read")
-    which.add_argument("--no-deprecated", action="store_true", help="no deprecated tools")
-    which.add_argument("--server", metavar="URL", help="call this server instead of the server in the document")
-    which.add_argument("--overlay", metavar="FILE", help="apply this OpenAPI Overlay to the document first")
-    which.add_argument("--follow", action="store_true", help="also read the documents that the document refers to")
-    which.add_argument(
-        "--any-version",
-        action="store_true",
-        help="also read an x-llm of a later major version, and ask about each call",
-    )
-    which.add_argument(
-        "--document-bytes", type=_bytes, default=DOCUMENT_BYTES, metavar="N",
-        help="the largest size of a document (%(default)s)",
-    )  # fmt: skip
+    names = ("include", "tag", "path", "method", "match", "safe_only", "no_deprecated", "server", "overlay", "follow")
+    _add_options(parser, RemoteOptions, *names, "any_version", "document_bytes", into=which)
 
 
 def _add_keys(parser: Parser) -> None:
-    keys = parser.add_mutually_exclusive_group()
-    keys.add_argument("--key", metavar="KEY", help="the API key of the server; it is sent to that server only")
-    keys.add_argument("--key-env", metavar="NAME", help="the environment variable with the API key")
-    parser.add_argument(
-        "--header", action="append", default=[], metavar="'NAME: VALUE'",
-        help="add this header field to every request to the server; repeat it for several",
-    )  # fmt: skip
-    parser.add_argument(
-        "--header-env", action="append", default=[], metavar="NAME=VARIABLE",
-        help="the same with a secret value, from this environment variable",
-    )  # fmt: skip
+    _add_options(parser, RemoteOptions, "key", "key_env", into=parser.add_mutually_exclusive_group())
+    _add_options(parser, RemoteOptions, "header", "header_env")
     _add_network(parser)
 
 
 def _add_network(parser: Parser) -> None:
     network = parser.add_argument_group("networks")
-    network.add_argument(
-        "--allow-private",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help="an https origin in a private network that may be called, such as https://nas.lan; repeat it for several",
-    )
-    network.add_argument(
-        "--allow-http",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help="an http origin at a private address that may be called: the network can read keys and arguments",
-    )
-    network.add_argument("--ca-file", metavar="FILE", help="also trust the certificates in this file (PEM)")
+    _add_options(parser, RemoteOptions, "allow_private", "allow_http", "ca_file", into=network)
 
 
-_bytes = _name_faults(read_whole_number(1, 10**18, "number of bytes"))
-_seconds = _name_faults(read_whole_number(1, 3_600, "number of seconds"))
+_seconds = _name_faults(read_seconds)
 _count = _name_faults(read_whole_number(1, 10_000, "number of calls"))
-_port = _name_faults(read_whole_number(0, 65_535, "port"))
-_workers = _name_faults(read_whole_number(1, 1_000, "number of processes"))
+_port = _name_faults(read_port)
+_workers = _name_faults(read_processes)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 _KEY: Final = "command"
+
+Subject: TypeAlias = Literal["program", "urls", "target"]
+"""What an option is about: the program, any target that is a URL or a document, or one such target alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOption:
     """One option: its name without dashes, one line of help, and what values it takes.
 
-    ``default`` is what it is if nobody gives it. A list can be given several times, and False becomes True. ``read``
-    makes a value of its text, and raises ValueError with a sentence. ``field`` is the field that it sets.
+    ``default`` is what it is if nobody gives it. A list can be given several times, False becomes True, and True
+    becomes False. ``read`` makes a value of its text, and raises ValueError with a sentence. ``field`` is the field
+    that it sets.
+
+    Where ``in_settings``, the file ``toolwire.toml`` may set it for commands, by the rules for its ``subject``: what is
+    about one ``target`` is in no default. ``is_path`` says that a relative value means a file beside that file.
+    ``is_harmless`` lets the file of a project set it without the user's yes: it names no other host, file or secret,
+    and asks no less. For an option with a ``strict`` value, that holds for this value alone.
     """
 
     name: str
@@ -24,6 +33,21 @@ class CommandOption:
     choices: Sequence[str] | None = None
     read: Callable[[str], Any] | None = None
     field: str = ""
+    in_settings: bool = False
+    subject: Subject = "program"
+    is_path: bool = False
+    is_harmless: bool = False
+    strict: Any = None
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether the option is given without a value."""
+        return isinstance(self.default, bool)
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the option can be given several times."""
+        return isinstance(self.default, list)
 
 
 def define_option(default: Any, option: CommandOption, *, is_secret: bool = False) -> Any:
@@ -37,6 +61,15 @@ def list_command_options(record: type) -> Iterator[CommandOption]:
         option: CommandOption | None = one.metadata.get(_KEY)
         if option is not None:
             yield replace(option, field=one.name)
+
+
+R = TypeVar("R")
+
+
+def build_record(record: type[R], values: Mapping[str, Any]) -> R:
+    """Return a ``record``, a dataclass, with those of ``values`` that its options set, and its defaults elsewhere."""
+    names = [option.field for option in list_command_options(record)]
+    return record(**{name: values[name] for name in names if name in values})
 
 
 def read_whole_number(least: int, most: int, what: str) -> Callable[[str], int]:

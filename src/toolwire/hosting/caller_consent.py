@@ -66,7 +66,7 @@ def find_inbox(settings: ServeSettings) -> Inbox | None:
     place = places.inbox or find_decisions_place()
     callers = tuple((name, one.webhook) for name, one in settings.callers.items() if one.webhook is not None)
     where = str(place if is_in_database(place) else Path(place).absolute())
-    return _open_inbox(where, page, settings.webhook, callers, settings.remote.get("ca_file") or "")
+    return _open_inbox(where, page, settings.webhook, callers, settings.remote.ca_file or "")
 
 
 @lru_cache(maxsize=8)
@@ -112,4 +112,4 @@ def find_receipt_keys(settings: ServeSettings) -> Path | str | KeyFetcher:
     where = settings.server.receipt_keys
     if not isinstance(where, str) or not where.startswith(("http://", "https://")):
         return where
-    return build_key_fetcher(where, ca_file=settings.remote.get("ca_file"))
+    return build_key_fetcher(where, ca_file=settings.remote.ca_file)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -71,13 +70,13 @@ def open_toolboxes(settings: ServeSettings, approve_command: ApproveCommand | No
     threads = read_server_limits(settings.limits).threads
     if settings.document is None:
         urls = [target.text for target in targets if isinstance(target, UrlTarget)]
-        options = read_url_options(Namespace(**settings.remote), urls) if settings.remote else None
+        options = read_url_options(settings.remote, urls)
         calls = UpstreamCalls(
             agree=settings.agree,
             asking=build_caller_consent(settings),
             receipts=find_state_places(settings.server.state).receipts,
             holds_calls=settings.holds_calls,
-            timeout_s=settings.remote.get("timeout", DEFAULT_LIMITS.total_s),
+            timeout_s=settings.remote.timeout,
             approve_command=approve_command,
         )
         return [open_toolbox(target, options=options, calls=calls, threads=threads) for target in targets]
@@ -149,7 +148,7 @@ def refuse_nameless_callers(settings: ServeSettings) -> None:
 def _build_personal(
     settings: ServeSettings, upstream: UpstreamSettings, shared: Toolbox, vault: CallerVault, notices: SignInNotices
 ) -> PersonalToolbox:
-    options = read_url_options(Namespace(**upstream.remote), [upstream.target])
+    options = read_url_options(upstream.remote, [upstream.target])
     calls = _build_calls(upstream, settings)
     session = build_gateway_session(calls.receipts)
     shared_options = build_url_options(upstream.target, session, options, calls)
@@ -198,7 +197,7 @@ def open_upstream(
     try:
         target = read_target(upstream.target)
         urls = [upstream.target] if isinstance(target, UrlTarget) else []
-        options = read_url_options(Namespace(**upstream.remote), urls)
+        options = read_url_options(upstream.remote, urls)
         if not urls and options != UrlOptions():
             raise UsageError("its options are for URLs, and its target is none.")
         return open_toolbox(target, options=options, calls=_build_calls(upstream, settings, approve_command))

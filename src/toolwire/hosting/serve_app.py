@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from toolwire.client.connection.options import ApproveCommand
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.errors import UsageError
-from toolwire.core.long_call import CallEngine
+from toolwire.core.long_call import CallEngine, is_long
 from toolwire.core.model import RateLimit
 from toolwire.core.toolbox import Toolbox
 from toolwire.engines.state_search import StateSearch
@@ -44,24 +44,52 @@ from .gateway_sign_in import OpenSignIn, open_sign_in
 from .metrics_address import build_metrics_services
 from .open_upstreams import open_toolboxes
 from .operators import find_operators
-from .serve_settings import SETTINGS, ServeSettings, list_caller_rules, read_settings
+from .serve_settings import SETTINGS, ServeSettings, choose_lasting_state, list_caller_rules, read_settings
 from .token_options import build_callers
 
 if TYPE_CHECKING:
     from toolwire.console.front import ConsoleFront
 
+HostedApp: TypeAlias = "App | GatewayApp | ConsoleFront"
+"""An ASGI application that serves tools, alone, as a gateway, or with pages before it."""
+
 FACTORY = f"{__name__}:build_app_from_environment"
 
 
-def build_app_from_environment() -> App | GatewayApp | ConsoleFront:
+def build_app_from_environment() -> HostedApp:
     """Return the app for the settings in the environment, and remove them from it: they hold keys."""
-    settings = read_settings(os.environ.pop(SETTINGS))
-    return build_app(settings, open_toolboxes(settings))
+    return open_app(read_settings(os.environ.pop(SETTINGS)))
 
 
-def build_app(
-    settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: CallEngine | None = None
-) -> App | GatewayApp | ConsoleFront:
+def open_app(settings: ServeSettings, approve_command: ApproveCommand | None = None) -> HostedApp:
+    """Return the app that serves what ``settings`` name; see ``prepare``."""
+    return prepare(settings, approve_command).app
+
+
+class Prepared(NamedTuple):
+    """What is served: the settings with a state that lasts as long as the tools need it, the toolboxes, the app."""
+
+    settings: ServeSettings
+    boxes: Sequence[Toolbox]
+    app: HostedApp
+
+
+def prepare(settings: ServeSettings, approve_command: ApproveCommand | None = None, *, stdio: bool = False) -> Prepared:
+    """Return what ``settings`` serve, with all that they name opened; ``open_toolboxes`` has the errors.
+
+    With ``stdio``, it is served to one program alone, and without pages.
+    """
+    # Made here even if other processes serve: what is wrong with it is said before anything listens, or is renewed.
+    if settings.server.receipts:
+        settings = choose_lasting_state(settings)
+    boxes = open_toolboxes(settings, approve_command)
+    if any(is_long(tool) for box in boxes for tool in box.catalog().tools):
+        settings = choose_lasting_state(settings)
+    # Pages are for HTTP alone.
+    return Prepared(settings, boxes, build_served_app(settings, boxes, None) if stdio else build_app(settings, boxes))
+
+
+def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: CallEngine | None = None) -> HostedApp:
     """Return the app that serves all ``toolboxes`` as one, with a console if a key or a person may open it.
 
     ``engine`` gets long calls; see ``open_engine``.
@@ -70,7 +98,7 @@ def build_app(
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
     served = _build_served(settings, toolboxes, engine)
-    app: App | GatewayApp | ConsoleFront = served.app
+    app: HostedApp = served.app
     rules = RulesByCaller(list_caller_rules(settings))
     operators = find_operators([parse_api_key(key) for key in settings.api_keys], rules)
     if settings.has_inbox and served.callers.needs_credentials:
@@ -238,7 +266,7 @@ def build_gateway_app(
     vault = open_caller_vault(settings.key_file, settings.server.state)
     for upstream, toolbox in zip(settings.upstreams, toolboxes, strict=True):
         if isinstance(toolbox, PersonalToolbox) and upstream.account == "caller":
-            access = read_url_options(Namespace(**upstream.remote), [upstream.target]).access
+            access = read_url_options(upstream.remote, [upstream.target]).access
             upstreams[upstream.name] = SignInUpstream(
                 toolbox=toolbox,
                 open_network=partial(SyncNetwork, **access),

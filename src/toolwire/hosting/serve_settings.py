@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from hashlib import sha256
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.core.errors import DefinitionError
 from toolwire.core.model import RateLimit
 from toolwire.gateway.upstream import RUNNING
 from toolwire.limits import CallerRules
@@ -20,36 +20,17 @@ from toolwire.server.options import ServerOptions
 from toolwire.stores.paths import STATE_VARIABLE, StatePlaces, find_state_folder, find_state_places
 
 from .gateway_sign_in import ClientSettings, SignInSettings
-from .token_options import TokenOptions
+from .options import RemoteOptions, TokenOptions
 
 SETTINGS = "TOOLWIRE_SERVE"
 
 ServeConsent: TypeAlias = HostConsent | Literal[""]
 """Who asks; ``""`` trusts hosts without forms with own tools, and refuses them those of other servers."""
 
-REMOTE_OPTIONS = (
-    "key",
-    "key_env",
-    "header",
-    "header_env",
-    "protocol",
-    "include",
-    "tag",
-    "path",
-    "method",
-    "match",
-    "safe_only",
-    "no_deprecated",
-    "server",
-    "overlay",
-    "follow",
-    "any_version",
-    "document_bytes",
-    "allow_private",
-    "allow_http",
-    "ca_file",
-    "include_site_description",
-    "timeout",
+_NO_OPTIONS: Final = ServerOptions()
+_READ_FROM_SETTINGS: Final = (
+    *("api_keys", "limits", "consent"),
+    *("callers", "caller_rules", "host_confirmation", "inbox", "engine"),
 )
 
 UpstreamAccount: TypeAlias = Literal["gateway", "caller", "exchange"]
@@ -71,7 +52,7 @@ class UpstreamSettings:
     target: str
     scopes: Sequence[str] | None = None
     agree: bool = False
-    remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    remote: RemoteOptions = field(default_factory=RemoteOptions, repr=False)
     account: UpstreamAccount = "gateway"
     client_id: str = ""
     client_secret_env: str = ""
@@ -119,10 +100,13 @@ class ServeSettings:
     """What to serve, and to which callers. Workers get it by the environment: other users can read a command line.
 
     ``server`` has the options of the server that are plain text or numbers. ``api_keys``, ``limits`` and ``consent``
-    are others as they are written; ``build_app`` reads them.
+    are others as they are written; ``build_app`` reads them. ``targets`` are served, or ``upstreams`` as a gateway.
+
+    Raises:
+        DefinitionError: ``server`` has an option that the settings have themselves.
     """
 
-    targets: Sequence[str]
+    targets: Sequence[str] = ()
     server: ServerOptions = field(default_factory=ServerOptions)
     api_keys: Sequence[str] = field(default=(), repr=False)
     limits: Sequence[str] = ()
@@ -135,12 +119,19 @@ class ServeSettings:
     metrics_address: str = ""
     agree: bool = False
     webhook: WebhookSettings | None = None
-    remote: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    remote: RemoteOptions = field(default_factory=RemoteOptions, repr=False)
     upstreams: Sequence[UpstreamSettings] = ()
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
     key_file: str = ""
     sign_in: SignInSettings | None = None
     is_one_process: bool = True
+
+    def __post_init__(self) -> None:
+        # What the server would be given twice is refused in one of the places, or keys could be lost without a word.
+        for name in _READ_FROM_SETTINGS:
+            if getattr(self.server, name) != getattr(_NO_OPTIONS, name):
+                text = "the settings have it themselves" if hasattr(self, name) else "the settings decide it"
+                raise DefinitionError(f"Leave {name} out of the options of the server: {text}.")
 
     @property
     def holds_calls(self) -> bool:
@@ -161,13 +152,13 @@ class ServeSettings:
         return json.dumps({**parts, "server": plain}, default=asdict)
 
 
-_NO_OPTIONS: Final = ServerOptions()
-
-
 def read_settings(text: str) -> ServeSettings:
     """Return the settings that ``to_json`` wrote."""
     data: dict[str, Any] = json.loads(text)
-    upstreams = tuple(UpstreamSettings(**one) for one in data.pop("upstreams", ()))
+    upstreams = tuple(
+        UpstreamSettings(remote=RemoteOptions(**one.pop("remote", {})), **one) for one in data.pop("upstreams", ())
+    )
+    remote = RemoteOptions(**data.pop("remote", {}))
     callers = {
         name: CallerSettings(webhook=_read_webhook(one.pop("webhook", None)), **one)
         for name, one in data.pop("callers", {}).items()
@@ -175,7 +166,9 @@ def read_settings(text: str) -> ServeSettings:
     data["webhook"] = _read_webhook(data.pop("webhook", None))
     sign_in = _read_sign_in(data.pop("sign_in", None))
     tokens, server = TokenOptions(**data.pop("tokens", {})), ServerOptions(**data.pop("server", {}))
-    return ServeSettings(server=server, tokens=tokens, upstreams=upstreams, callers=callers, sign_in=sign_in, **data)
+    return ServeSettings(
+        server=server, tokens=tokens, remote=remote, upstreams=upstreams, callers=callers, sign_in=sign_in, **data
+    )
 
 
 def _read_sign_in(data: dict[str, Any] | None) -> SignInSettings | None:
@@ -187,12 +180,6 @@ def _read_sign_in(data: dict[str, Any] | None) -> SignInSettings | None:
 
 def _read_webhook(data: dict[str, Any] | None) -> WebhookSettings | None:
     return None if data is None else WebhookSettings(**data)
-
-
-def list_remote_options(arguments: Namespace) -> dict[str, Any]:
-    """Return the options about remote targets as JSON data, so that a worker can read them again."""
-    # An overlay stays a path: the text of a large one would not fit into the environment.
-    return {name: getattr(arguments, name) for name in REMOTE_OPTIONS}
 
 
 def list_caller_rules(settings: ServeSettings) -> dict[str, CallerRules]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
@@ -15,18 +14,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.server.access.callers import Callers
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenOptions:
-    """The options about signed tokens: paths and URLs, no secret."""
-
-    secret_file: str | None = None
-    jwks: str | None = None
-    issuer: str = ""
-    audience: str = ""
-
-    def __bool__(self) -> bool:
-        return self.secret_file is not None or self.jwks is not None
+from .options import TokenOptions
 
 
 def build_callers(tokens: TokenOptions) -> Callers | None:
@@ -37,22 +25,22 @@ def build_callers(tokens: TokenOptions) -> Callers | None:
         UsageError: a file cannot be read or has no key in it, or the options do not go together.
     """
     if not tokens:
-        if tokens.issuer or tokens.audience:
+        if tokens.jwt_issuer or tokens.jwt_audience:
             raise UsageError("--jwt-issuer and --jwt-audience need --jwt-secret-file or --jwks.")
         return None
-    if tokens.secret_file is not None and tokens.jwks is not None:
+    if tokens.jwt_secret_file is not None and tokens.jwks is not None:
         raise UsageError("Tokens are signed by a secret or by public keys: give --jwt-secret-file or --jwks.")
     try:
         from toolwire.auth import caller_token  # an extra, and most servers do without
         from toolwire.server.access import signed_tokens  # as above
     except ModuleNotFoundError as error:
         raise UsageError(f"{error}.") from error
-    expected = caller_token.ExpectedClaims(issuer=tokens.issuer, audience=tokens.audience)
-    if tokens.secret_file is not None:
+    expected = caller_token.ExpectedClaims(issuer=tokens.jwt_issuer, audience=tokens.jwt_audience)
+    if tokens.jwt_secret_file is not None:
         return signed_tokens.SignedTokenCallers(
-            caller_token.read_secret(_read_file(Path(tokens.secret_file)).rstrip(b"\r\n")), expected
+            caller_token.read_secret(_read_file(Path(tokens.jwt_secret_file)).rstrip(b"\r\n")), expected
         )
-    if not tokens.audience:
+    if not tokens.jwt_audience:
         raise UsageError("--jwks needs --jwt-audience: its issuer signs tokens for other servers too.")
     return signed_tokens.SignedTokenCallers(signed_tokens.IssuerKeys(_build_key_fetcher(tokens.jwks or "")), expected)
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import stat
 import tomllib
-from argparse import Action, ArgumentTypeError
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from toolwire.core.command_option import CommandOption
 from toolwire.core.errors import UsageError
 from toolwire.framing.jsontext import describe_type
 
@@ -146,36 +146,37 @@ def read_bytes(path: Path, missing: str, *, largest: int = LARGEST_BYTES) -> byt
     return data
 
 
-def read_option_value(name: str, action: Action, value: Any) -> Any:
-    """Return what a file's ``value`` means for the option ``action``, which the file calls ``name``.
+def read_option_value(option: CommandOption, value: Any) -> Any:
+    """Return what a file's ``value`` means for ``option``.
 
     Raises:
         ValueError: it does not fit; the text says why.
     """
-    if action.nargs == 0:
+    name = option.name
+    if option.is_flag:
         if not isinstance(value, bool):
             raise ValueError(f"{name} is true or false, not {describe_type(value)}")
-        return value is not (action.const is False)  # an option such as --no-work sets what it names to false
-    if isinstance(action.default, list):
+        return value is not option.default  # an option such as --no-work sets what it names to false
+    if option.is_list:
         several = value if isinstance(value, list) else [value]
         if not all(isinstance(one, str) for one in several):
             raise ValueError(f"{name} is a string or an array of strings")
-        return several if action.type is None else [_apply_type(name, action, one) for one in several]
-    if action.type is not None:
+        return several if option.read is None else [_read(option.name, option.read, one) for one in several]
+    if option.read is not None:
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"{name} is a whole number, not {describe_type(value)}")
-        return _apply_type(name, action, str(value))
+        return _read(name, option.read, str(value))
     if not isinstance(value, str):
         raise ValueError(f"{name} is a string, not {describe_type(value)}")
-    if action.choices is not None and value not in action.choices:
-        raise ValueError(f"{name} is one of {', '.join(map(str, action.choices))}, not {value[:40]!r}")
+    if option.choices is not None and value not in option.choices:
+        raise ValueError(f"{name} is one of {', '.join(option.choices)}, not {value[:40]!r}")
     return value
 
 
-def _apply_type(name: str, action: Action, text: str) -> Any:
+def _read(name: str, read: Callable[[str], Any], text: str) -> Any:
     try:
-        return action.type(text)  # type: ignore[operator, misc]  # a function, as our parser has no file types
-    except (ArgumentTypeError, ValueError) as error:
+        return read(text)
+    except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
 
 

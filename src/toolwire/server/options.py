@@ -139,6 +139,7 @@ class ServerOptions:
             help="a host name to accept in addition to localhost",
             default=[],
             metavar="NAME",
+            in_settings=True,
         ),
     )
     origins: Iterable[str] = define_option(
@@ -148,6 +149,7 @@ class ServerOptions:
             help="a web origin whose pages may call",
             default=[],
             metavar="ORIGIN",
+            in_settings=True,
         ),
     )
     limits: ServerLimits | None = define_option(
@@ -158,6 +160,7 @@ class ServerOptions:
             default=[],
             metavar="NAME=VALUE",
             read=_check_limit,
+            in_settings=True,
         ),
     )
     state: Path | str = define_option(
@@ -167,6 +170,8 @@ class ServerOptions:
             help="where to store what must last: memory, a folder, or postgresql://HOST/DATABASE for several machines"
             " (TOOLWIRE_STATE, or memory); --ledger and --rates override it",
             metavar="WHERE",
+            in_settings=True,
+            is_path=True,
         ),
         is_secret=True,
     )
@@ -177,6 +182,7 @@ class ServerOptions:
             help="a Redis that passes long calls to the workers of all machines and counts calls for rate limits;"
             " without it they are slower, and none is lost (TOOLWIRE_WAKE)",
             metavar="URL",
+            in_settings=True,
         ),
         is_secret=True,
     )
@@ -187,6 +193,8 @@ class ServerOptions:
             help="store calls with an idempotency key in this SQLite file or PostgreSQL",
             default=None,
             metavar="WHERE",
+            in_settings=True,
+            is_path=True,
         ),
         is_secret=True,
     )
@@ -196,6 +204,8 @@ class ServerOptions:
             name="rates",
             help="count calls for rate limits in this folder, or at a URL such as redis://HOST or postgresql://HOST",
             metavar="WHERE",
+            in_settings=True,
+            is_path=True,
         ),
         is_secret=True,
     )
@@ -207,6 +217,7 @@ class ServerOptions:
             " with a limit (open)",
             default="open",
             choices=("open", "closed-for-destructive", "closed"),
+            in_settings=True,
         ),
     )
     rates_replicas: int = define_option(
@@ -217,6 +228,7 @@ class ServerOptions:
             default=None,
             metavar="N",
             read=read_whole_number(1, 1_000, "number of processes"),
+            in_settings=True,
         ),
     )
     callers: Callers | None = None
@@ -228,6 +240,8 @@ class ServerOptions:
             name="strict-jsonrpc",
             help="OpenTool: send a result or an error, never both",
             default=False,
+            in_settings=True,
+            is_harmless=True,
         ),
     )
     debug: bool = False
@@ -251,6 +265,8 @@ class ServerOptions:
             " user, refuse the call, or let its user decide with `toolwire approvals` (hints for your own tools, refuse"
             " for those of other servers)",
             choices=("hints", "refuse", "inbox"),
+            in_settings=True,
+            strict="refuse",
         ),
     )
     inbox: Path | str | Inbox = field(default="", repr=False)
@@ -271,6 +287,8 @@ class ServerOptions:
             name="receipts",
             help="run a call that needs consent only with a receipt: a signed decision of its user",
             choices=("required",),
+            in_settings=True,
+            strict="required",
         ),
     )
     receipt_keys: Path | str | KeyFetcher = define_option(
@@ -279,6 +297,8 @@ class ServerOptions:
             name="receipt-keys",
             help="the public keys that receipts are signed with, a JWK Set",
             metavar="FILE|URL",
+            in_settings=True,
+            is_path=True,
         ),
     )
     receipt_audience: str = define_option(
@@ -287,6 +307,7 @@ class ServerOptions:
             name="receipt-audience",
             help="the host and port by which clients call this server (that of --allow-host, or of the socket)",
             metavar="HOST",
+            in_settings=True,
         ),
     )
     private: bool = define_option(
@@ -295,6 +316,8 @@ class ServerOptions:
             name="private",
             help="show the OpenAPI document and the page to known callers alone, each with the tools that they may use",
             default=False,
+            in_settings=True,
+            strict=True,
         ),
     )
     caller_rules: Mapping[str, CallerRules] = field(default_factory=dict)
@@ -305,6 +328,7 @@ class ServerOptions:
             help="which MCP clients up to 2025-11-25 get a session: those that can show forms, all, or none (all; none"
             " with --workers and without --state)",
             choices=("needed", "all", "none"),
+            in_settings=True,
         ),
     )
     engine: CallEngine | None = None

@@ -12,6 +12,7 @@ from pathlib import Path
 from toolwire.cli.call_arguments import read_object, read_values
 from toolwire.cli.exits import OK
 from toolwire.cli.output_file import Output, OutputFile, find_output
+from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.open_target import OpenedTarget, open_target, read_client
 from toolwire.cli.terminal.call_result import print_call_result
@@ -43,7 +44,7 @@ from .lock import read_lock_file as read_locked
 def run(arguments: argparse.Namespace) -> int:
     """Call the tool and print its result."""
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
-    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
+    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(read_remote(arguments))
     agree = build_agreement(agreed=arguments.agree, called=arguments.name)
     reach = UrlOptions(
         key=key,
@@ -53,8 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         agree=agree,
         sign_in=read_client(arguments),
         context=read_context(arguments),
-        access=read_access(arguments),
-        headers=read_headers(arguments),
+        access=read_access(read_remote(arguments)),
+        headers=read_headers(read_remote(arguments)),
         result_limits=COMPLETE_RESULTS,
         approval=read_approval(arguments.approval),
         timeout_s=arguments.timeout,

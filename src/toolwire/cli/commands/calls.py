@@ -8,6 +8,7 @@ from typing import Any
 
 from toolwire.cli.exits import OK
 from toolwire.cli.output_file import Output, OutputFile, find_output
+from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.open_target import open_target, read_client
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.call_status_display import print_continuation, print_progress, print_status, print_statuses
@@ -37,8 +38,8 @@ def run(arguments: argparse.Namespace) -> int:
         key=read_key(arguments.key, arguments.key_env),
         protocol=arguments.protocol,
         sign_in=read_client(arguments),
-        access=read_access(arguments),
-        headers=read_headers(arguments),
+        access=read_access(read_remote(arguments)),
+        headers=read_headers(read_remote(arguments)),
         result_limits=COMPLETE_RESULTS,
         selection=Selection(include="all"),  # no tool is called, so none need be left out
         timeout_s=TOTAL_S if arguments.timeout is None or arguments.action == "wait" else arguments.timeout,

@@ -22,6 +22,7 @@ from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelRe
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import NamedCaller, read_call, write_result
 from toolwire.cli.exits import OK
+from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.open_target import read_client
 from toolwire.cli.terminal.command_prompt import confirm_command
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.model:
         raise UsageError("Name the model: --model NAME, or model in toolwire.toml.")
     urls = [_read_url(text) for text in arguments.targets]
-    options = read_url_options(arguments, urls, discovery_s=min(arguments.timeout, READING_S))
+    options = read_url_options(read_remote(arguments), urls, discovery_s=min(arguments.timeout, READING_S))
     client = read_client(arguments)
     locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
     context = read_context(arguments, urls)
@@ -126,7 +127,7 @@ def _run_in_browser(arguments: argparse.Namespace) -> int:
     from toolwire.console.chat import ModelSettings
 
     urls = [_read_url(text) for text in arguments.targets]
-    options = read_url_options(arguments, urls, discovery_s=min(arguments.timeout, READING_S))
+    options = read_url_options(read_remote(arguments), urls, discovery_s=min(arguments.timeout, READING_S))
     client = read_client(arguments)
     locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
     if arguments.base_url:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from toolwire.cli.exits import FAILED, OK
+from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.protocol not in (None, *PROTOCOLS):
         raise UsageError(f"There is no protocol {arguments.protocol!r} to check; there is {', '.join(PROTOCOLS)}.")
     key = read_key(arguments.key, arguments.key_env)
-    headers = read_headers(arguments)
+    headers = read_headers(read_remote(arguments))
     url, tool = check_url(target.text), _read_call(arguments.call)
     with announce_if_slow(f"Checking {show_url(url)}"):
         reports = conform(
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
             call=tool,
             headers=headers,
             wait_s=arguments.timeout,
-            **read_access(arguments),
+            **read_access(read_remote(arguments)),
         )
     if not reports:
         _check_reached(url, arguments)
@@ -63,7 +64,7 @@ def _check_reached(url: str, arguments: argparse.Namespace) -> None:
     Raises:
         ConnectError: nothing does; the text says why.
     """
-    access, headers = read_access(arguments), read_headers(arguments)
+    access, headers = read_access(read_remote(arguments)), read_headers(read_remote(arguments))
     with closing(open_probe(url, access=access, headers=headers, wait_s=arguments.timeout)) as probe:
         answer = probe.get("", keyed=False)
     if not answer.status:

@@ -11,6 +11,7 @@ from typing import Final
 
 from toolwire.cli.exits import FAILED, OK
 from toolwire.cli.output_file import Output, OutputFile
+from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -36,7 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.force and arguments.output is None and arguments.losses is None:
         raise UsageError("--force replaces the file of --output or --losses: name one.")
     output, losses = _check_file(arguments, "output"), _check_file(arguments, "losses")
-    options = read_url_options(arguments, [arguments.source], discovery_s=arguments.timeout)
+    options = read_url_options(
+        read_remote(arguments), [arguments.source], discovery_s=arguments.timeout, offline=arguments.offline
+    )
     text = _read_source(arguments.source, options)
     with announce_if_slow(f"Converting {show_url(arguments.source)}"):
         converted = convert(text, arguments.to, arguments.kind)

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
+from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.errors import UsageError
@@ -22,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not isinstance(read_target(arguments.target), UrlTarget):
         raise UsageError("diff takes a URL: what is in a file changes with you alone.")
     lock = read_lock_file(Path(arguments.file))
-    options = read_url_options(arguments, [arguments.target], discovery_s=arguments.timeout)
+    options = read_url_options(read_remote(arguments), [arguments.target], discovery_s=arguments.timeout)
     pinned = fetch_definitions(arguments.target, options)
     if not lock.has_connection(pinned.url):
         there, asked = show_url(pinned.url), show_url(arguments.target)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from toolwire.cli.exits import NOT_FOUND, OK
+from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -45,9 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
     if not isinstance(target, UrlTarget):
         raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
     key = read_key(arguments.key, arguments.key_env)
+    remote = read_remote(arguments)
     with announce_if_slow(f"Probing {show_url(target.text)} for every protocol"):
         found = _survey_program(target.text, arguments.timeout) or survey_url(
-            target.text, key, read_access(arguments), read_headers(arguments), total_s=arguments.timeout
+            target.text, key, read_access(remote), read_headers(remote), total_s=arguments.timeout
         )
     if arguments.json:
         print(json_text(describe(found), indent=2))

@@ -6,38 +6,41 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlsplit
 
-from toolwire.cli.commands.serve import build_settings, check_server, serve_arguments
+from toolwire.cli.commands.serve import serve_arguments
 from toolwire.cli.exits import DENIED, NOT_FOUND, OK
-from toolwire.cli.gateway_file import NO_FILE, UPSTREAM_NAME, GatewayFile, parse_gateway_file, read_gateway_file
-from toolwire.cli.gateway_trust import keep_trust, trust_gateway
-from toolwire.cli.project_trust import is_terminal
-from toolwire.cli.settings import find_user_file
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
-from toolwire.client.discovery.local_files import file_url
+from toolwire.cli.terminal.trust_prompt import ask_trust, is_terminal
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
-from toolwire.hosting.gateway_address import require_address
-from toolwire.hosting.gateway_sign_in import check_sign_in
-from toolwire.hosting.open_upstreams import count_asking_tools, open_upstream, refuse_nameless_callers
-from toolwire.hosting.serve_settings import REMOTE_OPTIONS, ServeSettings, UpstreamSettings
-from toolwire.hosting.targets.target import FileTarget, UrlTarget, read_target
+from toolwire.hosting.build_settings import build_gateway_settings, read_tls
+from toolwire.hosting.gateway_file import (
+    NO_FILE,
+    OWN_OPTIONS,
+    UPSTREAM_NAME,
+    GatewayFile,
+    parse_gateway_file,
+    read_gateway_file,
+)
+from toolwire.hosting.gateway_trust import keep_trust, trust_gateway
+from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, open_upstream, refuse_nameless_callers
+from toolwire.hosting.serve_app import build_app
+from toolwire.hosting.serve_settings import UpstreamSettings
+from toolwire.hosting.settings import find_user_file
+from toolwire.hosting.targets.target import UrlTarget, move_target, read_target
 from toolwire.hosting.toml_file import SECRET_FIELD, read_bytes
 from toolwire.server.asking.host_consent import count_own_asking_tools
 
-_FILES: Final = frozenset({"overlay", "ca_file"})
-"""The options of an upstream that name a file."""
 _HEAD = """\
 # The file of a gateway: `toolwire gateway run` serves its upstreams. Options stand here as in `toolwire serve`.
 """
@@ -56,31 +59,23 @@ def run(arguments: argparse.Namespace) -> int:
     # AT-40: `run` is the order to run what is in the file, also of a program that nobody can ask; `check` is none.
     must_ask = arguments.action == "check" or (arguments.action == "run" and is_terminal())
     full = path.parent.resolve() / name
-    if must_ask and not trust_gateway(full, data, file, is_own=full == find_user_file()):
+    if must_ask and not trust_gateway(
+        full, data, file, is_own=full == find_user_file(), ask=ask_trust if is_terminal() else None
+    ):
         return DENIED
     os.chdir(folder)
     match arguments.action:
         case "run":
-            return serve_arguments(file.arguments, renew=lambda: _build_settings(read_gateway_file(name)))
+            return serve_arguments(file.arguments, renew=lambda: build_gateway_settings(read_gateway_file(name)))
         case "check":
             return _check(file, as_json=arguments.json)
         case _:
             return _list(file, as_json=arguments.json)
 
 
-def _build_settings(file: GatewayFile) -> ServeSettings:
-    settings = build_settings(file.arguments, file.upstreams, file.callers)
-    if file.sign_in is not None:
-        check_sign_in(file.sign_in, settings.server.state)
-    server = replace(settings.server, public_url=file.public_url)
-    return require_address(
-        replace(settings, server=server, key_file=file.key_file, sign_in=file.sign_in, webhook=file.webhook)
-    )
-
-
 def _check(file: GatewayFile, *, as_json: bool) -> int:
     """Connect to each upstream and print what it offers; none hides what is wrong with another."""
-    settings = _build_settings(file)
+    settings = build_gateway_settings(file)
     refuse_nameless_callers(settings)
     opened: dict[int, Toolbox] = {}
     rows: list[dict[str, Any]] = []
@@ -97,7 +92,8 @@ def _check(file: GatewayFile, *, as_json: bool) -> int:
         rows.append(row)
     # What keeps `gateway run` from beginning is said here, also while an upstream cannot be reached.
     some = replace(settings, upstreams=[file.upstreams[number] for number in opened])
-    check_server(file.arguments, some, list(opened.values()))
+    read_tls(file.arguments)
+    build_app(some, add_callers(some, list(opened.values())))
     if as_json:
         print(json_text(rows, indent=2))
     else:
@@ -147,13 +143,11 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
         raise UsageError(f"{name!r} is no name of an upstream: a letter, then up to 31 letters, digits, - and _.")
     _refuse_second(path, name)
     move = partial(_move, folder=path.parent)
-    lines = [f"[upstreams.{name}]", f"target = {_write_text(_move_target(arguments.target, move))}"]
-    defaults = vars(parse_gateway_file(b'[upstreams.a]\ntarget = "b"', path.name).arguments)
-    for dest in (*REMOTE_OPTIONS, "agree"):
-        value = getattr(arguments, dest)
-        if value != defaults[dest]:
-            value = move(value) if dest in _FILES else value
-            lines.append(f"{dest.replace('_', '-')} = {_write_value(value)}")
+    lines = [f"[upstreams.{name}]", f"target = {_write_text(move_target(arguments.target, move))}"]
+    for option in OWN_OPTIONS.values():
+        value = getattr(arguments, option.field)
+        if value != option.default:
+            lines.append(f"{option.name} = {_write_value(move(value) if option.is_path else value)}")
     old = ""
     try:
         before = old = path.read_bytes().decode()
@@ -175,21 +169,6 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
     keep_trust(path.parent.resolve() / path.name, old.encode(), text.encode())
     print(f"{escaped(str(path))}: added {name}. `toolwire gateway check` connects to it.")
     return OK
-
-
-def _move_target(text: str, move: Callable[[str], str]) -> str:
-    """Return the target ``text`` for the file of the gateway; ``move`` does so for a path."""
-    target = read_target(text)
-    match target:
-        case FileTarget(path, name):
-            return move(str(path)) + (f":{name}" if name else "")
-        case UrlTarget() if file_url(text) and "://" not in text:
-            return move(text)
-        case UrlTarget() if "://" not in text and ".json:" in text:
-            file, _, name = text.rpartition(":")
-            return f"{move(file)}:{name}"
-        case _:
-            return text
 
 
 def _move(path: str, *, folder: Path) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 from toolwire import __version__
 from toolwire.cli.exits import DENIED, OK
-from toolwire.cli.parser import list_commands
+from toolwire.cli.parser import list_commands, read_remote
 from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped, print_error, print_instruction, print_warning
@@ -118,7 +118,8 @@ def _list_offered_elsewhere(arguments: argparse.Namespace) -> list[str]:
 
 
 def _connect(text: str, arguments: argparse.Namespace) -> list[str]:
-    with open_target(text, read_url_options(arguments, [text]), build_terminal_approver("ask")) as source:
+    options = read_url_options(read_remote(arguments), [text], offline=arguments.offline)
+    with open_target(text, options, build_terminal_approver("ask")) as source:
         return list(source.catalog().names)
 
 

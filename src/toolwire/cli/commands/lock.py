@@ -8,6 +8,7 @@ import secrets
 from pathlib import Path
 
 from toolwire.cli.exits import OK
+from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -27,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     for target in map(read_target, arguments.targets):
         if not isinstance(target, UrlTarget):
             raise UsageError("lock takes URLs: what is in a file changes with you alone.")
-    options = read_url_options(arguments, arguments.targets, discovery_s=arguments.timeout)
+    options = read_url_options(read_remote(arguments), arguments.targets, discovery_s=arguments.timeout)
     file = Path(arguments.file)
     lock = read_lock_file(file) if file.exists() else DefinitionLock()
     lines = []

@@ -12,6 +12,7 @@ from toolwire.auth.credential import Credential
 from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod
 from toolwire.cli.exits import OK, exit_code
+from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.sign_in_options import read_program_sign_in, read_sign_in
 from toolwire.cli.terminal.screen import escaped, print_error
 from toolwire.cli.terminal.terminal_user import build_login_user
@@ -50,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("login needs a URL; this target is code on this machine.")
     url = complete_url(check_url(target.text))
     limits = replace(DISCOVERY_LIMITS, total_s=arguments.timeout)
-    transport = SyncNetwork(limits=limits, **read_access(arguments))
+    transport = SyncNetwork(limits=limits, **read_access(read_remote(arguments)))
     try:
         found = _ask_for_key(url, arguments, transport) if arguments.key else _sign_in(url, arguments, transport)
     finally:
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
     options = read_program_sign_in(arguments, read_sign_in(arguments))
     person = build_login_user(arguments.sign_in_at)
-    found = _discover(url, transport, read_selection(arguments), arguments.timeout)
+    found = _discover(url, transport, read_selection(read_remote(arguments)), arguments.timeout)
     _check_reached(found)
     said = None if found.peer is None else find_declared_sign_in(found.peer)
     refused = Refused(url, read_challenge(url, transport), _list_scopes(found.peer), said)
@@ -127,7 +128,7 @@ def _explain_no_page(said: DeclaredSignIn, sought: Problem) -> Problem:
 def _ask_for_key(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
     """Ask once, without echo, for a key, a token, or a name and password."""
     # AC-14
-    found = _discover(url, transport, read_selection(arguments), arguments.timeout)
+    found = _discover(url, transport, read_selection(read_remote(arguments)), arguments.timeout)
     _check_reached(found)
     said = None if found.peer is None else read_declared_sign_in(found.peer)
     header, prefix = said.keys[0] if said is not None and said.keys else ("authorization", "Bearer ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from toolwire.cli.exits import OK
+from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.screen import escaped, print_warning
 from toolwire.client.login import sign_out
 from toolwire.client.login.saved_credentials import open_credentials
@@ -25,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     command = read_server_command(arguments.url)
     if command is not None:
         return _forget_command(command)
-    access = read_access(arguments)
+    access = read_access(read_remote(arguments))
     credentials = open_credentials()
     found = credentials.find_covering(complete_url(arguments.url))
     if found is None:

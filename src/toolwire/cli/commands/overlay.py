@@ -10,6 +10,7 @@ from typing import Any
 
 from toolwire.cli.exits import OK
 from toolwire.cli.output_file import Output, OutputFile
+from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.screen import json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.client.connection.connection import explain_failure
@@ -67,13 +68,13 @@ def _fetch_document(text: str, arguments: argparse.Namespace) -> dict[str, Any]:
     if not isinstance(target, UrlTarget):
         raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
     url, total_s = complete_url(check_url(target.text)), arguments.timeout
-    key, headers = read_key(arguments.key, arguments.key_env), read_headers(arguments)
+    key, headers = read_key(arguments.key, arguments.key_env), read_headers(read_remote(arguments))
     factory = ConnectionFactory(ConnectOptions(url, api_key=key, headers=headers))
     transport = SyncNetwork(
         limits=replace(DISCOVERY_LIMITS, total_s=total_s),
         credentials=factory.credentials(),
         headers=factory.site_headers(),
-        **read_access(arguments),
+        **read_access(read_remote(arguments)),
     )
     with closing(transport), announce_if_slow(f"Reading the document of {show_url(url)}"):
         return drive(authenticate_on_challenge(limit_time(_find_document(url), total_s)), transport, None)

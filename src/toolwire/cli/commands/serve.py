@@ -4,64 +4,45 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, Final, TypedDict
 
 from toolwire.cli.exits import OK
 from toolwire.cli.interruption import open_temporary_folder
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
 from toolwire.core.catalog import Catalog
-from toolwire.core.command_option import list_command_options
 from toolwire.core.errors import ToolwireError, UsageError
-from toolwire.core.long_call import is_long
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.write_names import suspects_write
-from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, open_toolboxes
-from toolwire.hosting.options import UPSTREAM_S
-from toolwire.hosting.serve_app import FACTORY, build_app, build_served_app
+from toolwire.hosting.build_settings import build_settings, is_loopback, read_root_path, read_tls
+from toolwire.hosting.open_upstreams import count_asking_tools
+from toolwire.hosting.serve_app import FACTORY, prepare
 from toolwire.hosting.serve_settings import (
     SETTINGS,
-    CallerSettings,
     ServeSettings,
-    UpstreamSettings,
-    choose_lasting_state,
-    list_remote_options,
 )
 from toolwire.hosting.targets.load_code import find_import_folder
 from toolwire.hosting.targets.target import Target, UrlTarget, read_target
-from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
-from toolwire.hosting.token_options import TokenOptions
-from toolwire.opentool.keys import read_keys
 from toolwire.protocols import BUILTIN
 from toolwire.server.app import App
 from toolwire.server.asking.host_consent import count_own_asking_tools, describe_host_consent
 from toolwire.server.http.deadlines import Deadlines
-from toolwire.server.http.trusted_proxies import TrustedProxies
 from toolwire.server.limit_options import read_deadlines
-from toolwire.server.options import ServerOptions
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.stdio import run_stdio, take_output
-from toolwire.stores.paths import WAKE_VARIABLE, find_state_places
+from toolwire.stores.paths import find_state_places
 
 if TYPE_CHECKING:
-    from toolwire.console.front import ConsoleFront
-    from toolwire.gateway.gateway_app import GatewayApp
     from toolwire.server.http.process import TlsFiles
 
 _NAMED: Final = 8
-_LONGEST_ROOT_PATH: Final = 200
-_READ_LATER: Final = ("api_keys", "limits", "consent")
-"""The options of a server that ``ServeSettings`` has as they are written."""
-NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
 
 
 class ListenAddress(TypedDict):
@@ -111,71 +92,6 @@ def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeS
         return _serve(arguments, renew, received, output, confirmations=confirmations)
 
 
-def build_settings(
-    arguments: argparse.Namespace,
-    upstreams: Sequence[UpstreamSettings] = (),
-    callers: Mapping[str, CallerSettings] = NO_CALLERS,
-) -> ServeSettings:
-    """Return what ``arguments`` say about the targets, or about ``upstreams``, and about their ``callers``.
-
-    Raises:
-        ToolwireError: an option is not valid, or there is nothing to serve.
-    """
-    if not arguments.targets and not upstreams:
-        raise UsageError("There is nothing to serve: name a target.")
-    # MC-10: the next request of a session may come to another worker.
-    shares_sessions = arguments.workers == 1 or bool(find_state_places(arguments.state).sessions)
-    if not shares_sessions and arguments.sessions not in ("", "none"):
-        text = "In memory, a session is kept by one process: name a folder with --state, leave out --workers,"
-        raise UsageError(f"{text} or choose --sessions none.")
-    urls = [text for text in arguments.targets if isinstance(read_target(text), UrlTarget)]
-    has_url_options = arguments.timeout != UPSTREAM_S or read_url_options(arguments, urls) != UrlOptions()
-    if not urls and not upstreams and has_url_options:
-        raise UsageError("--key, --protocol, --timeout and the selection are for URLs, and no target is one.")
-    if not upstreams:  # the address of a gateway is in its file
-        _require_audience(arguments)
-    read: dict[str, Any] = {one.field: getattr(arguments, one.field) for one in list_command_options(ServerOptions)}
-    for name in _READ_LATER:
-        del read[name]
-    read |= {
-        "rates_replicas": arguments.rates_replicas or arguments.workers,
-        "wake": arguments.wake or os.environ.get(WAKE_VARIABLE, ""),
-        "private": arguments.private or bool(upstreams),  # GW-01: callers of a gateway see their own tools alone
-        "sessions": arguments.sessions or ("all" if shares_sessions else "none"),
-        "debug": arguments.debug,
-    }
-    return ServeSettings(
-        targets=arguments.targets,
-        server=ServerOptions(**read),
-        upstreams=upstreams,
-        callers=callers,
-        api_keys=read_keys(arguments.api_keys, arguments.api_key_file),
-        limits=arguments.limits,
-        consent=arguments.consent,
-        document=arguments.document,
-        works=arguments.works,
-        tokens=TokenOptions(
-            secret_file=arguments.jwt_secret_file,
-            jwks=arguments.jwks,
-            issuer=arguments.jwt_issuer,
-            audience=arguments.jwt_audience,
-        ),
-        log=arguments.log,
-        metrics_address=arguments.metrics_address,
-        agree=arguments.agree,
-        remote=list_remote_options(arguments),
-        is_one_process=arguments.workers == 1,
-    )
-
-
-def _require_audience(arguments: argparse.Namespace) -> None:
-    # AT-34: a receipt for the server of somebody else would count here.
-    is_known = arguments.receipt_audience or arguments.hosts or arguments.stdio or _is_loopback(arguments.host)
-    if arguments.receipts and not is_known:
-        text = "signed for one server: name the host and port by which clients call it, --receipt-audience HOST:PORT."
-        raise UsageError(f"Receipts are {text}")
-
-
 def _serve(
     arguments: argparse.Namespace,
     renew: Callable[[], ServeSettings] | None,
@@ -184,9 +100,10 @@ def _serve(
     *,
     confirmations: str,
 ) -> int:
-    tls = _read_listening(arguments)
+    tls = read_tls(arguments)
     read_settings = partial(build_settings, arguments) if renew is None else renew
-    settings, boxes, app = _prepare(_share_words(read_settings(), confirmations), stdio=arguments.stdio)
+    shared = _share_words(read_settings(), confirmations)
+    settings, boxes, app = prepare(shared, confirm_command, stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]
     _warn(arguments.host, settings, count_asking_tools(boxes))
     _warn_of_writes(boxes)
@@ -214,7 +131,7 @@ def _serve(
         "announce": announce,
         "access_log": arguments.access_log,
         "tls": tls,
-        "root_path": _read_root_path(arguments.root_path),
+        "root_path": read_root_path(arguments.root_path),
         "trusted_proxies": arguments.trusted_proxies,
         "deadlines": read_deadlines(arguments.limits),
     }
@@ -235,39 +152,10 @@ def _share_words(settings: ServeSettings, folder: str) -> ServeSettings:
     return replace(settings, server=replace(settings.server, confirmations=folder))
 
 
-class _Prepared(NamedTuple):
-    """What is served: the settings with a state that lasts as long as the tools need it, the toolboxes, the app."""
-
-    settings: ServeSettings
-    boxes: Sequence[Toolbox]
-    app: App | GatewayApp | ConsoleFront
-
-
-def _prepare(settings: ServeSettings, *, stdio: bool = False) -> _Prepared:
-    # Made here even if other processes serve: what is wrong with it is said before anything listens, or is renewed.
-    if settings.server.receipts:
-        settings = choose_lasting_state(settings)
-    boxes = open_toolboxes(settings, confirm_command)
-    if any(is_long(tool) for box in boxes for tool in box.catalog().tools):
-        settings = choose_lasting_state(settings)
-    # Pages are for HTTP alone.
-    return _Prepared(settings, boxes, build_served_app(settings, boxes, None) if stdio else build_app(settings, boxes))
-
-
-def check_server(arguments: argparse.Namespace, settings: ServeSettings, opened: Sequence[Toolbox]) -> None:
-    """Check all that ``arguments`` and ``settings`` say about the server of ``opened``, one for each upstream.
-
-    Raises:
-        ToolwireError: a server would not begin with them.
-    """
-    _read_listening(arguments)
-    build_app(settings, add_callers(settings, opened))
-
-
 def _renew_settings(renew: Callable[[], ServeSettings], confirmations: str) -> bool:
     """Give new workers the settings as they are now, and return True; if they cannot be served, say why."""
     try:
-        settings = _prepare(_share_words(renew(), confirmations)).settings
+        settings = prepare(_share_words(renew(), confirmations), confirm_command).settings
     except ToolwireError as error:
         print_warning(f"The settings are not taken, and all goes on as before. {error}")
         return False
@@ -296,38 +184,8 @@ def _list_folders(targets: Iterable[Target]) -> Sequence[Path]:
     return [find_import_folder(target) for target in local]
 
 
-def _read_listening(arguments: argparse.Namespace) -> TlsFiles | None:
-    """Return the files for TLS, if any, after a check of all that says how the server listens."""
-    if arguments.metrics_address and arguments.workers > 1:
-        raise UsageError("Each worker counts alone, and one has the address: --metrics-address goes with one worker.")
-    _read_root_path(arguments.root_path)
-    TrustedProxies(arguments.trusted_proxies)
-    if arguments.tls_cert is None and arguments.tls_key is None:
-        return None
-    if arguments.tls_cert is None or arguments.tls_key is None:
-        raise UsageError("--tls-cert and --tls-key belong together: give both.")
-    from toolwire.server.http.process import TlsFiles  # loads uvicorn
-
-    tls = TlsFiles(arguments.tls_cert, arguments.tls_key)
-    tls.check()
-    return tls
-
-
-def _read_root_path(text: str) -> str:
-    """Return the path in ``text`` without a slash at its end.
-
-    Raises:
-        UsageError: it is no path.
-    """
-    if not text.strip("/"):
-        return ""
-    if re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?", text) is None or len(text) > _LONGEST_ROOT_PATH:
-        raise UsageError(f"--root-path is a path such as /tools, of letters, digits and -._~, not {text[:80]!r}.")
-    return text.rstrip("/")
-
-
 def _warn(host: str, settings: ServeSettings, asking: int) -> None:
-    if not settings.api_keys and not settings.tokens and settings.sign_in is None and not _is_loopback(host):
+    if not settings.api_keys and not settings.tokens and settings.sign_in is None and not is_loopback(host):
         print_warning(
             f"Anyone who can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS."
         )
@@ -357,13 +215,6 @@ def _warn_of_writes(boxes: Iterable[Toolbox]) -> None:
 
 def _has_rate_limits(boxes: Iterable[Toolbox]) -> bool:
     return any(tool.rate_limit is not None for box in boxes for tool in box.catalog().tools)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _describe_keys(settings: ServeSettings) -> str:

@@ -8,15 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
+from toolwire import __version__
 from toolwire.cli.exits import DENIED, FAILED, OK
-from toolwire.cli.gateway_file import parse_gateway_file
-from toolwire.cli.gateway_trust import describe_gateway
-from toolwire.cli.project_trust import ask_trust, digest_file, is_terminal
-from toolwire.cli.settings import Settings, find_project_file, find_user_file, read_settings, resolve
-from toolwire.cli.settings_file import Layer, Setting, SettingsFile, list_command_options, read_settings_file
+from toolwire.cli.parser import list_settable_options
 from toolwire.cli.terminal.screen import escaped, json_text, print_warning
 from toolwire.cli.terminal.table import print_table
+from toolwire.cli.terminal.trust_prompt import ask_trust, is_terminal
 from toolwire.core.errors import UsageError
+from toolwire.hosting.gateway_file import parse_gateway_file
+from toolwire.hosting.gateway_trust import describe_gateway
+from toolwire.hosting.project_trust import digest_file
+from toolwire.hosting.settings import Settings, find_project_file, find_user_file, read_settings, resolve
+from toolwire.hosting.settings_file import Layer, Setting, SettingsFile, read_settings_file
 from toolwire.hosting.toml_file import SETTINGS_FILE, SETTINGS_TABLES, TomlFile, read_bytes
 from toolwire.stores.consent.agreed_digests import open_trusted_settings
 from toolwire.stores.paths import find_state_folder
@@ -66,14 +69,14 @@ def _show_all(*, as_json: bool) -> int:
 
 def _show_command(command: str, target: str, *, as_json: bool) -> int:
     """Print each option of one command that can be set, its value, and where that stands."""
-    options = list_command_options()[command]
+    options = list_settable_options(__version__)[command]
     # Without a target, what holds for any URL is shown.
-    found = resolve(_read_valid_settings(), command, [target or "https://any.invalid"])
+    found = resolve(_read_valid_settings(), command, [target or "https://any.invalid"], options)
     rows: list[dict[str, Any]] = [
         _describe(found.used[name], state="used")
         if name in found.used
-        else {"option": name, "value": action.default, "command": "", "target": "", "source": "default"}
-        for name, action in options.items()
+        else {"option": name, "value": option.default, "command": "", "target": "", "source": "default"}
+        for name, option in options.items()
     ]
     if as_json:
         print(json_text(rows, indent=2))
@@ -103,7 +106,7 @@ def _check(*, as_json: bool) -> int:
 
 def _list_faults(path: Path, layer: Layer) -> Iterator[str]:
     try:
-        yield from read_settings_file(path, layer).faults
+        yield from read_settings_file(path, layer, list_settable_options(__version__)).faults
         data = read_bytes(path, "")
         if set(TomlFile(data, str(path)).content) - SETTINGS_TABLES:
             parse_gateway_file(data, str(path))
@@ -142,7 +145,7 @@ def _describe_gateway_of(file: SettingsFile) -> list[str]:
 
 def _forget() -> int:
     """Take the user's trust back: the file of this project counts as one from anybody again."""
-    settings = read_settings()
+    settings = read_settings(list_settable_options(__version__))
     file = _find_project(settings)
     trusted = open_trusted_settings(find_state_folder())
     # Earlier versions of the same file are forgotten too.
@@ -154,7 +157,7 @@ def _forget() -> int:
 
 
 def _read_valid_settings() -> Settings:
-    settings = read_settings()
+    settings = read_settings(list_settable_options(__version__))
     for sentence in settings.ignored:
         print_warning(sentence)
     if fault := next((fault for file in settings.files for fault in file.faults), None):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from toolwire.cli.example_call import write_command, write_python
 from toolwire.cli.exits import FAILED, OK, exit_code
+from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
@@ -51,7 +52,9 @@ _RULES: Final = (
 def run(arguments: argparse.Namespace) -> int:
     """Print one tool of the target, as text or as JSON."""
     locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
-    options = read_url_options(arguments, [arguments.target], discovery_s=arguments.timeout)
+    options = read_url_options(
+        read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
+    )
     reach = replace(options, locked=locked)
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         tool = source.find(arguments.name)

@@ -13,6 +13,7 @@ from typing import Final
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import ToolDeclaration, declare_tools
 from toolwire.cli.exits import OK
+from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -27,13 +28,13 @@ CHARACTERS_A_TOKEN: Final = 4
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tokens of each tool for each provider, the largest first, and the totals."""
-    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
+    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(read_remote(arguments))
     reach = UrlOptions(
         key=key,
         protocol=arguments.protocol,
         selection=chosen,
-        access=read_access(arguments),
-        headers=read_headers(arguments),
+        access=read_access(read_remote(arguments)),
+        headers=read_headers(read_remote(arguments)),
         discovery_s=arguments.timeout,
         offline=arguments.offline,
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
+from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.open_target import OpenedTarget, open_target
 from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error, shorten
 from toolwire.cli.terminal.slow_work import announce_if_slow
@@ -36,14 +37,14 @@ COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
 def run(arguments: argparse.Namespace) -> int:
     """Print the tools of the target, as a table or as JSON."""
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
-    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(arguments)
+    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(read_remote(arguments))
     reach = UrlOptions(
         key=key,
         protocol=arguments.protocol,
         locked=locked,
         selection=chosen,
-        access=read_access(arguments),
-        headers=read_headers(arguments),
+        access=read_access(read_remote(arguments)),
+        headers=read_headers(read_remote(arguments)),
         discovery_s=arguments.timeout,
         offline=arguments.offline,
     )

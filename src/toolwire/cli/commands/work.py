@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from toolwire import __version__
-from toolwire.cli.commands.serve import build_settings
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import list_commands
 from toolwire.cli.terminal.command_prompt import confirm_command
@@ -19,6 +18,7 @@ from toolwire.core.errors import UsageError
 from toolwire.core.long_call import CallEngine, is_long
 from toolwire.engines.local_engine import LocalEngine
 from toolwire.gateway.gateway_app import GatewayApp
+from toolwire.hosting.build_settings import build_settings
 from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_app import build_served_app, open_engine
 from toolwire.server import App

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.relocation_prompt import confirm_relocation
 from toolwire.cli.terminal.screen import print_instruction, show_time
@@ -210,8 +211,8 @@ def open_offering(arguments: Namespace) -> Generator[OpenedTarget, None, None]:
         key=read_key(arguments.key, arguments.key_env),
         protocol=arguments.protocol or ("mcp" if is_url else None),
         sign_in=read_client(arguments),
-        access=read_access(arguments),
-        headers=read_headers(arguments),
+        access=read_access(read_remote(arguments)),
+        headers=read_headers(read_remote(arguments)),
         result_limits=COMPLETE_RESULTS,
         timeout_s=arguments.timeout,
         discovery_s=min(arguments.timeout, READING_S),

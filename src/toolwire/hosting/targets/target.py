@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -99,6 +99,21 @@ def read_target(text: str) -> Target:
         return _read_url(text)
     near = f"{text}.py" if _exists(f"{text}.py") else ""
     raise UsageError(f"{text!r} is no target: write {f'{near}, or ' if near else ''}{_FORMS}.")
+
+
+def move_target(text: str, move: Callable[[str], str]) -> str:
+    """Return the target ``text`` with each path in it as ``move`` returns it."""
+    target = read_target(text)
+    match target:
+        case FileTarget(path, name):
+            return move(str(path)) + (f":{name}" if name else "")
+        case UrlTarget() if file_url(text) and "://" not in text:
+            return move(text)
+        case UrlTarget() if "://" not in text and ".json:" in text:
+            file, _, name = text.rpartition(":")
+            return f"{move(file)}:{name}"
+        case _:
+            return text
 
 
 def _read_program(text: str) -> UrlTarget:

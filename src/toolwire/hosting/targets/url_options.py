@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -21,7 +20,7 @@ from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url, get_origin
-from toolwire.hosting.options import READING_S, TOTAL_S
+from toolwire.hosting.options import READING_S, TOTAL_S, RemoteOptions
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
     from toolwire.client.login import SignInOptions
@@ -48,61 +47,63 @@ class UrlOptions:
     offline: bool = field(default=False, compare=False)
 
 
-def read_selection(arguments: Namespace) -> Selection:
+def read_selection(remote: RemoteOptions) -> Selection:
     """Return the selection of tools by the options.
 
     Raises:
         UsageError: there is no such overlay, or it is none.
     """
     try:
-        laid = None if arguments.overlay is None else read_overlay(arguments.overlay)
+        laid = None if remote.overlay is None else read_overlay(remote.overlay)
     except ValueError as error:
         raise UsageError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
     return Selection(
-        include=arguments.include,
-        tags=tuple(arguments.tag),
-        paths=tuple(arguments.path),
-        methods=tuple(arguments.method),
-        names=tuple(arguments.match),
-        safe_only=arguments.safe_only,
-        deprecated=not arguments.no_deprecated,
-        server=arguments.server or "",
-        elsewhere=arguments.follow,
+        include=remote.include,
+        tags=tuple(remote.tag),
+        paths=tuple(remote.path),
+        methods=tuple(remote.method),
+        names=tuple(remote.match),
+        safe_only=remote.safe_only,
+        deprecated=not remote.no_deprecated,
+        server=remote.server or "",
+        elsewhere=remote.follow,
         overlay=laid,
-        any_version=arguments.any_version,
-        document_bytes=arguments.document_bytes,
+        any_version=remote.any_version,
+        document_bytes=remote.document_bytes,
     )
 
 
-def read_url_options(arguments: Namespace, urls: Sequence[str], *, discovery_s: float = READING_S) -> UrlOptions:
+def read_url_options(
+    remote: RemoteOptions, urls: Sequence[str], *, discovery_s: float = READING_S, offline: bool = False
+) -> UrlOptions:
     """Return the key, the protocol and the selection of the options, which hold for each of ``urls``.
 
-    ``discovery_s`` is how long finding each server may take.
+    ``discovery_s`` is how long finding each server may take. With ``offline``, only what is stored is used.
 
     Raises:
         UsageError: an option is not valid, or is for one site and there are several.
     """
-    key = read_key(arguments.key, arguments.key_env)
+    key = read_key(remote.key, remote.key_env)
     if key is not None and len(urls) > 1:
         raise UsageError("A key is for one site: with several, sign in to each with `toolwire login` first.")
-    if len(urls) > 1 and (arguments.overlay is not None or arguments.server):
+    if len(urls) > 1 and (remote.overlay is not None or remote.server):
         raise UsageError("--overlay and --server are for one site, and there are several.")
-    headers = read_headers(arguments)
+    headers = read_headers(remote)
     if headers and len(urls) > 1:
         raise UsageError("--header and --header-env are for one site, and there are several.")
     return UrlOptions(
         key=key,
-        protocol=arguments.protocol,
-        selection=read_selection(arguments),
-        access=read_access(arguments),
+        protocol=remote.protocol,
+        selection=read_selection(remote),
+        access=read_access(remote),
         headers=headers,
-        include_site_description=getattr(arguments, "include_site_description", False),
+        include_site_description=remote.include_site_description,
         discovery_s=discovery_s,
-        offline=getattr(arguments, "offline", False),
+        offline=offline,
     )
 
 
-def read_headers(arguments: Namespace) -> dict[str, str | Secret]:
+def read_headers(remote: RemoteOptions) -> dict[str, str | Secret]:
     """Return the header fields of the options; those of ``--header-env`` are secrets.
 
     Raises:
@@ -110,12 +111,12 @@ def read_headers(arguments: Namespace) -> dict[str, str | Secret]:
     """
     # XL-089
     pairs: list[tuple[str, str | Secret]] = []
-    for text in arguments.header:
+    for text in remote.header:
         name, colon, value = text.partition(":")
         if not colon:
             raise UsageError(f"Write --header as NAME: VALUE, not {name!r}.")
         pairs.append((name.strip(), value.strip()))
-    for text in arguments.header_env:
+    for text in remote.header_env:
         name, _, variable = text.partition("=")
         found = os.environ.get(variable)
         if found is None:
@@ -131,13 +132,13 @@ def read_headers(arguments: Namespace) -> dict[str, str | Secret]:
     return dict(pairs)
 
 
-def read_access(arguments: Namespace) -> NetworkAccess:
+def read_access(remote: RemoteOptions) -> NetworkAccess:
     """Return what the options allow beyond the public internet.
 
     Raises:
         UsageError: one of them is no origin, or the CA file cannot be used.
     """
-    allow_private, allow_http, ca_file = arguments.allow_private, arguments.allow_http, arguments.ca_file
+    allow_private, allow_http, ca_file = remote.allow_private, remote.allow_http, remote.ca_file
     try:
         allow_origins_in_private_networks(allow_private, allow_http)
         check_ca_file(ca_file)

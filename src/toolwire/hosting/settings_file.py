@@ -10,87 +10,39 @@ Rules:
 
 from __future__ import annotations
 
-from argparse import Action, ArgumentParser
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from toolwire import __version__
+from toolwire.core.command_option import CommandOption
 from toolwire.core.errors import UsageError
 from toolwire.core.url_display import show_url
 from toolwire.framing.jsontext import describe_type
 from toolwire.hosting.toml_file import SECRET_FIELD, SECRETS, TomlFile, read_bytes, read_option_value
 
-from .parser import WITH_SETTINGS, list_commands
 from .project_trust import digest_file
 
 Layer: TypeAlias = Literal["environment", "project", "user"]
 
-OF_A_TARGET: Final = frozenset(
-    {"key-env", "header", "header-env", "server", "overlay", "client-id", "client-secret-env", "client-document"}
-)
-"""What belongs to one target, and is in no default."""
-
-OF_URLS: Final = OF_A_TARGET | {
-    *("protocol", "include", "tag", "path", "method", "match", "safe-only", "no-deprecated", "follow", "any-version"),
-    *("document-bytes", "allow-private", "allow-http", "ca-file", "include-site-description", "sign-in-at", "locked"),
-    *("approval", "timeout"),
-}
-"""What is about targets that are URLs or documents, and does not go with code."""
-
-SETTABLE: Final = OF_URLS | {
-    *("ask", "consent", "receipts", "receipt-keys", "receipt-audience", "host", "port", "workers", "log", "access-log"),
-    *("api-key-file", "jwt-secret-file", "jwks", "jwt-issuer", "jwt-audience", "allow-host", "allow-origin"),
-    *(
-        "tls-cert",
-        "tls-key",
-        "root-path",
-        "trusted-proxies",
-        "state",
-        "wake",
-        "ledger",
-        "rates",
-        "rates-fail",
-        "rates-replicas",
-        "strict-jsonrpc",
-    ),
-    *("private", "sessions", "limit"),
-    *("model", "api", "base-url", "model-key-env"),
-}
-"""The options that settings may have."""
+CommandOptions: TypeAlias = Mapping[str, Mapping[str, CommandOption]]
+"""The options that settings may have, by command and name."""
 
 _TABLES: Final = ("defaults", "targets")
 _LARGEST_BYTES: Final = 1 << 18
 _MOST_TARGETS: Final = 200
 _MOST_FAULTS: Final = 100
 _ONLY_TYPED: Final = frozenset({"agree", "yes", "force", "output", "token", "secret", "user-id", "stdio"})
-_PATHS: Final = frozenset(
-    {
-        *("overlay", "ca-file", "api-key-file", "jwt-secret-file", "jwks", "tls-cert", "tls-key", "receipt-keys"),
-        *("state", "ledger", "rates"),
-    }
-)
-# What a project may set without a word of the user: it names no other host, file or secret, and asks no less.
-_HARMLESS: Final = frozenset({"port", "protocol", "log", "access-log", "strict-jsonrpc", "timeout", "approval"})
-_NARROWING: Final = frozenset({"tag", "path", "method", "match"})
-_STRICT: Final[Mapping[str, Any]] = {
-    "safe-only": True,
-    "no-deprecated": True,
-    "locked": True,
-    "private": True,
-    "consent": "refuse",
-    "receipts": "required",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """The value of one option, and where it stands.
 
-    ``command`` or ``target`` says what it is for; with neither, it is for every command that has the option.
+    ``command`` or ``target`` says what it is for; with neither, it is for every command that has the option. Where it
+    ``needs_trust``, a project may set it only after the user's yes.
     """
 
     option: str
@@ -99,13 +51,7 @@ class Setting:
     layer: Layer
     command: str = ""
     target: str = ""
-
-    @property
-    def needs_trust(self) -> bool:
-        """Whether a project may set this only after the user's yes."""
-        if self.layer != "project" or self.option in _HARMLESS | _NARROWING:
-            return False
-        return self.option not in _STRICT or self.value != _STRICT[self.option]
+    needs_trust: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +65,14 @@ class SettingsFile:
     digest: str
 
 
-def read_settings_file(path: Path, layer: Layer) -> SettingsFile:
-    """Return what the file sets.
+def read_settings_file(path: Path, layer: Layer, commands: CommandOptions) -> SettingsFile:
+    """Return what the file sets for ``commands``.
 
     Raises:
         UsageError: it cannot be read, or is no TOML.
     """
     data = read_bytes(path, "write one, or leave it out.", largest=_LARGEST_BYTES)
-    reader = _Reader(TomlFile(data, str(path)), path.parent, layer)
+    reader = _Reader(TomlFile(data, str(path)), path.parent, layer, commands)
     settings = tuple(_read_all(reader))
     faults = tuple(reader.faults)
     return SettingsFile(path=path, layer=layer, settings=settings, faults=faults, digest=digest_file(path, data))
@@ -142,27 +88,13 @@ def _read_all(reader: _Reader) -> Iterator[Setting]:
         yield from reader.read()
 
 
-def list_options(parser: ArgumentParser) -> dict[str, Action]:
-    """Return the options of a command that settings may have, by their names without dashes."""
-    named = {one.option_strings[-1].lstrip("-"): one for one in parser._actions if one.option_strings}
-    return {name: action for name, action in named.items() if name in SETTABLE}
-
-
-def list_command_options() -> dict[str, dict[str, Action]]:
-    """Return the options that settings may have, by command and name."""
-    found = {name: list_options(parser) for name, parser in list_commands(__version__).items() if name in WITH_SETTINGS}
-    # With `serve` it is a document that toolwire publishes, and not one that stands for the user.
-    found["serve"].pop("client-document", None)
-    return found
-
-
 class _Reader:
-    def __init__(self, file: TomlFile, folder: Path, layer: Layer) -> None:
+    def __init__(self, file: TomlFile, folder: Path, layer: Layer, commands: CommandOptions) -> None:
         self.faults: list[str] = []
         self._file, self._folder = file, folder
         self._layer: Layer = layer
-        self._commands = list_command_options()
-        self._all = {name: action for options in self._commands.values() for name, action in options.items()}
+        self._commands = commands
+        self._all = {name: option for options in commands.values() for name, option in options.items()}
 
     def read(self) -> Iterator[Setting]:
         defaults, targets = (self._read_table(name) for name in _TABLES)
@@ -182,7 +114,7 @@ class _Reader:
             if not isinstance(table, dict):
                 self._add_fault(place, f'a target is a table, not {describe_type(table)}: [targets."URL"]')
                 continue
-            known = {name: action for name, action in self._all.items() if name in OF_URLS}
+            known = {name: option for name, option in self._all.items() if option.subject != "program"}
             for member, value in table.items():
                 yield from self._read_member((*place, member), value, known, target=text)
 
@@ -202,13 +134,19 @@ class _Reader:
             yield from self._read_member((*place, member), value, self._commands[command], command=command)
 
     def _read_member(
-        self, place: tuple[str, ...], value: Any, known: Mapping[str, Action], *, command: str = "", target: str = ""
+        self,
+        place: tuple[str, ...],
+        value: Any,
+        known: Mapping[str, CommandOption],
+        *,
+        command: str = "",
+        target: str = "",
     ) -> Iterator[Setting]:
         option = place[-1]
         try:
             if why := self._refuse(option, known, target=target):
                 raise ValueError(why)
-            read = read_option_value(option, known[option], value)
+            read = read_option_value(known[option], value)
             if why := _find_secret(option, [read] if isinstance(read, str) else read):
                 raise ValueError(why)
             if option == "consent" and read == "hints":
@@ -218,20 +156,21 @@ class _Reader:
             return
         yield Setting(
             option=option,
-            value=self._resolve(read) if option in _PATHS else read,
+            value=self._resolve(read) if known[option].is_path else read,
             source=self._file.find_source(place),
             layer=self._layer,
             command=command,
             target=target,
+            needs_trust=self._layer == "project" and _needs_trust(known[option], read),
         )
 
-    def _refuse(self, option: str, known: Mapping[str, Action], *, target: str) -> str:
+    def _refuse(self, option: str, known: Mapping[str, CommandOption], *, target: str) -> str:
         """Return why the file may not set the option there, or ``""``."""
         if option in SECRETS:
             return f"a secret does not belong into this file; {SECRETS[option]}"
         if option in _ONLY_TYPED:
             return f"{option} is typed each time: no file may set it"
-        if not target and option in OF_A_TARGET:
+        if not target and option in self._all and self._all[option].subject == "target":
             return f'{option} belongs to one target: [targets."URL"]'
         if option in known:
             return ""
@@ -259,27 +198,31 @@ def _find_secret(option: str, value: Any) -> str:
     return ""
 
 
+def _needs_trust(option: CommandOption, value: Any) -> bool:
+    return not option.is_harmless and (option.strict is None or value != option.strict)
+
+
 def _suggest(word: str, known: Mapping[str, Any]) -> str:
     near = get_close_matches(word, known, 1)
     return f'; did you mean "{near[0]}"?' if near else ""
 
 
-def read_variable(name: str, action: Action, text: str) -> Any:
-    """Return what the text of an environment variable means for the option ``action``; commas part several values.
+def read_variable(name: str, option: CommandOption, text: str) -> Any:
+    """Return what the text of an environment variable means for ``option``; commas part several values.
 
     Raises:
         UsageError: it does not fit; the text names the variable ``name`` and not its value.
     """
     value: Any = text
-    if action.nargs == 0:
+    if option.is_flag:
         value = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}.get(text.lower())
         if value is None:
             raise UsageError(f"{name} is 1 or 0.")
-    elif isinstance(action.default, list):
+    elif option.is_list:
         value = [part.strip() for part in text.split(",") if part.strip()]
-    elif action.type is not None and text.isascii() and text.isdigit() and len(text) < 19:
+    elif option.read is not None and text.isascii() and text.isdigit() and len(text) < 19:
         value = int(text)
     try:
-        return read_option_value(name, action, value)
+        return read_option_value(replace(option, name=name), value)
     except ValueError as error:
         raise UsageError(f"{error}.") from error

@@ -8,7 +8,7 @@ the column of the member. Relative paths in the file mean files beside it.
 from __future__ import annotations
 
 import re
-from argparse import Action, Namespace
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
-from toolwire import __version__
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import read_redirect_uri
 from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.core.command_option import CommandOption, build_record, list_command_options
 from toolwire.core.model import RateLimit
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
 from toolwire.hosting.gateway_address import NAME_IT, find_allowed_address
 from toolwire.hosting.gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
+from toolwire.hosting.options import RemoteOptions, list_serve_options
 from toolwire.hosting.serve_settings import (
-    REMOTE_OPTIONS,
     CallerSettings,
     UpstreamAccount,
     UpstreamSettings,
@@ -35,8 +35,6 @@ from toolwire.hosting.serve_settings import (
 )
 from toolwire.hosting.toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 from toolwire.limits.caller_rules import EVERY_CALLER
-
-from .parser import list_commands
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
@@ -76,8 +74,28 @@ _OF_THE_SERVER: Final = ("key-file", "public-url", "webhook")
 _OF_THE_FILE: Final = (_UPSTREAMS, _CALLERS, _SIGN_IN, *_OF_THE_SERVER)
 _OF_AN_EXCHANGE: Final = ("token-url", "client-id", "client-secret-env", "audience", "resource", "scopes")
 _OF_A_WEBHOOK: Final = ("url", "secret-env", "arguments")
-_OF_AN_UPSTREAM: Final = frozenset({*REMOTE_OPTIONS, "agree"})
-_NOT_IN_A_FILE: Final = frozenset({"debug", "document", "help", "reload", "stdio", "targets"})
+OWN_OPTIONS: Final = {
+    option.name: option
+    for option in list_serve_options()
+    if option.field == "agree" or option in tuple(list_command_options(RemoteOptions))
+}
+"""The options of ``toolwire serve`` that each upstream has for itself, by name."""
+_SERVER_OPTIONS: Final = {
+    option.name: option
+    for option in list_serve_options()
+    if option.name not in OWN_OPTIONS and option.field != "document"
+}
+"""The others, which stand above the upstreams. A document is for a class, which no upstream is."""
+
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    **{option.field: option.default for option in list_serve_options()},
+    "targets": (),
+    "stdio": False,
+    "reload": False,
+    "debug": False,
+}
+"""What `toolwire serve` has for each option that nobody gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,17 +140,12 @@ def parse_gateway_file(data: bytes, name: str) -> GatewayFile:
 class _Reader:
     def __init__(self, file: TomlFile) -> None:
         self._file, self._fail = file, file.fail
-        parser = list_commands(__version__)["serve"]
-        options = {action.dest: action for action in parser._actions if action.dest not in _NOT_IN_A_FILE}
-        self._defaults = vars(parser.parse_args([]))
-        self._own = {_name(one): one for dest, one in options.items() if dest in _OF_AN_UPSTREAM}
-        self._server = {_name(one): one for dest, one in options.items() if dest not in _OF_AN_UPSTREAM}
 
     def read(self) -> GatewayFile:
         content = self._file.content
         others = SETTINGS_TABLES | {*_OF_THE_FILE}
         server = {name: value for name, value in content.items() if name not in others}
-        arguments = Namespace(**self._defaults | self._read_options((), server, self._server))
+        arguments = Namespace(**{**DEFAULTS, **self._read_options((), server, _SERVER_OPTIONS)})
         tables = content.get(_UPSTREAMS, {})
         if not isinstance(tables, dict) or not tables:
             self._fail((_UPSTREAMS,), "there is no upstream: give each a table, such as [upstreams.tasks]")
@@ -443,14 +456,13 @@ class _Reader:
         if not isinstance(target, str) or not target.strip():
             self._fail((*place, "target"), 'an upstream needs "target", a string: a URL, a file or a command')
         rest = {member: value for member, value in table.items() if member not in _OF_A_GATEWAY}
-        given = self._read_options(place, rest, self._own)
-        remote = {dest: given.get(dest, self._defaults[dest]) for dest in REMOTE_OPTIONS}
+        given = self._read_options(place, rest, OWN_OPTIONS)
         return UpstreamSettings(
             name=name,
             target=target,
             scopes=self._read_scopes(place, table, "what the key of a caller must have"),
             agree=given.get("agree", False),
-            remote=remote,
+            remote=build_record(RemoteOptions, given),
             account=self._read_account(place, table),
             client_id=self._read_text(place, table, "client-id"),
             client_secret_env=self._read_text(place, table, "client-secret-env"),
@@ -461,32 +473,27 @@ class _Reader:
         )
 
     def _read_options(
-        self, place: tuple[str, ...], table: Mapping[str, Any], known: Mapping[str, Action]
+        self, place: tuple[str, ...], table: Mapping[str, Any], known: Mapping[str, CommandOption]
     ) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for member, value in table.items():
             here = (*place, member)
             if member in SECRETS:
                 self._fail(here, f"a secret does not belong into this file; {SECRETS[member]}")
-            action = known.get(member)
-            if action is None:
-                others = self._own if known is self._server else self._server
-                near = get_close_matches(member, (*known, *(_OF_A_GATEWAY if known is self._own else _OF_THE_FILE)), 1)
+            option = known.get(member)
+            if option is None:
+                is_server = known is _SERVER_OPTIONS
+                others = OWN_OPTIONS if is_server else _SERVER_OPTIONS
+                near = get_close_matches(member, (*known, *(_OF_THE_FILE if is_server else _OF_A_GATEWAY)), 1)
                 hint = f'; did you mean "{near[0]}"?' if near else ""
                 if member in others:
-                    hint = (
-                        "; it belongs to an upstream" if known is self._server else "; it belongs above the upstreams"
-                    )
+                    hint = "; it belongs to an upstream" if is_server else "; it belongs above the upstreams"
                 self._fail(here, f'there is no option "{member[:40]}" here{hint}')
-            found[action.dest] = self._read_value(here, action, value)
+            found[option.field] = self._read_value(here, option, value)
         return found
 
-    def _read_value(self, here: tuple[str, ...], action: Action, value: Any) -> Any:
+    def _read_value(self, here: tuple[str, ...], option: CommandOption, value: Any) -> Any:
         try:
-            return read_option_value(here[-1], action, value)
+            return read_option_value(option, value)
         except ValueError as error:
             self._fail(here, str(error))
-
-
-def _name(option: Action) -> str:
-    return option.option_strings[-1].lstrip("-")

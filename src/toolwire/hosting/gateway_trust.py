@@ -5,43 +5,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from toolwire import __version__
 from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.core.url_display import show_url
+from toolwire.hosting.options import list_serve_options
 from toolwire.hosting.serve_settings import UpstreamSettings
 from toolwire.hosting.targets.target import UrlTarget, read_target
 from toolwire.stores.consent.agreed_digests import open_trusted_settings
 from toolwire.stores.paths import find_state_folder
 
-from .gateway_file import GatewayFile
-from .parser import list_commands
-from .project_trust import SETTINGS_VARIABLE, ask_trust, digest_file, is_terminal, is_trusted
+from .gateway_file import DEFAULTS, GatewayFile
+from .project_trust import SETTINGS_VARIABLE, AskTrust, digest_file, is_trusted
 
+_NAMES: Final = {option.field: option.name for option in list_serve_options()}
 _VARIABLES: Final = ("key_env", "header_env")
 _PLACES: Final = ("state", "ledger", "rates", "jwks", "wake", "receipt-keys")
 
 
-def trust_gateway(path: Path, data: bytes, file: GatewayFile, *, is_own: bool) -> bool:
+def trust_gateway(path: Path, data: bytes, file: GatewayFile, *, is_own: bool, ask: AskTrust | None) -> bool:
     """Return whether the gateway's file at ``path`` with the text ``data`` may be used: the user is asked if need be.
 
-    ``is_own`` says that it is the user's own file, which needs no yes.
+    ``is_own`` says that it is the user's own file, which needs no yes. ``ask`` asks the user, if anybody can be asked.
 
     Raises:
-        UsageError: there is no terminal to ask at.
+        UsageError: the user does not trust it yet, and nobody can be asked.
     """
     digest = digest_file(path, data)
     if is_own or is_trusted(digest):
         return True
-    if not is_terminal():
+    if ask is None:
         raise UsageError(
             f"{path.name} was not trusted yet, so nothing was run or sent: it can run code and send secrets. Read it,"
             f" then run `toolwire gateway check` at a terminal, or set {SETTINGS_VARIABLE}=trust."
         )
     warning = "This runs code with all that you may do here, and sends the values of these variables."
-    if not ask_trust(path, list(describe_gateway(file)), warning):
+    if not ask(path, list(describe_gateway(file)), warning):
         return False
     store_trust(path, data)
     return True
@@ -84,7 +85,7 @@ def _describe_upstream(upstream: UpstreamSettings) -> Iterator[str]:
         yield f"{upstream.name}: exchanges tokens at {upstream.exchange['token-url']}{_name_variables(list(names))}"
     if upstream.agree:
         yield f"{upstream.name}: agree = true"
-    for name, value in _list_options(upstream.remote, _VARIABLES):
+    for name, value in _list_options(asdict(upstream.remote), _VARIABLES):
         yield f"{upstream.name}: {name} = {value}"
 
 
@@ -113,20 +114,17 @@ def _describe_target(upstream: UpstreamSettings) -> str:
 
 def _list_options(values: Mapping[str, Any], left_out: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the name and the value of each option that is not as it is without a file."""
-    serve = list_commands(__version__)["serve"]
-    options = {one.dest: one.option_strings[-1].lstrip("-") for one in serve._actions if one.option_strings}
-    defaults = vars(serve.parse_args([]))
-    for dest, value in values.items():
-        if dest not in left_out and value != defaults.get(dest):
+    for field, value in values.items():
+        if field not in left_out and value != DEFAULTS[field] and value not in ((), []):
             several = value if isinstance(value, list) else ["true" if isinstance(value, bool) else value]
             texts = map(str, several)
-            yield options.get(dest, dest), ", ".join(show_url(one) if "://" in one else one for one in texts)
+            yield _NAMES.get(field, field), ", ".join(show_url(one) if "://" in one else one for one in texts)
 
 
 def _list_variables(upstream: UpstreamSettings) -> list[str]:
     found: list[str] = [upstream.client_secret_env]
     for option in _VARIABLES:
-        value = upstream.remote.get(option)
+        value = getattr(upstream.remote, option)
         found += [text.rpartition("=")[2] for text in ([value] if isinstance(value, str) else value or ())]
     return list(filter(None, found))
 
