@@ -19,8 +19,8 @@ from toolwire.core.http import Request, Response, make_request
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, make_call
 from toolwire.core.toolbox import Toolbox
 
-from .access.admission import Admission
-from .access.callers import ANONYMOUS_CALLER, Caller, Fields, find_owner_key, find_quota_key
+from .access.admission import Admission, find_owner_key, find_quota_key
+from .access.callers import ANONYMOUS_CALLER, Caller, Fields
 from .access.page_callers import PageCallers
 from .access.visibility import filter_reading, mark_private
 from .deadline_scheduler import DeadlineScheduler
@@ -52,7 +52,7 @@ _CLIENT_FIELDS = Request("", "")[5:]
 
 
 class App:
-    """The application, which ``build_server`` puts together. ``drain()`` begins a graceful stop.
+    """The ASGI application that ``asgi`` returns. ``drain()`` begins a graceful stop.
 
     ``tables`` are its routes, ``pages`` knows the callers of pages, ``sessions`` answers what only MCP has, and
     ``long_calls`` are the calls that continue without their callers. ``lifespans`` begin in this order.

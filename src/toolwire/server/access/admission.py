@@ -7,7 +7,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 
 from toolwire.core.catalog import Catalog
@@ -125,3 +125,13 @@ _TWO_HOSTS = Problem(kind=Kind.MALFORMED, message="The request has more than one
 
 def _has_two_hosts(scope: Scope) -> bool:
     return [name for name, _ in scope["headers"]].count(b"host") > 1
+
+
+def find_owner_key(caller: Caller) -> Hashable:
+    """Return the key of whose a session is: the principal, and the program that acts for it."""
+    return caller.name, caller.client_id
+
+
+def find_quota_key(scope: Scope, caller: Caller) -> Hashable:
+    """Return the key under which a caller's quota is counted: its name, or its IP address if it is anonymous."""
+    return (scope.get("client") or ("",))[0] if caller is ANONYMOUS_CALLER else (caller.name,)

@@ -8,13 +8,12 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from toolwire.core.http import Headers
 from toolwire.core.model import ANONYMOUS, Context, Kind, Problem
-from toolwire.server.http.exchange import Scope
 
 Fields: TypeAlias = Mapping[bytes, bytes]
 """The header fields of one request by lower-case name; of a repeated field, the last value."""
@@ -157,13 +156,3 @@ def build_scope_challenge(problem: Problem, more: str = "") -> Headers:
 
 
 _NO_SOURCE = Problem(kind=Kind.UNAUTHORIZED, message="This server accepts no credentials.")
-
-
-def find_owner_key(caller: Caller) -> Hashable:
-    """Return the key of whose a session is: the principal, and the program that acts for it."""
-    return caller.name, caller.client_id
-
-
-def find_quota_key(scope: Scope, caller: Caller) -> Hashable:
-    """Return the key under which a caller's quota is counted: its name, or its IP address if it is anonymous."""
-    return (scope.get("client") or ("",))[0] if caller is ANONYMOUS_CALLER else (caller.name,)

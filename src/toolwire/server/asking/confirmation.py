@@ -30,7 +30,7 @@ from toolwire.stores.consent.open import open_used_nonces
 from toolwire.stores.consent.used_nonces import UsedNonces
 from toolwire.stores.outage_log import OutageLog
 
-from .decision_log import DecisionLog, find_channel, is_declined
+from .decision_log import DecisionLog, find_channel
 from .inbox import HearAnswer, Inbox, UpstreamTool, ignore_answer
 from .receipts import ReceiptVerifier
 
@@ -67,6 +67,12 @@ class Undecided(NamedTuple):
 
 ConfirmationCheck: TypeAlias = Callable[[Call], Verdict | Undecided]
 """A check whose verdict may have to be waited for."""
+
+
+def is_declined(call: Call) -> bool:
+    """Return whether the user of ``call`` was asked by this server, and did not allow it."""
+    answer = call.context.user_answer
+    return answer is not None and not answer.allowed
 
 
 def ask_about_destructive(call: Call) -> str:

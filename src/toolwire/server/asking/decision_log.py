@@ -83,12 +83,6 @@ class DecisionLog:
         return True
 
 
-def is_declined(call: Call) -> bool:
-    """Return whether the user of ``call`` was asked by this server, and did not allow it."""
-    answer = call.context.user_answer
-    return answer is not None and not answer.allowed
-
-
 def find_channel(call: Call) -> str:
     """Return where the user of ``call`` was asked, as far as this server knows."""
     answer = call.context.user_answer

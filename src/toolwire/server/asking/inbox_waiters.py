@@ -24,8 +24,7 @@ from toolwire.server.http.exchange import Exchange
 from toolwire.server.limits import QUESTION_WAIT_S
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
-from .confirmation import ConfirmationCheck, Undecided
-from .decision_log import is_declined
+from .confirmation import ConfirmationCheck, Undecided, is_declined
 from .inbox import Inbox
 
 _LOOK_S: Final = 0.25

@@ -10,8 +10,7 @@ from toolwire.core.codec import RECEIPT_FIELD
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Kind, Result, Value
 from toolwire.limits import RulesByCaller
-from toolwire.server.asking.confirmation import CONFIRMATION
-from toolwire.server.asking.decision_log import is_declined
+from toolwire.server.asking.confirmation import CONFIRMATION, is_declined
 from toolwire.server.asking.receipts import STDIO
 from toolwire.server.http.exchange import STDIO_EXTENSION, Scope
 from toolwire.server.http.messages import split_mount_path

@@ -6,23 +6,25 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
+import anyio
+
 from toolwire.core.codec import Pending, Streaming
 from toolwire.core.http import Request
-from toolwire.core.model import Call, Result
+from toolwire.core.model import AFTER_START, Call, Problem, Progress, Result, Value
 from toolwire.core.toolbox import Notify, StartCall, ignore_progress
 from toolwire.server.asking.confirmation import CONFIRMATION
 from toolwire.server.asking.inbox_waiters import QuestionWaits, WaitingCall
 from toolwire.server.http.exchange import Exchange, Scope
-from toolwire.server.http.messages import send_messages
+from toolwire.server.http.messages import send_messages, send_response
+from toolwire.server.http.response_stream import wait_for_disconnect
 from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Observer, Telemetry, create_observer
 from toolwire.telemetry.redaction import hide_secrets
 
 from .call_headers import CallHeaders, add_call_location
 from .idempotency import KEY_HEADER, IdempotencyRunner
-from .large_results import is_large_result
-from .progress_stream import stream_call
-from .responses import build_large_response, build_response
+from .large_results import COLLECTIONS, is_large
+from .responses import build_large_response, build_response, build_stream_end
 from .service import Service
 
 
@@ -84,7 +86,7 @@ class CallRunner:
         arrival = None if self._observer is None else _build_arrival(request, scope)
         if not isinstance(reading, Pending):
             start, survives_disconnect = self._prepare_stream(call, protocol, arrival)
-            await stream_call(scope, exchange, reading, start, survives_disconnect=survives_disconnect)
+            await _stream_call(scope, exchange, reading, start, survives_disconnect=survives_disconnect)
             return
         if not call.key:  # a recorded call continues: the same call sent again gets its result
             exchange.cancel_on_disconnect()
@@ -101,7 +103,7 @@ class CallRunner:
             return
         finally:
             exchange.ignore_disconnect()
-        if is_large_result(result):
+        if isinstance(result, Value) and type(result.value) in COLLECTIONS and is_large(result.value):
             response = await build_large_response(reading, call, result, duration)
         else:
             response = build_response(reading, call, result, duration)
@@ -144,6 +146,52 @@ class CallRunner:
             return start, partial(bool, call.key)
         waiting = WaitingCall(self._waits, call, start, None)  # the stream watches its client by itself
         return waiting.run, waiting.survives_disconnect
+
+
+async def _stream_call(
+    scope: Scope, exchange: Exchange, streaming: Streaming, start: StartCall, *, survives_disconnect: Callable[[], bool]
+) -> None:
+    """Send the progress and the result of a call as a stream.
+
+    If the client disconnects, the call is cancelled, unless ``survives_disconnect`` returns true, as for a recorded
+    call: then the client can ask for its result later. A problem before the first progress is sent as a usual
+    response with its own status.
+    """
+    send = exchange.send
+    is_open = is_gone = False
+
+    async def write(data: bytes) -> None:
+        nonlocal is_open
+        if is_gone or not data:
+            return
+        if not is_open:
+            is_open = True
+            await send({"type": "http.response.start", "status": 200, "headers": list(streaming.headers)})
+            await send({"type": "http.response.body", "body": streaming.opening, "more_body": True})
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def notify(progress: Progress) -> None:
+        await write(streaming.frame(progress))
+
+    async def watch_disconnect() -> None:
+        nonlocal is_gone
+        await wait_for_disconnect(exchange)
+        is_gone = True
+        if not survives_disconnect():
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch_disconnect)
+        result, duration = await start(notify)
+        if is_gone:
+            return
+        # Nothing was sent yet, so the status can still say what went wrong.
+        if isinstance(result, Problem) and result.kind not in AFTER_START and not is_open:
+            await send_response(scope, exchange, streaming.refuse(result))
+        else:
+            await write(build_stream_end(streaming, result, duration))
+            await send({"type": "http.response.body", "body": b""})
+        group.cancel_scope.cancel()
 
 
 def _build_arrival(request: Request, scope: Scope) -> Arrival:
