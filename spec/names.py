@@ -167,6 +167,26 @@ OLD_WORDS = frozenset(
         "wish",
     ]
 )
+# Names of this project's past, each with the one that took its place.
+OLD_NAMES = {
+    "AsksItself": "HandlesConsent",
+    "ConfirmationWords": "ConfirmationTokens",
+    "KeptItems": "StoredItems",
+    "McpSessions": "McpSessionManager",
+    "PROVED_BEFORE": "ALREADY_VERIFIED",
+    "QuestionWaits": "InboxWaiters",
+    "Undecided": "DeferredVerdict",
+    "Work": "BlockingTask",
+    "ask_wait_s": "inbox_wait_s",
+    "asks_itself": "handles_consent",
+    "find_self_asking": "find_consent_handling",
+    "goes_on": "survives_disconnect or is_still_authorized",
+    "kept_items": "stored_items",
+    "mcp_sessions": "session_manager",
+    "question_waits": "inbox_waiters",
+    "refuses_unasked": "requires_confirmation",
+    "takes_work": "can_offload",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +212,18 @@ def find_faults(source: Path = SOURCE) -> Iterator[Fault]:
         place = path.relative_to(source).as_posix()
         if old := _old_word(path.stem):
             yield Fault(place, path.stem, f'"{old}" is not a word of the glossary')
+        if path.stem in OLD_NAMES:
+            yield Fault(place, path.stem, f"it is {OLD_NAMES[path.stem]} now")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
+                case (
+                    ast.FunctionDef(name=name)
+                    | ast.AsyncFunctionDef(name=name)
+                    | ast.ClassDef(name=name)
+                    | ast.arg(arg=name)
+                    | ast.Name(id=name, ctx=ast.Store())
+                ) if name in OLD_NAMES:
+                    yield Fault(f"{place}:{node.lineno}", name, f"it is {OLD_NAMES[name]} now")
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                     if is_participle(name.strip("_").split("_")[0]) and name.strip("_") not in ALLOWED:
                         yield Fault(f"{place}:{node.lineno}", name, "a function is named by a verb and its object")

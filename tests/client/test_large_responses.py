@@ -12,7 +12,7 @@ import pytest
 from bench.call_path import PROTOCOLS, CallPath, record_path
 from toolwire import Session, Toolkit, asgi, connect
 from toolwire.client.transport.drivers import arun, run
-from toolwire.core.codec import Flow, Work
+from toolwire.core.codec import BlockingTask, Flow
 from toolwire.core.thread_switching import INTERVAL_S
 from toolwire.framing.jsontext import LARGE_BYTES
 from toolwire.testing.loopback import background
@@ -50,7 +50,7 @@ def test_large_response_is_processed_outside_the_event_loop(protocol: str) -> No
 
 def test_asynchronous_driver_runs_work_in_a_thread_and_blocking_driver_inline() -> None:
     def flow() -> Flow[int]:
-        ident: int = yield Work(threading.get_ident)
+        ident: int = yield BlockingTask(threading.get_ident)
         return ident
 
     here = threading.get_ident()
@@ -60,7 +60,7 @@ def test_asynchronous_driver_runs_work_in_a_thread_and_blocking_driver_inline() 
 
 def test_threads_switch_every_millisecond_during_work() -> None:
     def flow() -> Flow[float]:
-        interval: float = yield Work(sys.getswitchinterval)
+        interval: float = yield BlockingTask(sys.getswitchinterval)
         return interval
 
     before = sys.getswitchinterval()

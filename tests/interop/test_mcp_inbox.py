@@ -22,7 +22,7 @@ from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_app import build_app
 from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.server.access.api_keys import ApiKey
-from toolwire.server.asking.confirmation import Confirmations, ConfirmationWords, digest_call
+from toolwire.server.asking.confirmation import Confirmations, ConfirmationTokens, digest_call
 from toolwire.server.asking.inbox import MAX_WAITING, MAX_WAITING_EACH, Inbox
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.testing import background
@@ -155,7 +155,7 @@ def test_a_host_with_forms_and_our_own_client_are_asked_as_ever(shop: Shop, stat
 @pytest.mark.requirement("CC-05")
 def test_an_answer_is_for_one_caller_and_for_the_tool_as_it_is(shop: Shop, tmp_path: Path) -> None:
     folder = tmp_path / "inbox"
-    confirmations = Confirmations(ConfirmationWords(), inbox=Inbox(folder, is_default=False))
+    confirmations = Confirmations(ConfirmationTokens(), inbox=Inbox(folder, is_default=False))
     tool = Tool(name="erase", toolkit="Shop")
     anns = Call(tool, {"name": "x"}, "1", Context(principal="key:ann", needs_inbox=True))
 

@@ -26,7 +26,7 @@ from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_settings import ServeSettings
 from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.server.access.api_keys import ApiKey
-from toolwire.server.asking.confirmation import ConfirmationWords, ask_about_destructive, build_confirmation_check
+from toolwire.server.asking.confirmation import ConfirmationTokens, ask_about_destructive, build_confirmation_check
 from toolwire.server.asking.host_consent import find_consent_reasons, may_need_consent
 from toolwire.server.options import ServerOptions
 from toolwire.server.run.function_toolbox import FunctionToolbox
@@ -351,7 +351,7 @@ def test_request_state_is_valid_once_for_the_displayed_call(shop: Shop, attack: 
 
 @pytest.mark.requirement("CC-05")
 def test_request_state_is_invalid_after_the_tool_changed() -> None:
-    check = build_confirmation_check(lambda _: "Do it?", ConfirmationWords())
+    check = build_confirmation_check(lambda _: "Do it?", ConfirmationTokens())
     tool = Tool(name="erase", description="Erase a line.")
     refused = check(Call(tool, {"name": "x"}))
     assert isinstance(refused, Deny)

@@ -17,7 +17,7 @@ from toolwire.server import App
 from toolwire.server.asking.confirmation import (
     CONFIRMATION,
     VALID_S,
-    ConfirmationWords,
+    ConfirmationTokens,
     ask_about_destructive,
     build_challenge,
     build_confirmation_check,
@@ -86,7 +86,7 @@ def test_confirmation_challenge_is_428_and_the_confirmed_call_runs_once() -> Non
 @pytest.mark.requirement("XL-056")
 def test_confirmation_word_is_bound_to_caller_tool_and_arguments_and_expires() -> None:
     clock = Clock()
-    check = build_confirmation_check(ask_about_destructive, ConfirmationWords(clock=clock))
+    check = build_confirmation_check(ask_about_destructive, ConfirmationTokens(clock=clock))
 
     def word(call: Call) -> str:
         verdict = check(call)
@@ -118,7 +118,7 @@ def ask_word(check: Check, call: Call) -> str:
 
 @pytest.mark.requirement("XL-056")
 def test_many_open_challenges_do_not_invalidate_those_of_another_caller() -> None:
-    check = build_confirmation_check(ask_about_destructive, ConfirmationWords(clock=Clock()))
+    check = build_confirmation_check(ask_about_destructive, ConfirmationTokens(clock=Clock()))
     ada = Call(ERASE, {"what": "a"}, "1", Context(principal="ada"))
     word = ask_word(check, ada)
     for number in range(10_001):
@@ -130,7 +130,7 @@ def test_many_open_challenges_do_not_invalidate_those_of_another_caller() -> Non
 def test_confirmation_word_is_valid_in_every_worker_but_only_once(tmp_path: Path) -> None:
     folder, clock = tmp_path / "words", Clock()
     workers = [
-        build_confirmation_check(ask_about_destructive, ConfirmationWords(folder, clock=clock)) for _ in range(3)
+        build_confirmation_check(ask_about_destructive, ConfirmationTokens(folder, clock=clock)) for _ in range(3)
     ]
     call = Call(ERASE, {"what": "a"}, "1", Context(principal="ada"))
     for issuer in workers:
@@ -143,13 +143,13 @@ def test_confirmation_word_is_valid_in_every_worker_but_only_once(tmp_path: Path
     assert workers[1](late) is not ALLOW
     again = call._replace(context=Context(principal="ada", confirmation=ask_word(workers[0], call)))
     assert [workers[2](again) is ALLOW, workers[2](again) is ALLOW] == [True, False]
-    stranger = build_confirmation_check(ask_about_destructive, ConfirmationWords(tmp_path / "others", clock=clock))
+    stranger = build_confirmation_check(ask_about_destructive, ConfirmationTokens(tmp_path / "others", clock=clock))
     assert stranger(again) is not ALLOW
 
 
 @pytest.mark.requirement("XL-056")
 def test_confirmation_word_that_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
-    words = ConfirmationWords(tmp_path / "words", clock=Clock())
+    words = ConfirmationTokens(tmp_path / "words", clock=Clock())
     word = words.issue(b"a")
     (tmp_path / "words" / "spent-1").write_text("a file where the folder of this period should be")
     assert words.redeem(word, b"a") is False
@@ -172,13 +172,13 @@ def test_confirmation_folder_that_others_can_change_is_refused(tmp_path: Path, h
             folder.mkdir(mode=0o700)
             (folder / "key").write_bytes(b"short")
     with pytest.raises(DefinitionError, match="onfirmations"):
-        ConfirmationWords(folder)
+        ConfirmationTokens(folder)
 
 
 @pytest.mark.requirement("XL-056")
 @pytest.mark.parametrize("word", ["", "a", "\xe9", "A" * 96, "A" * 10_000, "_-" * 48])
 def test_invented_confirmation_words_are_refused(word: str) -> None:
-    assert ConfirmationWords(clock=Clock()).redeem(word, b"a") is False
+    assert ConfirmationTokens(clock=Clock()).redeem(word, b"a") is False
 
 
 def build_approver(*answers: bool | Answer) -> tuple[Callable[[Question], bool | Answer], list[Question]]:
@@ -240,7 +240,7 @@ def test_failure_of_a_confirmed_call_is_returned_without_a_new_challenge(codec: 
     [([], 1), (["The site declares that this tool destroys something."], 1), (["This costs money."], 2), (None, 2)],
 )
 def test_first_approval_answers_only_a_challenge_without_new_text(reasons: list[str] | None, questions: int) -> None:
-    words = ConfirmationWords(clock=Clock())
+    words = ConfirmationTokens(clock=Clock())
     kit, ran = Toolkit("Disk"), []
 
     @kit.tool(approval="auto", destructive=True)
@@ -267,5 +267,5 @@ def test_first_approval_answers_only_a_challenge_without_new_text(reasons: list[
 @pytest.mark.requirement("XL-056", "D-17")
 @pytest.mark.parametrize("ahead_s", [0.5, 2.0])
 def test_word_from_before_a_restart_of_the_machine_is_invalid(tmp_path: Path, ahead_s: float) -> None:
-    word = ConfirmationWords(tmp_path / "words", clock=lambda: 100.0 + ahead_s).issue(b"subject")
-    assert not ConfirmationWords(tmp_path / "words", clock=lambda: 100.0).redeem(word, b"subject")
+    word = ConfirmationTokens(tmp_path / "words", clock=lambda: 100.0 + ahead_s).issue(b"subject")
+    assert not ConfirmationTokens(tmp_path / "words", clock=lambda: 100.0).redeem(word, b"subject")

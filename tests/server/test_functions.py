@@ -10,7 +10,7 @@ import pytest
 from toolwire import Context, ToolError, Toolkit
 from toolwire.core.model import AFTER_START, Call, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.server.run.kept_items import MAX_ITEMS
+from toolwire.server.run.stored_items import MAX_ITEMS
 
 KIT = Toolkit("Kinds")
 HERE = threading.get_ident

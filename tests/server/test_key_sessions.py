@@ -23,7 +23,7 @@ from toolwire.server.access.callers import AnonymousCallers, Caller, CombinedCal
 from toolwire.server.access.key_sessions import SESSION_S, KeySessions
 from toolwire.server.access.people import SignedInUser
 from toolwire.server.access.session_ends import MAX_HERE
-from toolwire.server.asking.confirmation import ConfirmationWords
+from toolwire.server.asking.confirmation import ConfirmationTokens
 
 Ask = Callable[..., Response]
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -229,7 +229,7 @@ def test_cookie_that_came_by_https_goes_back_by_https_alone(ask: Ask) -> None:
 
 @pytest.mark.requirement("AT-42", "D-39")
 def test_who_reads_the_state_cannot_make_the_session_of_a_token(tmp_path: Path) -> None:
-    words = ConfirmationWords(tmp_path)
+    words = ConfirmationTokens(tmp_path)
     secret = words.derive_key(b"key sessions")  # what an attacker reads in the state
     sessions = [KeySessions(Tokens(), secret, place=tmp_path) for _ in range(2)]
     eve = Caller("eve", frozenset({"a"}), "app")

@@ -12,7 +12,7 @@ import pytest
 from toolwire.core.check import Answer
 from toolwire.core.model import Call, Context, Tool
 from toolwire.server.asking.inbox import Inbox
-from toolwire.server.asking.inbox_waiters import QuestionWaits
+from toolwire.server.asking.inbox_waiters import InboxWaiters
 from toolwire.stores.consent.approvals import Approvals
 
 PATIENCE_S = 20.0
@@ -48,7 +48,7 @@ def test_question_that_comes_while_the_inbox_is_read_is_waited_for(tmp_path: Pat
     first = ask(Inbox(tmp_path, is_default=False), "first")
 
     async def story() -> list[bool]:
-        waits = QuestionWaits(inbox)
+        waits = InboxWaiters(inbox)
         waiting = [asyncio.create_task(waits.wait(first, "key:ann", PATIENCE_S))]
         await asyncio.to_thread(inbox.lists.acquire, timeout=PATIENCE_S)  # read, and not yet returned
         second = await asyncio.to_thread(ask, Inbox(tmp_path, is_default=False), "second")

@@ -12,7 +12,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Question, Verdict
 from toolwire.core.model import Approval, Call, Context, Kind, Problem, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
-from toolwire.server.asking.confirmation import Undecided
+from toolwire.server.asking.confirmation import DeferredVerdict
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.limits import ServerLimits
 from toolwire.server.run.service import Service
@@ -259,7 +259,9 @@ def test_calls_that_wait_for_a_database_count_as_running(limits: ServerLimits) -
 
     async def flood() -> tuple[list[Result], int]:
         box = Box()
-        service = Service(box, checks=(lambda _: Undecided(decide),), limits=limits, scheduler=DeadlineScheduler())
+        service = Service(
+            box, checks=(lambda _: DeferredVerdict(decide),), limits=limits, scheduler=DeadlineScheduler()
+        )
         call = CALL._replace(context=Context(principal="key:ann"))
         first = [asyncio.ensure_future(service.run(call)) for _ in range(3)]
         for _ in range(3):
@@ -282,7 +284,7 @@ def test_refused_call_frees_its_place_whatever_changes_while_it_waits() -> None:
     def make() -> Any:
         service = Service(
             Box(),
-            checks=(lambda _: Undecided(lambda: Deny(NO)),),
+            checks=(lambda _: DeferredVerdict(lambda: Deny(NO)),),
             limits=ServerLimits(running=1),
             scheduler=DeadlineScheduler(),
         )

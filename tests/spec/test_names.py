@@ -38,6 +38,10 @@ def test_source_contains_no_forbidden_names(names: Any) -> None:
         ("a.py", "class Thing:\n    def closing(self): ..."),
         ("a.py", "class OpenDoor: ..."),
         ("a.py", "def find_person(): ..."),
+        ("kept_items.py", ""),
+        ("a.py", "class Undecided: ..."),
+        ("a.py", "def stop(goes_on): ..."),
+        ("a.py", "PROVED_BEFORE = 1"),
     ],
 )
 def test_forbidden_name_is_found(names: Any, tmp_path: Path, file: str, text: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolwire.server.asking.confirmation import ConfirmationWords
+from toolwire.server.asking.confirmation import ConfirmationTokens
 from toolwire.stores.outage_log import AGAIN_S, QUIET_S, OutageLog
 
 pytestmark = pytest.mark.requirement("ST-05", "R13")
@@ -55,7 +55,7 @@ def test_many_threads_say_it_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_confirmations_that_cannot_be_written_are_refused_and_said_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    words = ConfirmationWords(tmp_path / "words")
+    words = ConfirmationTokens(tmp_path / "words")
     for file in (tmp_path / "words").iterdir():
         file.unlink()
     (tmp_path / "words").rmdir()

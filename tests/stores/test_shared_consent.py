@@ -21,7 +21,7 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Call, Kind, Tool
-from toolwire.server.asking.confirmation import ConfirmationWords
+from toolwire.server.asking.confirmation import ConfirmationTokens
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.grants import StoredGrants
 from toolwire.stores.consent.open import open_approvals, open_decisions, open_grants, open_levels
@@ -172,9 +172,9 @@ def test_a_word_of_one_machine_is_accepted_once_by_all_of_them(machines: list[Po
     assert (
         together(6, lambda number: spent[number % 3].claim("w1", spent[0].now() + 60, spent[0].now())).count(True) == 1
     )
-    words = ConfirmationWords(url)
+    words = ConfirmationTokens(url)
     word = words.issue(b"subject")
-    assert [ConfirmationWords(url).redeem(word, b"subject"), words.redeem(word, b"subject")] == [True, False]
+    assert [ConfirmationTokens(url).redeem(word, b"subject"), words.redeem(word, b"subject")] == [True, False]
     other = words.issue(b"subject")
     assert not words.redeem(other, b"another subject")
 
@@ -182,8 +182,8 @@ def test_a_word_of_one_machine_is_accepted_once_by_all_of_them(machines: list[Po
 @pytest.mark.requirement("ST-01", "XL-056")
 @pytest.mark.parametrize(("ahead_s", "is_valid"), [(0.5, True), (2.0, False), (-299.0, True), (-301.0, False)])
 def test_word_is_valid_on_a_machine_whose_clock_is_a_little_behind(url: str, ahead_s: float, is_valid: bool) -> None:
-    word = ConfirmationWords(url, clock=lambda: 10_000.0 + ahead_s).issue(b"subject")
-    other = ConfirmationWords(url, clock=lambda: 10_000.0)
+    word = ConfirmationTokens(url, clock=lambda: 10_000.0 + ahead_s).issue(b"subject")
+    other = ConfirmationTokens(url, clock=lambda: 10_000.0)
     assert [other.redeem(word, b"subject") for _ in range(2)] == [is_valid, False]
 
 
@@ -294,7 +294,7 @@ def test_a_decision_that_cannot_be_recorded_is_not_carried_out(postgres: Postgre
 @pytest.mark.requirement("ST-01", "D-26")
 def test_no_text_about_shared_consent_shows_the_password() -> None:
     url = "postgresql://ada:canary-hunter2@127.0.0.1:1/shop"
-    for opening in (open_grants, open_decisions, open_levels, open_approvals, ConfirmationWords):
+    for opening in (open_grants, open_decisions, open_levels, open_approvals, ConfirmationTokens):
         with pytest.raises(DefinitionError, match=r"^The database 127.0.0.1:1/shop cannot be used: ") as raised:
             opening(url)
         assert "canary" not in str(raised.value)

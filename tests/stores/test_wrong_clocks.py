@@ -22,7 +22,7 @@ from toolwire.consent.grant import GrantKey, Grants
 from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Call, Secret, Tool
-from toolwire.server.asking.confirmation import ConfirmationWords
+from toolwire.server.asking.confirmation import ConfirmationTokens
 from toolwire.stores.confirmed_time import CONFIRM_S, ConfirmedTime
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.ended_sessions import ConsoleSession, EndedSessions
@@ -284,13 +284,13 @@ def test_a_word_that_was_used_before_the_machine_started_again_is_not_valid_agai
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seconds = [1_000.0]
-    before = ConfirmationWords(tmp_path / "words", clock=lambda: seconds[0])
+    before = ConfirmationTokens(tmp_path / "words", clock=lambda: seconds[0])
     word = before.issue(b"subject")
     assert before.redeem(word, b"subject")
     boot = tmp_path / "boot"
     boot.write_text("another run")
     monkeypatch.setattr("toolwire.stores.boot_id._BOOT", boot)
-    after = ConfirmationWords(tmp_path / "words", clock=lambda: seconds[0])
+    after = ConfirmationTokens(tmp_path / "words", clock=lambda: seconds[0])
     for period in (tmp_path / "words").glob("spent-*"):  # what the first sweep after the start does
         for name in period.iterdir():
             name.unlink()

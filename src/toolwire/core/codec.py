@@ -143,7 +143,7 @@ class CallQuery(NamedTuple):
     frame: Callable[[CallStatus | Problem], bytes] | None = None
 
 
-class Work(NamedTuple):
+class BlockingTask(NamedTuple):
     """Work that takes long, which an event loop leaves to a thread. A flow gets what ``run`` returns.
 
     A reader that returns one answers the same request after ``run`` has returned.
@@ -153,7 +153,7 @@ class Work(NamedTuple):
 
 
 Reading: TypeAlias = Pending | Streaming | Subscription | CallQuery | SessionOffer | Response
-Reader: TypeAlias = Callable[[Request], Reading | Work]
+Reader: TypeAlias = Callable[[Request], Reading | BlockingTask]
 
 
 class Route(NamedTuple):
@@ -215,16 +215,16 @@ class ToolCache:
 class Deferred(Generic[T]):
     """A value that is built when a request first needs it, and then kept: a list of all tools, or a document.
 
-    Without ``takes_work``, the reader that needs it builds it.
+    Without ``can_offload``, the reader that needs it builds it.
     """
 
     # Most servers are asked for the lists of one or two protocols, and those of many tools take seconds to write.
 
-    __slots__ = ("_build", "_built", "_takes_work")
+    __slots__ = ("_build", "_built", "_can_offload")
 
-    def __init__(self, build: Callable[[], T], *, takes_work: bool) -> None:
+    def __init__(self, build: Callable[[], T], *, can_offload: bool) -> None:
         self._build = build
-        self._takes_work = takes_work
+        self._can_offload = can_offload
         self._built: list[T] = []
 
     def get(self) -> T:
@@ -233,9 +233,9 @@ class Deferred(Generic[T]):
             self._built = [self._build()]
         return self._built[0]
 
-    def read(self, answer: Callable[[T], Reading]) -> Reading | Work:
-        """Return what ``answer`` returns for the value, or the Work that must build it first."""
-        return Work(self.get) if self._takes_work and not self._built else answer(self.get())
+    def read(self, answer: Callable[[T], Reading]) -> Reading | BlockingTask:
+        """Return what ``answer`` returns for the value, or the task that must build it first."""
+        return BlockingTask(self.get) if self._can_offload and not self._built else answer(self.get())
 
 
 def build_deferred_reader(response: Deferred[Response]) -> Reader:
@@ -261,9 +261,9 @@ class Site:
     single tools; all sites of one server share it.
     ``has_sessions`` is true if the server keeps sessions, for protocols that have them. ``host_confirmation`` is the
     confirmation word for calls of hosts that ask their users themselves; empty if such hosts are not trusted with that.
-    ``refuses_unasked`` is true if calls that need consent must come with a confirmation where the host of the user
-    cannot be asked. ``private`` is true if only known callers may learn which tools there are. ``takes_work`` is
-    true if the server does the ``Work`` that a reader of a list returns once; else the reader does it itself.
+    ``requires_confirmation`` is true if calls that need consent must come with a confirmation where the host of the
+    user cannot be asked. ``private`` is true if only known callers may learn which tools there are. ``can_offload`` is
+    true if the server does the ``BlockingTask`` that a reader of a list returns once; else the reader does it itself.
     ``find_inbox_page`` returns the address at which the caller of this request decides in the inbox, empty without.
     ``judge_output`` says what the output schema of a tool is worth. ``sign_in`` is OpenAPI's security scheme by which a
     user signs in, None if there are only keys; ``takes_keys`` is false if callers have no other credentials.
@@ -277,10 +277,10 @@ class Site:
     older_clients: bool = True
     cache: ToolCache = field(default_factory=ToolCache, repr=False, compare=False)
     host_confirmation: str = field(default="", repr=False)
-    refuses_unasked: bool = False
+    requires_confirmation: bool = False
     private: bool = False
     has_sessions: bool = False
-    takes_work: bool = False
+    can_offload: bool = False
     find_inbox_page: Callable[[], str] = field(default=NO_PAGE, repr=False, compare=False)
     sign_in: Json = field(default=None, repr=False, compare=False)
     takes_keys: bool = True
@@ -289,7 +289,7 @@ class Site:
 
     def defer(self, build: Callable[[], T]) -> Deferred[T]:
         """Return the value that ``build`` returns for all tools, which is built when it is first needed."""
-        return Deferred(build, takes_work=self.takes_work)
+        return Deferred(build, can_offload=self.can_offload)
 
 
 StreamItem: TypeAlias = Progress | Request | InputRequest
@@ -323,14 +323,15 @@ class Pause(NamedTuple):
     is_poll: bool = False
 
 
-FlowStep: TypeAlias = Request | Listen | Question | Pause | InputRequest | Work | Progress
+FlowStep: TypeAlias = Request | Listen | Question | Pause | InputRequest | BlockingTask | Progress
 """What a flow needs before it can go on."""
 
 Flow: TypeAlias = Generator[FlowStep, Any, T]
 """A generator that yields what it needs and is sent the result.
 
 A ``Request`` or ``Listen`` gets a ``Response`` or a ``Problem``, a ``Question`` an ``Answer``, a ``Pause`` nothing,
-an ``InputRequest`` an ``InputResponse``, and a ``Work`` what it returns. A ``Progress`` is passed on, and gets nothing.
+an ``InputRequest`` an ``InputResponse``, and a ``BlockingTask`` what it returns. A ``Progress`` is passed on, and gets
+nothing.
 """
 
 

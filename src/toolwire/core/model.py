@@ -321,7 +321,7 @@ class Context:
     # Whether it can confirm nothing either, so that its user can only decide elsewhere.
     needs_inbox: bool = field(default=False, repr=False, compare=False)
     # GW-04: how many seconds its call waits for that decision.
-    ask_wait_s: float = field(default=0.0, repr=False, compare=False)
+    inbox_wait_s: float = field(default=0.0, repr=False, compare=False)
     # Whether the client shows its user a page to open, and has not been told that of the inbox for this call.
     opens_pages: bool = field(default=False, repr=False, compare=False)
     # Whether tools may ask the user of the client, and how the user answered so far.

@@ -24,17 +24,17 @@ async def ignore_progress(progress: Progress) -> None:
 
 
 @runtime_checkable
-class AsksItself(Protocol):
+class HandlesConsent(Protocol):
     """A Toolbox that may ask for consent to calls by itself, so that a server in front of it need not."""
 
-    def asks_itself(self, tool: Tool, /) -> bool:
+    def handles_consent(self, tool: Tool, /) -> bool:
         """Return whether each call of ``tool`` passes a consent check of this Toolbox."""
         ...
 
 
-def find_self_asking(toolbox: object) -> Callable[[Tool], bool]:
+def find_consent_handling(toolbox: object) -> Callable[[Tool], bool]:
     """Return a function that says of which tools ``toolbox`` asks for consent by itself."""
-    return toolbox.asks_itself if isinstance(toolbox, AsksItself) else lambda _: False
+    return toolbox.handles_consent if isinstance(toolbox, HandlesConsent) else lambda _: False
 
 
 class ToolHome(NamedTuple):

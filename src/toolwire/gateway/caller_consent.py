@@ -26,7 +26,7 @@ from toolwire.consent.decision_record import Audit, Decision
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Kind
 from toolwire.framing import jsontext
-from toolwire.server.asking.confirmation import Confirmations, ConfirmationWords
+from toolwire.server.asking.confirmation import Confirmations, ConfirmationTokens
 from toolwire.server.asking.decision_log import find_channel
 from toolwire.server.asking.inbox import Inbox, UpstreamTool
 from toolwire.server.asking.receipts import ReceiptVerifier
@@ -44,7 +44,7 @@ class CallerConsent:
 
     def __init__(
         self,
-        words: ConfirmationWords | None = None,
+        words: ConfirmationTokens | None = None,
         *,
         host_confirmation: str = "",
         confirmations: Path | str = "",
@@ -63,7 +63,7 @@ class CallerConsent:
         Raises:
             DefinitionError: the place cannot be used.
         """
-        words = ConfirmationWords(confirmations) if words is None else words
+        words = ConfirmationTokens(confirmations) if words is None else words
         self._confirmations = Confirmations(words, receipts=receipts, inbox=inbox)
         self._host_confirmation = host_confirmation.encode()
         self._audit = audit

@@ -19,9 +19,9 @@ from toolwire.core.toolbox import (
     Toolbox,
     ToolHome,
     embed_kept_bytes,
+    find_consent_handling,
     find_home,
     find_output_judge,
-    find_self_asking,
     ignore_progress,
     list_own_names,
     merge_home,
@@ -226,9 +226,9 @@ class _MergedToolbox:
     def list_health(self) -> Sequence[UpstreamHealth]:
         return [upstream.describe_health() for upstream in self._upstreams.values()]
 
-    def asks_itself(self, tool: Tool) -> bool:
+    def handles_consent(self, tool: Tool) -> bool:
         home = self._merge.homes.get(tool.id)
-        return home is not None and find_self_asking(home[0])(home[1].tool)
+        return home is not None and find_consent_handling(home[0])(home[1].tool)
 
     def find_home(self, tool: Tool) -> ToolHome:
         return self._merge.find_home(tool)
@@ -320,12 +320,12 @@ class _PersonalMerge(_MergedToolbox):
                 return merge.find_home(tool)
         return super().find_home(tool)
 
-    def asks_itself(self, tool: Tool) -> bool:
+    def handles_consent(self, tool: Tool) -> bool:
         for merge in self._own.values():
             home = merge.homes.get(tool.id)
             if home is not None and home[1].offered is tool:
-                return find_self_asking(home[0])(home[1].tool)
-        return super().asks_itself(tool)
+                return find_consent_handling(home[0])(home[1].tool)
+        return super().handles_consent(tool)
 
     def _find_merge(self, call: Call) -> _Merge:
         merge = self._own.get(self._find_key(call.context.principal))

@@ -39,7 +39,7 @@ from toolwire.core.toolbox import (
     OutputPromise,
     Toolbox,
     embed_kept_bytes,
-    find_self_asking,
+    find_consent_handling,
     ignore_progress,
 )
 from toolwire.limits import USER_PREFIX
@@ -178,9 +178,9 @@ class PersonalToolbox:
                 if isinstance(found, _CallerConnection):
                     self._release(found)
 
-    def asks_itself(self, tool: Tool) -> bool:
-        """Return whether each call of ``tool`` passes a consent check of its connection; see ``AsksItself``."""
-        return self.is_hidden or find_self_asking(self.shared)(tool)
+    def handles_consent(self, tool: Tool) -> bool:
+        """Return whether each call of ``tool`` passes a consent check of its connection; see ``HandlesConsent``."""
+        return self.is_hidden or find_consent_handling(self.shared)(tool)
 
     def judge_output(self, _tool: Tool) -> OutputPromise:
         """Return that every output schema is the word of another server."""

@@ -17,8 +17,8 @@ from toolwire.core.toolbox import (
     Toolbox,
     ToolHome,
     embed_kept_bytes,
+    find_consent_handling,
     find_home,
-    find_self_asking,
     ignore_progress,
 )
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
@@ -53,9 +53,9 @@ class WaitingToolbox:
         """Return the catalog of the server, or one without tools until it has been reached."""
         return self._no_tools if self._toolbox is None else self._toolbox.catalog()
 
-    def asks_itself(self, tool: Tool) -> bool:
+    def handles_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection."""
-        return self._toolbox is not None and find_self_asking(self._toolbox)(tool)
+        return self._toolbox is not None and find_consent_handling(self._toolbox)(tool)
 
     def find_home(self, tool: Tool) -> ToolHome:
         """Return where ``tool`` comes from."""

@@ -24,7 +24,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Too
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.protocols.opentool import result
 from toolwire.server.run.function_toolbox import convert_tool_error, get_thread_owner
-from toolwire.server.run.kept_items import KeptItems
+from toolwire.server.run.stored_items import StoredItems
 from toolwire.server.run.worker_threads import ThreadPool
 from toolwire.validation import find_declared_names, refuse_undeclared
 
@@ -127,7 +127,7 @@ class ObjectToolbox:
                 await self.begin()
             if self._stream is not None and call.tool.streams and notify is not ignore_progress:
                 pieces = await self._call_method(get_thread_owner(call), self._stream, name, arguments)
-                kept = KeptItems(name, takes_items=call.context.takes_items)
+                kept = StoredItems(name, takes_items=call.context.takes_items)
                 return await _collect_stream(self._iterate_pieces(get_thread_owner(call), pieces), notify, kept)
             said = await self._call_method(get_thread_owner(call), self._tool.call, name, arguments)
         except ToolError as error:
@@ -182,7 +182,7 @@ def _read_call(function: _Function, call: Call) -> tuple[str, dict[str, Json]] |
     return refuse_undeclared(function.name, arguments, function.declared) or (function.name, dict(arguments))
 
 
-async def _collect_stream(pieces: AsyncGenerator[Any, None], notify: Notify, kept: KeptItems) -> Result:
+async def _collect_stream(pieces: AsyncGenerator[Any, None], notify: Notify, kept: StoredItems) -> Result:
     async with aclosing(pieces) as items:
         async for item in items:
             progress = item if isinstance(item, Progress) else Progress(item)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Reading, Route, Routes, Site, Work
+from toolwire.core.codec import BlockingTask, Codec, Reading, Route, Routes, Site
 from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Json, Problem, Tool
 from toolwire.framing import jsontext
@@ -73,7 +73,7 @@ def add_stop(codec: Codec, admin_key: str, stop: Callable[[], None]) -> Codec:
 def _accept_any_name(route: Route) -> Route:
     """Return a route that takes a call of any function as a call of ANY, which is given its name."""
 
-    def read(request: Request) -> Reading | Work:
+    def read(request: Request) -> Reading | BlockingTask:
         data = jsontext.read(request.body)
         return route.read(
             request if not isinstance(data, dict) else request._replace(body=_rewrite_call(data, request))

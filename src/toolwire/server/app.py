@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import count
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import CallQuery, Pending, Reading, SessionOffer, Streaming, Subscription, Work
+from toolwire.core.codec import BlockingTask, CallQuery, Pending, Reading, SessionOffer, Streaming, Subscription
 from toolwire.core.health import UpstreamHealth, list_health
 from toolwire.core.http import Request, Response, make_request
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, make_call
@@ -44,7 +44,7 @@ from .route_table import PAGE_PATH, RouteEntry, RouteTable
 from .run.call_runner import CallRunner
 from .run.function_toolbox import PEER_ADDRESS
 from .run.health_report import build_health_report
-from .run.responses import WorkOnce, build_refusal, read_after_work, read_request
+from .run.responses import TaskOnce, build_refusal, read_after_task, read_request
 from .run.service import RunningCall
 
 _CLIENT_FIELDS = Request("", "")[5:]
@@ -79,7 +79,7 @@ class App:
         self.tables, self.pages, self.sessions = tables, pages, sessions
         self._admission, self._runner, self._long_calls = admission, runner, long_calls
         self._limits, self._scheduler, self._lifespans = limits, scheduler, lifespans
-        self._tasks = WorkOnce()
+        self._tasks = TaskOnce()
         sessions.serve = self.serve
         # A random beginning and a number: as unique as a random id, and cheaper for each request.
         self._id_prefix = f"{secrets.token_hex(8)}-"
@@ -188,9 +188,9 @@ class App:
             (scope["method"], url, scope["headers"], body, f"{self._id_prefix}{self._next_number()}", *_CLIENT_FIELDS)
         )
         reading = read_request(entry, request)
-        if isinstance(reading, Work):
+        if isinstance(reading, BlockingTask):
             await self._tasks.run(reading)
-            reading = read_after_work(entry, request)
+            reading = read_after_task(entry, request)
         # Without scopes every caller sees the same tools, so nothing has to be filtered.
         if table.depends_on_caller and self._admission.needs_credentials:
             reading = self._filter_for_caller(table, entry, caller, path, request, reading)
@@ -210,7 +210,7 @@ class App:
         """Return what ``caller`` may see of ``reading``, or a refusal."""
         if entry.page is not None:  # the same for all scopes; and a form is read once, by who sent it
             return mark_private(reading) if isinstance(reading, Response) else reading
-        visible = filter_reading(table, caller, path, request, reading, read_after_work)
+        visible = filter_reading(table, caller, path, request, reading, read_after_task)
         if not isinstance(visible, Problem):
             return visible
         # AT-36: the reply of a form shows its tool, and all others beside it.

@@ -7,7 +7,7 @@ from functools import partial
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_PAGE, Codec, Site
-from toolwire.core.toolbox import Toolbox, find_output_judge, find_self_asking
+from toolwire.core.toolbox import Toolbox, find_consent_handling, find_output_judge
 from toolwire.protocols import BUILTIN
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.calls import Telemetry
@@ -21,11 +21,11 @@ from .asking.confirmation import (
     ConfirmationCheck,
     ConfirmationQuestion,
     Confirmations,
-    ConfirmationWords,
+    ConfirmationTokens,
     build_confirmation_check,
 )
 from .asking.host_consent import ConsentNotice, build_host_question, build_reasons, can_allow_later
-from .asking.inbox_waiters import QuestionWaits, leave_long_calls
+from .asking.inbox_waiters import InboxWaiters, leave_long_calls
 from .asking.receipts import KEYS_PATH
 from .asking.user_asker import InputStates
 from .deadline_scheduler import DeadlineScheduler
@@ -54,7 +54,7 @@ def build_app(
         open_ledger(parts.ledger, limits), open_ledger(None, limits), wait_s=limits.repeat_s
     )
     rates = parts.rates if parts.rates is not None else open_windows("")
-    words = ConfirmationWords(parts.confirmations)
+    words = ConfirmationTokens(parts.confirmations)
     asked = _choose_question(toolbox, options, of_all=receipts is not None)
     confirm = _build_confirmation(toolbox, options, parts, words, asked)
     authorizer = options.authorizer
@@ -97,7 +97,7 @@ def build_app(
             inbox_wait_s=options.ask_wait,
             rules=rules,
         ),
-        None if inbox is None else QuestionWaits(inbox),
+        None if inbox is None else InboxWaiters(inbox),
         options.telemetry or Telemetry(),
         idempotency,
     )
@@ -143,7 +143,7 @@ def _choose_question(toolbox: Toolbox, options: ServerOptions, *, of_all: bool) 
     required = options.require_confirmation
     if not options.ask_hosts and not of_all:
         return required
-    ask_host = build_host_question(find_self_asking(toolbox), of_all=of_all)
+    ask_host = build_host_question(find_consent_handling(toolbox), of_all=of_all)
     return ask_host if required is None else lambda call: required(call) or ask_host(call)
 
 
@@ -151,7 +151,7 @@ def _build_confirmation(
     toolbox: Toolbox,
     options: ServerOptions,
     parts: ServerParts,
-    words: ConfirmationWords,
+    words: ConfirmationTokens,
     asked: ConfirmationQuestion | None,
 ) -> ConfirmationCheck:
     """Return the check that refuses a call until it is confirmed."""
@@ -161,7 +161,7 @@ def _build_confirmation(
         build_reasons(options.require_confirmation, of_all=parts.receipts is not None),
         can_allow_later,
         decisions=parts.decisions,
-        asks_itself=find_self_asking(toolbox),
+        handles_consent=find_consent_handling(toolbox),
     )
 
 
@@ -172,10 +172,10 @@ def _describe_site(toolbox: Toolbox, options: ServerOptions, parts: ServerParts,
         keys=parts.callers.needs_credentials,
         # CC-06: where receipts are required, what a host says of itself proves nothing.
         host_confirmation=options.host_confirmation if parts.receipts is None else "",
-        refuses_unasked=options.consent != "hints",
+        requires_confirmation=options.consent != "hints",
         has_sessions=True,
         private=is_private,
-        takes_work=True,
+        can_offload=True,
         find_inbox_page=NO_PAGE if parts.inbox is None else parts.inbox.find_page,
         sign_in=parts.sign_in,
         takes_keys=parts.takes_keys,

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Codec, Reader, Reading, Site, Work
+from toolwire.core.codec import BlockingTask, Codec, Reader, Reading, Site
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response
 from toolwire.core.model import Kind, Problem
@@ -135,7 +135,7 @@ class RouteTable:
         # Only the protocol of this path describes the tools again: the other descriptions are not needed here.
         codecs = self._codecs if owner is None else (owner,)
         # A list of all tools was written before, so the parts of this one are in ``site.cache``.
-        site = replace(self._site, takes_work=False)
+        site = replace(self._site, can_offload=False)
         return RouteTable(filter_visible(self.catalog, scopes), codecs, site, self._documents).find_entry(method, path)
 
     def find_entry(self, method: str, path: str) -> RouteEntry:
@@ -200,7 +200,7 @@ class RouteTable:
             return load(self.catalog, root=site.root, needs_key=site.keys, person=person, can_sign_out=by_key)
 
         def build_reader(person: str, by_key: bool) -> Reader:  # noqa: FBT001 - as PeoplePage says
-            def read(request: Request) -> Reading | Work:
+            def read(request: Request) -> Reading | BlockingTask:
                 if not is_wanted(request.headers):
                     return read_data(request)
                 reading: Reading = load_pages(person, by_key=by_key).read(call_id, request)
@@ -249,7 +249,7 @@ def _defer_reader(make: Callable[[], Reader]) -> Reader:
     """Return a reader that ``make`` creates at the first request."""
     made = cache(make)
 
-    def read(request: Request) -> Reading | Work:
+    def read(request: Request) -> Reading | BlockingTask:
         return made()(request)
 
     return read

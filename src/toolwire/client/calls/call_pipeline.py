@@ -25,7 +25,7 @@ from toolwire.consent.data_flow import DataFlow, list_texts, model_content
 from toolwire.consent.policy import CurrentPreferences, PreferenceStore, effective_level, merge_preferences
 from toolwire.core.call_status import CallPage
 from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question, apply_checks
-from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Pause, Peer, StreamItem, Work
+from toolwire.core.codec import BlockingTask, Codec, Flow, FlowEnd, FlowStep, Listen, Pause, Peer, StreamItem
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.lazy_import import load_function
 from toolwire.core.model import NO_REQUIREMENTS, Approval, Call, Json, Kind, Problem, Progress, Result, Tool
@@ -363,7 +363,7 @@ class CallPipeline:
     def _record_texts(self, data_flow: DataFlow, result: Result, state: CallState) -> Flow[None]:
         data_flow.end_stream(self.name)
         content = model_content(result)
-        texts = (yield Work(partial(list_texts, content))) if state.is_large else list_texts(content)
+        texts = (yield BlockingTask(partial(list_texts, content))) if state.is_large else list_texts(content)
         data_flow.add_texts(self.name, texts)
 
     def _add_repeat_notice(self, question: Question, prepared: PreparedCall) -> Question:

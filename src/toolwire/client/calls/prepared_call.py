@@ -11,7 +11,18 @@ from toolwire.consent import build_denial
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.consent_check import NO_APPROVER_REASON
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Codec, Flow, FlowEnd, FlowStep, Listen, Peer, Work, intercept, map_request, resume_flow
+from toolwire.core.codec import (
+    BlockingTask,
+    Codec,
+    Flow,
+    FlowEnd,
+    FlowStep,
+    Listen,
+    Peer,
+    intercept,
+    map_request,
+    resume_flow,
+)
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Result, Tool, Value
@@ -132,7 +143,7 @@ def prepare_call(
 
 def read_large(flow: Flow[Result], response: Response) -> Flow[FlowEnd | FlowStep]:
     """Let ``flow`` read a large ``response`` in a thread, and return its next step, or a FlowEnd with its value."""
-    step: FlowEnd | FlowStep = yield Work(partial(_read_in_pause, flow, response))
+    step: FlowEnd | FlowStep = yield BlockingTask(partial(_read_in_pause, flow, response))
     return step
 
 

@@ -24,7 +24,7 @@ from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
 from toolwire.consent.policy import PreferenceStore, merge_preferences, reject_lowering
 from toolwire.core.call_status import CallPage
-from toolwire.core.codec import Codec, Flow, Peer, Probe, Work
+from toolwire.core.codec import BlockingTask, Codec, Flow, Peer, Probe
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, get_stored_schemas
 from toolwire.core.resources import Resource
@@ -84,7 +84,7 @@ class Connection:
 
     def _run_with_files(self, call: Call, state: CallState) -> Flow[Result]:
         # MC-07: files are read before the call is checked, observed and shown.
-        read: FileArguments | Problem = yield Work(partial(read_file_arguments, call, self.peer.resources))
+        read: FileArguments | Problem = yield BlockingTask(partial(read_file_arguments, call, self.peer.resources))
         if isinstance(read, Problem):
             return read
         call, state.files = read

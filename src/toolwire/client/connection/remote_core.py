@@ -168,7 +168,7 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         """Every tool of the server, by toolkit and name, versions ascending."""
         return self._connection.peer.catalog.tools
 
-    def asks_itself(self, _tool: Tool) -> bool:
+    def handles_consent(self, _tool: Tool) -> bool:
         """Return True: each call passes the consent of this connection, so a server in front of it need not ask."""
         return True
 

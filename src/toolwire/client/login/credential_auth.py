@@ -20,7 +20,7 @@ from toolwire.auth.dpop import Prover, find_token_challenge, wants_nonce
 from toolwire.auth.resource_indicators import is_covered_by
 from toolwire.auth.security_schemes import DeclaredSignIn
 from toolwire.client.transport.request_rules import SendBySteps, Steps
-from toolwire.core.codec import Work
+from toolwire.core.codec import BlockingTask
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
@@ -72,12 +72,12 @@ class CredentialAuth:
     def send(self, send: SendBySteps, request: Request, total_s: float | None) -> Steps[Response | Problem]:
         """Yield what must be done to ``send`` the request signed, and return its response.
 
-        What may block, such as a refresh or a new sign-in, is yielded as ``Work``.
+        What may block, such as a refresh or a new sign-in, is yielded as ``BlockingTask``.
         """
         # The usual case first: a valid token needs no thread, no lock and no file.
         signed: Any = self.sign_now(request)
         if signed is None:
-            signed = yield Work(partial(self.sign, request))
+            signed = yield BlockingTask(partial(self.sign, request))
         # No credential, so nothing is sent: the server would only refuse it.
         if isinstance(signed, Problem):
             return signed
@@ -85,7 +85,7 @@ class CredentialAuth:
         for _ in range(_MAX_REPEATS):
             if not isinstance(answer, Response) or answer.status not in (401, 403):
                 break
-            signed = yield Work(partial(self.sign_again, request, answer))
+            signed = yield BlockingTask(partial(self.sign_again, request, answer))
             if signed is None:
                 break
             if isinstance(signed, Problem):

@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from toolwire.core.check import Answer, Question
-from toolwire.core.codec import Flow, FlowEnd, Listen, Pause, StreamItem, Work, resume_flow
+from toolwire.core.codec import BlockingTask, Flow, FlowEnd, Listen, Pause, StreamItem, resume_flow
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Progress
 from toolwire.core.thread_switching import switch_threads_often
@@ -137,7 +137,7 @@ async def arun(
                 reply = await _listen_async(asked, transport, notify, provide_input)
             elif isinstance(asked, (Question, InputRequest)):
                 reply = await _ask_user_async(asked, approve, provide_input)
-            elif isinstance(asked, Work):
+            elif isinstance(asked, BlockingTask):
                 reply = await _run_in_thread(asked.run)
             elif isinstance(asked, FlowEnd):
                 returned: T = asked.value
@@ -209,7 +209,7 @@ def run(
                 reply = None
             elif isinstance(asked, InputRequest):
                 reply = ask_input(asked, provide_input)
-            elif isinstance(asked, Work):
+            elif isinstance(asked, BlockingTask):
                 reply = asked.run()
             elif isinstance(asked, Progress):
                 reply = None
@@ -240,7 +240,7 @@ def stream_progress(
             elif isinstance(asked, Pause):
                 sleep(min(asked.seconds, MAX_PAUSE_S))
                 reply = None
-            elif isinstance(asked, Work):
+            elif isinstance(asked, BlockingTask):
                 reply = asked.run()
             elif isinstance(asked, Progress):
                 reply = yield asked

@@ -17,7 +17,7 @@ from typing import TypedDict, Unpack
 
 import anyio.to_thread
 
-from toolwire.core.codec import Work
+from toolwire.core.codec import BlockingTask
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
@@ -146,7 +146,7 @@ class Network(_Transport):
                 return result
             if isinstance(step, ResolveHost):
                 outcome = await self._look_up(step)
-            elif isinstance(step, Work):
+            elif isinstance(step, BlockingTask):
                 outcome = await anyio.to_thread.run_sync(step.run)
             # Servers of OAuth metadata use this to limit how often one address is fetched.
             elif self._may_connect is not None and not await self._may_connect(build_pool_key(step).address):
@@ -248,7 +248,7 @@ class SyncNetwork(_Transport):
             if isinstance(step, SendRequest):
                 outcome = consume_pieces(self._exchange_pieces(step, streaming=False), _discard_piece)
             else:
-                outcome = step.run() if isinstance(step, Work) else self._look_up(step)
+                outcome = step.run() if isinstance(step, BlockingTask) else self._look_up(step)
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
@@ -274,7 +274,7 @@ class SyncNetwork(_Transport):
             if isinstance(step, SendRequest):
                 outcome = yield from self._exchange_pieces(step, streaming=True)
             else:
-                outcome = step.run() if isinstance(step, Work) else self._look_up(step)
+                outcome = step.run() if isinstance(step, BlockingTask) else self._look_up(step)
 
     def close(self) -> None:
         """Close all connections and end the running calls of other threads. A later ``send`` opens new connections."""

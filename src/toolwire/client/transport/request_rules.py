@@ -1,7 +1,7 @@
 """Apply the rules of the network to one exchange, without any network: a generator yields what a transport must do.
 
 A transport drives the generator: it gets a ``ResolveHost`` or a ``SendRequest``, does that and nothing else, and sends
-the outcome back. A ``Signer`` adds ``Work``, which may block.
+the outcome back. A ``Signer`` adds ``BlockingTask``, which may block.
 
 Rules:
 - Every address of a name must be allowed, and only a checked address is connected to. A later answer of the resolver is
@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from toolwire.core.codec import Work
+from toolwire.core.codec import BlockingTask
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem, Secret
 from toolwire.telemetry.propagation import TRACE_MODULE, current_traceparent
@@ -78,7 +78,7 @@ class SendRequest(NamedTuple):
 _OWN_ADDRESS = (None,)
 """In place of the addresses of a name, where the host is an address."""
 
-Steps: TypeAlias = Generator[ResolveHost | SendRequest | Work, Any, T]
+Steps: TypeAlias = Generator[ResolveHost | SendRequest | BlockingTask, Any, T]
 """Yields what a transport must do, and is sent the outcome."""
 
 SendBySteps: TypeAlias = Callable[[Request, float | None], Steps[Response | Problem]]

@@ -7,7 +7,7 @@ from hashlib import sha256
 from types import MethodType
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from toolwire.core.codec import Reading, Work
+from toolwire.core.codec import BlockingTask, Reading
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsonrpc
@@ -38,7 +38,7 @@ make_asked: Final = cast(
 )
 """Make an ``AskedMethod`` from a tuple, in half the time of ``AskedMethod(...)``: one is made for each request."""
 
-Method: TypeAlias = Callable[[AskedMethod], Reading | Work]
+Method: TypeAlias = Callable[[AskedMethod], Reading | BlockingTask]
 
 
 def answer_page(pages: Mapping[Json, bytes], asked: AskedMethod) -> Response:

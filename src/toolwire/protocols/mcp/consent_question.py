@@ -40,10 +40,10 @@ _TELLING = frozenset((CONFIRMATION_META, CONSENT_META, RECEIPT_META, CONTEXT_MET
 
 def can_ask(params: Mapping[str, Json]) -> bool:
     """Return whether the client of a request shows forms to its user, and does not ask for consent itself."""
-    return can_show_forms(params) and not asks_itself(params)
+    return can_show_forms(params) and not handles_consent(params)
 
 
-def asks_itself(params: Mapping[str, Json]) -> bool:
+def handles_consent(params: Mapping[str, Json]) -> bool:
     """Return whether the client of a request asks its user for consent, and confirms calls by itself."""
     return get_object(params, "_meta").get(CONSENT_META) is True
 
@@ -125,7 +125,7 @@ def read_page_answer(context: Context, params: Mapping[str, Json], tool: str) ->
     if action == "decline":
         text = f"{tool} was not called: its user did not want to open the inbox."
         return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
-    return replace(context, opens_pages=action is None, ask_wait_s=VISIT_WAIT_S if action == "accept" else 0.0)
+    return replace(context, opens_pages=action is None, inbox_wait_s=VISIT_WAIT_S if action == "accept" else 0.0)
 
 
 _EXPLAINED = frozenset(("inbox", "receipt"))
@@ -134,7 +134,7 @@ _EXPLAINED = frozenset(("inbox", "receipt"))
 def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) -> Problem:
     """Return ``problem``, that a call must be confirmed, in words for the user of a client of another maker."""
     # CC-05: who reads this sentence can do nothing about a header field.
-    if asks_itself(params):
+    if handles_consent(params):
         return problem
     if "receipt" in get_object(problem.details, "confirmation"):
         text = f"{call.tool.name} did not run: it needs a receipt, which a client signs when its user has decided,"

@@ -13,7 +13,17 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import NO_PAGE, Reading, Route, Routes, SessionOffer, Site, Streaming, Work, make_pending
+from toolwire.core.codec import (
+    NO_PAGE,
+    BlockingTask,
+    Reading,
+    Route,
+    Routes,
+    SessionOffer,
+    Site,
+    Streaming,
+    make_pending,
+)
 from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, Request, Response, get_header, make_response
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.core.toolbox import OutputPromise
@@ -77,7 +87,7 @@ class _ServerWords(NamedTuple):
     server: Mapping[str, Json]
     end: bytes
     host_confirmation: str
-    refuses_unasked: bool
+    requires_confirmation: bool
     usual_context: Context
     find_inbox_page: Callable[[], str]
 
@@ -128,7 +138,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         **build_offered_methods(catalog.offered, cached, server, end),
     }
     usual = _build_usual_context(site)
-    said = _ServerWords(server, end, site.host_confirmation, site.refuses_unasked, usual, site.find_inbox_page)
+    said = _ServerWords(server, end, site.host_confirmation, site.requires_confirmation, usual, site.find_inbox_page)
     known: dict[str, _KnownTool] = {}
     about: dict[str, Json] = {"capabilities": build_capabilities(catalog.offered)}
     if catalog.description:
@@ -193,7 +203,7 @@ def refuse(problem: Problem) -> Response:
     return build_refusal(b"null", problem)
 
 
-def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading | Work:
+def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading | BlockingTask:
     data = read_object(request)
     if isinstance(data, Problem):
         return _refuse_unreadable(request, data)
@@ -309,7 +319,7 @@ def _add_required(context: Context, params: Mapping[str, Json]) -> Context | Pro
 def _build_usual_context(site: Site) -> Context:
     """Return what ``_read_context`` returns for a call that says nothing."""
     context = ANONYMOUS
-    if site.refuses_unasked:
+    if site.requires_confirmation:
         context = replace(context, must_confirm=True, needs_inbox=True)
     return replace(context, confirmation=site.host_confirmation) if site.host_confirmation else context
 
@@ -329,8 +339,8 @@ def _read_confirmation(params: Mapping[str, Json], said: _ServerWords) -> Contex
     can_ask = takes_input and consent_question.can_ask(params)
     if takes_input:
         context = replace(context, takes_input=True)
-    if said.refuses_unasked and not can_ask:
-        context = replace(context, must_confirm=True, needs_inbox=not consent_question.asks_itself(params))
+    if said.requires_confirmation and not can_ask:
+        context = replace(context, must_confirm=True, needs_inbox=not consent_question.handles_consent(params))
     if "_meta" in params:
         context = consent_question.add_proof(context, params)
     state = params.get("requestState")

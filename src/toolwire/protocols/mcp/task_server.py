@@ -14,7 +14,7 @@ from typing import Final
 
 from toolwire.core.call_status import CallPage, CallStatus, LongCallState
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import CallAction, CallQuery, Reading, Work
+from toolwire.core.codec import BlockingTask, CallAction, CallQuery, Reading
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.model import Json, Kind, Problem, Tool, Value
 from toolwire.framing.call_document import is_call_id, write_status, write_time
@@ -90,7 +90,7 @@ def refuse_undeclared(asked: AskedMethod) -> Response:
     return build_error(asked.id, MISSING_CAPABILITY, text, 400, needed)
 
 
-def _check_declared(method: Method, asked: AskedMethod) -> Reading | Work:
+def _check_declared(method: Method, asked: AskedMethod) -> Reading | BlockingTask:
     if not declares_tasks(asked.params):
         return refuse_undeclared(asked)
     if not is_call_id(asked.params.get("taskId")):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import Pending, Reader, Reading, Route, Routes, Site, Work, build_deferred_reader
+from toolwire.core.codec import BlockingTask, Pending, Reader, Reading, Route, Routes, Site, build_deferred_reader
 from toolwire.core.content import find_content_kind
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem, Tool
@@ -83,7 +83,7 @@ def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
     }
     usual = readers["openapi=3.1"]
 
-    def read(request: Request) -> Reading | Work:
+    def read(request: Request) -> Reading | BlockingTask:
         return readers.get(request.url.partition("?")[2], usual)(request)
 
     return read
@@ -113,7 +113,7 @@ def _build_route(tool: Tool, _name: str) -> Route:
     build = _build_query_reader if query.is_in_query(tool) else _build_body_reader
     built: list[Reader] = []
 
-    def read(request: Request) -> Reading | Work:
+    def read(request: Request) -> Reading | BlockingTask:
         if not built:  # of many tools few are called, and what a reader needs of a schema is read from it
             built.append(build(tool))
         return built[0](request)

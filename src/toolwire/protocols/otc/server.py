@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import (
+    BlockingTask,
     Deferred,
     Reader,
     Reading,
     Route,
     Routes,
     Site,
-    Work,
     build_deferred_reader,
     make_pending,
 )
@@ -163,7 +163,7 @@ def _by_agent(usual: Deferred[Response], older: Mapping[str, Deferred[Response]]
     """Answer a list: one of ``older`` if the client's User-Agent begins with its key, the usual one otherwise."""
 
     # S-13
-    def read(http: Request) -> Reading | Work:
+    def read(http: Request) -> Reading | BlockingTask:
         agent = get_header(http.headers, b"user-agent")
         return older.get(agent[: agent.find("/") + 1], usual).read(_vary_by_agent)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
-from toolwire.core.codec import Reader, Reading, Work
+from toolwire.core.codec import BlockingTask, Reader, Reading
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
@@ -158,7 +158,7 @@ def find_form_step(body: bytes | Problem) -> str:
 
 def read_session_change(
     root: str, cookie: tuple[bytes, bytes] | Problem | None, fallback: Reader, request: Request
-) -> Reading | Work:
+) -> Reading | BlockingTask:
     """Return the response that sets ``cookie`` and leads to the page itself; that of ``fallback`` without a cookie.
 
     Where ``cookie`` is a Problem, the page says it.

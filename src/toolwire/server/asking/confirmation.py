@@ -37,7 +37,7 @@ from .receipts import ReceiptVerifier
 CONFIRMATION = CONFIRMATION_FIELD
 """The header field of the word, on every protocol."""
 
-PROVED_BEFORE = secrets.token_urlsafe(32)
+ALREADY_VERIFIED = secrets.token_urlsafe(32)
 """Stands for the receipt of a call that a tool's question interrupted after it was proved. It never leaves."""
 
 VALID_S = 300.0
@@ -59,13 +59,13 @@ FindReasons: TypeAlias = Callable[[Call], Sequence[str] | None]
 _log = logging.getLogger("toolwire")
 
 
-class Undecided(NamedTuple):
+class DeferredVerdict(NamedTuple):
     """The verdict about a call is with a database, so ``decide`` blocks and must run in a thread."""
 
     decide: Callable[[], Verdict]
 
 
-ConfirmationCheck: TypeAlias = Callable[[Call], Verdict | Undecided]
+ConfirmationCheck: TypeAlias = Callable[[Call], Verdict | DeferredVerdict]
 """A check whose verdict may have to be waited for."""
 
 
@@ -80,7 +80,7 @@ def ask_about_destructive(call: Call) -> str:
     return f"{call.tool.name} cannot be undone. Do it?" if call.tool.destructive else ""
 
 
-class ConfirmationWords:
+class ConfirmationTokens:
     """Issues and redeems words. Each is valid for one subject, once, until it expires.
 
     A word is signed, so that no issued word is kept; what was used is remembered. All processes that name the same
@@ -140,7 +140,7 @@ class Confirmations:
     """
 
     def __init__(
-        self, words: ConfirmationWords, *, receipts: ReceiptVerifier | None = None, inbox: Inbox | None = None
+        self, words: ConfirmationTokens, *, receipts: ReceiptVerifier | None = None, inbox: Inbox | None = None
     ) -> None:
         self.words = words
         self._outages = OutageLog(_log, "Confirmations can be checked again.")
@@ -218,7 +218,7 @@ class Confirmations:
         reasons: Sequence[str] | None,
     ) -> Problem | None:
         context = call.context
-        is_proved = compare_digest(context.receipt.encode(), PROVED_BEFORE.encode())
+        is_proved = compare_digest(context.receipt.encode(), ALREADY_VERIFIED.encode())
         # First the receipt: a word must not be spent by a call that proves nothing.
         fault = "" if is_proved else receipts.find_fault(call)
         if not fault and not self.words.redeem(context.confirmation, subject):
@@ -233,42 +233,42 @@ class Confirmations:
 
 def build_confirmation_check(
     ask: ConfirmationQuestion | None,
-    confirmations: ConfirmationWords | Confirmations,
+    confirmations: ConfirmationTokens | Confirmations,
     find_reasons: FindReasons = lambda _: None,
     allows_later: Callable[[Call], bool] = lambda _: False,
     *,
     decisions: DecisionLog | None = None,
-    asks_itself: Callable[[Tool], bool] = lambda _: False,
+    handles_consent: Callable[[Tool], bool] = lambda _: False,
 ) -> ConfirmationCheck:
     """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word.
 
     ``find_reasons`` returns the reasons of a question that is only whether the user consents, and ``allows_later``
-    whether an answer to it may cover later calls too. ``decisions`` keeps what users decide, unless ``asks_itself``
+    whether an answer to it may cover later calls too. ``decisions`` keeps what users decide, unless ``handles_consent``
     says that the Toolbox does.
     """
-    if isinstance(confirmations, ConfirmationWords):
+    if isinstance(confirmations, ConfirmationTokens):
         confirmations = Confirmations(confirmations)
     log = DecisionLog() if decisions is None else decisions
     decision_check = _DecisionCheck(confirmations, log, find_reasons, allows_later)
     is_remote = confirmations.is_remote or log.is_remote
 
-    def check(call: Call) -> Verdict | Undecided:
+    def check(call: Call) -> Verdict | DeferredVerdict:
         question = "" if ask is None or is_declined(call) else ask(call)
         if question:
             decide = partial(decision_check.decide, call, question)
         else:
             answer = call.context.user_answer
-            if answer is None or (answer.allowed and _is_decided_elsewhere(call, answer, asks_itself)):
+            if answer is None or (answer.allowed and _is_decided_elsewhere(call, answer, handles_consent)):
                 return ALLOW
             decide = partial(decision_check.keep, call, answer)
-        return Undecided(decide) if is_remote else decide()
+        return DeferredVerdict(decide) if is_remote else decide()
 
     return check
 
 
-def _is_decided_elsewhere(call: Call, answer: UserAnswer, asks_itself: Callable[[Tool], bool]) -> bool:
+def _is_decided_elsewhere(call: Call, answer: UserAnswer, handles_consent: Callable[[Tool], bool]) -> bool:
     """Return whether the Toolbox or the inbox asks about ``call``, or nobody: a form without a word answers nothing."""
-    return answer.channel != "page" or call.context.needs_inbox or asks_itself(call.tool)
+    return answer.channel != "page" or call.context.needs_inbox or handles_consent(call.tool)
 
 
 class _DecisionCheck(NamedTuple):
@@ -306,7 +306,7 @@ class _DecisionCheck(NamedTuple):
         return ALLOW if answer.allowed else Deny(_build_denial(call.tool.name))
 
 
-async def decide_in_thread(undecided: Undecided) -> Verdict:
+async def decide_in_thread(undecided: DeferredVerdict) -> Verdict:
     """Return the verdict, without delaying the event loop."""
     return await asyncio.to_thread(undecided.decide)
 

@@ -19,7 +19,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from toolwire.core.check import Ask, Check
 from toolwire.core.model import Approval, Call, Cost, Tool
-from toolwire.core.toolbox import Toolbox, find_self_asking
+from toolwire.core.toolbox import Toolbox, find_consent_handling
 
 from .confirmation import ConfirmationQuestion, FindReasons
 
@@ -39,8 +39,8 @@ def may_need_consent(tool: Tool) -> bool:
 
 def count_own_asking_tools(toolboxes: Iterable[Toolbox]) -> int:
     """Return how many tools need consent that their toolbox does not ask for by itself."""
-    pairs = ((tool, find_self_asking(toolbox)) for toolbox in toolboxes for tool in toolbox.catalog().tools)
-    return sum(may_need_consent(tool) and not asks_itself(tool) for tool, asks_itself in pairs)
+    pairs = ((tool, find_consent_handling(toolbox)) for toolbox in toolboxes for tool in toolbox.catalog().tools)
+    return sum(may_need_consent(tool) and not handles_consent(tool) for tool, handles_consent in pairs)
 
 
 _OTHERS: Final = {
@@ -80,15 +80,15 @@ class ConsentNotice(NamedTuple):
         """Do nothing."""
 
 
-def build_host_question(asks_itself: Callable[[Tool], bool], *, of_all: bool = False) -> ConfirmationQuestion:
+def build_host_question(handles_consent: Callable[[Tool], bool], *, of_all: bool = False) -> ConfirmationQuestion:
     """Return a question for each call that needs consent, if its caller is a host of MCP that can be asked or must be.
 
-    ``asks_itself`` returns whether the Toolbox asks for consent to a tool by itself, as a remote server does. With
+    ``handles_consent`` returns whether the Toolbox asks for consent to a tool by itself, as a remote server does. With
     ``of_all``, every caller on every protocol must confirm.
     """
 
     def ask(call: Call) -> str:
-        if not (of_all or call.context.can_ask or call.context.must_confirm) or asks_itself(call.tool):
+        if not (of_all or call.context.can_ask or call.context.must_confirm) or handles_consent(call.tool):
             return ""
         reasons = find_consent_reasons(call)
         return "" if reasons is None else f"{call.tool.name} needs your consent. {' '.join(reasons)}".rstrip()

@@ -24,7 +24,7 @@ from toolwire.server.http.exchange import Exchange
 from toolwire.server.limits import QUESTION_WAIT_S
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
-from .confirmation import ConfirmationCheck, Undecided, is_declined
+from .confirmation import ConfirmationCheck, DeferredVerdict, is_declined
 from .inbox import Inbox
 
 _LOOK_S: Final = 0.25
@@ -60,7 +60,7 @@ class WaitTurn:
                 del self._waiters[self._principal]
 
 
-class QuestionWaits:
+class InboxWaiters:
     """The calls of one server that wait for answers in ``inbox``."""
 
     def __init__(self, inbox: Inbox) -> None:
@@ -124,13 +124,13 @@ class QuestionWaits:
                     over.set_result(None)
 
 
-class WaitingCall:
+class InboxWaiter:
     """A call that waits for its user, and then runs.
 
     ``exchange`` is given where the call goes on without its client once it runs: while it waits, it ends with it.
     """
 
-    def __init__(self, waits: QuestionWaits, call: Call, start: StartCall, exchange: Exchange | None) -> None:
+    def __init__(self, waits: InboxWaiters, call: Call, start: StartCall, exchange: Exchange | None) -> None:
         self._waits, self._call, self._start, self._exchange = waits, call, start, exchange
         self._is_waiting = self._has_left = False
 
@@ -142,7 +142,7 @@ class WaitingCall:
     async def run(self, notify: Notify = ignore_progress) -> tuple[Result, float]:
         """Return the result of the call, or what its user is asked if there is no answer in time."""
         context, loop = self._call.context, asyncio.get_running_loop()
-        until = loop.time() + min(context.ask_wait_s, QUESTION_WAIT_S)
+        until = loop.time() + min(context.inbox_wait_s, QUESTION_WAIT_S)
         result, duration_ms = await self._start(notify)
         while (question := find_question(result)) and (left := until - loop.time()) > 0:
             # The client may have left before the call began to wait.
@@ -170,7 +170,7 @@ def leave_long_calls(check: ConfirmationCheck) -> ConfirmationCheck:
     """Return ``check``, which lets a long call be accepted whose user decides in the inbox: it waits for that then."""
     # GW-04
 
-    def check_others(call: Call) -> Verdict | Undecided:
+    def check_others(call: Call) -> Verdict | DeferredVerdict:
         waits = call.tool.long and call.context.needs_inbox and not is_declined(call)
         return ALLOW if waits else check(call)
 

@@ -26,7 +26,7 @@ from toolwire.framing.input_form import FormError, read_fields
 from toolwire.framing.jsontext import get_object
 from toolwire.stores.outage_log import OutageLog
 
-from .confirmation import PROVED_BEFORE, ConfirmationQuestion, ConfirmationWords, build_store_problem, digest_call
+from .confirmation import ALREADY_VERIFIED, ConfirmationQuestion, ConfirmationTokens, build_store_problem, digest_call
 
 _log = logging.getLogger("toolwire")
 
@@ -111,7 +111,7 @@ class _State(NamedTuple):
 class InputStates:
     """Writes the states of calls that ask, and reads them back. ``question`` is what must be confirmed about a call."""
 
-    def __init__(self, words: ConfirmationWords, question: ConfirmationQuestion | None) -> None:
+    def __init__(self, words: ConfirmationTokens, question: ConfirmationQuestion | None) -> None:
         self._words = words
         self._question = question
         self._outages = OutageLog(_log, "The state of questions can be checked again.")
@@ -145,7 +145,7 @@ class InputStates:
                 context,
                 input_responses=answers,
                 confirmation=confirmation,
-                receipt=PROVED_BEFORE if state.is_confirmed else "",
+                receipt=ALREADY_VERIFIED if state.is_confirmed else "",
             ),
             key=f"{call.key}-{sha256(body.encode()).hexdigest()[:16]}" if call.key else "",
         )

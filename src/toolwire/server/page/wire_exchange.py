@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import (
+    BlockingTask,
     CallQuery,
     Codec,
     Flow,
@@ -26,7 +27,6 @@ from toolwire.core.codec import (
     Site,
     Streaming,
     Subscription,
-    Work,
 )
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Problem, Result
@@ -100,7 +100,7 @@ def build_exchanges(catalog: Catalog, codecs: Sequence[Codec], site: Site, base:
     # A catalog of one tool is read at once, whatever else is served; its unique name may be another one there.
     small = replace(catalog, tools=(call.tool,))
     shown = small if set(small.names) <= set(catalog.names) else catalog
-    site = replace(site, takes_work=False)  # lists are read here at once
+    site = replace(site, can_offload=False)  # lists are read here at once
     found = []
     for codec in codecs:
         routes = codec.routes(shown, site)
@@ -133,7 +133,7 @@ def _find_peer(codec: Codec, routes: Routes, site: Site, base: str) -> Peer | No
 
 def _run(flow: Flow[Any], routes: Routes, site: Site, base: str) -> Any:
     """Return the value of ``flow``, answered by ``routes``, or the step at which it would run a tool."""
-    answer: Callable[[Request], Reading | Work] = _build_server(routes, site, base)
+    answer: Callable[[Request], Reading | BlockingTask] = _build_server(routes, site, base)
     reply: Any = None
     steps: Generator[Any, Any, Any] = flow
     try:
@@ -157,10 +157,10 @@ def _run(flow: Flow[Any], routes: Routes, site: Site, base: str) -> Any:
     return None
 
 
-def _build_server(routes: Routes, site: Site, base: str) -> Callable[[Request], Reading | Work]:
+def _build_server(routes: Routes, site: Site, base: str) -> Callable[[Request], Reading | BlockingTask]:
     origin = base.removesuffix("/").removesuffix(site.root)
 
-    def answer(request: Request) -> Reading | Work:
+    def answer(request: Request) -> Reading | BlockingTask:
         target = request.url.removeprefix(origin).removeprefix(site.root)
         route = routes.get((request.method, target.partition("?")[0]))
         if route is None:

@@ -96,9 +96,9 @@ def _choose_inbox(call: Call, request: Request, inbox_wait_s: float, *, requires
     if not context.needs_inbox:
         return call
     if wait_s is None:  # a page that the user has not seen is told first
-        wait_s = 0.0 if context.opens_pages else max(inbox_wait_s, context.ask_wait_s)
+        wait_s = 0.0 if context.opens_pages else max(inbox_wait_s, context.inbox_wait_s)
     wait_s = min(wait_s, QUESTION_WAIT_S)
-    return call._replace(context=replace(context, ask_wait_s=0.0 if call.tool.long else wait_s))
+    return call._replace(context=replace(context, inbox_wait_s=0.0 if call.tool.long else wait_s))
 
 
 def add_call_location(response: Response, result: Result, scope: Scope, request: Request) -> Response:

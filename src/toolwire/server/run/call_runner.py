@@ -13,7 +13,7 @@ from toolwire.core.http import Request
 from toolwire.core.model import AFTER_START, Call, Problem, Progress, Result, Value
 from toolwire.core.toolbox import Notify, StartCall, ignore_progress
 from toolwire.server.asking.confirmation import CONFIRMATION
-from toolwire.server.asking.inbox_waiters import QuestionWaits, WaitingCall
+from toolwire.server.asking.inbox_waiters import InboxWaiter, InboxWaiters
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_messages, send_response
 from toolwire.server.http.response_stream import wait_for_disconnect
@@ -39,7 +39,7 @@ class CallRunner:
         self,
         service: Service,
         headers: CallHeaders,
-        waits: QuestionWaits | None,
+        waits: InboxWaiters | None,
         telemetry: Telemetry,
         idempotency: IdempotencyRunner,
     ) -> None:
@@ -93,7 +93,7 @@ class CallRunner:
         try:
             result, duration = await (
                 self._run_waiting(exchange, call, protocol, arrival)
-                if call.context.ask_wait_s
+                if call.context.inbox_wait_s
                 else self._start_run(call, protocol, arrival)
             )
         except asyncio.CancelledError:
@@ -135,16 +135,16 @@ class CallRunner:
     ) -> Awaitable[tuple[Result, float]]:
         """Run ``call`` when its user has decided. While it waits, a recorded call ends with its client too."""
         waits, start = self._waits, partial(self._start_run, call, protocol, arrival)
-        return start() if waits is None else WaitingCall(waits, call, start, exchange if call.key else None).run()
+        return start() if waits is None else InboxWaiter(waits, call, start, exchange if call.key else None).run()
 
     def _prepare_stream(
         self, call: Call, protocol: str, arrival: Arrival | None
     ) -> tuple[StartCall, Callable[[], bool]]:
         """Return what runs a ``call`` that streams, and what says whether it continues if its client leaves now."""
         start = partial(self._start_run, call, protocol, arrival)
-        if not call.context.ask_wait_s or self._waits is None:
+        if not call.context.inbox_wait_s or self._waits is None:
             return start, partial(bool, call.key)
-        waiting = WaitingCall(self._waits, call, start, None)  # the stream watches its client by itself
+        waiting = InboxWaiter(self._waits, call, start, None)  # the stream watches its client by itself
         return waiting.run, waiting.survives_disconnect
 
 

@@ -24,9 +24,9 @@ from toolwire.server.asking.user_asker import build_input_problem, find_needed
 from toolwire.validation.results import build_result_check
 
 from .dependencies import fill_function, needs_loop, open_filled
-from .kept_items import KeptItems
 from .large_results import COLLECTIONS, is_large
 from .lifespan_task import LifespanTask
+from .stored_items import StoredItems
 from .tool_context import ProgressReporter, build_context
 from .worker_threads import ThreadPool
 
@@ -229,8 +229,8 @@ class FunctionToolbox:
         """Return how to run ``function`` by its kind; None if it is only awaited."""
         call, write = function.call, function.write
 
-        def build_kept(of: Call) -> KeptItems:
-            return KeptItems(function.tool.name, takes_items=of.context.takes_items)
+        def build_kept(of: Call) -> StoredItems:
+            return StoredItems(function.tool.name, takes_items=of.context.takes_items)
 
         async def run_inline(arguments: dict[str, Any], _: Notify, __: Call) -> Result:
             # On the event loop: the author has declared that the function does not block.
@@ -312,7 +312,7 @@ def convert_tool_error(error: ToolError) -> Problem:
 
 
 async def _collect_items(
-    function: Function, items: AsyncGenerator[Any, None], notify: Notify, kept: KeptItems
+    function: Function, items: AsyncGenerator[Any, None], notify: Notify, kept: StoredItems
 ) -> Result:
     yielded_at = perf_counter()
     # Closed here, also after a cancellation: otherwise the cleanup of the generator would run at some later time.
@@ -332,7 +332,7 @@ async def _collect_items(
 
 
 def _collect_items_in_thread(
-    function: Function, items: Generator[Any, None, None], reporting: ProgressReporter, kept: KeptItems
+    function: Function, items: Generator[Any, None, None], reporting: ProgressReporter, kept: StoredItems
 ) -> Result:
     # Closed in its own thread, which the cleanup of the generator may rely on.
     with closing(items):

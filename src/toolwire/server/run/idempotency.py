@@ -42,8 +42,8 @@ from toolwire.server.limits import ServerLimits
 from toolwire.stores.ledger.memory import IN_MEMORY, MemoryLedger
 from toolwire.stores.paths import is_postgres_url
 
-from .kept_items import RecordedItems
 from .large_results import is_large_result, write_in_parts
+from .stored_items import RecordedItems
 
 KEY_HEADER = b"idempotency-key"
 _REPLAYED = (b"idempotent-replayed", b"true")

@@ -9,7 +9,7 @@ from math import ceil
 
 from anyio import to_thread
 
-from toolwire.core.codec import CallQuery, Pending, Reading, Streaming, Work
+from toolwire.core.codec import BlockingTask, CallQuery, Pending, Reading, Streaming
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
@@ -24,7 +24,7 @@ _log = logging.getLogger("toolwire")
 _FAILED = Problem(kind=Kind.INTERNAL, message="The server failed; its log has the details.")
 
 
-def read_request(entry: RouteEntry, request: Request) -> Reading | Work:
+def read_request(entry: RouteEntry, request: Request) -> Reading | BlockingTask:
     """Return what ``entry`` reads from ``request``; a response with an error if its reader has a bug."""
     try:
         return entry.read(request)
@@ -33,13 +33,13 @@ def read_request(entry: RouteEntry, request: Request) -> Reading | Work:
         return entry.refuse(_FAILED)
 
 
-class WorkOnce:
-    """Does each ``Work`` once for all requests that wait for it."""
+class TaskOnce:
+    """Does each ``BlockingTask`` once for all requests that wait for it."""
 
     def __init__(self) -> None:
         self._tasks: dict[Callable[[], object], asyncio.Task[None]] = {}
 
-    async def run(self, work: Work) -> None:
+    async def run(self, work: BlockingTask) -> None:
         """Return when ``work`` is done. An error in it is logged."""
         task = self._tasks.get(work.run)
         if task is None:
@@ -48,7 +48,7 @@ class WorkOnce:
         await asyncio.shield(task)  # a client that leaves does not stop the work that others wait for
 
 
-async def _run_in_thread(work: Work) -> None:
+async def _run_in_thread(work: BlockingTask) -> None:
     """Do ``work`` in a thread, while other requests are answered; an error in it is logged."""
 
     def run() -> None:
@@ -61,10 +61,10 @@ async def _run_in_thread(work: Work) -> None:
         _log.exception("a list of the tools cannot be written")
 
 
-def read_after_work(entry: RouteEntry, request: Request) -> Reading:
-    """Return what ``entry`` reads from ``request`` after the Work that it returned; a refusal if that failed."""
+def read_after_task(entry: RouteEntry, request: Request) -> Reading:
+    """Return what ``entry`` reads from ``request`` after the task that it returned; a refusal if that failed."""
     reading = read_request(entry, request)
-    return entry.refuse(_FAILED) if isinstance(reading, Work) else reading
+    return entry.refuse(_FAILED) if isinstance(reading, BlockingTask) else reading
 
 
 def build_response(pending: Pending, call: Call, result: Result, duration: float) -> Response:

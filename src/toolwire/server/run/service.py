@@ -18,7 +18,7 @@ from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Ver
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, embed_kept_bytes, ignore_progress
 from toolwire.limits import RulesByCaller
-from toolwire.server.asking.confirmation import ConfirmationCheck, ConfirmationWords, Undecided, decide_in_thread
+from toolwire.server.asking.confirmation import ConfirmationCheck, ConfirmationTokens, DeferredVerdict, decide_in_thread
 from toolwire.server.asking.user_asker import InputStates
 from toolwire.server.deadline_scheduler import DeadlineExceeded, DeadlineScheduler
 from toolwire.server.limits import ServerLimits
@@ -26,8 +26,8 @@ from toolwire.server.long_calls.long_calls import LongCalls
 from toolwire.telemetry.redaction import scrub_problem
 
 from .idempotency import IdempotencyRunner
-from .kept_items import keep_items
 from .rate_count import CountCall
+from .stored_items import store_items
 
 _log = logging.getLogger("toolwire")
 _ANONYMOUS = ANONYMOUS.principal
@@ -70,7 +70,7 @@ class Service:
     ) -> None:
         self._check_accepted = check_accepted
         self._long_calls: LongCalls | None = None
-        self._inputs = InputStates(ConfirmationWords(), None) if inputs is None else inputs
+        self._inputs = InputStates(ConfirmationTokens(), None) if inputs is None else inputs
         self._toolbox = toolbox
         self._keeps_resources = isinstance(toolbox, KeepsResources)
         self._idempotency = idempotency
@@ -140,13 +140,13 @@ class Service:
     async def _run(self, call: Call, notify: Notify) -> tuple[Result, float]:
         started = perf_counter()
         caller = call.context.principal
-        is_named = caller != _ANONYMOUS  # callers without a name cannot be told apart, so they have no share
+        is_named = caller != _ANONYMOUS  # callers without a name cannot be told apart, so they have no quota
         if (
             self.draining
             or self.active_calls >= self._max_running
-            or (is_named and self._active_by_caller.get(caller, 0) >= self._find_share(caller))
+            or (is_named and self._active_by_caller.get(caller, 0) >= self._find_max_concurrent(caller))
         ):
-            return self.build_refusal() or self._build_share_refusal(caller), 0.0
+            return self.build_refusal() or self._build_quota_refusal(caller), 0.0
         # AT-58: before the checks, one of which may wait for a database: else calls that come meanwhile all find room.
         self.active_calls += 1
         if is_named:
@@ -160,27 +160,28 @@ class Service:
         finally:
             self.active_calls -= 1
             if is_named:
-                self._release_share(caller)
+                self._release_quota(caller)
         if self._debug:
             result = expose_developer_message(result)
         return result, (perf_counter() - started) * 1_000
 
-    def _find_share(self, caller: str) -> int:
+    def _find_max_concurrent(self, caller: str) -> int:
         """Return how many calls ``caller`` may have at a time."""
         own = None if self._rules is None else self._rules.find(caller).running
         return self._max_running_each if own is None else own
 
-    def _build_share_refusal(self, caller: str) -> Problem:
-        """Return the refusal of a caller whose share of the running calls is used up."""
+    def _build_quota_refusal(self, caller: str) -> Problem:
+        """Return the refusal of a caller who has as many running calls as allowed."""
         # D-34: the rest of the capacity is for the other callers.
+        most = self._find_max_concurrent(caller)
         return Problem(
             kind=Kind.RATE_LIMITED,
-            message=f"{self._find_share(caller)} of your calls are running here already; this one did not run.",
+            message=f"{most} of your calls are running here already; this one did not run.",
             can_retry=True,
             retry_after_ms=1_000,
         )
 
-    def _release_share(self, caller: str) -> None:
+    def _release_quota(self, caller: str) -> None:
         left = self._active_by_caller[caller] - 1
         if left:
             self._active_by_caller[caller] = left
@@ -208,7 +209,7 @@ class Service:
         """Run a call that passed its checks; one of a long tool is only started."""
         is_uncounted = call.tool.rate_limit is None and self._rules is None
         if call.tool.long and self._long_calls is not None:
-            return self._long_calls.start(keep_items(call), notify, None if is_uncounted else self._count_call)
+            return self._long_calls.start(store_items(call), notify, None if is_uncounted else self._count_call)
         work = self._run_within_deadline if is_uncounted else self._run_counted
         if call.key and self._idempotency is not None:
             return self._idempotency.run(call, notify, work)
@@ -261,9 +262,9 @@ def _build_timeout(call: Call, limit: float) -> Problem:
     )
 
 
-async def _find_stop(verdict: Verdict | Undecided) -> Result | None:
+async def _find_stop(verdict: Verdict | DeferredVerdict) -> Result | None:
     """Return the result of a call that does not run, or None if it may run."""
-    return _convert_verdict(await decide_in_thread(verdict) if isinstance(verdict, Undecided) else verdict)
+    return _convert_verdict(await decide_in_thread(verdict) if isinstance(verdict, DeferredVerdict) else verdict)
 
 
 def _convert_verdict(verdict: Verdict) -> Result | None:

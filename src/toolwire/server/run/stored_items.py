@@ -23,7 +23,7 @@ MAX_RECORDED_BYTES: Final = 4 << 20
 _NO_ITEMS = (PROGRESS_EVENT, LOG_EVENT)
 
 
-class KeptItems:
+class StoredItems:
     """The items of one stream of the tool ``name``. With ``takes_items`` they are only counted."""
 
     def __init__(self, name: str, *, takes_items: bool) -> None:
@@ -96,6 +96,6 @@ def measure_item(item: Any) -> int:
         return 0
 
 
-def keep_items(call: Call) -> Call:
+def store_items(call: Call) -> Call:
     """Return ``call`` so that its result lists all items of its stream."""
     return call._replace(context=replace(call.context, takes_items=False)) if call.context.takes_items else call
