@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 from toolwire.core.command_option import CommandOption, build_record, list_command_options, read_whole_number
 from toolwire.core.suggestion import find_nearest
@@ -394,14 +394,22 @@ def _add_serve(parser: Parser) -> None:
     _add_selection(parser)
 
 
-def _add_options(parser: Parser, record: type, *names: str, into: argparse._ActionsContainer | None = None) -> None:
+class _Container(Protocol):
+    """A parser, or a group of its options."""
+
+    def add_argument(self, *names: str, **options: Any) -> argparse.Action:
+        """Add one option."""
+        ...
+
+
+def _add_options(parser: Parser, record: type, *names: str, into: _Container | None = None) -> None:
     """Add the options of ``record``, or those of its fields ``names``, under the heading ``into``."""
     for option in list_command_options(record):
         if not names or option.field in names:
             _add_option(parser, option, into)
 
 
-def _add_option(parser: Parser, option: CommandOption, into: argparse._ActionsContainer | None = None) -> None:
+def _add_option(parser: Parser, option: CommandOption, into: _Container | None = None) -> None:
     more: dict[str, Any] = {"metavar": option.metavar, "choices": option.choices}
     if option.read is not None:
         more["type"] = _name_faults(option.read)

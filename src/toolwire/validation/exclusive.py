@@ -21,6 +21,7 @@ ListParts: TypeAlias = Callable[[Json], Iterable[Mapping[str, Any] | None]]
 _TYPES: Final = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _MOST_PAIRED: Final = 40
 _DEPTH: Final = 2
+_OBJECT: Final = frozenset(("object",))
 
 
 class _Outline(NamedTuple):
@@ -125,7 +126,7 @@ def _exclude(one: _Outline, other: _Outline, list_parts: ListParts, depth: int) 
     types = one.types & other.types
     if not types or (one.values is not None and other.values is not None and not one.values & other.values):
         return True
-    if types != {"object"}:
+    if types != _OBJECT:
         return False
     for first, second in ((one, other), (other, one)):
         if first.closed_to is not None and not second.required <= first.closed_to:
@@ -154,7 +155,7 @@ def _have_different_tags(outlines: Sequence[_Outline], list_parts: ListParts) ->
         seen: set[str] = set()
         for one in outlines:
             values = _outline_all(one.properties[name], list_parts).values
-            if one.types != {"object"} or values is None or not seen.isdisjoint(values):
+            if one.types != _OBJECT or values is None or not seen.isdisjoint(values):
                 break
             seen |= values
         else:

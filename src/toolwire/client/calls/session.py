@@ -97,6 +97,10 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def close_with(self, *closers: Callable[[], object]) -> None:
+        """Call ``closers`` when the session is closed, the last one first."""
+        self._closers += closers
+
     def close(self) -> None:
         """Close the files or the database that ``open_stored_session`` opened; no call can be made afterwards."""
         while self._closers:
@@ -269,5 +273,5 @@ def open_stored_session(place: Path | str | None = None, *, principal: str = "me
         kept=open_levels(place),
         receipt_key=None if keys is None else keys.find_current,
     )
-    session._closers += (grants.close, audit.close)
+    session.close_with(grants.close, audit.close)
     return session
