@@ -24,7 +24,7 @@ from toolwire.protocols.openapi.tools.operations import OfferState
 from toolwire.validation import build_arguments_check
 
 from . import values
-from .meaning import Meaning, Undecided, without_names
+from .meaning import Meaning, UndecidedPatternError, without_names
 
 OPERATIONS = 12
 """At most so many operations of a document are tried, chosen by chance, with a fixed seed."""
@@ -293,7 +293,7 @@ class _Trial:
     def _is_valid(self, judge: Any, value: Any) -> bool:
         try:
             return judge.is_valid(value)
-        except (RecursionError, Undecided):
+        except (RecursionError, UndecidedPatternError):
             self._counts["values that could not be judged"] += 1
             return False
 

@@ -39,7 +39,7 @@ _BESIDE = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not")
 _MOST_PARTS = 1_000
 
 
-class Undecided(Exception):
+class UndecidedPatternError(Exception):
     """Whether a value is valid cannot be said: a pattern of its schema is of another dialect."""
 
 
@@ -291,7 +291,7 @@ def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[
     """Yield an error where ``value`` does not match."""
     if isinstance(value, str) and not (matched := patterns.matches(pattern, value)):
         if matched is None:
-            raise Undecided(pattern)
+            raise UndecidedPatternError(pattern)
         yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 

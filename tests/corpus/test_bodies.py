@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from corpus import bodies, documents, patterns
-from corpus.meaning import DeferredVerdict, Meaning
+from corpus.meaning import Meaning, UndecidedPatternError
 from toolwire.core.check import ALLOW
 from toolwire.core.model import Call, Tool
 from toolwire.core.selection import Selection
@@ -227,7 +227,7 @@ def test_pattern_without_a_python_equivalent_is_undecided() -> None:
     meaning = Meaning(document({"type": "string", "pattern": r"^\p{L}$"}))
     judge = meaning.validator({"$ref": "#/components/schemas/Order"})
     assert judge.is_valid("a")
-    with pytest.raises(DeferredVerdict):
+    with pytest.raises(UndecidedPatternError):
         judge.is_valid("é")
 
 

@@ -156,9 +156,9 @@ def read_settings(text: str) -> ServeSettings:
     """Return the settings that ``to_json`` wrote."""
     data: dict[str, Any] = json.loads(text)
     upstreams = tuple(
-        UpstreamSettings(remote=RemoteOptions(**one.pop("remote", {})), **one) for one in data.pop("upstreams", ())
+        UpstreamSettings(remote=_read_remote(one.pop("remote", {})), **one) for one in data.pop("upstreams", ())
     )
-    remote = RemoteOptions(**data.pop("remote", {}))
+    remote = _read_remote(data.pop("remote", {}))
     callers = {
         name: CallerSettings(webhook=_read_webhook(one.pop("webhook", None)), **one)
         for name, one in data.pop("callers", {}).items()
@@ -169,6 +169,11 @@ def read_settings(text: str) -> ServeSettings:
     return ServeSettings(
         server=server, tokens=tokens, remote=remote, upstreams=upstreams, callers=callers, sign_in=sign_in, **data
     )
+
+
+def _read_remote(data: dict[str, Any]) -> RemoteOptions:
+    # JSON has no tuples, and two records of the same options are equal.
+    return RemoteOptions(**{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()})
 
 
 def _read_sign_in(data: dict[str, Any] | None) -> SignInSettings | None:
