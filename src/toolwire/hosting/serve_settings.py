@@ -173,7 +173,8 @@ def read_settings(text: str) -> ServeSettings:
 
 def _read_remote(data: dict[str, Any]) -> RemoteOptions:
     # JSON has no tuples, and two records of the same options are equal.
-    return RemoteOptions(**{name: tuple(value) if isinstance(value, list) else value for name, value in data.items()})
+    values: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in data.items()}
+    return RemoteOptions(**values)
 
 
 def _read_sign_in(data: dict[str, Any] | None) -> SignInSettings | None:
