@@ -96,7 +96,8 @@ class PageGroup:
         self.place: tuple[str, str] = place
         self.pages: Mapping[str, Action] = pages
         self.actions: Mapping[str, Action] = actions
-        self.attach, self.close = attach, close
+        self.attach: Callable[[Callable[[str], None]], object] = attach
+        self.close: Callable[[], object] = close
 
 
 class Console:

@@ -119,7 +119,8 @@ class PersonalToolbox:
         exchange: TokenExchange | None = None,
         transport: Transport | None = None,
     ) -> None:
-        self.name, self.url = name, url
+        self.name: str = name
+        self.url: str = url
         self.shared = shared
         self._connect, self._vault, self._notices = connect, vault, notices
         self._exchange, self._transport = exchange, transport

@@ -76,7 +76,9 @@ class App:
         lifespans: Sequence[object],
     ) -> None:
         self._toolbox = toolbox
-        self.tables, self.pages, self.sessions = tables, pages, sessions
+        self.tables: MountedTables = tables
+        self.pages: PageCallers = pages
+        self.sessions: McpRequests = sessions
         self._admission, self._runner, self._long_calls = admission, runner, long_calls
         self._limits, self._scheduler, self._lifespans = limits, scheduler, lifespans
         self._tasks = TaskOnce()

@@ -45,7 +45,7 @@ class MountedTables:
         self.has_own_lists: bool = self._own_lists is not None
         """Whether callers are offered different tools."""
         self.older_clients = True
-        self.cache = ToolCache()
+        self.cache: ToolCache = ToolCache()
         self._tables: dict[str, RouteTable] = {}
         self._building: dict[str, asyncio.Task[RouteTable]] = {}
         self._prepared: RouteTable | None = None

@@ -38,7 +38,8 @@ class PooledConnection(asyncio.Protocol):
     )
 
     def __init__(self, key: PoolKey, plain: socket.socket) -> None:
-        self.key, self._socket = key, plain
+        self.key: PoolKey = key
+        self._socket = plain
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._reader: ResponseReader | None = None

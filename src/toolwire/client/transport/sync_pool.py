@@ -64,7 +64,8 @@ class SyncPooledConnection:
     __slots__ = ("_interrupted", "_socket", "idle_since", "key")
 
     def __init__(self, key: PoolKey, connected: socket.socket) -> None:
-        self.key, self._socket = key, connected
+        self.key: PoolKey = key
+        self._socket = connected
         self._interrupted = False
         self.idle_since: float = 0.0
 

@@ -35,7 +35,9 @@ class ModelChoice:
     def __init__(
         self, store: ModelStore, *, given: ModelSettings | None = None, given_key: Secret | None = None
     ) -> None:
-        self.store, self.given, self._given_key = store, given, given_key
+        self.store: ModelStore = store
+        self.given: ModelSettings | None = given
+        self._given_key = given_key
 
     def has_model(self) -> bool:
         """Return whether a model is set."""

@@ -97,7 +97,8 @@ class Unsendable(ValueError):  # it is a reason, which becomes a Problem
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name} {reason}")
-        self.name, self.reason = name, reason
+        self.name: str = name
+        self.reason: str = reason
 
 
 def _list_pairs(name: str, value: Json, encoding: Encoding) -> list[tuple[str, str]]:
