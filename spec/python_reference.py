@@ -128,6 +128,11 @@ SECTIONS = (
     ),
     Section("toolwire.gateway", "toolwire.gateway: several toolboxes as one", "See [Gateway](../how-to/gateway.md)."),
     Section(
+        "toolwire.hosting",
+        "toolwire.hosting: a gateway from its file",
+        "See [A gateway in Python](../how-to/gateway.md#in-python).",
+    ),
+    Section(
         "toolwire.console",
         "toolwire.console: pages for an operator",
         "See [the console](../how-to/console.md).",
