@@ -38,7 +38,7 @@ from .limits import ServerLimits
 from .long_calls.call_queries import answer_query
 from .long_calls.long_calls import LongCalls
 from .mcp.change_stream import McpClient
-from .mcp.requests import SESSION_FIELD, McpRequests
+from .mcp.requests import McpRequests
 from .mounted_tables import MountedTables
 from .route_table import PAGE_PATH, RouteEntry, RouteTable
 from .run.call_runner import CallRunner
@@ -149,7 +149,7 @@ class App:
         entry = table.find_entry(scope["method"], path)
         # MC-10: a call without a session pays for one lookup.
         is_in_session = False
-        if SESSION_FIELD in fields and self.sessions.has_session(fields):
+        if self.sessions.has_session(fields):
             posted = table.find_entry("POST", path)  # a GET and a DELETE need the same credentials
             if posted.has_sessions:
                 is_in_session, entry = True, posted

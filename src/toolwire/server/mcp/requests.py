@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
@@ -25,9 +25,6 @@ if TYPE_CHECKING:  # few servers keep sessions
     from toolwire.stores.sessions.session_rows import SessionRows
 
     from .session_manager import McpSessionManager, Serve
-
-SESSION_FIELD: Final = SESSION_HEADER
-"""The header field of a request within a session."""
 
 _WRONG_METHOD = Problem(kind=Kind.WRONG_METHOD, message="A session takes GET, POST and DELETE.")
 
@@ -76,9 +73,9 @@ class McpRequests:
             self._manager.drain()
 
     def has_session(self, fields: Mapping[bytes, bytes]) -> bool:
-        """Return whether a request with ``fields``, which names a session, is one of it."""
+        """Return whether a request with ``fields`` belongs to a session."""
         # Since 2026-07-28 there are no sessions.
-        return self._use != "none" and fields.get(VERSION_HEADER) != STATELESS.encode()
+        return SESSION_HEADER in fields and self._use != "none" and fields.get(VERSION_HEADER) != STATELESS.encode()
 
     async def answer(
         self,
@@ -114,7 +111,7 @@ class McpRequests:
         is_wanted = self._use == "all" or (self._use == "needed" and offer.has_forms)
         if not is_wanted or not offer.has_id or self._is_draining():
             return offer.stateless
-        return await self._load_manager().open(offer, client)
+        return await self._load_manager().open_session(offer, client)
 
     async def stream_changes(
         self, scope: Scope, exchange: Exchange, subscription: Subscription, client: McpClient

@@ -122,7 +122,7 @@ class McpSessionManager:
         if self._shared is not None:
             await self._shared.prepare_stream()
 
-    async def open(self, offer: SessionOffer, client: McpClient) -> Response:
+    async def open_session(self, offer: SessionOffer, client: McpClient) -> Response:
         """Return the answer that opens a session for ``client``, or a refusal if there is no room."""
         seen = client.view(self._find_catalog())
         id_ = secrets.token_urlsafe(32).encode()
