@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from toolwire import DefinitionError, Problem, Toolkit, ToolwireError, Value, asgi, connect_sync
 from toolwire.cli import main
@@ -77,6 +79,18 @@ def test_gateway_opened_from_its_file_lists_and_calls_both_upstreams(
     assert found == Value(3)
     assert text == Value("text of x")
     assert '"remove"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", ["assistant", "tools"])
+@pytest.mark.parametrize("protocol", ["opentool", "otc", "openapi", "mcp"])
+def test_gateway_is_mounted_below_a_path_of_an_application(folder: Path, protocol: str, path: str) -> None:
+    with background(asgi(kit)) as site:
+        app = Starlette(routes=[Mount(f"/{path}", open_gateway(write_file(folder, site)))])
+        with background(app) as url:
+            pasted = f"{url}/{path}/mcp" if protocol == "mcp" else f"{url}/{path}/"
+            with connect_sync(pasted, protocol=protocol, approve=lambda _: True) as remote:
+                assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
+                assert remote.call("remove", {"name": "x"}) == Value("removed x")
 
 
 def test_call_that_needs_consent_runs_through_the_gateway_only_after_its_caller_confirmed(folder: Path) -> None:

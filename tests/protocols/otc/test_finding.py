@@ -58,6 +58,26 @@ def test_pasted_url_is_accepted_in_each_form(talk, pasted, base):
     assert finding.peer.url == base
 
 
+@pytest.mark.requirement("C-8")
+@pytest.mark.parametrize(
+    "answer", [ok([]), Response(200, (), b"<html>"), Response(404, (), b""), Response(405, (), b"")]
+)
+@pytest.mark.parametrize("pasted", ["http://h/tools", "http://h/tools/", "http://h/tools?a=1"])
+def test_a_server_below_a_path_named_tools_is_found(talk, pasted, answer):
+    finding, requests = talk(CODEC.find(pasted), answer, ok({"items": []}))
+    assert [request.url for request in requests] == ["http://h/tools", "http://h/tools/tools"]
+    assert finding.peer.url == "http://h/tools"
+    assert [probe.accepted for probe in finding.probes] == [False, True]
+
+
+@pytest.mark.requirement("C-8")
+@pytest.mark.parametrize("answer", [Response(401, (), b""), Response(307, (), b""), Response(500, (), b"")])
+def test_a_server_that_does_not_say_that_it_has_no_list_is_asked_once(talk, answer):
+    finding, requests = talk(CODEC.find("http://h/tools"), answer)
+    assert finding.peer is None
+    assert len(requests) == 1
+
+
 @pytest.mark.requirement("C-8", "A-34")
 @pytest.mark.parametrize(
     ("name", "title"),

@@ -42,7 +42,17 @@ class Memo:
 def find(url: str) -> Flow[Finding]:
     """Return the server of this family at ``url``, as pasted: with or without ``/tools``."""
     # C-8
-    base = _build_base(url)
+    whole = url.strip().partition("#")[0].partition("?")[0].rstrip("/")
+    base = _build_base(whole)
+    found = yield from _find_at(base)
+    if found.peer is not None or base == whole or found.probes[0].status not in (200, 404, 405):
+        return found
+    # A server below a path of this name, such as one that is mounted at /tools, has its list one step further.
+    further = yield from _find_at(whole)
+    return Finding(further.peer, (*found.probes, *further.probes))
+
+
+def _find_at(base: str) -> Flow[Finding]:
     address = f"{base}/tools"
     response = yield from fetch(Request("GET", address, _GET))
     if isinstance(response, Problem):
@@ -146,8 +156,7 @@ def _read_result(response: Response, dialect: Dialect, call_id: str) -> Result:
 
 
 def _build_base(url: str) -> str:
-    plain = url.strip().partition("#")[0].partition("?")[0].rstrip("/")
-    scheme, mark, rest = plain.partition("://")
+    scheme, mark, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     path = slash + path
     for own in _OWN_PATHS:
