@@ -327,6 +327,7 @@ def _create_parser(version: str) -> Parser:
     _add_users(_add_command(add, "users", "say who may sign in at a gateway: list, add, remove and sign out people"))
     _add_install(_add_command(add, "install", "let a host of MCP, such as Claude Desktop, use the tools"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
+    _add_state(_add_command(add, "state", "back up, check and restore what a server stores"))
     _add_show(_add_command(add, "show", "show one tool: its arguments, what a call needs, and an example call"))
     _add_call(_add_command(add, "call", "call a tool, with your consent"))
     _add_calls(_add_command(add, "calls", "list, read, wait for and cancel calls that go on at a server"))
@@ -487,6 +488,25 @@ def _add_users(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="what the person signs in with")
     parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the file of the gateway (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _add_state(parser: Parser) -> None:
+    parser.add_argument(
+        "action", choices=["backup", "restore", "check"], metavar="ACTION",
+        help="backup: write the state to FILE while servers use it; restore: restore FILE to an empty place;"
+        " check: read all of FILE or, without it, of the state",
+    )  # fmt: skip
+    parser.add_argument("backup", nargs="?", default="", metavar="FILE", help="the file of the backup")
+    parser.add_argument(
+        "--state", default="", metavar="WHERE", help="a folder, or postgresql://HOST/DATABASE (TOOLWIRE_STATE)"
+    )
+    parser.add_argument(
+        "--keep-permissions",
+        action="store_true",
+        help="restore: nothing has run since the backup was made, so its answers, permissions and sign-ins count",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.of_actions = {"keep_permissions": ("restore",)}
 
 
 def _add_install(parser: Parser) -> None:

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ from .app import App
 from .asking.decision_log import DecisionLog
 from .asking.inbox import Inbox, TellQuestion
 from .asking.receipts import open_receipt_verifier
+from .asking.restored_state import ask_after_restore
 from .build_app import build_app
 from .limits import ServerLimits
 from .long_calls.long_calls import open_long_calls
@@ -79,6 +81,9 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
     wake = options.wake or os.environ.get(WAKE_VARIABLE, "")
     engine = open_wake_engine(wake, place) if wake and options.engine is None else options.engine
     limits = options.limits if options.limits is not None else ServerLimits()
+    required = ask_after_restore(options.require_confirmation, places.inbox, limits.recorded_s)
+    if required is not options.require_confirmation:
+        options = replace(options, require_confirmation=required)
     keys = ApiKeyCallers(options.api_keys)
     parts = ServerParts(
         callers=apply_scopes(combine_callers(keys, options.callers), rules),

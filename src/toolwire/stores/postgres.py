@@ -39,7 +39,7 @@ _NOTICE_LOST_MACHINES = (
     ", set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '5', false),"
     " set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '20000', false)"
 )
-_MIGRATION_LOCK = 1_953_460_077
+MIGRATION_LOCK = 1_953_460_077
 _MIGRATION_S = 60.0
 _READ_ONLY = "25006"
 """The database has become a standby: another server has taken its place."""
@@ -160,7 +160,7 @@ def migrate_schema(place: PostgresPlace, schema: Schema) -> None:
     try:
         with place.connect(_MIGRATION_S) as connection, connection.transaction():
             # ST-04: one process at a time, and all versions in one transaction: as a whole or not at all.
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
             migrate_tables(
                 PostgresCursor(connection),
                 schema,

@@ -1,0 +1,1 @@
+"""Back up, check and restore what a server stores."""
