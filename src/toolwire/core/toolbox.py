@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from .catalog import Catalog
+from .check import Check, Verdict
 from .content import embed_resource, is_reference
 from .model import Call, Problem, Progress, Result, Tool, Value
 from .resources import Resource
@@ -35,6 +36,20 @@ class HandlesConsent(Protocol):
 def find_consent_handling(toolbox: object) -> Callable[[Tool], bool]:
     """Return a function that says of which tools ``toolbox`` asks for consent by itself."""
     return toolbox.handles_consent if isinstance(toolbox, HandlesConsent) else lambda _: False
+
+
+@runtime_checkable
+class ChecksCallers(Protocol):
+    """A Toolbox that knows before it runs a call that its caller may not make it."""
+
+    def check_caller(self, call: Call, /) -> Verdict:
+        """Return whether the caller may make this call. It is asked before the user is."""
+        ...
+
+
+def list_caller_checks(toolbox: object) -> tuple[Check, ...]:
+    """Return the check of ``toolbox`` itself, if it has one."""
+    return (toolbox.check_caller,) if isinstance(toolbox, ChecksCallers) else ()
 
 
 class ToolHome(NamedTuple):

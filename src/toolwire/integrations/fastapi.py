@@ -10,25 +10,34 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from toolwire.core.lazy_import import explain_missing_module
 
 try:
-    from fastapi import FastAPI, Request, Response
+    from fastapi import FastAPI, HTTPException, Request, Response, Security
+    from fastapi.openapi.models import OAuth2 as OAuth2Model
+    from fastapi.security import SecurityScopes
+    from fastapi.security.base import SecurityBase
 except ModuleNotFoundError as _error:
     raise explain_missing_module(_error, "fastapi") from _error
 
 from toolwire.core.errors import DefinitionError
+from toolwire.core.http import STATUS_BY_KIND
+from toolwire.core.model import Kind, Problem
 from toolwire.protocols.openapi.document.versions import RELEASES, Version, as_version
 from toolwire.server.options import ServerOptions
 
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
 from .route_marks import Include, SiteMarks, check_document, mark_document, read_site_marks, x_llm
-from .starlette_routes import add_document_route, add_wires
+from .sign_in import SCHEME, add_security_scheme, check_scopes, choose_callers
+from .starlette_routes import add_document_route, add_sign_in, add_wires
 from .wires import ALL_WIRES, AppWires
 
-__all__ = ["ServerOptions", "publish_tools", "x_llm"]
+if TYPE_CHECKING:
+    from toolwire.server.oauth import AuthorizationServer
+
+__all__ = ["ServerOptions", "publish_tools", "require_user", "x_llm"]
 
 
 def publish_tools(
@@ -40,6 +49,7 @@ def publish_tools(
     include: Include | None = None,
     openapi: Version = "3.1",
     wires: ServerOptions | None = ALL_WIRES,
+    sign_in: AuthorizationServer | None = None,
 ) -> FastAPI:
     """Let models use ``app``, and return it: its document gets ``x-llm``, and clients find it. Call it once.
 
@@ -48,19 +58,28 @@ def publish_tools(
     in, and refuses them, as before. A protocol is left out if one of its paths is a route of ``app``.
 
     ``include`` "marked" offers the routes that have an ``x_llm``, "all" every route of the document but those with
-    ``enabled=False``; left out, it is "marked" as soon as one route is. When the app starts, an ``x-llm`` that cannot
+    ``enabled=False``; left out, it is "marked" as soon as one route is.
+
+    ``sign_in`` is where users allow apps to act for them: what ``toolwire.oauth.authorization_server`` returns. Its
+    pages and metadata become routes of ``app``, the document names it, and MCP, OpenTool and Open Tool Calling take its
+    tokens alone. Protect the routes themselves with ``require_user``.
+
+    When the app starts, an ``x-llm`` that cannot
     be is refused, and what a model's user would change is logged.
 
     Raises:
         DefinitionError: an option is not valid; when the app starts, if the ``x-llm`` of a route has an unknown member
-            or a wrong value.
+            or a wrong value, or if nobody could sign in.
     """
-    # XL-018, XL-019, XL-121..124
+    # XL-018, XL-019, XL-121..124, AO-01
     if not isinstance(app, FastAPI):
         raise DefinitionError(f"publish_tools takes a FastAPI application here, not {type(app).__name__}.")
     site = read_site_marks(name or app.title, description, default_approval, include)
-    app.openapi = _wrap_openapi(app.openapi, site, openapi)  # type: ignore[method-assign]  # as FastAPI's guide does it
-    _check_at_start(app)
+    wires = choose_callers(wires, sign_in)
+    app.openapi = _wrap_openapi(app.openapi, site, openapi, sign_in)  # type: ignore[method-assign]  # as FastAPI's guide does it
+    if sign_in is not None:
+        add_sign_in(app, sign_in)
+    _check_at_start(app, sign_in)
     if wires is not None:
         # FastAPI names its root path as a server: the proxy's address of it, and not a path of its routes.
         add_wires(app, AppWires(app, lambda: {**app.openapi(), "servers": []}, wires))
@@ -70,8 +89,48 @@ def publish_tools(
     return app
 
 
+def require_user(sign_in: AuthorizationServer, *scopes: str) -> Any:
+    """Return a dependency for routes whose value is the user for whom a request is made.
+
+    The user is signed in at your application, or allowed an app ``scopes``, with which it sent its access token. The
+    value is what your function ``users`` of ``authorization_server`` returns for the user. Any other request gets 401
+    or 403 with a challenge, from which a client learns where to sign in and for which scopes. The document of the
+    application names the scopes.
+    """
+    # AO-01, I-22
+    scheme = _SignInScheme(sign_in)
+
+    async def find_user(request: Request, needed: SecurityScopes, _: None = Security(scheme)) -> Any:
+        caller = await sign_in.identify_request(request.scope, *needed.scopes)
+        user = None if isinstance(caller, Problem) else await sign_in.load_user(caller.name)
+        if user is not None:
+            return user
+        problem = caller if isinstance(caller, Problem) else _GONE
+        challenge = sign_in.callers.challenge(problem, request.url.path)
+        fields = {name.decode("latin-1"): value.decode("latin-1") for name, value in challenge}
+        raise HTTPException(STATUS_BY_KIND[problem.kind], problem.message, fields)
+
+    return Security(find_user, scopes=scopes)
+
+
+class _SignInScheme(SecurityBase):
+    """What the document says of the sign-in."""
+
+    def __init__(self, sign_in: AuthorizationServer) -> None:
+        self.scheme_name = SCHEME
+        self.model = OAuth2Model.model_validate(sign_in.callers.security_scheme)
+
+    async def __call__(self) -> None:
+        """Take nothing: ``require_user`` reads the request."""
+
+
+_GONE = Problem(
+    kind=Kind.UNAUTHORIZED, message="The account of this token was removed.", details={"error": "invalid_token"}
+)
+
+
 def _wrap_openapi(
-    original: Callable[[], dict[str, Any]], site: SiteMarks, version: Version
+    original: Callable[[], dict[str, Any]], site: SiteMarks, version: Version, sign_in: AuthorizationServer | None
 ) -> Callable[[], dict[str, Any]]:
     """Return ``app.openapi`` with ``x-llm`` in what it gives; made anew only when the original is."""
     known: tuple[Any, dict[str, Any]] = (None, {})
@@ -81,19 +140,21 @@ def _wrap_openapi(
         plain = original()
         if known[0] is not plain:
             # FastAPI writes schemas of 3.1 whatever its ``openapi_version`` says.
-            marked = {**mark_document(plain, site), "openapi": RELEASES["3.1"]}
+            marked = {**add_security_scheme(mark_document(plain, site), sign_in), "openapi": RELEASES["3.1"]}
             known = (plain, as_version(marked, version))
         return known[1]
 
     return write
 
 
-def _check_at_start(app: FastAPI) -> None:
+def _check_at_start(app: FastAPI, sign_in: AuthorizationServer | None) -> None:
     original = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(scope: Any) -> AsyncGenerator[Any, None]:
         check_document(app.openapi())
+        if sign_in is not None:
+            check_scopes(app.openapi(), sign_in)
         async with original(scope) as state:
             yield state
 

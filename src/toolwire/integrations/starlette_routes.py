@@ -7,10 +7,10 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -18,11 +18,17 @@ try:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Match, Mount, Route
+    from starlette.routing import BaseRoute, Match, Mount, Route
 except ModuleNotFoundError as _error:
     raise explain_missing_module(_error, "starlette") from _error
 
+from toolwire.core.errors import DefinitionError
+
+from .sign_in import build_probe, check_identify_user, check_paths, send_probe
 from .wires import AppWires, choose_paths
+
+if TYPE_CHECKING:
+    from toolwire.server.oauth import AuthorizationServer
 
 
 def add_document_route(app: Starlette, path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
@@ -49,8 +55,58 @@ def add_wires(app: Starlette, wires: AppWires) -> None:
     app.router.lifespan_context = lifespan
 
 
+def add_sign_in(app: Starlette, sign_in: AuthorizationServer) -> None:
+    """Route the pages and the metadata of ``sign_in``, and check when ``app`` starts that users can sign in."""
+    # As routes, they come after every middleware of the application, such as that of its sessions.
+    routes = [Route(path, sign_in, include_in_schema=False) for path in sorted(sign_in.paths)]
+    app.router.routes[:0] = routes
+    original = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(scope: Any) -> AsyncGenerator[Any, None]:
+        async with original(scope) as state:
+            own = [route for route in app.router.routes if route not in routes]
+            check_paths(
+                sign_in,
+                lambda path: any(getattr(route, "path", "") == path for route in own),
+                lambda path: bool(_find_routes(own, "GET", path)),
+            )
+            await _check_sessions(app, sign_in)
+            yield state
+
+    app.router.lifespan_context = lifespan
+
+
+async def _check_sessions(app: Starlette, sign_in: AuthorizationServer) -> None:
+    """Check that ``identify_user`` understands a request as the middleware of ``app`` passes it on."""
+    scope, path = build_probe(sign_in)
+    found: list[DefinitionError] = []
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            await check_identify_user(sign_in, request.scope)
+        except DefinitionError as error:
+            found.append(error)
+        return Response()
+
+    probe = Route(path, endpoint)
+    app.router.routes.insert(0, probe)
+    try:
+        # A middleware may answer instead: then there is nothing to learn.
+        with suppress(Exception):
+            await send_probe(app, scope)
+    finally:
+        app.router.routes.remove(probe)
+    for error in found:
+        raise error
+
+
 def _is_taken(app: Starlette, method: str, path: str) -> bool:
     """Return whether ``app`` has a route of its own for ``path``; a mount of everything is none."""
+    own = [route for route in app.router.routes if not (isinstance(route, Mount) and not route.path)]
+    return bool(_find_routes(own, method, path))
+
+
+def _find_routes(routes: Iterable[BaseRoute], method: str, path: str) -> list[BaseRoute]:
     scope = {"type": "http", "method": method, "path": path, "root_path": "", "headers": []}
-    own = (route for route in app.router.routes if not (isinstance(route, Mount) and not route.path))
-    return any(route.matches(scope)[0] is Match.FULL for route in own)
+    return [route for route in routes if route.matches(scope)[0] is Match.FULL]

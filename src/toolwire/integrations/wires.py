@@ -25,9 +25,11 @@ from anyio import to_thread
 from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import connect
 from toolwire.client.connection.remote import Remote
+from toolwire.client.discovery.required_scopes import find_required_scopes, list_sign_in_schemes
 from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
 from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
+from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.codec import Finding, FlowEnd, resume_flow
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, Headers, Response
@@ -45,6 +47,7 @@ from toolwire.server.options import ServerOptions
 
 from .documents import LLM, OPENAPI, DocumentAnswer, answer, llm_json, send_answer, write_json
 from .route_marks import iterate_operations
+from .sign_in import SCHEME
 
 MCP: Final = "/mcp"
 OPENTOOL: Final = ("/opentool/load", "/opentool/version", "/opentool/call", "/opentool/streamCall")
@@ -119,7 +122,8 @@ class AppWires:
                 options = self.wires
                 if options.callers is None and not tuple(options.api_keys):
                     options = replace(options, callers=_AppUsers(names))
-                app = build_server(_RouteToolbox(_AsCaller(self._routes, document, names)), options)
+                challenge = (lambda *_: ()) if options.callers is None else options.callers.challenge
+                app = build_server(_RouteToolbox(_AsCaller(self._routes, document, names), challenge), options)
                 await app.begin()
                 self._app = app
             return self._app
@@ -144,8 +148,9 @@ def choose_paths(wires: ServerOptions, is_taken: Callable[[str, str], bool]) -> 
 class _RouteToolbox:
     """The operations of an application as tools. The server in front asks for consent as for tools of its own."""
 
-    def __init__(self, app: _AsCaller) -> None:
+    def __init__(self, app: _AsCaller, challenge: Callable[[Problem, str], Headers]) -> None:
         self._app = app
+        self._challenge = challenge
         self._opened = AsyncExitStack()
         self._catalog = Catalog()
         self._remote: Remote | None = None
@@ -155,6 +160,20 @@ class _RouteToolbox:
 
     def judge_output(self, _tool: Tool) -> OutputPromise:
         return OutputPromise.FOREIGN  # O-21: a route may answer what its document does not say
+
+    def check_caller(self, call: Call) -> Verdict:
+        """Refuse a call whose route would refuse the token of its caller, before the user is asked about it."""
+        # AO-01: the answer of the user would be lost, because the client gets another token first.
+        held, needed = call.context.scopes, _find_scopes(call.tool)
+        if held is None or held.issuperset(needed):
+            return ALLOW
+        missing = ", ".join(scope for scope in needed if scope not in held)
+        text = f"{call.tool.name} requires scopes that your token does not have: {missing}."
+        scopes = list(dict.fromkeys((*sorted(held), *needed)))
+        problem = Problem(kind=Kind.FORBIDDEN, message=text, details={"scopes": scopes})
+        if (kept := _CHALLENGES.get()) is not None:
+            kept[:] = [value for _, value in self._challenge(problem, "")]
+        return Deny(problem)
 
     async def begin(self) -> None:
         self._catalog = await to_thread.run_sync(_read_catalog, self._app.document)
@@ -185,6 +204,12 @@ class _RouteToolbox:
 
 
 _CLOSED: Final = Problem(kind=Kind.OVERLOADED, message="The application is being stopped.")
+
+
+def _find_scopes(tool: Tool) -> Sequence[str]:
+    """Return the scopes of the sign-in that the route of ``tool`` requires."""
+    # Only those of the sign-in that this package describes: what others mean by their scopes is for the route to say.
+    return (find_required_scopes(tool) or ()) if list_sign_in_schemes((tool,)) == {SCHEME} else ()
 
 
 def _read_catalog(document: bytes) -> Catalog:

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import Any, cast
 
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
-from toolwire.server.oauth import AuthorizationServer, Fetch, IdentifyUser, OAuthSettings, ServerContext, Users
+from toolwire.server.oauth import (
+    AppUsers,
+    AuthorizationServer,
+    Fetch,
+    FindUser,
+    IdentifyUser,
+    OAuthSettings,
+    ServerContext,
+    Users,
+)
 from toolwire.server.oauth.client_lookup import count_fetch_from
 from toolwire.server.oauth.server_context import Audit
 from toolwire.stores.oauth.accounts import Accounts
@@ -27,7 +36,7 @@ def authorization_server(
     *,
     issuer: str,
     scopes: Mapping[str, str],
-    users: Users,
+    users: Users | FindUser,
     store: OAuthStore | str | Path = "",
     resource: str = "",
     name: str = "",
@@ -41,11 +50,14 @@ def authorization_server(
 
     ``scopes`` maps each scope to the words that users read. ``store`` is the path of an SQLite file, the URL of a
     PostgreSQL database, or a store; without it, rows are kept in the state that the environment variable TOOLWIRE_STATE
-    names. ``users`` checks passwords and finds accounts; see ``open_accounts``. ``resource`` is the URL that tokens are
-    for; by default it is the issuer. ``audit`` is called with each ``GrantEvent``. ``fetch`` replaces the guarded
-    network, and ``now`` the clock (seconds since 1970). If users sign in at your application, set ``login_url`` to its
-    page and ``identify_user`` to a function that takes the ASGI scope of a request and returns the id of the signed-in
-    user, or None. ``more`` are further fields of ``OAuthSettings``.
+    names. ``resource`` is the URL that tokens are for; by default it is the issuer. ``audit`` is called with each
+    ``GrantEvent``. ``fetch`` replaces the guarded network, and ``now`` the clock (seconds since 1970). ``more`` are
+    further fields of ``OAuthSettings``.
+
+    ``users`` checks passwords and finds accounts; see ``open_accounts``. If users sign in at your application, set
+    ``login_url`` to its page and ``identify_user`` to a function that takes the ASGI scope of a request and returns the
+    id of the signed-in user, or None. Then ``users`` can be a function that takes the id of a user as text and returns
+    your own object for that user, or None.
 
     Raises:
         DefinitionError: a setting is wrong, or the database cannot be used.
@@ -56,6 +68,11 @@ def authorization_server(
             "Set both login_url and identify_user, or neither. login_url is the page of your application where users"
             " sign in. identify_user returns who is signed in there, from the ASGI scope of a request."
         )
+    if identify_user is None and not hasattr(users, "check"):
+        raise DefinitionError(
+            "users must be an object that checks passwords, such as open_accounts(store). A function that only finds"
+            " users needs login_url and identify_user, because users then sign in at your application."
+        )
     store = _open_store(store)
 
     async def may_connect(address: str) -> bool:
@@ -64,7 +81,7 @@ def authorization_server(
     context = ServerContext(
         settings=settings,
         store=store,
-        users=users,
+        users=cast("Users", users) if hasattr(users, "find") else AppUsers(users),
         fetch=fetch or build_document_fetch(Network(limits=_DOCUMENTS, may_connect=may_connect)),
         audit=audit,
         now=now,

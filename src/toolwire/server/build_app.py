@@ -7,7 +7,7 @@ from functools import partial
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_PAGE, Codec, Site
-from toolwire.core.toolbox import Toolbox, find_consent_handling, find_output_judge
+from toolwire.core.toolbox import Toolbox, find_consent_handling, find_output_judge, list_caller_checks
 from toolwire.protocols import BUILTIN
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.calls import Telemetry
@@ -64,6 +64,7 @@ def build_app(
         # that cannot run.
         checks=(
             *((check_scopes,) if callers.needs_credentials else ()),
+            *list_caller_checks(toolbox),
             check_requirements if authorizer is None else build_requirements_check(authorizer),
             build_arguments_check(),
             confirm if inbox is None else leave_long_calls(confirm),

@@ -5,14 +5,17 @@ room of ``server`` imports it.
 """
 
 from .app import AuthorizationServer
+from .app_users import AppUsers, FindUser
 from .protected_app import build_refusal, identify_caller, protect_app
 from .server_context import Account, Fetch, IdentifyUser, ServerContext, Users
 from .settings import OAuthSettings
 
 __all__ = [
     "Account",
+    "AppUsers",
     "AuthorizationServer",
     "Fetch",
+    "FindUser",
     "IdentifyUser",
     "OAuthSettings",
     "ServerContext",

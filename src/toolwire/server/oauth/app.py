@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from toolwire.auth.grants import Grant
@@ -19,6 +19,7 @@ from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.url_origin import get_authority
 from toolwire.framing import jsontext
+from toolwire.server.access.callers import Caller
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
 from toolwire.server.http.lifespan import run_lifespan
@@ -28,12 +29,15 @@ from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.oauth.database import StoreUnavailableError
 from toolwire.stores.outage_log import OutageLog
 
+from .app_users import AppUsers
 from .authorization_endpoint import handle_authorization, handle_consent
 from .connected_page import handle_connected, list_grants, list_last_uses, revoke_own_grant
 from .pages import build_error_page
+from .protected_app import identify_request
 from .registration import handle_registration
 from .server_context import CORS, Account, OAuthRequest, ServerContext, build_error_response
 from .sessions import begin_session, build_cookie, find_session
+from .settings import OAuthSettings
 from .sign_in import handle_login, handle_logout
 from .token_callers import TokenCallers
 from .token_endpoint import handle_revocation, handle_token
@@ -85,6 +89,26 @@ class AuthorizationServer:
             await (self if is_ours else app)(scope, receive, send)
 
         return serve
+
+    @property
+    def settings(self) -> OAuthSettings:
+        """The settings of this server."""
+        return self._context.settings
+
+    async def identify_request(self, scope: Scope, *scopes: str) -> Caller | Problem:
+        """Return who makes the request with this ASGI scope, or the Problem to refuse it with.
+
+        That is the user who is signed in at your application, as ``identify_user`` says, or the caller whose access
+        token has ``scopes``. A change that a page of another site requests with the user's session is refused.
+        """
+        # AO-01
+        return await identify_request(scope, self.callers, scopes, self._context.identify_user)
+
+    async def load_user(self, user_id: str) -> Any:
+        """Return the user with this id as your application knows them, or None if there is no such account."""
+        users = self._context.users
+        find = users.find_user if isinstance(users, AppUsers) else users.find
+        return await self._context.run_in_thread(find, user_id)
 
     async def find_user(self, headers: Iterable[tuple[bytes, bytes]]) -> Account | None:
         """Return the user who is signed in at the browser that sent ``headers``, or None."""

@@ -40,18 +40,30 @@ def protect_app(
         if scopes is None:
             await app(scope, receive, send)
             return
-        caller = await _find_user(scope, identify_user) if identify_user is not None else None
-        if caller is None:
-            caller = await identify_caller(callers, scope["headers"], scopes)
+        caller = await identify_request(scope, callers, scopes, identify_user)
         if isinstance(caller, Problem):
-            if caller.kind is Kind.UNAUTHORIZED and scopes:  # I-22: a client asks for what the first refusal names
-                caller = replace(caller, details={**caller.details, "scopes": list(scopes)})
             await send_response(scope, get_exchange(receive, send), build_refusal(callers, caller, scope["path"]))
             return
         state: dict[str, Any] = {**scope.get("state", {}), "caller": caller}
         await app({**scope, "state": state}, receive, send)
 
     return check_and_call
+
+
+async def identify_request(
+    scope: Scope, callers: Callers, scopes: Iterable[str], identify_user: IdentifyUser | None = None
+) -> Caller | Problem:
+    """Return who makes the request: the user of its session, or the caller of its token with ``scopes``.
+
+    If the caller may not make the request, return the Problem to refuse it with; see ``build_refusal``.
+    """
+    caller = await _find_user(scope, identify_user) if identify_user is not None else None
+    if caller is None:
+        caller = await identify_caller(callers, scope["headers"], scopes)
+    if isinstance(caller, Problem) and caller.kind is Kind.UNAUTHORIZED and (needed := list(scopes)):
+        # I-22: a client asks for what the first refusal names
+        return replace(caller, details={**caller.details, "scopes": needed})
+    return caller
 
 
 async def _find_user(scope: Scope, identify_user: IdentifyUser) -> Caller | Problem | None:
@@ -64,10 +76,11 @@ async def _find_user(scope: Scope, identify_user: IdentifyUser) -> Caller | Prob
     user_id = await caller if isawaitable(caller) else caller
     if user_id is None:
         return None
+    user = Caller(str(user_id))
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
-        return Caller(user_id)
+        return user
     # D-22: a browser adds the cookies of the application to requests of other sites too.
-    return Caller(user_id) if find_form_sender(fields) == "own" else _FOREIGN
+    return user if find_form_sender(fields) == "own" else _FOREIGN
 
 
 async def identify_caller(
@@ -84,7 +97,9 @@ async def identify_caller(
     text = (
         f"This request requires scopes that your token does not have: {', '.join(sorted(set(needed) - caller.scopes))}."
     )
-    return Problem(kind=Kind.FORBIDDEN, message=text, details={"scopes": list(needed)})
+    # AO-01: a client asks for exactly what the challenge names, and the new token must not do less than the old one.
+    scopes = dict.fromkeys((*sorted(caller.scopes), *needed))
+    return Problem(kind=Kind.FORBIDDEN, message=text, details={"scopes": list(scopes)})
 
 
 def build_refusal(callers: Callers, problem: Problem, path: str) -> Response:

@@ -69,7 +69,7 @@ class Users(Protocol):
         ...
 
 
-IdentifyUser: TypeAlias = Callable[[Mapping[str, Any]], "str | Awaitable[str | None] | None"]
+IdentifyUser: TypeAlias = Callable[[Mapping[str, Any]], "str | int | Awaitable[str | int | None] | None"]
 """Takes the ASGI scope of a request. Returns the id of the user who is signed in at your application, or None."""
 
 

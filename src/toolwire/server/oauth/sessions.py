@@ -52,7 +52,7 @@ async def find_session(context: ServerContext, request: OAuthRequest) -> Account
     answer = context.identify_user(request.scope)
     user_id = await answer if isawaitable(answer) else answer
     # The account may be gone although the application still has a session for it.
-    user = None if user_id is None else await context.run_in_thread(context.users.find, user_id)
+    user = None if user_id is None else await context.run_in_thread(context.users.find, str(user_id))
     return replace(session, user=user)
 
 

@@ -104,7 +104,9 @@ class TokenCallers:
         settings = self._context.settings
         parameters = {"resource_metadata": well_known_url(RESOURCE_PATH, settings.resource)}
         if problem.kind is Kind.FORBIDDEN:
-            parameters |= {"error": "insufficient_scope", "scope": write_scopes(problem.details.get("scopes", ()))}
+            if "scopes" not in problem.details:  # it is not the token that was refused
+                return ()
+            parameters |= {"error": "insufficient_scope", "scope": write_scopes(problem.details["scopes"])}
         else:
             parameters |= {"error": "invalid_token"} if problem.details.get("error") == "invalid_token" else {}
             named = problem.details.get("scopes")
