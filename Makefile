@@ -175,8 +175,8 @@ $(RELEASE)/.ready: release/requirements.txt
 release: $(RELEASE)/.ready ## build wheel, source and SBOM into dist/, and check each; nothing is published
 	@$(RELEASE)/bin/python release/build.py
 
-reference: $(READY)      ## write the generated parts of docs/reference/python.md and extras.md, and the index of decisions
-	@$(BIN)/python spec/python_reference.py && $(BIN)/python spec/extras.py && $(BIN)/python spec/decisions.py
+reference: $(READY)      ## write the generated parts of docs/reference, and the index of decisions
+	@$(BIN)/python spec/python_reference.py && $(BIN)/python spec/extras.py && $(BIN)/python spec/cli_options.py && $(BIN)/python spec/decisions.py
 
 $(BENCH)/.ready: pyproject.toml bench/requirements.txt bench/requirements-mcp-proxy.txt
 	$(PYTHON) -m venv $(BENCH)

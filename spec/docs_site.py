@@ -32,6 +32,7 @@ _MOVED = {
     "ARCHITECTURE.md": "project/architecture.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security-policy.md",
+    "VERSIONING.md": "project/versions.md",
     "CHANGELOG.md": "project/changelog.md",
     "docs/README.md": "contents.md",
     "news/README.md": "project/change-notes.md",

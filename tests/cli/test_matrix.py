@@ -175,7 +175,7 @@ ABOUT_ONE_RUN = {
     *("name", "project", "print", "replace", "remove", "document", "to", "kind", "strict", "losses"),
     *("markdown", "call", "scope", "device", "as-program", "client-key", "assertion-file", "assertion-env"),
     *("identity-provider", "provider-client-id", "provider-secret-env", "reload", "metrics-address", "ask-wait"),
-    *("no-work", "help", "debug", "offline"),
+    *("no-work", "help", "help-all", "debug", "offline"),
 }
 
 

@@ -46,7 +46,7 @@ def test_help_lists_commands_targets_and_exit_codes(toolwire: Callable[..., Any]
 
 
 def test_help_names_every_protocol(toolwire: Callable[..., Any]) -> None:
-    text = " ".join(toolwire("tools", "--help").out.split())
+    text = " ".join(toolwire("tools", "--help-all").out.split())
     assert all(codec.name in text for codec in BUILTIN)
 
 

@@ -77,11 +77,34 @@ def test_a_table_in_a_pipe_is_aligned_text() -> None:
     assert stream.getvalue() == "NAME    WHAT\na       [bold]b\nlonger\n"
 
 
-def test_a_terminal_without_rich_has_the_plain_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+WORD = st.text("abcdefgh-日本", min_size=1, max_size=14)
+
+
+@pytest.mark.requirement("FD-03")
+@given(
+    st.integers(1, 5).flatmap(
+        lambda count: st.lists(
+            st.lists(st.lists(WORD, max_size=8).map(" ".join), min_size=count, max_size=count), min_size=1, max_size=4
+        )
+    ),
+    st.sampled_from([40, 50, 80, 120]),
+)
+def test_no_table_breaks_a_word_or_leaves_one_out(rows: list[list[str]], width: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        patch.setenv("TERM", "dumb")
+        stream = Terminal()
+        print_table([f"c{number}" for number in range(len(rows[0]))], rows, stream)
+    printed = stream.getvalue().split()
+    assert [word for row in rows for cell in row for word in cell.split() if word not in printed] == []
+
+
+def test_a_terminal_without_rich_has_the_plain_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     stream = Terminal()
     print_table(("name",), [("a",)], stream)

@@ -12,7 +12,7 @@ from tests.adapters.frameworks.packages import INSTALLED, MISSING
 from .blocks import Step, matches_output, read_blocks, read_steps
 from .page import FRAMEWORKS, ROOT, Page, run_blocks
 
-_AT_THE_TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+_AT_THE_TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "VERSIONING.md")]
 _RECORDS = (ROOT / "docs" / "decisions", ROOT / "docs" / "benchmarks.md")
 PAGES = [
     *_AT_THE_TOP,

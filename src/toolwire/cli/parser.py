@@ -27,6 +27,7 @@ from toolwire.hosting.options import (
 from toolwire.server.options import ServerOptions
 
 from .exits import USAGE
+from .help_text import OTHER_WORDS, START, format_command, format_commands, format_usage
 
 ANSWER_S: Final = 20
 """The time limit of one answer to a check, in seconds."""
@@ -63,7 +64,7 @@ _APPROVAL: Final = CommandOption(
     name="approval",
     default=None,
     choices=("per-call", "deny"),
-    help="ask before each call, or make none, also where the site says that none needs a question (URLs only)",
+    help="ask before every call, or deny all calls; even calls that the server allows without a question (URLs only)",
     in_settings=True,
     subject="urls",
     is_harmless=True,
@@ -73,22 +74,24 @@ _MODEL: Final = (
         name="model",
         default=None,
         metavar="NAME",
-        help="the provider's name of the model; it must be given or set",
+        help="the model's name; required, here or in the settings",
         in_settings=True,
     ),
     CommandOption(
         name="api",
         default="openai",
         choices=("openai", "anthropic"),
-        help="the protocol of the provider (openai)",
+        help="the provider's API (openai)",
         in_settings=True,
     ),
-    CommandOption(name="base-url", default=None, metavar="URL", help="the URL of another provider", in_settings=True),
+    CommandOption(
+        name="base-url", default=None, metavar="URL", help="the base URL of another provider", in_settings=True
+    ),
     CommandOption(
         name="model-key-env",
         default=None,
         metavar="NAME",
-        help="the environment variable with the provider's key",
+        help="the environment variable that holds the provider's key",
         in_settings=True,
     ),
 )
@@ -97,7 +100,7 @@ _SIGN_IN: Final = (
         name="client-id",
         default=None,
         metavar="ID",
-        help="your client id at the authorization server of the site",
+        help="your client ID at the server's authorization server",
         in_settings=True,
         subject="target",
     ),
@@ -105,7 +108,7 @@ _SIGN_IN: Final = (
         name="client-secret-env",
         default=None,
         metavar="NAME",
-        help="the environment variable with the client secret",
+        help="the environment variable that holds the client secret",
         in_settings=True,
         subject="target",
     ),
@@ -121,15 +124,15 @@ _SIGN_IN: Final = (
         name="sign-in-at",
         default=[],
         metavar="ORIGIN",
-        help="another site at which the document of the site may have you sign in",
+        help="another origin where the server can have you sign in",
         in_settings=True,
         subject="urls",
     ),
 )
 _EPILOG: Final = f"""\
-TARGET is {_TARGET}.
-Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied, 4 not reachable or no protocol found,
-5 the call goes on at its server.
+TARGET: {_TARGET}
+Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied,
+4 not reachable or no protocol found, 5 the call is still running at its server.
 `toolwire COMMAND --help` lists the options of a command."""
 
 
@@ -142,13 +145,24 @@ class CommandLineError(SystemExit):
         self.sentence = sentence
 
 
+class _ShowEverything(argparse.Action):
+    """The option that prints the help of all options, in the order of their definitions."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        """Print it, and end the program."""
+        print(argparse.ArgumentParser.format_help(parser), end="")
+        parser.exit()
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with error messages in the style of this program.
 
-    ``of_actions`` has the options that belong to some actions of the command alone, with those actions.
+    ``of_actions`` has the options that belong to some actions of the command alone, with those actions. ``of_http``
+    has those that mean nothing with ``--stdio``.
     """
 
     of_actions: Mapping[str, tuple[str, ...]] = {}
+    of_http: frozenset[str] = frozenset()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -156,9 +170,16 @@ class Parser(argparse.ArgumentParser):
         """The options that are declared as such, by name. A file of settings may have some of them."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the usage and one sentence, and end the program."""
-        self.print_usage(sys.stderr)
-        self.refuse(message)
+        """Print one sentence with what is wrong, and what the command takes, and end the program."""
+        text = message.removeprefix("argument ").rstrip(".")
+        usage = f" U{format_usage(self)[1:]}." if text.startswith("the following") else ""
+        self.refuse(f"{text[0].upper()}{text[1:]}.{usage} `{self.prog} --help` lists the options.")
+
+    def format_help(self) -> str:
+        """Return what most users need. ``--help-all`` prints everything."""
+        # FD-03
+        places = next((one for one in self._actions if isinstance(one.choices, dict)), None)
+        return format_command(self, self.options) if places is None else format_commands(self, places)
 
     def refuse(self, message: str) -> NoReturn:
         """Print one sentence, which says all that the usage would, and end the program."""
@@ -192,7 +213,7 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
         SystemExit: with 0 after --help and --version, with 2 for a command line that is not valid.
     """
     parser = _build_parser(version)
-    arguments, rest = parser.parse_known_args(argv)
+    arguments, rest = parser.parse_known_args(_read_help_words(sys.argv[1:] if argv is None else argv))
     # argparse reads a list like KEY=VALUE... in one piece; the words behind a later option belong to it too.
     late = [text for text in rest if not text.startswith("-")]
     if len(late) < len(rest) or (late and "more" not in arguments):
@@ -200,12 +221,27 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
     if late:
         setattr(arguments, arguments.more, [*getattr(arguments, arguments.more), *late])
     if arguments.command is None:
-        parser.print_help(sys.stderr)
-        parser.exit(USAGE)
+        parser.exit(USAGE, START)
     command = _find_commands(parser)[arguments.command]
     if command.of_actions:
         _refuse_options_of_others(command, arguments, list_given(sys.argv[1:] if argv is None else argv, version))
+    if command.of_http and arguments.stdio:
+        _refuse_options_of_http(command, list_given(sys.argv[1:] if argv is None else argv, version))
     return arguments
+
+
+def _refuse_options_of_http(command: Parser, given: frozenset[str]) -> None:
+    """Refuse an option of ``given`` that ``--stdio`` would ignore. In a file of settings, it is for other servers."""
+    for option in command._actions:
+        if option.dest in command.of_http.intersection(given):
+            command.refuse(
+                f"--stdio serves one MCP host on standard input and output: leave out {option.option_strings[-1]}."
+            )
+
+
+def _read_help_words(argv: Sequence[str]) -> Sequence[str]:
+    """Return ``argv`` with ``help COMMAND`` written as ``COMMAND --help``."""
+    return [*argv[1:2], "--help"] if argv[:1] == ["help"] else argv
 
 
 def _refuse_options_of_others(command: Parser, arguments: argparse.Namespace, given: frozenset[str]) -> None:
@@ -256,6 +292,8 @@ def _explain_no_command(word: str, commands: Iterable[str]) -> str:
         return (
             f"Name a command before the file: `toolwire serve {target}` serves it, `toolwire tools {target}` lists it."
         )
+    if word in OTHER_WORDS:
+        return f"There is no command {word!r}. {OTHER_WORDS[word]}"
     near = find_nearest(word, commands)
     hint = f" Did you mean {near}?" if near else ""
     return f"There is no command {target!r}.{hint} `toolwire --help` lists them."
@@ -318,41 +356,42 @@ def _create_parser(version: str) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    _add_help_all(parser)
     parser.add_argument("-V", "--version", action="version", version=f"toolwire {version}")
     add = parser.add_subparsers(dest="command", metavar="COMMAND").add_parser
-    _add_example(_add_command(add, "example", "write an example: a file of tools, ready to serve"))
-    _add_serve(_add_command(add, "serve", "serve tools over every protocol at once"))
-    _add_work(_add_command(add, "work", "run the long calls that servers offer, on this machine"))
-    _add_gateway(_add_command(add, "gateway", "serve the upstreams that a file lists, check and list them, or add one"))
-    _add_users(_add_command(add, "users", "say who may sign in at a gateway: list, add, remove and sign out people"))
-    _add_install(_add_command(add, "install", "let a host of MCP, such as Claude Desktop, use the tools"))
+    _add_example(_add_command(add, "example", "write an example file of tools"))
+    _add_serve(_add_command(add, "serve", "serve tools over every protocol"))
+    _add_work(_add_command(add, "work", "run long calls that servers hand to workers"))
+    _add_gateway(_add_command(add, "gateway", "serve, check, list or add upstreams in toolwire.toml"))
+    _add_users(_add_command(add, "users", "list, add, remove or sign out a gateway's users"))
+    _add_install(_add_command(add, "install", "add tools to an MCP host, such as Claude Desktop"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
     _add_state(_add_command(add, "state", "back up, check and restore what a server stores"))
-    _add_show(_add_command(add, "show", "show one tool: its arguments, what a call needs, and an example call"))
+    _add_show(_add_command(add, "show", "show a tool's arguments and an example call"))
     _add_call(_add_command(add, "call", "call a tool, with your consent"))
-    _add_calls(_add_command(add, "calls", "list, read, wait for and cancel calls that go on at a server"))
-    _add_resources(_add_command(add, "resources", "list what a target offers for reading, or read one of it"))
-    _add_prompts(_add_command(add, "prompts", "list the prompts of a target, or fill in one"))
-    _add_chat(_add_command(add, "chat", "chat with a model that can use the tools of sites, with your consent"))
-    _add_explain(_add_command(add, "explain", "show each probe that finds the protocols of a URL"))
-    _add_check(_add_command(add, "check", "list all faults of documents"))
-    _add_conform(_add_command(add, "conform", "check whether a server conforms to its protocols"))
-    _add_convert(_add_command(add, "convert", "convert the tools of a document, a URL or code to another document"))
-    _add_overlay(_add_command(add, "overlay", "write a first overlay for the API of another organization"))
-    _add_size(_add_command(add, "size", "show the number of tokens of the tools, for each provider"))
-    _add_approvals(_add_command(add, "approvals", "answer pending questions, and show the decisions"))
-    _add_console(_add_command(add, "console", "open pages about questions, permissions, decisions and connections"))
-    _add_login(_add_command(add, "login", "sign in to a site, for later calls"))
-    logout = _add_command(add, "logout", "revoke and delete the tokens of a site")
-    logout.add_argument("url", metavar="URL", help="the site, or a command that you agreed to: stdio:COMMAND")
-    _add_timeout(logout, UPSTREAM_S, "how long the site may take to revoke the tokens")
+    _add_calls(_add_command(add, "calls", "list, show, wait for or cancel long calls"))
+    _add_resources(_add_command(add, "resources", "list or read a target's resources"))
+    _add_prompts(_add_command(add, "prompts", "list or fill in a target's prompts"))
+    _add_chat(_add_command(add, "chat", "chat with a model that uses tools, with your consent"))
+    _add_explain(_add_command(add, "explain", "show how a URL's protocols were found"))
+    _add_check(_add_command(add, "check", "list the faults in documents"))
+    _add_conform(_add_command(add, "conform", "check that a server conforms to its protocols"))
+    _add_convert(_add_command(add, "convert", "convert tools from one kind of document to another"))
+    _add_overlay(_add_command(add, "overlay", "write a first overlay for another organization's API"))
+    _add_size(_add_command(add, "size", "count the tokens that the tools cost with each provider"))
+    _add_approvals(_add_command(add, "approvals", "answer questions, and list permissions and decisions"))
+    _add_console(_add_command(add, "console", "open the console: questions, permissions, decisions"))
+    _add_login(_add_command(add, "login", "sign in to a server"))
+    logout = _add_command(add, "logout", "revoke and delete a server's tokens")
+    logout.add_argument("url", metavar="URL", help="the server, or stdio:COMMAND that you trusted")
+    _add_timeout(logout, UPSTREAM_S, "time limit for revoking the tokens, in seconds")
     _add_network(logout)
-    connections = _add_command(add, "connections", "list the sites you are signed in to")
+    connections = _add_command(add, "connections", "list the servers you are signed in to")
     connections.add_argument("--json", action="store_true", help="print the list as JSON")
-    _add_lock(_add_command(add, "lock", "pin the definitions of the tools at URLs"))
-    _add_diff(_add_command(add, "diff", "show each difference between a URL and the lock"))
-    _add_settings(_add_command(add, "settings", "show or check the settings in toolwire.toml, and their sources"))
-    _add_command(add, "completion", "print a script with which a shell completes commands and options").add_argument(
+    _add_lock(_add_command(add, "lock", "pin tool definitions in a lock file"))
+    _add_diff(_add_command(add, "diff", "show how a server differs from the lock file"))
+    _add_settings(_add_command(add, "settings", "show or check the settings in toolwire.toml"))
+    _add_command(add, "completion", "print a script for shell completion").add_argument(
         "shell", choices=["bash", "zsh", "fish"], help="the shell"
     )
     return parser
@@ -360,8 +399,16 @@ def _create_parser(version: str) -> Parser:
 
 def _add_command(add: Callable[..., Parser], name: str, summary: str) -> Parser:
     command = add(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False)
+    _add_help_all(command)
     command.add_argument("--debug", action="store_true", help="print the traceback of an error")
     return command
+
+
+def _add_help_all(parser: Parser) -> None:
+    parser.add_argument(
+        "--help-all", action=_ShowEverything, nargs=0, dest=argparse.SUPPRESS, default=argparse.SUPPRESS,
+        help="show every option and exit",
+    )  # fmt: skip
 
 
 def _add_example(parser: Parser) -> None:
@@ -369,13 +416,13 @@ def _add_example(parser: Parser) -> None:
         "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example (%(default)s)", metavar="NAME"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the example to this file (NAME.py)")
-    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
-    parser.add_argument("--list", action="store_true", help="list the examples, and write none")
+    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+    parser.add_argument("--list", action="store_true", help="list the examples without writing one")
 
 
 def _add_serve(parser: Parser) -> None:
     parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; several are served together")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"one or more of {_TARGET}")
     _add_options(parser, ListenOptions, "host", "port")
     _add_options(parser, ServeOptions, "api_key_file")
     _add_options(parser, TokenOptions)
@@ -383,7 +430,9 @@ def _add_serve(parser: Parser) -> None:
     _add_options(parser, ListenOptions, "tls_cert", "tls_key", "root_path", "trusted_proxies")
     _add_options(parser, ServeOptions, "document", "works")
     parser.add_argument(
-        "--stdio", action="store_true", help="speak MCP on standard input and output, for hosts that start a program"
+        "--stdio",
+        action="store_true",
+        help="speak MCP on standard input and output; for MCP hosts that start a program",
     )
     parser.add_argument("--reload", action="store_true", help="restart when a Python file changes")
     _add_options(parser, ListenOptions, "workers", "access_log")
@@ -393,6 +442,10 @@ def _add_serve(parser: Parser) -> None:
     _add_upstream_timeout(parser)
     _add_remote(parser)
     _add_selection(parser)
+    of_callers = {option.field for option in list_command_options(TokenOptions)} | {"api_key_file", "api_keys"}
+    of_pages = {"private", "hosts", "origins", "strict_jsonrpc", "client_document"}
+    listening = {option.field for option in list_command_options(ListenOptions)} | {"reload", "metrics_address"}
+    parser.of_http = frozenset(of_callers | of_pages | listening)
 
 
 class _Container(Protocol):
@@ -443,15 +496,18 @@ def _name_faults(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _add_work(parser: Parser) -> None:
     parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; the same ones that the servers have")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"the targets that the servers serve: {_TARGET}")
     _add_options(parser, ServerOptions, "state", "wake", "limits")
-    parser.add_argument("--jobs", type=_workers, default=10, metavar="N", help="how many calls run at a time (10)")
+    parser.add_argument(
+        "--jobs", type=_workers, default=10, metavar="N", help="how many calls run at the same time (10)"
+    )
     parser.add_argument(
         "--grace",
         type=_seconds,
         default=30,
         metavar="SECONDS",
-        help="how long running calls may go on after SIGTERM; then others run them again, if they may run twice (30)",
+        help="seconds that running calls get after SIGTERM; after that, other workers run them again if that is"
+        " safe (30)",
     )
     _add_options(parser, ServeOptions, "agree")
     _add_options(parser, ServeOptions, "log")
@@ -463,12 +519,12 @@ def _add_work(parser: Parser) -> None:
 def _add_gateway(parser: Parser) -> None:
     parser.add_argument(
         "action", choices=["run", "check", "list", "add"], metavar="ACTION",
-        help="run: serve, and take the file again on SIGHUP; check: connect to each upstream; list: print them;"
-        " add: write one more into the file",
+        help="run: serve, and reload the file on SIGHUP; check: connect to each upstream; list: print them;"
+        " add: add one to the file",
     )  # fmt: skip
     parser.add_argument("target", nargs="?", default="", metavar="TARGET", help=f"add: {_TARGET}")
-    parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the file of the gateway (%(default)s)")
-    parser.add_argument("--name", metavar="NAME", help="add: the name of the upstream (default: its host)")
+    parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the gateway's file (%(default)s)")
+    parser.add_argument("--name", metavar="NAME", help="add: the upstream's name (default: its host name)")
     parser.add_argument("--json", action="store_true", help="check, list: print the upstreams as JSON")
     _add_options(parser, ServeOptions, "agree")
     _add_options(parser, RemoteOptions, "include_site_description")
@@ -482,11 +538,11 @@ def _add_gateway(parser: Parser) -> None:
 def _add_users(parser: Parser) -> None:
     parser.add_argument(
         "action", choices=["list", "add", "password", "sign-out", "remove"], metavar="ACTION",
-        help="list: print the people; add: add one, and ask for the password; password: change it; sign-out: end all"
-        " sessions and apps; remove: delete the person and their credentials",
+        help="list: print the users; add: add one, and ask for the password; password: change it; sign-out: end all"
+        " sessions and apps; remove: delete the user and their credentials",
     )  # fmt: skip
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="what the person signs in with")
-    parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the file of the gateway (%(default)s)")
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the user's sign-in name")
+    parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the gateway's file (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -512,13 +568,13 @@ def _add_state(parser: Parser) -> None:
 def _add_install(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("host", choices=_HOSTS, metavar="HOST", help=", ".join(_HOSTS))
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{_TARGET}; several are served together")
-    parser.add_argument("--name", metavar="NAME", help="the name of the server in the host (default: by the target)")
-    parser.add_argument("--project", action="store_true", help="only for the project in this folder")
-    parser.add_argument("--file", metavar="FILE", help="change this file instead of that of the host")
-    parser.add_argument("--print", action="store_true", help="print the change, and write nothing")
-    parser.add_argument("--replace", action="store_true", help="replace another server of this name")
-    parser.add_argument("--remove", action="store_true", help="remove the server again")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"one or more of {_TARGET}")
+    parser.add_argument("--name", metavar="NAME", help="the server's name in the MCP host (default: from the target)")
+    parser.add_argument("--project", action="store_true", help="install for the project in this folder only")
+    parser.add_argument("--file", metavar="FILE", help="change this file instead of the MCP host's own file")
+    parser.add_argument("--print", action="store_true", help="print the change without writing it")
+    parser.add_argument("--replace", action="store_true", help="overwrite another server with this name")
+    parser.add_argument("--remove", action="store_true", help="remove the server from the MCP host")
     _add_options(parser, ServeOptions, "document")
     _add_options(parser, ServerOptions, "state", "wake", "limits", "consent")
     _add_options(parser, ServeOptions, "agree")
@@ -532,11 +588,9 @@ def _add_install(parser: Parser) -> None:
 def _add_tools(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("--json", action="store_true", help="print the tools as JSON")
-    parser.add_argument("--find", metavar="WORDS", help="print only the tools that fit these words, best first")
-    parser.add_argument("--tags", action="store_true", help="print the tags and the number of their tools instead")
-    parser.add_argument(
-        "--findings", action="store_true", help="print what toolwire left out or reads differently instead"
-    )
+    parser.add_argument("--find", metavar="WORDS", help="list only tools that match these words, best first")
+    parser.add_argument("--tags", action="store_true", help="list the tags with the number of tools")
+    parser.add_argument("--findings", action="store_true", help="list what toolwire left out or repaired")
     _add_locked(parser)
     _add_reading_timeout(parser)
     _add_offline(parser)
@@ -546,7 +600,7 @@ def _add_tools(parser: Parser) -> None:
 
 def _add_show(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument("name", metavar="TOOL", help="the name or the id of the tool")
+    parser.add_argument("name", metavar="TOOL", help="the tool's name or id")
     parser.add_argument("--json", action="store_true", help="print the tool and the example as JSON")
     _add_locked(parser)
     _add_reading_timeout(parser)
@@ -558,34 +612,34 @@ def _add_show(parser: Parser) -> None:
 def _add_call(parser: Parser) -> None:
     parser.set_defaults(more="values")
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument("name", metavar="NAME", help="the name or the id of the tool")
+    parser.add_argument("name", metavar="NAME", help="the tool's name or id")
     parser.add_argument(
         "values",
         nargs="*",
         metavar="KEY=VALUE",
-        help="an argument, with the type that the tool declares; KEY:=JSON is always JSON;"
-        " KEY=@FILE sends a file, where the tool takes bytes; repeat KEY for a list",
+        help="an argument of the tool; KEY:=JSON passes JSON, KEY=@FILE a file; repeat KEY for a list",
     )
     parser.add_argument(
-        "--args", metavar="JSON", help="all arguments as one JSON object, @FILE, or - for standard input"
+        "--args", metavar="JSON", help="all arguments as a JSON object; or @FILE, or - for standard input"
     )
     _add_option(parser, _ASK)
     _add_options(parser, ServeOptions, "agree")
     parser.add_argument(
         "--yes",
         action="store_true",
-        help="approve this call in advance, if the site allows it; only its definition is kept, to show later changes",
+        help="approve this one call in advance; if the server allows that. Only the tool's definition is stored,"
+        " to show later changes",
     )
     parser.add_argument(
         "--start",
         action="store_true",
-        help="do not wait for a call that goes on at the server: print its id, for `toolwire calls` (URLs only)",
+        help="print the id of a long call instead of waiting; for `toolwire calls` (URLs only)",
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the result, such as an image, to this file; - for standard output"
     )
-    parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
+    parser.add_argument("--force", action="store_true", help="overwrite the --output file if it exists")
     _add_calling(parser)
     _add_locked(parser)
     _add_remote(parser)
@@ -598,19 +652,21 @@ def _add_calls(parser: Parser) -> None:
     parser.add_argument(
         "action",
         choices=["list", "show", "wait", "cancel"],
-        help="list: your calls, newest first; show: how a call stands; wait: wait for its result and print it;"
+        help="list: your calls, newest first; show: the status of a call; wait: wait for its result and print it;"
         " cancel: ask the server to stop it",
     )
     parser.add_argument("target", metavar="URL", help="the server, over any of its protocols")
     parser.add_argument("id", nargs="?", default="", metavar="ID", help="the id that `call --start` or list printed")
-    parser.add_argument("--limit", type=_count, default=20, metavar="N", help="list: at most so many (%(default)s)")
-    text = f"how long it may take (wait: until the call is over; else {TOTAL_S})"
+    parser.add_argument(
+        "--limit", type=_count, default=20, metavar="N", help="list: the largest number of calls (%(default)s)"
+    )
+    text = f"time limit in seconds; wait: none by default, otherwise {TOTAL_S}"
     _add_option(parser, replace(_TIMEOUT, default=None, help=text))
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="wait: write the result to this file; - for standard output"
     )
-    parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
+    parser.add_argument("--force", action="store_true", help="overwrite the --output file if it exists")
     _add_remote(parser)
     _add_sign_in(parser)
     parser.of_actions = {"limit": ("list",)}
@@ -621,8 +677,8 @@ def _add_resources(parser: Parser) -> None:
     parser.add_argument("uri", nargs="?", metavar="URI", help="the URI to read; without it, all are listed")
     parser.add_argument("--json", action="store_true", help="print the list or the content as JSON")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the content to this file; - for standard output")
-    parser.add_argument("--force", action="store_true", help="replace the file of --output if it exists")
-    _add_timeout(parser, TOTAL_S, "how long reading from the server may take")
+    parser.add_argument("--force", action="store_true", help="overwrite the --output file if it exists")
+    _add_timeout(parser, TOTAL_S, "time limit for reading, in seconds")
     _add_remote(parser)
     _add_sign_in(parser)
 
@@ -633,17 +689,15 @@ def _add_prompts(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="the prompt to fill in; without it, all are listed")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="an argument of the prompt, a text")
     parser.add_argument("--json", action="store_true", help="print the list or the messages as JSON")
-    _add_timeout(parser, TOTAL_S, "how long reading from the server may take")
+    _add_timeout(parser, TOTAL_S, "time limit for reading, in seconds")
     _add_remote(parser)
     _add_sign_in(parser)
 
 
 def _add_chat(parser: Parser) -> None:
     parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="*", metavar="URL", help="a site whose tools the model may use")
-    parser.add_argument(
-        "--browser", action="store_true", help="chat on a page in the browser; sites can be added there"
-    )
+    parser.add_argument("targets", nargs="*", metavar="URL", help="a server whose tools the model can use")
+    parser.add_argument("--browser", action="store_true", help="chat in the browser; you can add servers there")
     _add_page_options(parser)
     for option in _MODEL:
         _add_option(parser, option)
@@ -659,31 +713,29 @@ def _add_chat(parser: Parser) -> None:
 
 def _add_console(parser: Parser) -> None:
     parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="*", metavar="URL", help="sites to list among the connections")
+    parser.add_argument("targets", nargs="*", metavar="URL", help="servers to list among the connections")
     _add_page_options(parser)
     parser.add_argument(
-        "--path", metavar="FOLDER", help="the folder or the PostgreSQL of the decisions (that of this user)"
+        "--path", metavar="FOLDER", help="the folder or PostgreSQL that stores decisions; default: this user's"
     )
     parser.add_argument(
-        "--lock", default="toolwire.lock", metavar="FILE", help="the lock to compare with (%(default)s)"
+        "--lock", default="toolwire.lock", metavar="FILE", help="the lock file to compare with (%(default)s)"
     )
     parser.add_argument(
         "--state",
         default="",
         metavar="WHERE",
-        help="show the long calls, questions and decisions in the state of a server: a folder, or postgresql://HOST",
+        help="show a server's long calls, questions and decisions; a folder or postgresql://HOST",
     )
 
 
 def _add_page_options(parser: Parser) -> None:
-    parser.add_argument(
-        "--port", type=_port, default=0, help="the port of the pages, on this machine alone; 0 takes a free one (0)"
-    )
-    parser.add_argument("--no-open", action="store_true", help="print the link of the pages, and start no browser")
+    parser.add_argument("--port", type=_port, default=0, help="the local port of the pages; 0 picks a free one (0)")
+    parser.add_argument("--no-open", action="store_true", help="print the link instead of opening a browser")
 
 
 def _add_explain(parser: Parser) -> None:
-    parser.add_argument("target", metavar="URL", help="the URL to probe; a probe changes nothing")
+    parser.add_argument("target", metavar="URL", help="the URL to probe; probes only read")
     parser.add_argument("--json", action="store_true", help="print the probes as JSON")
     _add_reading_timeout(parser)
     _add_keys(parser)
@@ -695,30 +747,30 @@ def _add_check(parser: Parser) -> None:
     parser.add_argument(
         "--kind",
         choices=["opentool", "otc", "openapi", "llm", "overlay"],
-        help="the kind of the documents (default: from their content)",
+        help="the kind of document (default: from its content)",
     )
     parser.add_argument(
         "--overlay",
         action="append",
         default=[],
         metavar="FILE",
-        help="check this OpenAPI Overlay too, applied to each OpenAPI document; repeat it for several",
+        help="also check this OpenAPI Overlay; it is applied to each OpenAPI document. Repeat for more",
     )
-    parser.add_argument("--strict", action="store_true", help="end with 1 for warnings too")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings too")
     parser.add_argument("--json", action="store_true", help="print the faults as JSON")
 
 
 def _add_conform(parser: Parser) -> None:
-    parser.add_argument("target", metavar="URL", help="the server; no tool is called without --call")
+    parser.add_argument("target", metavar="URL", help="the server; tools are called only with --call")
     parser.add_argument(
         "--call",
         nargs=2,
         metavar=("TOOL", "ARGS"),
-        help="a tool that may be called, and valid arguments as a JSON object",
+        help="a tool to call, and its arguments as a JSON object",
     )
     parser.add_argument("--json", action="store_true", help="print the reports as JSON")
     parser.add_argument("--markdown", action="store_true", help="print the reports as Markdown")
-    _add_timeout(parser, ANSWER_S, "how long each answer of the server may take")
+    _add_timeout(parser, ANSWER_S, "time limit of each response, in seconds")
     _add_remote(parser)
 
 
@@ -735,9 +787,9 @@ def _add_convert(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the document to this file instead of standard output"
     )
-    parser.add_argument("--force", action="store_true", help="replace the files of --output and --losses if they exist")
-    parser.add_argument("--strict", action="store_true", help="if anything is lost, write no document and end with 1")
-    parser.add_argument("--losses", metavar="FILE", help="also write the losses to this file, as JSON")
+    parser.add_argument("--force", action="store_true", help="overwrite the --output and --losses files")
+    parser.add_argument("--strict", action="store_true", help="write nothing and exit with 1 if anything is lost")
+    parser.add_argument("--losses", metavar="FILE", help="write the list of losses to this file, as JSON")
     _add_reading_timeout(parser)
     _add_offline(parser)
     _add_remote(parser)
@@ -745,11 +797,11 @@ def _add_convert(parser: Parser) -> None:
 
 
 def _add_overlay(parser: Parser) -> None:
-    parser.add_argument("target", metavar="URL", help="the site, or a file with an OpenAPI document")
+    parser.add_argument("target", metavar="URL", help="a server, or a file with an OpenAPI document")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the overlay to this file instead of standard output"
     )
-    parser.add_argument("--force", action="store_true", help="replace the file if it exists")
+    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
     _add_reading_timeout(parser)
     _add_keys(parser)
 
@@ -770,44 +822,47 @@ def _add_approvals(parser: Parser) -> None:
         nargs="?",
         default="list",
         choices=["list", "allow", "deny", "revoke", "set", "unset", "log", "key", "verify"],
-        help="the action (list)",
+        metavar="ACTION",
+        help="list, allow, deny, revoke, set, unset, log, key or verify (list)",
     )
     parser.add_argument(
         "id",
         nargs="?",
         default="",
         metavar="ID | SITE | FILE",
-        help="the question, the grant, the site (set, unset, revoke), or a file with receipts",
+        help="the question, permission, server or receipts file",
     )
     parser.add_argument(
         "words", nargs="*", metavar="TOOL LEVEL", help="set: a tool, and per-call or deny; unset: a tool"
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--writes", action="store_true", help="set, unset: all tools that change something")
-    which.add_argument("--every", action="store_true", help="set, unset: all tools of the site")
-    parser.add_argument("--always", action="store_true", help="allow: do not ask again, if the site allows that")
+    which.add_argument("--every", action="store_true", help="set, unset: all tools of the server")
+    parser.add_argument("--always", action="store_true", help="allow: do not ask again; if the server allows that")
     parser.add_argument(
         "--bound", action="append", default=[], metavar="TEXT",
-        help='allow: do not ask again where this holds, such as "amount <= 50" or "to in Ada, Bob"; repeat it for more',
+        help='allow: do not ask again if this is true; such as "amount <= 50" or "to in Ada, Bob". Repeat for more',
     )  # fmt: skip
     parser.add_argument("--times", metavar="N", help="allow: do not ask again for this number of calls")
-    parser.add_argument("--until", metavar="TIME", help="allow: do not ask again until then: friday, 2026-12-24 or 12h")
-    parser.add_argument("--reason", default="", metavar="TEXT", help="deny: the reason; the assistant gets it")
+    parser.add_argument("--until", metavar="TIME", help="allow: do not ask again until then; friday, 2026-12-24 or 12h")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="deny: the reason; the assistant is told")
     parser.add_argument(
-        "--since", metavar="TIME", help="log: only from then on: 2026-11-30, 2026-11-30T08:00, or 7d, 12h, 30m ago"
+        "--since",
+        metavar="TIME",
+        help="log: only entries since then; 2026-11-30, 2026-11-30T08:00, or 7d, 12h or 30m ago",
     )
-    parser.add_argument("--site", default="", metavar="TEXT", help="log: only sites or connections with this text")
-    parser.add_argument("--tool", default="", metavar="TEXT", help="log: only tools with this text in their id")
+    parser.add_argument("--site", default="", metavar="TEXT", help="log: only servers and connections with this text")
+    parser.add_argument("--tool", default="", metavar="TEXT", help="log: only tools whose ID contains this text")
     parser.add_argument(
         "--json", action="store_true", help="list: print JSON; log, verify: print a JSON object on each line"
     )
-    parser.add_argument("--verify", action="store_true", help="log: check that no record was changed")
-    parser.add_argument("--rotate", action="store_true", help="key: make a new key, which signs from now on")
-    parser.add_argument("--keys", metavar="FILE", help="verify: the public keys, a JWK Set (default: your own)")
+    parser.add_argument("--verify", action="store_true", help="log: verify that no record was changed")
+    parser.add_argument("--rotate", action="store_true", help="key: create a new signing key")
+    parser.add_argument("--keys", metavar="FILE", help="verify: the public keys; a JWK Set (default: your own)")
     parser.add_argument(
         "--path",
         metavar="WHERE",
-        help="the folder or PostgreSQL with the decisions (default: TOOLWIRE_STATE, or toolwire below XDG_STATE_HOME)",
+        help="the folder or PostgreSQL that stores decisions; default: TOOLWIRE_STATE, or toolwire in XDG_STATE_HOME",
     )
     of_allow = dict.fromkeys(("always", "bound", "times", "until"), ("allow",))
     of_log = dict.fromkeys(("since", "site", "tool", "verify"), ("log",))
@@ -832,7 +887,7 @@ def _add_settings(parser: Parser) -> None:
 
 def _add_lock(parser: Parser) -> None:
     parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="+", metavar="URL", help="a site whose tools are pinned")
+    parser.add_argument("targets", nargs="+", metavar="URL", help="a server whose tools are pinned")
     _add_lock_file(parser)
     _add_reading_timeout(parser)
     _add_remote(parser)
@@ -840,7 +895,7 @@ def _add_lock(parser: Parser) -> None:
 
 
 def _add_diff(parser: Parser) -> None:
-    parser.add_argument("target", metavar="URL", help="the site to compare with the lock")
+    parser.add_argument("target", metavar="URL", help="the server to compare with the lock file")
     parser.add_argument("--json", action="store_true", help="print the differences as JSON")
     _add_lock_file(parser)
     _add_reading_timeout(parser)
@@ -858,17 +913,13 @@ def _add_locked(parser: Parser) -> None:
 
 
 def _add_login(parser: Parser) -> None:
-    parser.add_argument("url", metavar="URL", help="the site")
+    parser.add_argument("url", metavar="URL", help="the server")
+    parser.add_argument("--key", action="store_true", help="type a key, token or password instead; it is not shown")
+    parser.add_argument("--scope", action="append", default=[], metavar="S", help="a scope to request; repeat for more")
     parser.add_argument(
-        "--key", action="store_true", help="type a key, token or password instead; the terminal does not show it"
+        "--device", action="store_true", help="sign in on another device; for machines without a browser"
     )
-    parser.add_argument(
-        "--scope", action="append", default=[], metavar="S", help="a scope to request; repeat it for several"
-    )
-    parser.add_argument("--device", action="store_true", help="sign in on another device, if this one has no browser")
-    parser.add_argument(
-        "--as-program", action="store_true", help="sign in as the client itself, with its secret (client credentials)"
-    )
+    parser.add_argument("--as-program", action="store_true", help="sign in as the program itself (client credentials)")
     _add_sign_in(parser)
     _add_program_sign_in(parser)
     _add_reading_timeout(parser)
@@ -880,13 +931,13 @@ def _add_context(parser: Parser) -> None:
     what = parser.add_argument_group("what tools require", "(a tool gets only what it declares)")
     what.add_argument(
         "--token", action="append", default=[], metavar="PROVIDER[=@FILE]",
-        help="an access token for a provider: from a file, the variable PROVIDER_TOKEN, or typed",
+        help="an access token for a provider; from a file, the variable PROVIDER_TOKEN, or typed",
     )  # fmt: skip
     what.add_argument(
         "--secret", action="append", default=[], metavar="NAME[=@FILE]",
-        help="a secret: from a file, the variable NAME, or typed",
+        help="a secret that the tool needs; from a file, the variable NAME, or typed",
     )  # fmt: skip
-    what.add_argument("--user-id", metavar="ID", help="the id of the user for whom the tool is called")
+    what.add_argument("--user-id", metavar="ID", help="the ID of the user whom the call is for")
 
 
 def _add_sign_in(parser: Parser) -> None:
@@ -897,43 +948,41 @@ def _add_sign_in(parser: Parser) -> None:
 
 def _add_program_sign_in(parser: Parser) -> None:
     how = parser.add_argument_group("how a program signs in", "(without a browser)")
-    how.add_argument(
-        "--client-key", metavar="FILE", help="a private key (PEM or JWK): the client signs that it is the client ID"
-    )
-    how.add_argument("--assertion-file", metavar="FILE", help="a file with the signed token (JWT) of the workload")
-    how.add_argument("--assertion-env", metavar="NAME", help="the environment variable with the signed token instead")
+    how.add_argument("--client-key", metavar="FILE", help="a private key (PEM or JWK) that proves the client ID")
+    how.add_argument("--assertion-file", metavar="FILE", help="a file that holds the workload's signed token (JWT)")
+    how.add_argument("--assertion-env", metavar="NAME", help="the environment variable that holds that token")
     how.add_argument(
         "--identity-provider", metavar="ISSUER",
-        help="the identity provider of your organization; the signed token is then your ID token from there",
+        help="your organization's identity provider; the signed token is then your ID token from it",
     )  # fmt: skip
-    how.add_argument("--provider-client-id", metavar="ID", help="your client id at the identity provider")
+    how.add_argument("--provider-client-id", metavar="ID", help="your client ID at the identity provider")
     how.add_argument(
-        "--provider-secret-env", metavar="NAME", help="the environment variable with the client secret there"
+        "--provider-secret-env", metavar="NAME", help="the environment variable that holds its client secret"
     )
 
 
 def _add_calling(parser: Parser) -> None:
     _add_option(parser, _APPROVAL)
-    _add_timeout(parser, TOTAL_S, "how long a call to a server may take")
+    _add_timeout(parser, TOTAL_S, "time limit of one call, in seconds")
 
 
 def _add_timeout(parser: Parser, default_s: int, text: str) -> None:
-    _add_option(parser, replace(_TIMEOUT, default=default_s, help=f"{text} ({default_s}; URLs only)"))
+    _add_option(parser, replace(_TIMEOUT, default=default_s, help=f"{text} ({default_s})"))
 
 
 def _add_reading_timeout(parser: Parser) -> None:
-    _add_timeout(parser, READING_S, "how long finding the server and reading from it may take")
+    _add_timeout(parser, READING_S, "time limit for finding and reading the server, in seconds")
 
 
 def _add_upstream_timeout(parser: Parser) -> None:
-    _add_timeout(parser, UPSTREAM_S, "how long a call of the server behind this one may take")
+    _add_timeout(parser, UPSTREAM_S, "time limit of one call to an upstream, in seconds")
 
 
 def _add_offline(parser: Parser) -> None:
     parser.add_argument(
         "--offline",
         action="store_true",
-        help="ask no server: use what an earlier command stored on this machine (URLs only)",
+        help="use documents stored by an earlier command; send no request (URLs only)",
     )
 
 

@@ -39,7 +39,7 @@ class RemoteOptions:
     key: str | None = define_option(
         None,
         CommandOption(
-            name="key", default=None, metavar="KEY", help="the API key of the server; it is sent to that server only"
+            name="key", default=None, metavar="KEY", help="the server's API key; it is sent only to that server"
         ),
         is_secret=True,
     )
@@ -49,7 +49,7 @@ class RemoteOptions:
             name="key-env",
             default=None,
             metavar="NAME",
-            help="the environment variable with the API key",
+            help="the environment variable that holds the API key",
             in_settings=True,
             subject="target",
         ),
@@ -60,7 +60,7 @@ class RemoteOptions:
             name="header",
             default=[],
             metavar="'NAME: VALUE'",
-            help="add this header field to every request to the server; repeat it for several",
+            help="add this header to every request to the server; repeat for more",
             in_settings=True,
             subject="target",
         ),
@@ -72,7 +72,7 @@ class RemoteOptions:
             name="header-env",
             default=[],
             metavar="NAME=VARIABLE",
-            help="the same with a secret value, from this environment variable",
+            help="a header whose value is in an environment variable; repeat for more",
             in_settings=True,
             subject="target",
         ),
@@ -83,8 +83,7 @@ class RemoteOptions:
             name="allow-private",
             default=[],
             metavar="ORIGIN",
-            help="an https origin in a private network that may be called, such as https://nas.lan; repeat it for"
-            " several",
+            help="allow this HTTPS origin to have a private address; such as https://nas.lan. Repeat for more",
             in_settings=True,
             subject="urls",
         ),
@@ -95,7 +94,7 @@ class RemoteOptions:
             name="allow-http",
             default=[],
             metavar="ORIGIN",
-            help="an http origin at a private address that may be called: the network can read keys and arguments",
+            help="allow plain HTTP to this private origin; the network can read keys and arguments",
             in_settings=True,
             subject="urls",
         ),
@@ -118,7 +117,7 @@ class RemoteOptions:
             name="protocol",
             default=None,
             metavar="P",
-            help="use only this protocol: openapi, opentool, otc or mcp (URLs only)",
+            help="use only this protocol; openapi, opentool, otc or mcp (URLs only)",
             in_settings=True,
             subject="urls",
             is_harmless=True,
@@ -130,7 +129,7 @@ class RemoteOptions:
             name="include",
             default="declared",
             choices=("declared", "all"),
-            help="all: also operations without x-llm (declared)",
+            help="all: include operations without x-llm; default: declared",
             in_settings=True,
             subject="urls",
         ),
@@ -141,7 +140,7 @@ class RemoteOptions:
             name="tag",
             default=[],
             metavar="TAG",
-            help="only tools with this tag; repeat it for several",
+            help="only tools with this tag; repeat for more",
             in_settings=True,
             subject="urls",
             is_harmless=True,
@@ -153,7 +152,7 @@ class RemoteOptions:
             name="path",
             default=[],
             metavar="GLOB",
-            help="only tools whose path matches",
+            help="only operations whose path matches",
             in_settings=True,
             subject="urls",
             is_harmless=True,
@@ -165,7 +164,7 @@ class RemoteOptions:
             name="method",
             default=[],
             metavar="M",
-            help="only tools with this method",
+            help="only operations with this HTTP method",
             in_settings=True,
             subject="urls",
             is_harmless=True,
@@ -188,7 +187,7 @@ class RemoteOptions:
         CommandOption(
             name="safe-only",
             default=False,
-            help="only tools that only read",
+            help="only tools that do not change anything",
             in_settings=True,
             subject="urls",
             strict=True,
@@ -199,7 +198,7 @@ class RemoteOptions:
         CommandOption(
             name="no-deprecated",
             default=False,
-            help="no deprecated tools",
+            help="leave out deprecated tools",
             in_settings=True,
             subject="urls",
             strict=True,
@@ -211,7 +210,7 @@ class RemoteOptions:
             name="server",
             default=None,
             metavar="URL",
-            help="call this server instead of the server in the document",
+            help="call this URL instead of the server in the document",
             in_settings=True,
             subject="target",
         ),
@@ -233,7 +232,7 @@ class RemoteOptions:
         CommandOption(
             name="follow",
             default=False,
-            help="also read the documents that the document refers to",
+            help="fetch the other documents that this one refers to",
             in_settings=True,
             subject="urls",
         ),
@@ -243,7 +242,7 @@ class RemoteOptions:
         CommandOption(
             name="any-version",
             default=False,
-            help="also read an x-llm of a later major version, and ask about each call",
+            help="accept a later major version of x-llm and ask before each call",
             in_settings=True,
             subject="urls",
         ),
@@ -255,7 +254,7 @@ class RemoteOptions:
             default=DOCUMENT_BYTES,
             metavar="N",
             read=_read_bytes,
-            help=f"the largest size of a document ({DOCUMENT_BYTES})",
+            help=f"the largest document to read, in bytes ({DOCUMENT_BYTES})",
             in_settings=True,
             subject="urls",
         ),
@@ -265,7 +264,7 @@ class RemoteOptions:
         CommandOption(
             name="include-site-description",
             default=False,
-            help="let models read what a site says of itself, beside its tools",
+            help="pass the server's description of itself to models",
             in_settings=True,
             subject="urls",
         ),
@@ -277,7 +276,7 @@ class RemoteOptions:
             default=UPSTREAM_S,
             metavar="SECONDS",
             read=read_seconds,
-            help="how long a call of the server behind this one may take",
+            help="time limit of one call to an upstream, in seconds",
             in_settings=True,
             subject="urls",
             is_harmless=True,
@@ -295,7 +294,7 @@ class TokenOptions:
             name="jwt-secret-file",
             default=None,
             metavar="FILE",
-            help="accept tokens signed with this secret (HS256)",
+            help="accept JWTs signed with this secret (HS256)",
             in_settings=True,
             is_path=True,
         ),
@@ -306,19 +305,19 @@ class TokenOptions:
             name="jwks",
             default=None,
             metavar="URL|FILE",
-            help="accept tokens signed with these keys (RS256, ES256, EdDSA)",
+            help="accept JWTs signed with these public keys; RS256, ES256 or EdDSA",
             in_settings=True,
             is_path=True,
         ),
     )
     jwt_issuer: str = define_option(
         "",
-        CommandOption(name="jwt-issuer", metavar="ISSUER", help="the required issuer of tokens", in_settings=True),
+        CommandOption(name="jwt-issuer", metavar="ISSUER", help="the issuer that tokens must name", in_settings=True),
     )
     jwt_audience: str = define_option(
         "",
         CommandOption(
-            name="jwt-audience", metavar="AUDIENCE", help="the required audience of tokens", in_settings=True
+            name="jwt-audience", metavar="AUDIENCE", help="the audience that tokens must name", in_settings=True
         ),
     )
 
@@ -350,7 +349,7 @@ class ListenOptions:
             name="tls-cert",
             default=None,
             metavar="FILE",
-            help="serve https, with this certificate and its chain (PEM); with --tls-key",
+            help="serve HTTPS with this certificate chain (PEM); needs --tls-key",
             in_settings=True,
             is_path=True,
         ),
@@ -361,7 +360,7 @@ class ListenOptions:
             name="tls-key",
             default=None,
             metavar="FILE",
-            help="the private key of the certificate (PEM, no password)",
+            help="the private key of the certificate; PEM, no password",
             in_settings=True,
             is_path=True,
         ),
@@ -371,7 +370,7 @@ class ListenOptions:
         CommandOption(
             name="root-path",
             metavar="PATH",
-            help="the path that a proxy takes off before it passes a request on",
+            help="the path prefix that your proxy strips",
             in_settings=True,
         ),
     )
@@ -381,7 +380,7 @@ class ListenOptions:
             name="trusted-proxies",
             default=[],
             metavar="ADDRESS",
-            help="trust the Forwarded fields of the proxies at this address, such as 10.0.0.0/8",
+            help="trust Forwarded headers from this address; such as 10.0.0.0/8. Repeat for more",
             in_settings=True,
         ),
     )
@@ -418,8 +417,8 @@ class ServeOptions:
             name="api-key-file",
             default=None,
             metavar="FILE",
-            help="a file with one key per line: KEY, or KEY NAME SCOPE... (TOOLWIRE_API_KEYS has keys too, separated by"
-            " commas)",
+            help="a file of API keys that callers can use; one per line: KEY, or KEY NAME SCOPE... (TOOLWIRE_API_KEYS"
+            " holds keys too, separated by commas)",
             in_settings=True,
             is_path=True,
         ),
@@ -435,14 +434,14 @@ class ServeOptions:
     )
     works: bool = define_option(
         True,
-        CommandOption(name="no-work", default=True, help="with --wake: leave all long calls to `toolwire work`"),
+        CommandOption(name="no-work", default=True, help="leave all long calls to `toolwire work`; needs --wake"),
     )
     metrics_address: str = define_option(
         "",
         CommandOption(
             name="metrics-address",
             metavar="HOST:PORT",
-            help="serve metrics as Prometheus text at http://HOST:PORT/metrics, such as 127.0.0.1:9464",
+            help="serve Prometheus metrics at http://HOST:PORT/metrics; such as 127.0.0.1:9464",
         ),
     )
     agree: bool = define_option(
@@ -450,8 +449,8 @@ class ServeOptions:
         CommandOption(
             name="agree",
             default=False,
-            help="trust the tools that only their site declares as safe: they run without a question, for 30 days or"
-            " until a definition changes; `toolwire approvals` shows and revokes that",
+            help="trust a server's read-only tools; they run without a question for 30 days or until a definition"
+            " changes. `toolwire approvals` lists and revokes this",
         ),
     )
     log: str = define_option(
@@ -460,7 +459,7 @@ class ServeOptions:
             name="log",
             default="text",
             choices=("text", "json"),
-            help="the format of the log; json has a line for each call (text)",
+            help="the log format; json logs one line per call (text)",
             in_settings=True,
             is_harmless=True,
         ),

@@ -126,7 +126,7 @@ class ServerOptions:
         (),
         CommandOption(
             name="api-key",
-            help="a key that calls need; repeat it for several keys",
+            help="an API key that callers can use; repeat for more keys",
             default=[],
             metavar="KEY",
         ),
@@ -136,7 +136,7 @@ class ServerOptions:
         (),
         CommandOption(
             name="allow-host",
-            help="a host name to accept in addition to localhost",
+            help="accept requests for this host name, besides localhost; repeat for more",
             default=[],
             metavar="NAME",
             in_settings=True,
@@ -146,7 +146,7 @@ class ServerOptions:
         (),
         CommandOption(
             name="allow-origin",
-            help="a web origin whose pages may call",
+            help="allow calls from pages of this web origin (CORS)",
             default=[],
             metavar="ORIGIN",
             in_settings=True,
@@ -156,7 +156,7 @@ class ServerOptions:
         None,
         CommandOption(
             name="limit",
-            help="change a limit of the server, such as tool_s=300 or body_bytes=16777216 (see 'Limits' in the docs)",
+            help="change a server limit, such as tool_s=300; see 'Limits' in the docs",
             default=[],
             metavar="NAME=VALUE",
             read=_check_limit,
@@ -167,8 +167,8 @@ class ServerOptions:
         "",
         CommandOption(
             name="state",
-            help="where to store what must last: memory, a folder, or postgresql://HOST/DATABASE for several machines"
-            " (TOOLWIRE_STATE, or memory); --ledger and --rates override it",
+            help="where to store data (TOOLWIRE_STATE, or memory); memory, a folder, or postgresql://HOST/DATABASE for"
+            " several machines; --ledger and --rates override it",
             metavar="WHERE",
             in_settings=True,
             is_path=True,
@@ -179,8 +179,8 @@ class ServerOptions:
         "",
         CommandOption(
             name="wake",
-            help="a Redis that passes long calls to the workers of all machines and counts calls for rate limits;"
-            " without it they are slower, and none is lost (TOOLWIRE_WAKE)",
+            help="a Redis that wakes workers and counts rate limits; it passes long calls to the workers on all"
+            " machines. Without it, long calls start later and none is lost (default: TOOLWIRE_WAKE)",
             metavar="URL",
             in_settings=True,
         ),
@@ -190,7 +190,7 @@ class ServerOptions:
         None,
         CommandOption(
             name="ledger",
-            help="store calls with an idempotency key in this SQLite file or PostgreSQL",
+            help="store calls that have an idempotency key here; an SQLite file or postgresql://HOST/DATABASE",
             default=None,
             metavar="WHERE",
             in_settings=True,
@@ -202,7 +202,7 @@ class ServerOptions:
         "",
         CommandOption(
             name="rates",
-            help="count calls for rate limits in this folder, or at a URL such as redis://HOST or postgresql://HOST",
+            help="count calls for rate limits here; a folder, redis://HOST or postgresql://HOST",
             metavar="WHERE",
             in_settings=True,
             is_path=True,
@@ -213,7 +213,7 @@ class ServerOptions:
         "open",
         CommandOption(
             name="rates-fail",
-            help="what to do while --rates is unreachable: count in each process separately, or refuse calls of tools"
+            help="what to do while --rates is unreachable; open: count in each process, closed: refuse calls of tools"
             " with a limit (open)",
             default="open",
             choices=("open", "closed-for-destructive", "closed"),
@@ -224,7 +224,8 @@ class ServerOptions:
         1,
         CommandOption(
             name="rates-replicas",
-            help="the number of processes that share --rates; each allows 1/N of a limit alone (the number of workers)",
+            help="the number of processes that share --rates; while it is unreachable, each allows 1/N of a limit (the"
+            " number of workers)",
             default=None,
             metavar="N",
             read=read_whole_number(1, 1_000, "number of processes"),
@@ -250,7 +251,7 @@ class ServerOptions:
         "",
         CommandOption(
             name="client-document",
-            help="publish the client metadata document at this URL",
+            help="publish the OAuth client metadata document at this URL",
             metavar="URL",
         ),
     )
@@ -261,9 +262,9 @@ class ServerOptions:
         "hints",
         CommandOption(
             name="consent",
-            help="for a call that needs consent from an MCP client that cannot show forms: trust the client to ask its"
-            " user, refuse the call, or let its user decide with `toolwire approvals` (hints for your own tools, refuse"
-            " for those of other servers)",
+            help="when an MCP client cannot show consent forms; hints: trust the client to ask its user, refuse:"
+            " refuse the call, inbox: the user decides with `toolwire approvals` (hints for your own tools, refuse"
+            " for tools of other servers)",
             choices=("hints", "refuse", "inbox"),
             in_settings=True,
             strict="refuse",
@@ -274,7 +275,7 @@ class ServerOptions:
         0.0,
         CommandOption(
             name="ask-wait",
-            help="how long a call waits for an answer in the inbox before it is refused (0: it does not wait)",
+            help="how long a call waits for an answer in the inbox; then it is refused (0: it does not wait)",
             default=0,
             metavar="SECONDS",
             read=read_whole_number(0, QUESTION_WAIT_S, "number of seconds"),
@@ -285,7 +286,7 @@ class ServerOptions:
         "",
         CommandOption(
             name="receipts",
-            help="run a call that needs consent only with a receipt: a signed decision of its user",
+            help="require a receipt for calls that need consent; a receipt is a signed decision of the user",
             choices=("required",),
             in_settings=True,
             strict="required",
@@ -295,7 +296,7 @@ class ServerOptions:
         "",
         CommandOption(
             name="receipt-keys",
-            help="the public keys that receipts are signed with, a JWK Set",
+            help="the public keys that verify receipts; a JWK Set",
             metavar="FILE|URL",
             in_settings=True,
             is_path=True,
@@ -305,7 +306,8 @@ class ServerOptions:
         "",
         CommandOption(
             name="receipt-audience",
-            help="the host and port by which clients call this server (that of --allow-host, or of the socket)",
+            help="the host and port at which clients call this server; receipts must name it (default: --allow-host,"
+            " or the socket)",
             metavar="HOST",
             in_settings=True,
         ),
@@ -314,7 +316,8 @@ class ServerOptions:
         False,
         CommandOption(
             name="private",
-            help="show the OpenAPI document and the page to known callers alone, each with the tools that they may use",
+            help="show documents and pages to known callers only; each caller sees the tools that they are allowed to"
+            " use",
             default=False,
             in_settings=True,
             strict=True,
@@ -325,8 +328,8 @@ class ServerOptions:
         None,
         CommandOption(
             name="sessions",
-            help="which MCP clients up to 2025-11-25 get a session: those that can show forms, all, or none (all; none"
-            " with --workers and without --state)",
+            help="which MCP clients get a session; needed: clients that can show forms (all; none with --workers and"
+            " without --state)",
             choices=("needed", "all", "none"),
             in_settings=True,
         ),

@@ -62,10 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve the targets until a signal ends it."""
     if arguments.reload and arguments.workers > 1:
         raise UsageError("--reload serves from one process: leave out --workers.")
-    if arguments.metrics_address and arguments.stdio:
-        raise UsageError("--stdio serves one host: leave out --metrics-address.")
-    if arguments.stdio and (arguments.reload or arguments.workers > 1 or arguments.tls_cert):
-        raise UsageError("--stdio serves one host from one process: leave out --reload, --workers and --tls-cert.")
+    if arguments.stdio:  # what settings say of listening is for other servers
+        arguments.workers, arguments.metrics_address, arguments.tls_cert, arguments.tls_key = 1, "", None, None
     # One process is the server itself: there is nothing that could take the settings anew while it serves.
     renew = partial(build_settings, arguments) if arguments.workers > 1 else None
     return serve_arguments(arguments, renew=renew)
