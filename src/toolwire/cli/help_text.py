@@ -37,10 +37,10 @@ OTHER_WORDS: Final[Mapping[str, str]] = {
 """What to type instead of the words that users of other tools try first."""
 
 _COMMANDS: Final[Mapping[str, Sequence[str]]] = {
-    "Offer tools": ("example", "serve", "gateway", "users", "install", "work", "state"),
+    "Offer tools": ("example", "serve", "gateway", "users", "install", "state"),
     "Use tools": ("tools", "find", "show", "call", "calls", "resources", "prompts", "chat"),
     "Sign in and decide": ("login", "logout", "connections", "approvals", "console", "lock", "diff"),
-    "Work with documents": ("explain", "convert", "check", "conform", "overlay", "size", "settings"),
+    "Work with documents": ("explain", "convert", "check", "conform", "size", "settings"),
 }
 """The commands of ``toolwire --help``, under their headings; ``toolwire --help-all`` lists all."""
 

@@ -133,7 +133,7 @@ _EPILOG: Final = f"""\
 TARGET: {_TARGET}
 Exit codes: 0 success, 1 the tool failed, 2 wrong usage, 3 denied,
 4 not reachable or no protocol found, 5 the call is still running at its server.
-`toolwire COMMAND --help` lists the options of a command."""
+`toolwire COMMAND --help` lists the options of a command, `toolwire --help-all` all commands."""
 
 
 class CommandLineError(SystemExit):
