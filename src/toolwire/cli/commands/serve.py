@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from toolwire.server.http.process import TlsFiles
 
 _NAMED: Final = 8
+_KEY_OPTIONS: Final = "--api-key, --api-key-file, --jwks, --jwt-secret-file"
 
 
 class ListenAddress(TypedDict):
@@ -101,6 +102,9 @@ def _serve(
     tls = read_tls(arguments)
     read_settings = partial(build_settings, arguments) if renew is None else renew
     shared = _share_words(read_settings(), confirmations)
+    if output is not None and (shared.api_keys or shared.tokens):  # CR-01: else no request of the host is answered
+        text = "--stdio serves the program that starts it, which sends no key and no token"
+        raise UsageError(f"{text}: leave out {_KEY_OPTIONS} and TOOLWIRE_API_KEYS.")
     settings, boxes, app = prepare(shared, confirm_command, stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]
     _warn(arguments.host, settings, count_asking_tools(boxes))
