@@ -120,9 +120,15 @@ def test_the_user_of_the_caller_answers_what_an_upstream_asks(gateway: str, mode
     assert first.requested_schema["properties"]["size"]["type"] == "integer"
 
 
-def test_a_declined_question_and_a_caller_without_forms_are_declined_upstream(gateway: str) -> None:
+def test_a_declined_question_is_declined_upstream(gateway: str) -> None:
     assert call(gateway, Person(None, 5), "auto") == "decline None, accept size=5"
-    assert call(gateway, None, "auto") == "decline None, decline None"
+
+
+@pytest.mark.requirement("CR-01")
+def test_an_upstream_hears_whether_the_caller_can_be_asked(gateway: str, request: pytest.FixtureRequest) -> None:
+    # by 2025-11-25 a session is for all callers: there, the upstream asks, and the gateway declines
+    expected = {"2025-11-25": "decline None, decline None", "2026-07-28": "cannot_ask None, cannot_ask None"}
+    assert call(gateway, None, "auto") == expected[request.node.callspec.params["gateway"]]
 
 
 def test_one_caller_who_declines_does_not_decline_for_another(gateway: str) -> None:

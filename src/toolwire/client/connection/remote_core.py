@@ -253,6 +253,8 @@ class RemoteCore(Generic[TransportT, NotifyT]):
             call = call._replace(context=replace(call.context, report=self._driver.report(notify)))
         # In line, because every call passes here: numbers are no files, and anything else is looked at.
         is_plain = type(call.arguments) is dict and _NEVER_FILES.issuperset(map(type, call.arguments.values()))
+        if self._provide_input is not None and self._held is None:  # else the caller of the server in front says so
+            call = call._replace(context=replace(call.context, takes_input=True))
         flow = connection.run(call, state, may_hold_files=not is_plain)
         if self._provide_input is not None:
             flow = connection.pipeline.admit_input(flow, call, self._running)

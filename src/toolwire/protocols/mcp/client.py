@@ -199,6 +199,10 @@ def _build_request(session: Session, call: Call, added: dict[str, Json], id_: st
         meta[CONSENT_META] = True  # our user is asked for consent before the call is sent
     if meta:
         params["_meta"] = meta
+    if session.version == STATELESS and not call.context.takes_input:
+        session = replace(
+            session, can_ask=False
+        )  # CR-01: a tool says that it cannot ask, and not that the user declined
     mirror: Mirror = facts.get("mirror", ()) if session.version == STATELESS else ()
     extra = write_mirrored(mirror, call.arguments) if mirror else ()
     request = post_message.write(session, "tools/call", params, id_, extra)
