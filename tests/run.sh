@@ -45,14 +45,14 @@ run_processes() {
   "$bin/python" newcomer/walk.py >.cache/newcomer.txt 2>&1 &
   local walk=$! code
   trap 'kill $walk' INT TERM
-  run_lane --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/process
+  run_lane --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/process tests/crossings
   code=$?
   wait $walk || code=1
   cat .cache/newcomer.txt
   return $code
 }
 
-run_lane --numprocesses 4 --dist worksteal --ignore=tests/process --ignore=tests/browser && run_browsers && run_processes
+run_lane --numprocesses 4 --dist worksteal --ignore=tests/process --ignore=tests/crossings --ignore=tests/browser && run_browsers && run_processes
 code=$?
 tests/pythons.sh --list >>"$TOOLWIRE_NOT_RUN"
 sort -u "$TOOLWIRE_NOT_RUN"
