@@ -10,6 +10,7 @@ from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Tool
 
 from .conditions import find_condition_reasons
 from .grant import GrantKey, Grants, grant_key
+from .operator_rules import FoundRule, OperatorRules
 from .policy import (
     CLIENT_RULES,
     NO_PREFERENCES,
@@ -17,6 +18,7 @@ from .policy import (
     CurrentPreferences,
     Preferences,
     can_allow_always,
+    can_rule_lift,
     effective_level,
 )
 
@@ -31,39 +33,44 @@ def build_consent_check(
     key: Callable[[Tool], GrantKey] | None = None,
     has_agreement: Callable[[Tool], bool] | None = None,
     notices: Callable[[Call], tuple[str, ...]] | None = None,
+    operator: OperatorRules | None = None,
 ) -> Check:
     """Return a check that asks about each call that the policy does not allow. Nothing is sent before the answer.
 
     ``site`` is the origin that the user is shown; ``target`` returns the method and URL of a call. ``grants`` holds
     what the user allowed for later calls, under ``key``; a grant counts only while the policy allows grants for the
     tool. ``has_agreement`` returns whether the user accepted a tool that writes when connecting. ``notices``
-    returns reasons to ask about this one call, whatever was allowed before.
+    returns reasons to ask about this one call, whatever was allowed before. ``operator`` has the rules of an operator;
+    one that lets a call run counts where ``has_agreement`` says that the tool is still as it was trusted.
     """
     # XL-043, XL-049
-    levels: dict[int, tuple[Tool, bool, Preferences, Approval]] = {}
     current = preferences if isinstance(preferences, CurrentPreferences) else CurrentPreferences(preferences)
     key_of = key if key is not None else lambda tool: grant_key(site, tool)
+    is_trusted = has_agreement if has_agreement is not None else _trust_nothing
+    find_level = _Levels(current).find
 
-    def check(call: Call) -> Verdict:
-        tool, preferred = call.tool, current.get()
-        is_accepted = has_agreement is not None and not tool.safe and has_agreement(tool)
-        # The level is computed once for each tool. The identity is a safe key, since the entry keeps the tool alive.
-        cached = levels.get(id(tool))
-        if cached is None or cached[0] is not tool or cached[1] is not is_accepted or cached[2] is not preferred:
-            if len(levels) >= _MAX_LEVELS:
-                levels.clear()
-            level = effective_level(tool, preferred, has_agreement=is_accepted)
-            cached = levels[id(tool)] = (tool, is_accepted, preferred, level)
-        level = cached[3]
-        if level is Approval.DENY:
-            return Deny(build_denial(f"Your preferences do not allow calls of {tool.name}."))
+    def find_reasons(call: Call, rule: FoundRule | None) -> tuple[str, ...]:
         reasons = notices(call) if notices is not None else ()
-        if tool.ask_when:
+        if call.tool.ask_when:
             # CC-01: these arguments are asked about although the tool, or an earlier answer, goes without a question.
             reasons = (*reasons, *find_condition_reasons(call))
+        return reasons if rule is None else (*reasons, *rule.find_reasons())
+
+    def check(call: Call) -> Verdict:
+        tool, rule = call.tool, None if operator is None else operator.find(call)
+        is_accepted = not tool.safe and is_trusted(tool)
+        level = find_level(tool, is_accepted=is_accepted)
+        refusal = _find_refusal(tool, level, rule)
+        if refusal is not None:
+            return refusal
+        reasons = find_reasons(call, rule)
+        if not reasons and rule is not None and level is not Approval.AUTO and can_rule_lift(tool, current.get()):
+            if is_trusted(tool):
+                return ALLOW  # QF-02: nobody requires this question
+            reasons = (_CHANGED_SINCE_TRUSTED,)
         if not reasons and level is Approval.AUTO:
             return ALLOW
-        always = not reasons and can_allow_always(tool, preferred, rules)
+        always = not reasons and can_allow_always(tool, current.get(), rules)
         if always and grants is not None and grants.has_grant(key_of(tool)):
             return ALLOW
         shown_target = target(call) if target is not None else ""
@@ -74,6 +81,42 @@ def build_consent_check(
     return check
 
 
+class _Levels:
+    """The level of each tool, computed once for the same preferences and trust."""
+
+    __slots__ = ("_current", "_known")
+
+    def __init__(self, current: CurrentPreferences) -> None:
+        self._current = current
+        self._known: dict[int, tuple[Tool, bool, Preferences, Approval]] = {}
+
+    def find(self, tool: Tool, *, is_accepted: bool) -> Approval:
+        """Return the level that a call of ``tool`` needs."""
+        preferred = self._current.get()
+        # The identity is a safe key, since the entry keeps the tool alive.
+        known = self._known.get(id(tool))
+        if known is None or known[0] is not tool or known[1] is not is_accepted or known[2] is not preferred:
+            if len(self._known) >= _MAX_LEVELS:
+                self._known.clear()
+            level = effective_level(tool, preferred, has_agreement=is_accepted)
+            known = self._known[id(tool)] = (tool, is_accepted, preferred, level)
+        return known[3]
+
+
+def _trust_nothing(_: Tool) -> bool:
+    return False
+
+
+def _find_refusal(tool: Tool, level: Approval, rule: FoundRule | None) -> Deny | None:
+    if rule is not None and rule.kind == "never":
+        # QF-02
+        text = f"{tool.name} was not called: the operator does not allow it ({rule.words})."
+        return Deny(build_denial(text, reason=OPERATOR_REASON))
+    if level is Approval.DENY:
+        return Deny(build_denial(f"Your preferences do not allow calls of {tool.name}."))
+    return None
+
+
 _MAX_LEVELS = 20_000
 _CLAIMED_SAFE = (
     "The site says that this tool only reads, but there is no proof of that. "
@@ -81,6 +124,11 @@ _CLAIMED_SAFE = (
 )
 
 
+_CHANGED_SINCE_TRUSTED: Final = (
+    "The operator lets this tool run as it was when the server was started, and it has changed since."
+)
+OPERATOR_REASON: Final = "the operator's rules do not allow it"
+"""What a model reads as the reason of a denial by an operator's rule."""
 NO_APPROVER_REASON: Final = "no approver is configured, so no user was asked"
 """What a model reads as the reason of a denial that no user gave."""
 

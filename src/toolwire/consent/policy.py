@@ -176,6 +176,17 @@ def effective_level(tool: Tool, preferences: Preferences = NO_PREFERENCES, *, ha
     return strictest_level(site_level(tool), user_level(tool, preferences), client)
 
 
+def can_rule_lift(tool: Tool, preferences: Preferences = NO_PREFERENCES) -> bool:
+    """Return whether an operator's rule may let calls of ``tool`` run: nobody requires a question about it.
+
+    A site that declares nothing requires none, but one that declares "per-call" does, and so does a tool that destroys
+    or costs something.
+    """
+    # QF-02
+    is_free = client_level(tool, preferences, has_agreement=True) is Approval.AUTO
+    return is_free and tool.approval in (None, Approval.AUTO) and user_level(tool, preferences) is Approval.AUTO
+
+
 def can_allow_always(
     tool: Tool, preferences: Preferences = NO_PREFERENCES, rules: ClientRules = CLIENT_RULES, *, elsewhere: bool = False
 ) -> bool:

@@ -23,6 +23,11 @@ from .source import ConsoleSource
 
 _EVERY = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
 _LEVELS = {Approval.PER_CALL: ("changes", "ask me each time"), Approval.DENY: ("destroys", "never call it")}
+_FILE_RULES = {
+    "run": ("safe", "runs without a question"),
+    "ask": ("changes", "asks each time"),
+    "never": ("destroys", "never called"),
+}
 _NAME_CHARS = 200
 _PAGE_DIGITS = 9
 
@@ -150,9 +155,24 @@ def _build_rules(source: ConsoleSource, request: PageRequest, fault: str) -> Pag
     table = build_table(("Site", "Tool", "Your rule", ""), rows, empty)
     about = "A rule can only be stricter than the site: it asks more often, or never calls."
     html = Html(
-        f"{build_heading('Rules', about)}{build_alert(fault)}{build_part('rules', table)}{_build_rule_form(request)}"
+        f"{build_heading('Rules', about)}{build_alert(fault)}{build_part('rules', table)}"
+        f"{_build_file_rules(source)}{_build_rule_form(request)}"
     )
     return Page("Rules", html, ("rules",), status=400 if fault else 200)
+
+
+def _build_file_rules(source: ConsoleSource) -> Html:
+    """Return the rules of the gateway's file, which are changed there."""
+    # QF-02
+    if not source.file_rules:
+        return NO_HTML
+    rows = [
+        [show_text(one.upstream), build_code(one.words), build_badge(*_FILE_RULES[one.kind])]
+        for one in source.file_rules
+    ]
+    about = escape_text("The file of the gateway sets them. What a site or a user requires holds besides them.")
+    table = build_table(("Upstream", "Calls of", "Rule"), rows)
+    return Html(f'<div class="card"><h2>Rules of the file</h2><p class="muted">{about}</p>{table}</div>')
 
 
 def _build_rule_form(request: PageRequest) -> Html:

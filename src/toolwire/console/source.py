@@ -75,6 +75,15 @@ class LimitRow:
     per: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRuleRow:
+    """A rule of the gateway's file: ``kind`` is ``run``, ``ask`` or ``never``, ``words`` says for which calls."""
+
+    upstream: str
+    kind: Literal["run", "ask", "never"]
+    words: str
+
+
 OfferFinder = Callable[[str], "Sequence[OfferedTool] | Problem"]
 """Looks at what the site at a URL offers, and calls nothing."""
 DifferenceFinder = Callable[[str], "Sequence[str] | Problem"]
@@ -86,7 +95,8 @@ class ConsoleSource:
     """What a console shows. A part that is None has no page.
 
     ``place`` holds the questions, the permissions, the rules and the decisions: a folder, or the URL of a PostgreSQL.
-    All functions may block; they run in threads. With ``keeps_actions``, what an operator does is in the log too.
+    All functions may block; they run in threads.
+    With ``keeps_actions``, what an operator does is in the log too. ``file_rules`` are those of a gateway's file.
     """
 
     place: Place
@@ -102,6 +112,7 @@ class ConsoleSource:
     list_running: Callable[[], Sequence[CallRow]] | None = None
     list_limits: Callable[[], Sequence[LimitRow]] | None = None
     limit_notes: Sequence[str] = field(default=())
+    file_rules: Sequence[FileRuleRow] = ()
     find_faults: Callable[[], Sequence[str]] = tuple
     keeps_actions: bool = False
 

@@ -78,6 +78,11 @@ def is_named_like_write(name: str) -> bool:
     return first is not None and first[0].lower() in _WRITES
 
 
+def has_write_word(name: str) -> bool:
+    """Return whether any word of ``name`` says that something is changed."""
+    return any(word.lower() in _WRITES for word in _WORD.findall(name))
+
+
 def warn_of_unasked_write(name: Json, policy: Json) -> str:
     """Return a sentence about a tool of a document that its ``policy`` calls a read without a question, or ``""``.
 

@@ -21,10 +21,11 @@ from collections.abc import Awaitable
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
+from typing import NamedTuple
 
 from toolwire.consent.decision_record import Audit, Decision
 from toolwire.core.check import Answer, Question
-from toolwire.core.model import Kind
+from toolwire.core.model import ANONYMOUS, Call, Kind
 from toolwire.framing import jsontext
 from toolwire.server.asking.confirmation import Confirmations, ConfirmationTokens
 from toolwire.server.asking.decision_log import find_channel
@@ -32,6 +33,8 @@ from toolwire.server.asking.inbox import Inbox, UpstreamTool
 from toolwire.server.asking.receipts import ReceiptVerifier
 
 _HOST_CHANNEL = "host"
+_FILE_CHANNEL = "file"
+_FILE = "the gateway's file"
 _log = logging.getLogger("toolwire.decisions")
 
 
@@ -85,7 +88,7 @@ class CallerConsent:
         is_trusted = bool(self._host_confirmation) and self._confirmations.receipts is None
         if is_trusted and compare_digest(word, self._host_confirmation):
             # Nobody here knows what the host showed, so nothing is signed for it.
-            self._record(question, "allowed", _HOST_CHANNEL)
+            self._record_answer(question, "allowed", _HOST_CHANNEL)
             return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)
         reasons = (*question.reasons, *question.changes)
         text = " ".join((f"{call.tool.name} is a tool of {question.site}.", *reasons, "Do you allow this call?"))
@@ -102,17 +105,29 @@ class CallerConsent:
         decision = "allowed" if problem is None else "asked" if problem.kind is Kind.UNCONFIRMED else "refused"
         # FU-60: in the inbox, somebody else may have decided than the caller.
         given = answers[-1] if answers else Answer(allowed=problem is None, channel=find_channel(call))
-        self._record(question, decision, given.channel, given.decided_by)
+        self._record_answer(question, decision, given.channel, given.decided_by)
         return Answer(allowed=problem is None, channel=given.channel, problem=problem, decided_by=given.decided_by)
 
-    def _record(self, question: Question, decision: str, channel: str, decided_by: str = "") -> None:
-        """Log the decision of ``decided_by``, or else of the caller, and keep it in the audit log if there is one."""
+    def record_rule(self, call: Call, decision: str) -> None:
+        """Record that a rule in the file of the gateway decided about ``call``, which nobody was asked about."""
+        # QF-02
+        about = Decided(call, self._upstream)
+        # Callers whom nobody can tell apart must not fill a disk with refusals.
+        is_kept = decision != "denied" or call.context.principal != ANONYMOUS.principal
+        self._record(about, decision, _FILE_CHANNEL, _FILE, is_kept=is_kept)
+
+    def _record_answer(self, question: Question, decision: str, channel: str, decided_by: str = "") -> None:
         # GW-06: the session of a shared connection has no principal; the call has.
-        call = question.call
+        about = Decided(question.call, question.connection, question.site, question.binding)
+        self._record(about, decision, channel, decided_by, is_kept=decision != "asked")
+
+    def _record(self, about: Decided, decision: str, channel: str, decided_by: str, *, is_kept: bool) -> None:
+        """Log the decision of ``decided_by``, or else of the caller, and keep it in the audit log if there is one."""
+        call = about.call
         fields = {
             "principal": call.context.principal,
-            "connection": question.connection,
-            "site": question.site,
+            "connection": about.connection,
+            "site": about.site,
             "tool": call.tool.id,
             "decision": decision,
             "decided_by": decided_by or call.context.principal,
@@ -121,20 +136,29 @@ class CallerConsent:
             "trace_id": call.context.trace_id or None,
         }
         _log.info("%s: %s", decision, call.tool.id, extra={"fields": fields})
-        if self._audit is None or decision == "asked":
+        if self._audit is None or not is_kept:
             return
         record = Decision(
             at=time.time(),
             principal=decided_by or call.context.principal,
             caller=call.context.principal if decided_by else "",
-            connection=question.connection,
+            connection=about.connection,
             tool=call.tool.id,
-            binding=question.binding,
+            binding=about.binding,
             decision=decision,
             channel=channel,
-            site=question.site,
+            site=about.site,
         )
         self._audit.append(record)
+
+
+class Decided(NamedTuple):
+    """What a decision is about."""
+
+    call: Call
+    connection: str
+    site: str = ""
+    binding: str = ""
 
 
 def _digest(question: Question, upstream: str) -> bytes:

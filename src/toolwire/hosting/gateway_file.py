@@ -19,7 +19,9 @@ from urllib.parse import urlsplit
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import read_redirect_uri
 from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.consent.operator_rules import RuleKind, read_rules
 from toolwire.core.command_option import CommandOption, build_record, list_command_options
+from toolwire.core.errors import DefinitionError
 from toolwire.core.model import RateLimit
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing.jsontext import describe_type
@@ -57,9 +59,11 @@ _OF_A_CALLER: Final = ("scopes", "rate", "running", "members", "questions", "ans
 _OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "clients", "cache", "operators")
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
+_RULES: Final[tuple[RuleKind, ...]] = ("run", "ask", "never")
 _OF_A_GATEWAY: Final = (
     "target",
     "scopes",
+    *_RULES,
     "rate",
     "running",
     "timeout",
@@ -456,12 +460,17 @@ class _Reader:
         if not isinstance(target, str) or not target.strip():
             self._fail((*place, "target"), 'an upstream needs "target", a string: a URL, a file or a command')
         rest = {member: value for member, value in table.items() if member not in _OF_A_GATEWAY}
-        given = self._read_options(place, rest, OWN_OPTIONS)
+        # QF-01: the command line has a yes for all; the file can name the tools.
+        agree = None
+        if not isinstance(table.get("agree", False), bool):
+            agree = self._read_scopes(place, table, "the names of tools that run without a question, or true", "agree")
+        given = self._read_options(place, rest if agree is None else {**rest, "agree": bool(agree)}, OWN_OPTIONS)
         return UpstreamSettings(
             name=name,
             target=target,
             scopes=self._read_scopes(place, table, "what the key of a caller must have"),
-            agree=given.get("agree", False),
+            agree=given.get("agree", False) if agree is None else agree,
+            **{kind: self._read_rules(place, table, kind) for kind in _RULES},
             remote=build_record(RemoteOptions, given),
             account=self._read_account(place, table),
             client_id=self._read_text(place, table, "client-id"),
@@ -471,6 +480,16 @@ class _Reader:
             running=self._read_number(place, table, "running", _MOST_RUNNING) or RUNNING,
             timeout_s=self._read_number(place, table, "timeout", _LONGEST_S) or DEFAULT_LIMITS.total_s,
         )
+
+    def _read_rules(self, place: tuple[str, ...], table: Mapping[str, Any], kind: RuleKind) -> Sequence[Any]:
+        """Return the rules of the operator about the tools of an upstream, which can be read."""
+        # QF-02
+        given: Sequence[Any] = table.get(kind, ())
+        try:
+            read_rules(kind, given)
+        except DefinitionError as error:
+            self._fail((*place, kind), str(error).rstrip("."))
+        return given
 
     def _read_options(
         self, place: tuple[str, ...], table: Mapping[str, Any], known: Mapping[str, CommandOption]

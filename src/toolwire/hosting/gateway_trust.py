@@ -18,6 +18,7 @@ from toolwire.stores.consent.agreed_digests import open_trusted_settings
 from toolwire.stores.paths import find_state_folder
 
 from .gateway_file import DEFAULTS, GatewayFile
+from .operator_rules import list_rules, read_upstream_rules
 from .project_trust import SETTINGS_VARIABLE, AskTrust, digest_file, is_trusted
 
 _NAMES: Final = {option.field: option.name for option in list_serve_options()}
@@ -84,7 +85,10 @@ def _describe_upstream(upstream: UpstreamSettings) -> Iterator[str]:
         names = filter(None, [str(upstream.exchange.get("client-secret-env", ""))])
         yield f"{upstream.name}: exchanges tokens at {upstream.exchange['token-url']}{_name_variables(list(names))}"
     if upstream.agree:
-        yield f"{upstream.name}: agree = true"
+        trusted = "true" if upstream.agree is True else ", ".join(upstream.agree)
+        yield f"{upstream.name}: agree = {trusted}"
+    for kind, rule in list_rules(read_upstream_rules(upstream)):
+        yield f"{upstream.name}: {kind} = {rule.words}"
     for name, value in _list_options(asdict(upstream.remote), _VARIABLES):
         yield f"{upstream.name}: {name} = {value}"
 

@@ -25,6 +25,7 @@ from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network
 from toolwire.client.transport.server_command import ServerCommand
 from toolwire.consent import ClientRules
+from toolwire.consent.operator_rules import OperatorRules
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Kind, Secret
@@ -46,6 +47,7 @@ from toolwire.stores.paths import NoHomeError, find_state_folder, find_state_pla
 
 from .caller_consent import build_caller_consent
 from .gateway_callers import open_caller_vault, read_exchange
+from .operator_rules import build_trust, read_upstream_rules
 from .serve_settings import ServeSettings, UpstreamSettings
 from .targets.load_code import find_mcp_command
 from .targets.target import Target, UrlTarget, read_target
@@ -150,11 +152,12 @@ def _build_personal(
 ) -> PersonalToolbox:
     options = read_url_options(upstream.remote, [upstream.target])
     calls = _build_calls(upstream, settings)
-    session = build_gateway_session(calls.receipts)
+    session = build_gateway_session(calls.receipts, rules=calls.rules)
     shared_options = build_url_options(upstream.target, session, options, calls)
 
     def connect(principal: str, access: CredentialStore | Secret) -> PendingConnection:
-        return connect_for_caller(shared_options, build_gateway_session(calls.receipts, principal), access)
+        own = build_gateway_session(calls.receipts, principal, rules=calls.rules)
+        return connect_for_caller(shared_options, own, access)
 
     return PersonalToolbox(
         upstream.name,
@@ -210,9 +213,12 @@ def open_upstream(
 def _build_calls(
     upstream: UpstreamSettings, settings: ServeSettings, approve_command: ApproveCommand | None = None
 ) -> UpstreamCalls:
+    asking = build_caller_consent(settings, upstream.name)
+    has_rules = bool(upstream.run or upstream.ask or upstream.never)
     return UpstreamCalls(
         agree=upstream.agree,
-        asking=build_caller_consent(settings, upstream.name),
+        rules=read_upstream_rules(upstream, asking) if has_rules else None,
+        asking=asking,
         receipts=find_state_places(settings.server.state).receipts,
         holds_calls=settings.holds_calls,
         timeout_s=upstream.timeout_s,
@@ -226,14 +232,16 @@ def _build_calls(
 class UpstreamCalls:
     """How remote tools are called for the callers of this server.
 
-    ``agree`` lets tools run without a question that only their site declares harmless. ``asking`` answers for the
-    callers. ``receipts`` is the folder that keeps those that the gateway signs. With ``holds_calls``, what a server
-    asks in the middle of a call is passed on to its caller. ``timeout_s`` is how long one request of a call may take,
+    ``agree`` lets tools run without a question that only their site declares harmless: all, or those it names.
+    ``rules`` are those of the operator. ``asking`` answers for the callers. ``receipts`` is the folder that keeps
+    those that the gateway signs. With ``holds_calls``, what a server asks in the middle of a call is passed on to its
+    caller. ``timeout_s`` is how long one request of a call may take,
     ``retries`` how often it is repeated where that is safe. ``approve_command`` says whether a program may run that
     the user has not agreed to before; without it, none may.
     """
 
-    agree: bool = False
+    agree: bool | Sequence[str] = False
+    rules: OperatorRules | None = None
     asking: CallerConsent = field(default_factory=CallerConsent)
     receipts: str = ""
     holds_calls: bool = True
@@ -263,12 +271,15 @@ def open_toolbox(
     if not isinstance(target, UrlTarget):
         command = find_mcp_command(target) if document is None else None
         if command is None:
+            if calls.rules is not None or calls.agree not in (False, True):
+                # QF-02: a rule that does nothing must not look like one that holds.
+                raise UsageError("run, ask, never and names in agree are for other servers; code declares approval=.")
             return open_code(target, document, threads=threads)
         # FU-56: the user has named this file as code to run, and its server says what its own tools do.
         target, calls = UrlTarget(command), replace(calls, agree=True, approve_command=_allow)
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
-    session = build_gateway_session(calls.receipts)
+    session = build_gateway_session(calls.receipts, rules=calls.rules)
     return connect_upstream(build_url_options(target.text, session, options or UrlOptions(), calls))
 
 
@@ -276,12 +287,12 @@ def _allow(_command: ServerCommand) -> bool:
     return True
 
 
-def build_gateway_session(receipts: str, principal: str = "me") -> Session:
+def build_gateway_session(receipts: str, principal: str = "me", *, rules: OperatorRules | None = None) -> Session:
     """Return the session of a connection that calls for callers: for all, or for the one with the name ``principal``.
 
-    ``receipts`` is the place that keeps the receipts that the gateway signs.
+    ``receipts`` is the place that keeps the receipts that the gateway signs. ``rules`` are the operator's.
     """
-    return Session(  # the limits that the site declares hold
+    session = Session(  # the limits that the site declares hold
         principal=principal,
         limits=ClientRateLimits(tool=None, connection=None),
         rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE),
@@ -289,6 +300,8 @@ def build_gateway_session(receipts: str, principal: str = "me") -> Session:
         receipt_key=_find_receipt_key(),
         audit=SignedDecisions(Path(receipts)) if receipts else None,
     )
+    session.operator = rules
+    return session
 
 
 def _find_receipt_key() -> FindKey | None:
@@ -304,7 +317,7 @@ def build_url_options(url: str, session: Session, options: UrlOptions, calls: Up
         url,
         session,
         approve=calls.asking,
-        agree=(lambda _: True) if calls.agree else None,
+        agree=build_trust(calls.agree or (), calls.rules),
         api_key=options.key,
         protocol=options.protocol,
         selection=options.selection,

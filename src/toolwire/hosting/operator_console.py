@@ -16,6 +16,7 @@ from toolwire.console.front import ConsoleFront, ServedApp
 from toolwire.console.page import SignInWords
 from toolwire.console.page_tables import FindSignedIn
 from toolwire.console.sessions import SESSION_S, SignedIn
+from toolwire.console.source import FileRuleRow
 from toolwire.core.catalog import Catalog
 from toolwire.core.health import list_health
 from toolwire.core.model import Kind, Problem, RateLimit, Tool
@@ -29,7 +30,9 @@ from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.limits.count_overview import CountOverview
 from toolwire.stores.paths import StatePlaces, find_decisions_place, is_postgres_url
 
+from .operator_rules import list_rules, read_upstream_rules
 from .operators import digest_key
+from .serve_settings import UpstreamSettings
 
 ROOT: Final = "/console"
 FindLimit = Callable[[str], "tuple[str, RateLimit] | None"]
@@ -55,11 +58,19 @@ class Operators(NamedTuple):
     login_path: str = ""
 
 
+class ServedUpstream(NamedTuple):
+    """An upstream of a gateway: its target, its tools, and the rules of the file about them."""
+
+    target: str
+    toolbox: Toolbox
+    rules: Sequence[FileRuleRow]
+
+
 def add_console(
     app: ServedApp,
     operators: Operators,
     *,
-    upstreams: Sequence[tuple[str, Toolbox]],
+    upstreams: Sequence[ServedUpstream],
     places: StatePlaces,
     ledger: str | None,
     rates: str,
@@ -70,14 +81,14 @@ def add_console(
 ) -> ConsoleFront:
     """Return ``app`` with the console for ``operators``.
 
-    ``upstreams`` are the targets of a gateway and their tools. ``rates`` is where calls are counted, empty for the
+    ``upstreams`` are those of a gateway. ``rates`` is where calls are counted, empty for the
     memory of the process; ``find_limit`` returns what a key of a count means, and its limit. ``find_faults`` returns
     what is wrong with the server now, as sentences. ``public_url`` is its address for its users.
     """
     calls = CallOverview(ledger) if ledger else None
     is_counted = bool(rates) and (not _is_url(rates) or is_postgres_url(rates))
     counts = CountOverview(rates)
-    targets = {show_url(target): one for target, one in upstreams}
+    targets = {show_url(one.target): one.toolbox for one in upstreams}
 
     def list_connections() -> list[ConnectionRow]:
         return [ConnectionRow(url=target, access="an upstream") for target in targets]
@@ -99,6 +110,7 @@ def add_console(
         cancel_call=None if calls is None else calls.ask_cancel,
         list_limits=(lambda: list_limits(counts, find_limit)) if is_counted else None,
         find_faults=find_faults,
+        file_rules=[rule for one in upstreams for rule in one.rules],
         limit_notes=_NOTES if is_counted else (*_NOTES, _IN_MEMORY),
         keeps_actions=True,
     )
@@ -129,6 +141,14 @@ def add_console(
         find_known=find_known,
     )
     return ConsoleFront(app, console)
+
+
+def list_rule_rows(upstream: UpstreamSettings) -> list[FileRuleRow]:
+    """Return the rules of the file about the tools of ``upstream``, to be shown."""
+    return [
+        FileRuleRow(upstream=upstream.name, kind=kind, words=rule.words)
+        for kind, rule in list_rules(read_upstream_rules(upstream))
+    ]
 
 
 def build_operator_finder(find_user: FindUser, names: Iterable[str]) -> FindSignedIn:

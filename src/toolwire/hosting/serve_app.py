@@ -109,13 +109,23 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
     if not operators and not people:
         return app
     # It brings the console, which few servers have.
-    from .operator_console import Operators, add_console, build_limit_finder, build_operator_finder
+    from .operator_console import (
+        Operators,
+        ServedUpstream,
+        add_console,
+        build_limit_finder,
+        build_operator_finder,
+        list_rule_rows,
+    )
 
     known = Operators(operators)
     if people and (sign_in := served.sign_in) is not None:
         known = Operators(operators, build_operator_finder(sign_in.find_user, people), sign_in.login_path)
     places = find_state_places(settings.server.state)
-    upstreams = [(one.target, box) for one, box in zip(settings.upstreams, toolboxes, strict=False)]
+    upstreams = [
+        ServedUpstream(one.target, box, list_rule_rows(one))
+        for one, box in zip(settings.upstreams, toolboxes, strict=False)
+    ]
     limits = {one.name: RateLimit.parse(one.rate) for one in settings.upstreams if one.rate}
     return add_console(
         app,

@@ -45,13 +45,17 @@ class UpstreamSettings:
     ``rate`` (such as ``100/1m``, or empty) and ``running`` are its limits for all callers together, and ``timeout_s``
     is how long one call may take. ``account`` says whose credentials are used: those of the gateway, those of the
     caller, who signs in there (as ``client_id``, if the gateway is registered), or those that the caller's token is
-    exchanged for.
+    exchanged for. ``agree`` trusts the site's word about all its tools, or about those named. ``run``, ``ask`` and
+    ``never`` are rules about its tools, as the file has them.
     """
 
     name: str
     target: str
     scopes: Sequence[str] | None = None
-    agree: bool = False
+    agree: bool | Sequence[str] = False
+    run: Sequence[Any] = ()
+    ask: Sequence[Any] = ()
+    never: Sequence[Any] = ()
     remote: RemoteOptions = field(default_factory=RemoteOptions, repr=False)
     account: UpstreamAccount = "gateway"
     client_id: str = ""

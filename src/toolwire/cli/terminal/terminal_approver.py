@@ -16,6 +16,7 @@ from typing import Literal, TypeAlias
 from toolwire.client import Session, open_stored_session
 from toolwire.consent.display import DisplayRow, build_display_rows, confirmation_text, needs_typed_confirmation
 from toolwire.consent.tool_facts import list_ways_out
+from toolwire.consent.untrusted_tools import UntrustedTools
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
@@ -75,6 +76,7 @@ def build_agreement(*, agreed: bool, called: str = "") -> Callable[[tuple[Tool, 
 
 def list_agreement(tools: tuple[Tool, ...]) -> Iterator[str]:
     """Yield the lines of the list of tools that would run by their site's claim alone; nothing is cut."""
+    changes = tools.changes if isinstance(tools, UntrustedTools) else {}
     yield "The site says that these need no question. Nothing but its word shows that they do no harm:"
     for tool in tools:
         said = "the site says that it only reads" if tool.claimed_safe else "changes something"
@@ -82,6 +84,8 @@ def list_agreement(tools: tuple[Tool, ...]) -> Iterator[str]:
         # I-21: a read can carry data out.
         out = "".join(f", {one}" for one in list_ways_out(tool))
         yield f"  {escaped(tool.name)} ({said}{again}{out}): {escaped(tool.description.strip().partition(chr(10))[0])}"
+        for change in changes.get(tool.id, ()):  # QF-01
+            yield f"    changed since you trusted or approved it: {escaped(change)}"
 
 
 def choose_approver(where: str, advance: Advance) -> Approver:

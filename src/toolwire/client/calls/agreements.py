@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import Decision, DefinitionLock
 from toolwire.consent.binding import CredentialRef
+from toolwire.consent.change_words import describe_change
 from toolwire.consent.grant import UNASKED, GrantKey, covers_call
-from toolwire.consent.policy import CurrentPreferences, find_unasked_writes
+from toolwire.consent.policy import CurrentPreferences, can_rule_lift, find_unasked_writes
 from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
+from toolwire.consent.untrusted_tools import UntrustedTools
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
 from toolwire.core.codec import Peer
@@ -106,21 +108,30 @@ class Agreements:
         # GR-04: a definition has the claim and not whether it is believed, so that of both is one.
         self._defined[id(doubted)] = self._define(tool)._replace(tool=doubted)
         agreed = find_unasked_writes((doubted,)) and self._session.grants.has_grant(self._agreement_key(doubted))
+        if agreed:
+            self._agreed.add(id(tool))
         return tool if agreed else doubted
 
     def is_agreed(self, tool: Tool) -> bool:
-        """Return whether the user agreed that ``tool`` runs as the site declares."""
+        """Return whether the user or the operator trusts ``tool``, as it is defined now, to run without a question."""
         return id(tool) in self._agreed
 
-    def find_unapproved(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
-        """Return the tools that would run without a question because only the site says so."""
+    def find_unapproved(self, tools: Iterable[Tool]) -> UntrustedTools:
+        """Return the tools that would run without a question because only the site or an operator's rule says so."""
         waiting: list[Tool] = []
-        for tool in find_unasked_writes(tools):
+        tools, operator = tuple(tools), self._session.operator
+        unasked = find_unasked_writes(tools)
+        if operator is not None:  # QF-02: a rule is about a name, and the trust in what the name means now
+            ids = set(map(id, unasked))
+            ruled = (tool for tool in tools if id(tool) not in ids and operator.may_run(tool) and can_rule_lift(tool))
+            unasked = (*unasked, *ruled)
+        for tool in unasked:
             if self._session.grants.has_grant(self._agreement_key(tool)):
                 self._agreed.add(id(tool))
             else:
                 waiting.append(tool)
-        return tuple(waiting)
+        changed = {tool.id: tuple(map(describe_change, self.find_changes(tool))) for tool in waiting}
+        return UntrustedTools(waiting, {id_: changes for id_, changes in changed.items() if changes})
 
     def agree(self, tools: Iterable[Tool]) -> None:
         """Let ``tools`` run as the site declares, until their definitions change."""
@@ -128,6 +139,8 @@ class Agreements:
             # XL-055: each is recorded by itself, so that a reader of the log finds it by its tool.
             self._agreed.add(id(tool))
             self._session.grants.add(self._agreement_key(tool))
+            known = self._define(tool)
+            self._session.grants.pin_definition(known.key, known.parts)  # QF-01: a change is shown against it
             self.record(tool, "", "agreed", NO_APPROVER)
 
     def revoke_changed(self, tools: Iterable[Tool]) -> None:

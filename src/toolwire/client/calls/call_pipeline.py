@@ -20,9 +20,16 @@ from typing import Any, NamedTuple, TypeVar
 from toolwire.client.transport.redirects import redirect_loop
 from toolwire.consent import DefinitionLock, Preferences, build_consent_check, build_denial
 from toolwire.consent.binding import CredentialRef, is_covered
+from toolwire.consent.consent_check import OPERATOR_REASON
 from toolwire.consent.cost_budget import CostBudget
 from toolwire.consent.data_flow import DataFlow, list_texts, model_content
-from toolwire.consent.policy import CurrentPreferences, PreferenceStore, effective_level, merge_preferences
+from toolwire.consent.policy import (
+    CurrentPreferences,
+    PreferenceStore,
+    can_rule_lift,
+    effective_level,
+    merge_preferences,
+)
 from toolwire.core.call_status import CallPage
 from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question, apply_checks
 from toolwire.core.codec import BlockingTask, Codec, Flow, FlowEnd, FlowStep, Listen, Pause, Peer, StreamItem
@@ -130,6 +137,7 @@ class CallPipeline:
             program=program,
         )
         self._parties = parties
+        self._trusted_tools: set[str] = set()
         self._agreements = agreements = Agreements(
             parties,
             target=lambda tool: codec.target(self.peer, Call(tool, {})),
@@ -158,6 +166,7 @@ class CallPipeline:
             key=agreements.grant_key,
             has_agreement=agreements.is_agreed,
             notices=agreements.find_reasons,
+            operator=session.operator,
         )
         # The order is the order of refusal: the lock, the arguments and what the tool requires need no user.
         lock = () if locked is None else (build_lock_check(locked, peer.url, self.definitions()),)
@@ -228,10 +237,24 @@ class CallPipeline:
         """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
         return self.find_level(tool) is not Approval.AUTO
 
+    def may_run_unasked(self, tool: Tool) -> bool:
+        """Return whether some calls of ``tool`` run without a question now."""
+        operator = self.session.operator
+        if operator is not None and self._agreements.is_agreed(tool) and operator.may_run(tool):
+            return True
+        return not self.needs_consent(tool) or self.has_grant(tool)
+
     def find_level(self, tool: Tool) -> Approval:
         """Return the level that a call of ``tool`` needs: the strictest of site, user and client."""
         # XL-040
-        return effective_level(tool, self.preferences.get(), has_agreement=self._agreements.is_agreed(tool))
+        is_agreed, operator, preferences = (
+            self._agreements.is_agreed(tool),
+            self.session.operator,
+            self.preferences.get(),
+        )
+        if operator is not None and is_agreed and operator.runs_always(tool) and can_rule_lift(tool, preferences):
+            return Approval.AUTO
+        return effective_level(tool, preferences, has_agreement=is_agreed)
 
     def agree(self, tools: tuple[Tool, ...]) -> CallPipeline:
         """Return the pipeline in which ``tools`` run as the site declares, until their definitions change."""
@@ -283,8 +306,13 @@ class CallPipeline:
         if isinstance(copied, Problem):
             return copied
         verdict = apply_checks(copied, self.checks)
-        if isinstance(verdict, (Deny, KnownResult)):
-            return verdict.problem if isinstance(verdict, Deny) else verdict.result
+        if isinstance(verdict, Deny):
+            operator = self.session.operator
+            if operator is not None and verdict.problem.details.get("reason") == OPERATOR_REASON:
+                operator.record(copied, "denied")
+            return verdict.problem
+        if isinstance(verdict, KnownResult):
+            return verdict.result
         question = verdict.question if isinstance(verdict, Ask) else None
         is_held, is_start = question is not None or not copied.tool.safe, state.prefers_async
         prepared = prepare_call(self._codec, self.peer, copied, self._retries, is_held=is_held, is_start=is_start)
@@ -293,7 +321,21 @@ class CallPipeline:
         # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
         if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
             question = build_origin_question(prepared, self.site, self.session.rules)
+        if question is None:
+            self._record_rule(copied)
         return _CheckedCall(prepared, question)
+
+    def _record_rule(self, call: Call) -> None:
+        """Record that a rule of the operator lets ``call`` run, if one does: once for a tool whose site is trusted."""
+        # QF-02
+        operator, tool = self.session.operator, call.tool
+        if operator is None or not self._agreements.is_agreed(tool) or operator.find(call) is None:
+            return
+        if effective_level(tool, self.preferences.get(), has_agreement=True) is not Approval.AUTO:
+            operator.record(call, "allowed")
+        elif tool.id not in self._trusted_tools:
+            self._trusted_tools.add(tool.id)
+            operator.record(call, "agreed")
 
     def find_question(self, call: Call) -> Question | None:
         """Return what the user would be asked about ``call`` now, or None. Nothing is asked, counted or sent.

@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 from toolwire.client.discovery.cache import Cache
 from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
 from toolwire.consent.data_flow import DataFlow
+from toolwire.consent.operator_rules import OperatorRules
 from toolwire.consent.policy import PreferenceStore
 from toolwire.consent.prompt_limit import PromptLimit
 from toolwire.core.catalog import Catalog, build_toolkit_name, make_confusable_key
@@ -84,6 +85,8 @@ class Session:
         self.telemetry = telemetry
         self.clock = clock
         self.wall = wall
+        # QF-02: the rules of a gateway's file for the one upstream that it calls with this session.
+        self.operator: OperatorRules | None = None
         self.prompt_limit: PromptLimit = PromptLimit(clock, limit=rules.questions_a_minute)
         self.data_flow: DataFlow | None = DataFlow() if traced else None
         self._catalogs: dict[str, Catalog] = {}

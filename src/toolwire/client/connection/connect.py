@@ -23,7 +23,7 @@ from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.message_exchange import MessageServer
 from toolwire.client.transport.network import NetworkAccess, SyncNetwork
 from toolwire.core.codec import Flow, Peer
-from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret, Tool
+from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.suggestion import find_nearest
@@ -35,7 +35,7 @@ from .connection_factory import ConnectionFactory
 from .driver import AsyncDriver, BlockingDriver, Driver, NotifyT, TransportT, complete
 from .held_calls import ask_caller
 from .offered_reading import load_offered
-from .options import ApproveCommand, ConnectOptions
+from .options import Agree, ApproveCommand, ConnectOptions
 from .remote import Remote, SyncRemote
 from .remote_core import RemoteCore
 
@@ -112,8 +112,8 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
         # GR-04: the definitions of many tools are computed and stored, which must not block an event loop.
         opened = await self._driver.call(self._factory.open, found)
         try:
-            if self._factory.asks_for_trust(opened):
-                return await self._driver.call(opened.trust)
+            if trusted := self._factory.ask_for_trust(opened):
+                return await self._driver.call(opened.trust, trusted)
         except BaseException:
             opened.connection.pipeline.session.release(opened.connection.pipeline.name)
             raise
@@ -329,7 +329,7 @@ def build_upstream_options(
     session: Session,
     *,
     approve: Approver | None = None,
-    agree: Callable[[tuple[Tool, ...]], bool] | None = None,
+    agree: Agree | None = None,
     api_key: str | Secret | None = None,
     protocol: str | None = None,
     selection: Selection = DEFAULT_SELECTION,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -53,9 +54,9 @@ class OpenedConnection(NamedTuple):
     connection: Connection
     unapproved: tuple[Tool, ...]
 
-    def trust(self) -> Connection:
-        """Return the connection in which these tools run so, until their definitions change."""
-        return self.connection.agree(self.unapproved)
+    def trust(self, tools: tuple[Tool, ...]) -> Connection:
+        """Return the connection in which ``tools`` run so, until their definitions change."""
+        return self.connection.agree(tools) if tools else self.connection
 
 
 class ConnectionFactory:
@@ -327,12 +328,16 @@ class ConnectionFactory:
     def build(self, found: Discovery) -> Connection:
         """Return the connection to what was found, after the user was asked which tools they trust."""
         opened = self.open(found)
-        return opened.trust() if self.asks_for_trust(opened) else opened.connection
+        return opened.trust(self.ask_for_trust(opened))
 
-    def asks_for_trust(self, opened: OpenedConnection) -> bool:
-        """Return whether the user trusts the tools of ``opened`` that only their site calls harmless."""
-        agree = self.options.agree
-        return bool(opened.unapproved) and agree is not None and agree(opened.unapproved) is True
+    def ask_for_trust(self, opened: OpenedConnection) -> tuple[Tool, ...]:
+        """Return the tools of ``opened`` that the user trusts, of those that only their site calls harmless."""
+        agree, tools = self.options.agree, opened.unapproved
+        answer = agree(tools) if tools and agree is not None else False
+        if answer is True or not isinstance(answer, Iterable) or isinstance(answer, str):
+            return tools if answer is True else ()
+        names = frozenset(answer)  # QF-01: some of them
+        return tuple(tool for tool in tools if tool.name in names or tool.id in names)
 
     def open(self, found: Discovery) -> OpenedConnection:
         """Return the connection to what was found; see ``open_connection``. It blocks where there are many tools."""

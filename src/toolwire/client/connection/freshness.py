@@ -101,7 +101,7 @@ class Freshness:
         tool = connection.peer.find(reference)
         if not isinstance(tool, Tool):
             return False
-        return not connection.pipeline.needs_consent(tool) or connection.pipeline.has_grant(tool)
+        return connection.pipeline.may_run_unasked(tool)
 
     def begin_fetch(self) -> None:
         """Note that the documents are fetched from now on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from inspect import iscoroutinefunction
 from math import isfinite
@@ -48,6 +48,9 @@ if TYPE_CHECKING:  # signing in is rare, and a lot of code; so is the definition
 ConnectTarget: TypeAlias = "str | Path | Toolkit | Toolbox | ModuleType | Asgi"
 """What can be connected to: a URL, a document, a toolkit, a module with a toolkit, or an ASGI application."""
 
+Agree: TypeAlias = "Callable[[tuple[Tool, ...]], bool | Collection[str]]"
+"""Shows the user tools that would run without a question, and returns whether they may, or the names of those."""
+
 ApproveCommand: TypeAlias = "Callable[[ServerCommand], bool]"
 """Shows the user a command in full, and returns whether it may run."""
 
@@ -88,7 +91,8 @@ class ConnectOptions:
     ``preferences`` can ask for more consent than the site does, never for less. The levels that were set with
     ``toolwire approvals set`` hold too; with ``preferences=None`` they do not. ``agree`` is shown, on connecting, the
     tools that would run without a question because only the site says so: those that change something, and those that
-    the site calls read-only (``tool.claimed_safe``). If it returns True they run; otherwise each call is asked about.
+    the site calls read-only (``tool.claimed_safe``). If it returns True they run, and if it returns names, these tools
+    do; otherwise each call is asked about. After a change it is shown only what changed, in ``tools.changes``.
     ``locked`` refuses every tool that differs from its definition in ``toolwire.lock``.
 
     ``provide_input`` is shown an ``InputRequest`` where an MCP server asks for something while a call runs: a form, or
@@ -150,7 +154,7 @@ class ConnectOptions:
     session: Session | None = None
     name: str = ""
     locked: DefinitionLock | None = None
-    agree: Callable[[tuple[Tool, ...]], bool] | None = None  # XL-044: the site alone cannot waive consent
+    agree: Agree | None = None  # XL-044: the site alone cannot waive consent
     context: Context = ANONYMOUS  # C-10, OTC-015: a tool gets only the secrets that it requires
     allow_origins: AllowOrigins = ()  # D-07: a document cannot send calls to another server
     caps: ResultLimits = DEFAULT_RESULT_LIMITS  # XL-103: a model gets a bounded part of a result
