@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import configparser
 import json
-import os
+import re
 import shutil
 import socket
-import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -19,120 +18,42 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.certificates import write_certificate
 from tests.programs import find_free_port
+from tests.support.proxies import FILES, NAME, PROXIES, WAIT_S, run_program, run_proxy, trust_certificate
 from toolwire import Value, connect_sync
 from toolwire.cli.parser import list_commands
 from toolwire.protocols.otc.standard import RFC
 
-from .blocks import read_blocks
 from .page import ROOT
 
-NAME = "tools.example.com"
+SERVE = [sys.executable, "-m", "toolwire", "serve", str(ROOT / "examples/calculator.py")]
 HEALTHY = {"$schema": RFC, "status": "OK"}
-FILES = {
-    block.name: block.text
-    for block in read_blocks((ROOT / "docs/how-to/deploy.md").read_text(encoding="utf-8"))
-    if block.name
-}
-WAIT_S = 60.0
-PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # where Debian puts servers, and a user's PATH does not look
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Any]]:
-    """Start a program that listens at a port, wait until it does, and end it after the test."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def begin(argv: list[str], port: int, folder: Path) -> None:
-        process = subprocess.Popen(argv, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        started.append(process)
-        until = time.monotonic() + WAIT_S
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
-            except OSError:
-                assert process.poll() is None, process.stderr.read() if process.stderr else b""
-                assert time.monotonic() < until, f"{argv[0]} does not listen"
-                time.sleep(0.02)
-            else:
-                return
-
-    yield begin
-    for process in reversed(started):
-        process.terminate()
-        process.wait(WAIT_S)
-        if process.stderr:
-            process.stderr.close()
-
-
-@pytest.fixture
-def upstream(start: Callable[..., Any]) -> int:
+def upstream(tmp_path: Path) -> Iterator[int]:
     """The port of a server that was started as the page says."""
     port = find_free_port()
-    argv = ["serve", "examples/calculator.py", "--port", str(port), "--allow-host", NAME]
-    start([sys.executable, "-m", "toolwire", *argv], port, ROOT)
-    return port
-
-
-PROXIES: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
-    "nginx": ("nginx.conf", lambda file: ["-p", str(file.parent), "-c", str(file), "-g", NGINX]),
-    "caddy": ("Caddyfile", lambda file: ["run", "--config", str(file), "--adapter", "caddyfile"]),
-    "haproxy": ("haproxy.cfg", lambda file: ["-f", str(file)]),
-}
-NGINX_FOLDERS = (
-    "".join(f"  {kind}_temp_path {{folder}}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    + "  access_log off;\n"
-)
-NGINX = "daemon off; pid nginx.pid; error_log stderr;"
-
-
-def fit(text: str, *, port: int, upstream: int, folder: Path) -> str:
-    """Return a configuration of the page for this machine: other ports and the files of the test."""
-    for old, new in (
-        ("127.0.0.1:9627", f"127.0.0.1:{upstream}"),
-        ("listen 8443 ssl", f"listen 127.0.0.1:{port} ssl"),
-        ("bind :8443", f"bind 127.0.0.1:{port}"),
-        ("fullchain.pem", str(folder / "fullchain.pem")),
-        ("privkey.pem", str(folder / "privkey.pem")),
-        ("crt tools.pem", f"crt {folder / 'tools.pem'}"),
-        (f"{NAME} {{\n\t", f"{NAME}:{port} {{\n\ttls {folder / 'fullchain.pem'} {folder / 'privkey.pem'}\n\t"),
-        ("http {\n", "http {\n" + NGINX_FOLDERS.format(folder=folder)),
-    ):  # fmt: skip
-        text = text.replace(old, new)
-    return "{\n\tadmin off\n}\n" + text if text.startswith(f"{NAME}:") else text
+    with run_program([*SERVE, "--port", str(port), "--allow-host", NAME], port, tmp_path):
+        yield port
 
 
 @pytest.mark.requirement("FU-15")
 @pytest.mark.parametrize("proxy", PROXIES)
-def test_calls_pass_through_a_proxy_with_tls(
-    proxy: str, upstream: int, start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = shutil.which(proxy, path=PATH)
-    if program is None:
-        pytest.skip(f"there is no {proxy}: apt-get install {proxy}")
-    certificate, key = write_certificate(tmp_path, NAME)
-    (tmp_path / "fullchain.pem").write_bytes(certificate.read_bytes())
-    (tmp_path / "privkey.pem").write_bytes(key.read_bytes())
-    (tmp_path / "tools.pem").write_bytes(certificate.read_bytes() + key.read_bytes())
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path))
-    port = find_free_port()
-    name, list_options = PROXIES[proxy]
-    file = tmp_path / name
-    file.write_text(fit(FILES[name], port=port, upstream=upstream, folder=tmp_path), encoding="utf-8")
-    start([program, *list_options(file)], port, tmp_path)
-    assert ask(port, tmp_path, "GET", "/health") == (200, HEALTHY)
-    assert ask(port, tmp_path, "GET", "/api/add?a=1&b=2") == (200, 3)
-    status, answer = ask(port, tmp_path, "POST", "/call", {"request": {"tool_id": "add", "input": {"a": 1, "b": 2}}})
-    assert (status, answer["output"]) == (200, {"value": 3})
+def test_calls_pass_through_a_proxy_with_tls(proxy: str, upstream: int, tmp_path: Path) -> None:
+    with run_proxy(proxy, tmp_path, upstream) as port:
+        assert ask(port, tmp_path, "GET", "/health") == (200, HEALTHY)
+        assert ask(port, tmp_path, "GET", "/api/add?a=1&b=2") == (200, 3)
+        body = {"request": {"tool_id": "add", "input": {"a": 1, "b": 2}}}
+        status, answer = ask(port, tmp_path, "POST", "/call", body)
+        assert (status, answer["output"]) == (200, {"value": 3})
 
 
 BELOW_A_PATH = {
     "nginx": (("location / {", "location /shop/ {"), ("proxy_pass http://toolwire;", "proxy_pass http://toolwire/;")),
     "caddy": (
         ("\treverse_proxy", "\thandle_path /shop/* {\n\treverse_proxy"),
-        ("/health\n\t}\n", "/health\n\t}\n\t}\n"),
+        ("\t\t}\n\t}\n", "\t\t}\n\t}\n\t}\n"),
     ),
     "haproxy": (("option httpchk", "http-request replace-path /shop(/.*)?$ \\1\n    option httpchk"),),
 }
@@ -141,37 +62,26 @@ BELOW_A_PATH = {
 
 @pytest.mark.requirement("FU-15")
 @pytest.mark.parametrize("proxy", PROXIES)
-def test_every_protocol_is_served_below_a_path(
-    proxy: str, start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = shutil.which(proxy, path=PATH)
-    if program is None:
-        pytest.skip(f"there is no {proxy}: apt-get install {proxy}")
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME"):
-        monkeypatch.setenv(name, str(tmp_path))
-    certificate, key = write_certificate(tmp_path, NAME, "127.0.0.1")
-    (tmp_path / "fullchain.pem").write_bytes(certificate.read_bytes())
-    (tmp_path / "privkey.pem").write_bytes(key.read_bytes())
-    (tmp_path / "tools.pem").write_bytes(certificate.read_bytes() + key.read_bytes())
-    upstream, port = find_free_port(), find_free_port()
-    served = ["serve", "examples/calculator.py", "--port", str(upstream), "--allow-host", NAME, "--root-path", "/shop/"]
-    start([sys.executable, "-m", "toolwire", *served], upstream, ROOT)
-    name, list_options = PROXIES[proxy]
-    text = fit(FILES[name], port=port, upstream=upstream, folder=tmp_path)
-    text = text.replace(f"{NAME}:{port} {{", f"{NAME}:{port}, 127.0.0.1:{port} {{")
-    for old, new in BELOW_A_PATH[proxy]:
-        assert old in text
-        text = text.replace(old, new)
-    file = tmp_path / name
-    file.write_text(text, encoding="utf-8")
-    start([program, *list_options(file)], port, tmp_path)
-    assert ask(port, tmp_path, "GET", "/shop/health") == (200, HEALTHY)
-    url = f"https://127.0.0.1:{port}/shop/"
-    for protocol in ("openapi", "opentool", "otc", "mcp"):
-        with connect_sync(url, protocol=protocol, ca_file=certificate, agree=bool) as remote:
-            assert remote.call("add", {"a": 1, "b": 2}) == Value(3), protocol
-    _, described = ask(port, tmp_path, "GET", "/shop/openapi.json")
-    assert [server["url"] for server in described["servers"]] == ["/shop"]
+def test_every_protocol_is_served_below_a_path(proxy: str, tmp_path: Path) -> None:
+    upstream = find_free_port()
+    argv = [*SERVE, "--port", str(upstream), "--allow-host", NAME, "--root-path", "/shop/"]
+
+    def change(text: str) -> str:
+        text = re.sub(rf"({NAME}:(\d+)) {{", r"\1, 127.0.0.1:\2 {", text)
+        for old, new in BELOW_A_PATH[proxy]:
+            assert old in text
+            text = text.replace(old, new)
+        return text
+
+    with run_program(argv, upstream, tmp_path), run_proxy(proxy, tmp_path, upstream, change=change) as port:
+        assert ask(port, tmp_path, "GET", "/shop/health") == (200, HEALTHY)
+        url = f"https://127.0.0.1:{port}/shop/"
+        for protocol in ("openapi", "opentool", "otc", "mcp"):
+            certificate = tmp_path / "fullchain.pem"
+            with connect_sync(url, protocol=protocol, ca_file=certificate, agree=bool) as remote:
+                assert remote.call("add", {"a": 1, "b": 2}) == Value(3), protocol
+        _, described = ask(port, tmp_path, "GET", "/shop/openapi.json")
+        assert [server["url"] for server in described["servers"]] == ["/shop"]
 
 
 class NamedConnection(HTTPSConnection):
@@ -183,7 +93,7 @@ class NamedConnection(HTTPSConnection):
 
 
 def ask(port: int, folder: Path, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    context = ssl.create_default_context(cafile=str(folder / "fullchain.pem"))
+    context = trust_certificate(folder)
     until = time.monotonic() + WAIT_S
     while True:
         connection = NamedConnection(NAME, port, context=context, timeout=WAIT_S)

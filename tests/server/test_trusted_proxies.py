@@ -16,12 +16,16 @@ from toolwire.testing.loopback import background
 PROXIES = TrustedProxies(["10.0.0.0/8", "2001:db8::5"])
 
 
-def apply(*headers: tuple[str, str], client: str = "10.0.0.5") -> tuple[str, str]:
-    scope: dict[str, Any] = {
+def build_scope(*headers: tuple[str, str], client: str = "10.0.0.5") -> dict[str, Any]:
+    return {
         "client": (client, 4000),
         "scheme": "http",
         "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers],
     }
+
+
+def apply(*headers: tuple[str, str], client: str = "10.0.0.5") -> tuple[str, str]:
+    scope = build_scope(*headers, client=client)
     if PROXIES.trusts(client):
         PROXIES.apply(scope)
     return scope["client"][0], scope["scheme"]
@@ -69,6 +73,56 @@ def test_nobody_else_names_an_address_or_a_scheme() -> None:
     assert apply(*headers) == ("198.51.100.7", "https")
     assert apply(("x-forwarded-proto", "gopher"))[1] == "http"
     assert apply(("x-forwarded-proto", "https"), ("forwarded", "proto=http"))[1] == "http"
+
+
+@pytest.mark.requirement("CR-02")
+@pytest.mark.parametrize(
+    ("host", "headers", "expected"),
+    [
+        ("127.0.0.1:9627", [("x-forwarded-host", "Tools.example:8443")], "tools.example:8443"),
+        ("toolwire", [("x-forwarded-host", "tools.example")], "tools.example"),
+        ("[::1]:9627", [("forwarded", 'for=198.51.100.7;host="[2001:db8:9::7]:8443"')], "[2001:db8:9::7]:8443"),
+        ("toolwire", [("forwarded", "host=tools.example"), ("x-forwarded-host", "tools.example")], "tools.example"),
+        # A page that gives this machine a name of its own claims no other one.
+        ("evil.example", [("x-forwarded-host", "127.0.0.1:9627")], "evil.example"),
+        ("evil.example.", [("forwarded", "host=localhost")], "evil.example."),
+        # A client's own words, and what is no host
+        ("toolwire", [("forwarded", "host=a.example"), ("x-forwarded-host", "b.example")], "toolwire"),
+        ("toolwire", [("x-forwarded-host", "tools.example/path")], "toolwire"),
+        ("toolwire", [("x-forwarded-host", "a.example:123456")], "toolwire"),
+        ("toolwire", [("x-forwarded-host", "")], "toolwire"),
+    ],
+)
+def test_host_is_taken_where_a_proxy_replaced_it(host: str, headers: list[tuple[str, str]], expected: str) -> None:
+    scope = build_scope(("host", host), *headers)
+    PROXIES.apply(scope)
+    assert [value.decode() for name, value in scope["headers"] if name == b"host"] == [expected]
+
+
+@pytest.mark.requirement("CR-02")
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        # What a client sent stands before what the first trusted proxy wrote, and what the others wrote behind.
+        ([("forwarded", "for=1.2.3.4;proto=http, for=198.51.100.7;proto=https, for=10.1.1.1;proto=http")], "https"),
+        ([("x-forwarded-for", "1.2.3.4, 198.51.100.7"), ("x-forwarded-proto", "http, https")], "https"),
+        ([("x-forwarded-for", "198.51.100.7, 10.1.1.1"), ("x-forwarded-proto", "https, http")], "https"),
+        ([("x-forwarded-for", "1.2.3.4, 198.51.100.7, 10.1.1.1"), ("x-forwarded-proto", "http, https")], "https"),
+        ([("x-forwarded-for", "198.51.100.7, 10.1.1.1"), ("x-forwarded-proto", "https")], "https"),
+        ([("forwarded", "for=198.51.100.7, for=10.1.1.1;proto=https")], "https"),
+        ([("forwarded", "for=_a;proto=https, for=_b;proto=http")], "http"),
+        ([("forwarded", "for=198.51.100.7;proto=https;proto=http")], "http"),
+    ],
+)
+def test_scheme_is_the_word_of_the_outermost_trusted_proxy(headers: list[tuple[str, str]], expected: str) -> None:
+    assert apply(*headers)[1] == expected
+
+
+@pytest.mark.requirement("CR-02")
+def test_clients_of_a_unix_socket_are_trusted_by_name_alone() -> None:
+    assert TrustedProxies(["unix"]).trusts(None)
+    assert not TrustedProxies(["unix"]).trusts("127.0.0.1")
+    assert not PROXIES.trusts(None)
 
 
 @pytest.mark.requirement("AT-37", "D-34")

@@ -31,10 +31,10 @@ from toolwire.framing.page_file import load_script
 from toolwire.server.access.browser_session import BrowserSession
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.deadline_scheduler import DeadlineScheduler
-from toolwire.server.http.cookies import build_cookie, find_cookie, find_port, is_by_https
+from toolwire.server.http.cookies import build_cookie, find_cookie, is_by_https, name_server_cookie
 from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
 from toolwire.server.http.lifespan import run_lifespan
-from toolwire.server.http.messages import close_websocket, read_body, send_response
+from toolwire.server.http.messages import close_websocket, read_body, send_response, split_mount_path
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
@@ -128,7 +128,7 @@ class Console:
         find_known: Callable[[str], Found] = lambda _: None,
     ) -> None:
         self._source = source
-        self._root = root
+        self._root = root  # below the path at which a proxy or an application has the server
         self._guard = HostGuard(hosts=hosts)
         self._own_user_only = own_user_only
         self._secure_host = get_authority(public_url) if public_url.startswith("https://") else ""
@@ -168,15 +168,21 @@ class Console:
         else:
             await self.serve(scope, get_exchange(receive, send))
 
-    def owns_path(self, path: str) -> bool:
-        """Return whether ``path`` is one of this console's."""
-        return path == self._root or path.startswith(f"{self._root}/")
+    def owns(self, scope: Scope) -> bool:
+        """Return whether the path of a request is one of this console's."""
+        # CR-02: a proxy, or an application that mounts the server, may have it below a path.
+        path, root = split_mount_path(scope.get("root_path") or "", scope["path"])[1], self._root
+        return path == root or path.startswith(f"{root}/")
+
+    def _find_root(self, scope: Scope) -> str:
+        """Return the path of the pages as the browser knows it."""
+        return split_mount_path(scope.get("root_path") or "", "")[0] + self._root
 
     def serve_before(self, app: Asgi) -> Asgi:
         """Return an application that serves the paths of this console, and passes all other requests to ``app``."""
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            is_ours = scope["type"] == "http" and self.owns_path(scope["path"])
+            is_ours = scope["type"] == "http" and self.owns(scope)
             await (self if is_ours else app)(scope, receive, send)
 
         return serve
@@ -185,7 +191,7 @@ class Console:
         """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
         fields: Fields = dict(scope["headers"])
         refusal = self._find_refusal(scope, fields) or await self._refuse_other_users(scope)
-        path = scope["path"][len(self._root) :] or "/"
+        path = split_mount_path(scope.get("root_path") or "", scope["path"])[1][len(self._root) :] or "/"
         if refusal is None and path == "/events" and scope["method"] == "GET":
             await self._serve_events(scope, exchange, fields)
             return
@@ -274,7 +280,7 @@ class Console:
                 if session is None:
                     return await self._welcome(scope, fields, path)
                 query = {name: one[0] for name, one in _parse(scope["query_string"].decode("latin-1")).items()}
-                request = PageRequest(session=session, root=self._root, path=path, query=query)
+                request = PageRequest(session=session, root=self._find_root(scope), path=path, query=query)
                 return await self._make(self._pages.get(path), request)
             case _:
                 return build_refusal("This address takes GET and POST.", 405)
@@ -288,8 +294,8 @@ class Console:
             return await self._sign_in(scope, fields, form)
         session = await self._find_session(scope, fields)
         if session is None:
-            return self._build_sign_in(path, _SESSION_OVER)
-        request = PageRequest(session=session, root=self._root, path=path, form=form)
+            return self._build_sign_in(scope, path, _SESSION_OVER)
+        request = PageRequest(session=session, root=self._find_root(scope), path=path, form=form)
         if not session.owns(request.get("token")):
             return build_refusal("This form is too old, or is not from this page. Go back and load it again.", 403)
         if path == "/sign-out":
@@ -297,7 +303,11 @@ class Console:
                 self._source.sign_outs.end, session.build_record(session.name), limiter=self._find_limiter()
             )
             # A redirect would begin a session for the same person again.
-            response = self._build_sign_in("/", _LEFT, 200) if session.by_account else _redirect(f"{self._root}/")
+            response = (
+                self._build_sign_in(scope, "/", _LEFT, 200)
+                if session.by_account
+                else _redirect(f"{self._find_root(scope)}/")
+            )
             gone = self._build_cookie(scope, fields, "", "SameSite=Strict; Max-Age=0")
             return response._replace(headers=(*response.headers, gone))
         return await self._make(self._actions.get(path), request)
@@ -318,7 +328,7 @@ class Console:
             made = handler(request)
             if isinstance(made, Redirect):
                 note = f"{'&' if '?' in made.path else '?'}note={made.note}" if made.note else ""
-                return _redirect(f"{self._root}{made.path}{note}")
+                return _redirect(f"{request.root}{made.path}{note}")
             if isinstance(made, Download):
                 return build_download(made)
             return build_page(request, made, self._tables.list_places(request))
@@ -335,18 +345,24 @@ class Console:
         user = await self._find_user(scope)
         wanted = path if path in self._pages else "/"
         if not isinstance(user, SignedIn):
-            return self._build_sign_in(path) if user is None else self._build_sign_in(path, user.message, 403)
+            return (
+                self._build_sign_in(scope, path)
+                if user is None
+                else self._build_sign_in(scope, path, user.message, 403)
+            )
         return self._redirect_with_cookie(scope, fields, wanted, self._sessions.start_for(user))
 
     def _redirect_with_cookie(self, scope: Scope, fields: Fields, path: str, cookie: str) -> Response:
-        response = _redirect(f"{self._root}{path}")
+        response = _redirect(f"{self._find_root(scope)}{path}")
         return response._replace(headers=(*response.headers, self._build_cookie(scope, fields, cookie)))
 
     def _build_cookie(
         self, scope: Scope, fields: Fields, value: str, more: str = "SameSite=Strict"
     ) -> tuple[bytes, bytes]:
         is_secure = self._is_secure(scope, fields)
-        return build_cookie(self._name_cookie(scope), value, is_secure=is_secure, path=self._root or "/", more=more)
+        return build_cookie(
+            self._name_cookie(scope), value, is_secure=is_secure, path=self._find_root(scope) or "/", more=more
+        )
 
     def _is_secure(self, scope: Scope, fields: Fields) -> bool:
         """Return whether the browser came by https, perhaps to a proxy in front."""
@@ -354,11 +370,11 @@ class Console:
             return True
         return bool(self._secure_host) and fields.get(b"host", b"").decode("latin-1").lower() == self._secure_host
 
-    def _build_sign_in(self, path: str, notice: str = "", status: int = 401) -> Response:
+    def _build_sign_in(self, scope: Scope, path: str, notice: str = "", status: int = 401) -> Response:
         wanted = path if path in self._pages else "/"
         tables = self._tables
         return build_sign_in_page(
-            self._root,
+            self._find_root(scope),
             wanted,
             tables.words,
             notice,
@@ -369,9 +385,7 @@ class Console:
         )
 
     def _name_cookie(self, scope: Scope) -> str:
-        # Cookies are shared by all ports of a host; two consoles of one machine must not sign each other out. The port
-        # is that of the browser: behind proxies, two servers may listen at the same one.
-        return f"toolwire_{self._tables.name}_{find_port(scope, dict(scope['headers']))}"
+        return name_server_cookie(f"toolwire_{self._tables.name}", scope, dict(scope["headers"]))
 
     async def _sign_in(self, scope: Scope, fields: Fields, form: Mapping[str, Sequence[str]]) -> Response:
         wanted, key = ((form.get(name) or ("",))[0] for name in ("next", "key"))
@@ -379,7 +393,7 @@ class Console:
         address = (scope.get("client") or ("", 0))[0]
         cookie = await self._sessions.start(key.strip(), address)
         if cookie is None:
-            return self._build_sign_in(path, self._tables.words.wrong, 403)
+            return self._build_sign_in(scope, path, self._tables.words.wrong, 403)
         session = self._sessions.find(cookie) if self._tables.keeps_sessions else None
         if session is not None:
             begin = self._source.sign_outs.begin

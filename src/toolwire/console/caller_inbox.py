@@ -21,6 +21,7 @@ from toolwire.server.access.people import FindUser
 from toolwire.server.asking.inbox import PAGE_URL
 from toolwire.server.build import combine_callers
 from toolwire.server.http.exchange import Scope
+from toolwire.server.http.messages import split_mount_path
 from toolwire.stores.consent.open import Place, open_used_nonces
 
 from .app import Console
@@ -107,7 +108,8 @@ def build_announcer(public_url: str, hosts: Iterable[str] = ()) -> Callable[[Sco
             return
         host = next((value for name, value in scope["headers"] if name == b"host"), b"").decode("latin-1")
         own = guard.find_own_host(scope.get("server"), host)
-        PAGE_URL.set(f"{scope['scheme']}://{own}{INBOX_PATH}" if own else "")
+        root, _ = split_mount_path(scope.get("root_path") or "", "")
+        PAGE_URL.set(f"{scope['scheme']}://{own}{root}{INBOX_PATH}" if own else "")
 
     return announce
 

@@ -98,7 +98,7 @@ class ConsoleFront:
 
     async def serve(self, scope: Scope, exchange: Exchange) -> None:
         """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
-        if self._console.owns_path(scope["path"]):
+        if self._console.owns(scope):
             await self._console.serve(scope, exchange)
         else:
             if self._announce is not None:

@@ -19,7 +19,7 @@ from hashlib import sha256
 from hmac import compare_digest
 from time import time
 from typing import Final, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 import anyio.to_thread
 
@@ -232,7 +232,8 @@ class SignInPages:
         link = build_link(started.url, f"Continue to {host}", "button primary")
         html = Html(f'{join_html(Html(f"<p>{line}</p>") for line in lines)}<div class="actions bar">{link}</div>')
         base, more = request.base, f"SameSite=Lax; Max-Age={int(VALID_S)}"
-        field = build_cookie(_name_cookie(base), cookie, is_secure=_is_secure(base), path=SIGN_IN_PATH, more=more)
+        path = f"{urlsplit(base).path.rstrip('/')}{SIGN_IN_PATH}"
+        field = build_cookie(_name_cookie(base), cookie, is_secure=_is_secure(base), path=path, more=more)
         page = _build_page(f"Sign in to {name}", html)
         return page._replace(headers=(*page.headers, field))
 
@@ -363,7 +364,7 @@ def _build_key_field(*, is_required: bool = False) -> Html:
 def _build_entry(name: str, identity_html: Html, notice_html: Html = NO_HTML, *, status: int = 200) -> Response:
     about = Html("<p>You sign in at a site, for your own calls of it through this gateway.</p>")
     button = Html('<div class="actions bar"><button class="primary">Continue</button></div>')
-    form = build_form(_link_page(name[:100]), Html(f"{identity_html}{button}"))
+    form = build_form(_link_here(name[:100]), Html(f"{identity_html}{button}"))
     return _build_page("Sign in for your calls", Html(f"{about}{notice_html}{form}"), status)
 
 
@@ -377,7 +378,7 @@ def _build_key_page(name: str, url: str, problem: Problem, key_field: Html) -> R
     html = Html(
         f"{build_notice(make_visible(problem.message), 'costs')}"
         f"<p>If <b>{escape_text(get_host(url))}</b> gave you a key, it is kept here, encrypted, for your own calls.</p>"
-        f"{build_form(_link_page(name), fields, [('step', 'key')])}"
+        f"{build_form(_link_here(name), fields, [('step', 'key')])}"
     )
     return _build_page(f"Your key for {name}", html)
 
@@ -385,6 +386,11 @@ def _build_key_page(name: str, url: str, problem: Problem, key_field: Html) -> R
 def _link_page(name: str) -> str:
     """Return the address of the page where callers sign in at the upstream ``name``."""
     return f"{SIGN_IN_PATH}{quote(name, safe='')}"
+
+
+def _link_here(name: str) -> str:
+    """Return the address of the page of ``name`` for a form on it: a proxy may have the gateway below a path."""
+    return f"./{quote(name, safe='')}"
 
 
 def _build_done(name: str) -> Response:

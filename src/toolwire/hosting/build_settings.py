@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolwire.core.command_option import build_record, list_command_options
 from toolwire.core.errors import UsageError
 from toolwire.opentool.keys import read_keys
-from toolwire.server.http.trusted_proxies import TrustedProxies
+from toolwire.server.http.trusted_proxies import UNIX_PREFIX
 from toolwire.server.options import ServerOptions
 from toolwire.stores.paths import WAKE_VARIABLE, find_state_places
 
@@ -21,6 +21,7 @@ from .gateway_address import require_address
 from .gateway_file import GatewayFile
 from .gateway_sign_in import check_sign_in
 from .options import UPSTREAM_S, RemoteOptions, TokenOptions
+from .proxy_faults import check_trusted_proxies
 from .serve_settings import CallerSettings, ServeSettings, UpstreamSettings
 from .targets.target import UrlTarget, read_target
 from .targets.url_options import UrlOptions, read_url_options
@@ -89,7 +90,7 @@ def build_settings(
 
 def _require_audience(arguments: Namespace) -> None:
     # AT-34: a receipt for the server of somebody else would count here.
-    is_known = arguments.receipt_audience or arguments.hosts or arguments.stdio or is_loopback(arguments.host)
+    is_known = arguments.receipt_audience or arguments.hosts or arguments.stdio or _is_loopback_address(arguments.host)
     if arguments.receipts and not is_known:
         text = "signed for one server: name the host and port by which clients call it, --receipt-audience HOST:PORT."
         raise UsageError(f"Receipts are {text}")
@@ -115,7 +116,7 @@ def read_tls(arguments: Namespace) -> TlsFiles | None:
     if arguments.metrics_address and arguments.workers > 1:
         raise UsageError("Each worker counts alone, and one has the address: --metrics-address goes with one worker.")
     read_root_path(arguments.root_path)
-    TrustedProxies(arguments.trusted_proxies)
+    check_trusted_proxies(arguments)
     if arguments.tls_cert is None and arguments.tls_key is None:
         return None
     if arguments.tls_cert is None or arguments.tls_key is None:
@@ -141,7 +142,11 @@ def read_root_path(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a server at ``host`` can be reached from this machine alone."""
+    """Return whether a server at ``host`` can be reached from this machine alone, as at a Unix socket."""
+    return host.startswith(UNIX_PREFIX) or _is_loopback_address(host)
+
+
+def _is_loopback_address(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:

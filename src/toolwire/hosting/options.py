@@ -330,7 +330,13 @@ class ListenOptions:
     """Where a server listens, with how many processes, and behind which proxies."""
 
     host: str = define_option(
-        HOST, CommandOption(name="host", default=HOST, help=f"the address to listen at ({HOST})", in_settings=True)
+        HOST,
+        CommandOption(
+            name="host",
+            default=HOST,
+            help=f"the address to listen at, or unix:PATH for a Unix socket ({HOST})",
+            in_settings=True,
+        ),
     )
     port: int = define_option(
         PORT,
@@ -380,7 +386,7 @@ class ListenOptions:
             name="trusted-proxies",
             default=[],
             metavar="ADDRESS",
-            help="trust Forwarded headers from this address; such as 10.0.0.0/8. Repeat for more",
+            help="trust Forwarded headers from this address, such as 10.0.0.0/8, or unix. Repeat for more",
             in_settings=True,
         ),
     )

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from toolwire.cli.commands.serve import serve_arguments
 from toolwire.cli.exits import DENIED, NOT_FOUND, OK
 from toolwire.cli.terminal.command_prompt import confirm_command
-from toolwire.cli.terminal.screen import escaped, json_text
+from toolwire.cli.terminal.screen import escaped, json_text, print_warning
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.trust_prompt import ask_trust, is_terminal
@@ -34,6 +34,7 @@ from toolwire.hosting.gateway_file import (
 )
 from toolwire.hosting.gateway_trust import keep_trust, trust_gateway
 from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, open_upstream, refuse_nameless_callers
+from toolwire.hosting.proxy_faults import list_proxy_faults
 from toolwire.hosting.serve_app import build_app
 from toolwire.hosting.serve_settings import UpstreamSettings
 from toolwire.hosting.settings import find_user_file
@@ -102,6 +103,8 @@ def _check(file: GatewayFile, *, as_json: bool) -> int:
             for one in rows
         ]
         print_table(("upstream", "target", "tools", "need consent", "state"), cells, sys.stdout)
+    for fault in list_proxy_faults(file.arguments, settings):
+        print_warning(fault)
     return OK if len(opened) == len(rows) else NOT_FOUND
 
 

@@ -23,6 +23,7 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.core.write_names import suspects_write
 from toolwire.hosting.build_settings import build_settings, is_loopback, read_root_path, read_tls
 from toolwire.hosting.open_upstreams import count_asking_tools
+from toolwire.hosting.proxy_faults import list_proxy_faults
 from toolwire.hosting.serve_app import FACTORY, prepare
 from toolwire.hosting.serve_settings import (
     SETTINGS,
@@ -108,6 +109,8 @@ def _serve(
     settings, boxes, app = prepare(shared, confirm_command, stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]
     _warn(arguments.host, settings, count_asking_tools(boxes))
+    for fault in list_proxy_faults(arguments, settings):
+        print_warning(fault)
     _warn_of_writes(boxes)
     places = find_state_places(settings.server.state)
     if arguments.workers > 1 and settings.server.ledger is None and places.ledger is None:

@@ -28,7 +28,7 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
 from toolwire.framing.form_sender import find_form_sender
-from toolwire.server.http.cookies import build_cookie, find_cookie, find_port, is_by_https
+from toolwire.server.http.cookies import build_cookie, find_cookie, is_by_https, name_server_cookie
 from toolwire.server.http.exchange import Scope
 from toolwire.server.page.browser_request import FOREIGN_FORM
 from toolwire.server.page.form_fields import parse_form_fields
@@ -204,4 +204,4 @@ def _find_owner(callers: Callers, key_digest: bytes) -> Caller | None:
 
 
 def _name_cookie(scope: Scope, fields: Fields) -> str:
-    return f"toolwire_calls_{find_port(scope, fields)}"
+    return name_server_cookie("toolwire_calls", scope, fields)

@@ -110,8 +110,9 @@ class Connection(asyncio.Protocol):
             "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
             "root_path": self._root_path,
         }
-        client = self._scope_of_all["client"]
-        self._is_proxied = client is not None and self._proxies is not None and self._proxies.trusts(client[0])
+        is_known = isinstance(client, tuple) or isinstance(server, (str, bytes))
+        peer = client[0] if isinstance(client, tuple) else None
+        self._is_proxied = self._proxies is not None and is_known and self._proxies.trusts(peer)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature of asyncio.Protocol
         """Stop the timer, and tell every exchange that its client has gone."""

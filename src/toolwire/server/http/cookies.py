@@ -10,6 +10,7 @@ from typing import Final
 from .exchange import Scope
 
 _HOST_PREFIX: Final = "__Host-"
+_NO_TOKEN: Final = re.compile(r"[^A-Za-z0-9.-]")
 _PORT: Final = re.compile(r":([0-9]{1,5})\Z")
 
 
@@ -18,10 +19,13 @@ def is_by_https(scope: Scope, fields: Mapping[bytes, bytes]) -> bool:
     return scope.get("scheme") == "https" or fields.get(b"origin", b"").startswith(b"https:")
 
 
-def find_port(scope: Scope, fields: Mapping[bytes, bytes]) -> str:
-    """Return the port that the browser knows, which a cookie is named for: all ports of a host share its cookies."""
+def name_server_cookie(name: str, scope: Scope, fields: Mapping[bytes, bytes]) -> str:
+    """Return ``name`` with the port and the path at which the browser knows this server."""
+    # All ports and paths of a host share its cookies, and two servers there must not sign each other's users out.
+    # Behind proxies, they may listen at the same port.
     port = _PORT.search(fields.get(b"host", b"").decode("latin-1"))
-    return port[1] if port is not None else str((scope.get("server") or ("", 0))[1])
+    known = port[1] if port is not None else (scope.get("server") or ("", 0))[1]
+    return f"{name}_{known}{_NO_TOKEN.sub('_', (scope.get('root_path') or '').rstrip('/'))}"
 
 
 def name_cookie(name: str, *, is_secure: bool) -> str:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
@@ -39,7 +40,7 @@ from .deadlines import DEADLINES, Deadlines
 from .graceful_shutdown import FLUSH_S, GracefulShutdown, StoppableApp, list_stop_signals
 from .prompt_server import PromptServer
 from .shared_listener import SharedListener, WorkerLoad
-from .trusted_proxies import TrustedProxies
+from .trusted_proxies import UNIX_PREFIX, TrustedProxies
 
 HOST = "127.0.0.1"
 PORT = 9627
@@ -161,16 +162,21 @@ class ServerConfig(Config):
     def get_loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop] | None:
         """Return a function that creates the event loop; that of a worker accepts its part of the connections."""
         create, load = super().get_loop_factory(), self.load_of_workers
-        if create is None or load is None:
+        if create is None:
             return create
 
         def create_loop() -> asyncio.AbstractEventLoop:
             loop = create()
+            create_server = loop.create_server
 
-            async def share_listener(factory: Any, *, sock: Any, ssl: Any, **_: Any) -> Any:
-                return SharedListener(loop, factory, sock, load, ssl)
+            async def listen(factory: Any, *, sock: Any, ssl: Any, **more: Any) -> Any:
+                if load is not None:
+                    return SharedListener(loop, factory, sock, load, ssl)
+                # uvicorn gives each socket to create_server, where uvloop takes those of TCP alone.
+                listens = loop.create_unix_server if sock.family == socket.AF_UNIX else create_server
+                return await listens(factory, sock=sock, ssl=ssl, **more)
 
-            loop.create_server = share_listener  # type: ignore[method-assign, assignment]  # uvicorn has no other place for it
+            loop.create_server = listen  # type: ignore[method-assign, assignment]  # uvicorn has no other place for it
             return loop
 
         return create_loop
@@ -230,7 +236,7 @@ def serve(
     config = ServerConfig(
         app, deadlines=deadlines, access_log=access_log, tls=tls, root_path=root_path, trusted_proxies=trusted_proxies
     )
-    with open_listener(host, port) as listener:
+    with _listen(host, port) as listener:
         _raise_socket_limit()
         _collect_less_often()
         server = PromptServer(config)
@@ -293,7 +299,7 @@ def serve_workers(
         workers=workers,
         load_of_workers=load,
     )
-    with open_listener(host, port) as listener:
+    with _listen(host, port) as listener:
         _raise_socket_limit()
         # R4: one socket for all workers, so a connection that a killed worker did not accept is not lost.
         supervisor = _Workers(config, sockets=[listener])
@@ -338,7 +344,7 @@ def serve_reloading(
         reload=True,
         reload_dirs=watched,
     )
-    with open_listener(host, port) as listener:
+    with _listen(host, port) as listener:
         reload = _AnnouncingReload(config, target=PromptServer(config).run, sockets=[listener])
         reload.announce_reload = announce_reload
         for number in list_stop_signals():
@@ -414,12 +420,27 @@ class _AnnouncingReload(ChangeReload):  # type: ignore[misc,valid-type]  # uvico
         return changed
 
 
+@contextlib.contextmanager
+def _listen(host: str, port: int) -> Generator[socket.socket, None, None]:
+    """Open a socket as ``open_listener`` does; at the end, close it, and remove the file of a Unix socket."""
+    with open_listener(host, port) as listener:
+        try:
+            yield listener
+        finally:
+            if listener.family == socket.AF_UNIX:
+                Path(host.removeprefix(UNIX_PREFIX)).unlink(missing_ok=True)
+
+
 def open_listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens at ``host`` and ``port``; port 0 chooses a free port.
+
+    ``unix:PATH`` is a Unix socket, for programs of this user and group, and has no port.
 
     Raises:
         DefinitionError: it cannot listen; the text says why and what to do.
     """
+    if host.startswith(UNIX_PREFIX):
+        return _open_unix_listener(Path(host.removeprefix(UNIX_PREFIX)))
     try:
         # Resolved here and not by uvicorn, so that a host name and an IPv6 address fail with our sentence.
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -429,8 +450,36 @@ def open_listener(host: str, port: int) -> socket.socket:
         raise DefinitionError(f"Cannot listen on {host}:{port}: {_explain_error(error)}.") from error
 
 
+def _open_unix_listener(path: Path) -> socket.socket:
+    # CR-02: a proxy of this machine needs no port, and the system says who may connect.
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
+            listener.connect(str(path))
+            raise OSError(errno.EADDRINUSE, "")
+        if path.is_socket():
+            path.unlink()  # of a server that was killed
+        before = os.umask(0o117)  # this user and group
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        is_used = error.errno == errno.EADDRINUSE
+        reason = "another program listens there, or it is a file" if is_used else error.strerror or str(error)
+        raise DefinitionError(f"Cannot listen on {UNIX_PREFIX}{path}: {reason}.") from error
+    return listener
+
+
 def build_url(host: str, listener: socket.socket, *, secure: bool = False) -> str:
-    """Return the URL by which ``listener`` is reached from this machine; it is https if ``secure``."""
+    """Return the URL by which ``listener`` is reached from this machine; it is https if ``secure``.
+
+    A Unix socket has no URL: it is named as its user wrote it.
+    """
+    if host.startswith(UNIX_PREFIX):
+        return host
     port = listener.getsockname()[1]
     host = host or HOST
     with contextlib.suppress(ValueError):  # a host name
