@@ -137,7 +137,7 @@ _NO_PARTICIPLES = frozenset(
     ]
 )
 # Participles that are the standard word for what they name, most of them properties, flags and context managers.
-ALLOWED = frozenset(["required_parameters", "warning"])  # `warning` is a level of a log
+ALLOWED = frozenset(["missing", "required_parameters", "warning"])  # dict calls `__missing__`; a level of a log
 # Words of this project's past. A new name says what it means instead.
 OLD_WORDS = frozenset(
     [

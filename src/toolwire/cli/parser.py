@@ -40,7 +40,7 @@ _MOST_OTHERS: Final = 4
 WITH_SETTINGS: Final = frozenset(
     (
         *("call", "calls", "chat", "conform", "convert", "diff", "explain", "install", "lock", "login", "logout"),
-        *("overlay", "prompts", "resources", "serve", "show", "size", "tools"),
+        *("overlay", "prompts", "resources", "serve", "show", "size", "tools", "find"),
     )
 )
 """The commands whose options can stand in ``toolwire.toml``."""
@@ -367,6 +367,7 @@ def _create_parser(version: str) -> Parser:
     _add_install(_add_command(add, "install", "add tools to an MCP host, such as Claude Desktop"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
     _add_state(_add_command(add, "state", "back up, check and restore what a server stores"))
+    _add_find(_add_command(add, "find", "find tools by words, as a model does"))
     _add_show(_add_command(add, "show", "show a tool's arguments and an example call"))
     _add_call(_add_command(add, "call", "call a tool, with your consent"))
     _add_calls(_add_command(add, "calls", "list, show, wait for or cancel long calls"))
@@ -591,6 +592,25 @@ def _add_tools(parser: Parser) -> None:
     parser.add_argument("--find", metavar="WORDS", help="list only tools that match these words, best first")
     parser.add_argument("--tags", action="store_true", help="list the tags with the number of tools")
     parser.add_argument("--findings", action="store_true", help="list what toolwire left out or repaired")
+    _add_locked(parser)
+    _add_reading_timeout(parser)
+    _add_offline(parser)
+    _add_remote(parser)
+    _add_selection(parser)
+
+
+def _add_find(parser: Parser) -> None:
+    parser.set_defaults(more="words")
+    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    parser.add_argument("words", nargs="+", metavar="WORD", help="what the tool is for, or its name")
+    parser.add_argument(
+        "--limit",
+        type=_most_found,
+        default=8,
+        metavar="N",
+        help="describe at most N tools (%(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the tools that were found as JSON")
     _add_locked(parser)
     _add_reading_timeout(parser)
     _add_offline(parser)
@@ -1010,5 +1030,6 @@ def _add_network(parser: Parser) -> None:
 
 _seconds = _name_faults(read_seconds)
 _count = _name_faults(read_whole_number(1, 10_000, "number of calls"))
+_most_found = _name_faults(read_whole_number(1, 50, "number of tools"))
 _port = _name_faults(read_port)
 _workers = _name_faults(read_processes)

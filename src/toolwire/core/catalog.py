@@ -14,7 +14,6 @@ from unicodedata import combining, normalize
 
 from .model import Kind, Problem, Tool
 from .offered import NOTHING_OFFERED, Offered
-from .search import SearchIndex
 from .suggestion import find_nearest
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -72,7 +71,8 @@ class Catalog:
 
     ``names`` holds the newest version of each tool under a name that is unique in the catalog: the tool's own
     if no other toolkit has it, else ``Toolkit_name``. ``allows`` decides whether a reference may mean a tool. A
-    reference that it refuses finds nothing and is never a unique name.
+    reference that it refuses finds nothing and is never a unique name. ``index`` is where ``toolwire.find`` keeps the
+    words of these tools, once somebody has looked for some.
 
     Raises:
         ValueError: two tools share an id.
@@ -88,7 +88,7 @@ class Catalog:
     allows: Callable[[str, Tool], bool] | None = field(default=None, repr=False, compare=False)
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     _index: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
-    _searched: tuple[SearchIndex, ...] = field(default=(), init=False, repr=False, compare=False)
+    index: object = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         ordered = tuple(sorted(self.tools, key=lambda tool: (tool.toolkit, tool.name, make_version_key(tool.version))))
@@ -135,13 +135,6 @@ class Catalog:
         other = copy(self)
         object.__setattr__(other, "offered", offered)
         return other
-
-    def search(self, words: str, limit: int = 20) -> tuple[Tool, ...]:
-        """Return at most ``limit`` tools that ``words`` describe, best first; the newest version of each."""
-        # CV-25
-        if not self._searched:
-            object.__setattr__(self, "_searched", (SearchIndex(tuple(self.names.values())),))
-        return self._searched[0].find(words, limit)
 
 
 def list_spellings(tool: Tool) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.condition import write_conditions
 from toolwire.core.model import Approval, Json, Schema, Tool
+from toolwire.find import search_tools
 from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key, read_selection
 
 from .lock import find_differences, list_differences
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         catalog = source.catalog()
         changed = find_differences(locked, source) if locked is not None else ()
         findings = () if arguments.json and not arguments.findings else _list_findings(source)
-        tools = catalog.tools if arguments.find is None else catalog.search(arguments.find)
+        tools = catalog.tools if arguments.find is None else search_tools(catalog, arguments.find)
         table = () if arguments.json or arguments.findings else build_rows(catalog, source.find_level, tools)
         levels = {tool.id: source.find_level(tool) for tool in tools} if arguments.json else {}
     for line in list_differences(changed):

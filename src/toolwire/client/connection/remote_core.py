@@ -44,6 +44,9 @@ from toolwire.core.resources import Resource
 from toolwire.core.toolbox import OutputPromise
 from toolwire.core.user_input import InputProvider
 
+if TYPE_CHECKING:  # most programs look for nothing
+    from toolwire.find import Found
+
 from .connection import Connection
 from .driver import Driver, Listening, NotifyT, TransportT
 from .freshness import FetchPeer, Freshness, explain_change, find_differences, suggests_stale_catalog
@@ -221,6 +224,16 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         If the server does not list its tools, any name returns a tool of which nothing else is known.
         """
         return self._connection.peer.find(name)
+
+    def find_tools(self, words: str, limit: int = 8) -> Found:
+        """Return at most ``limit`` tools that ``words`` describe, best first, and what a model reads about them.
+
+        ``print(remote.find_tools("open an issue"))`` shows that text. The words of the tools are indexed at first use.
+        """
+        # FI-01
+        from toolwire.find import View, find_tools
+
+        return find_tools(self.catalog(), words, View(find_level=self.find_level), limit)
 
     # Calls
 

@@ -155,7 +155,9 @@ class IndexPage:
         names = {tool.id: name for name, tool in self._catalog.names.items()}
         tools: Iterable[Tool] = self._catalog.names.values()
         if view.words.strip():
-            tools = self._catalog.search(view.words, _MOST_LISTED)
+            from toolwire.find import search_tools  # most servers are asked for no words
+
+            tools = search_tools(self._catalog, view.words, _MOST_LISTED)
         # A page of thousands of tools would be slow, and the search finds the others.
         shown = list(tools)[:_MOST_LISTED]
         if not shown:

@@ -1,0 +1,210 @@
+"""Index a list of tools by the words of their names, texts and arguments, and rank the tools by words.
+
+Rules:
+- Each word of a tool counts by the field that it is in, once for each field, and less in a long field (BM25F).
+- Only the beginning of a field counts, so that no text buys rank by its length, and lengths are compared with fixed
+  ones, so that no tool changes the rank of another.
+- A schema that waits for its first use is not built: of ten thousand tools, few are called.
+"""
+# FI-04, FI-05: the rules above.
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from math import log
+from typing import Final, NamedTuple
+
+from toolwire.core.catalog import Catalog, make_confusable_key
+from toolwire.core.gc_pause import pause_collection
+from toolwire.core.model import Tool, get_stored_schemas
+
+from .groups import group_tools
+from .instructions import read_words
+from .words import SYNONYMS, WordSplitter
+
+
+class _Field(NamedTuple):
+    """A field of a tool: what one of its words counts, its usual number of words, and how much its length matters."""
+
+    weight: float
+    usual: int
+    slope: float
+
+    def weigh(self, words: int) -> float:
+        """Return what each of this number of words counts, between 0 and 1."""
+        weight = self.weight / (1 - self.slope + self.slope * words / self.usual)
+        return weight / (_SATURATION + weight)
+
+
+TEXT_CHARACTERS: Final = 300
+"""How much of a description, and of the names and the descriptions of all arguments, counts."""
+NAME_CHARACTERS: Final = 100
+"""How much of the name of a tool or a server counts."""
+_SATURATION: Final = 1.0
+_SYNONYM_WEIGHT: Final = 0.3
+_SHORTEST_START: Final = 3
+_START_WEIGHT: Final = 0.5
+_MOST_WORDS: Final = 64
+_MOST_STEPS: Final = 4_000
+_MOST_CANDIDATES: Final = 200
+_MOST_STARTS: Final = 20
+
+_NAME, _TEXT, _ARGUMENTS, _SERVER = (
+    [0.0, *(field.weigh(words) for words in range(1, TEXT_CHARACTERS))]
+    for field in (_Field(3.0, 3, 0.4), _Field(1.0, 12, 0.6), _Field(0.7, 20, 0.6), _Field(1.0, 2, 0.3))
+)
+"""What a word of each field counts, by the number of words in it."""
+
+
+class Hit(NamedTuple):
+    """A tool that was found: its name in the catalog, the tool, and its score."""
+
+    name: str
+    tool: Tool
+    score: float
+
+
+class FindIndex:
+    """The words of a list of tools, by which ``rank`` finds them.
+
+    Building it takes about 20 us for each tool, and it holds about 50 bytes for each word of a tool.
+    """
+
+    __slots__ = ("_confusable", "_entries", "_groups", "_names", "_sorted", "_tools", "has_many_servers", "tools")
+
+    def __init__(self, tools: Mapping[str, Tool]) -> None:
+        self.tools: Mapping[str, Tool] = tools
+        self._names: tuple[str, ...] = tuple(tools)
+        self._tools: tuple[Tool, ...] = tuple(tools.values())
+        entries: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        splitter = WordSplitter()
+        split = splitter.split
+        servers: dict[str, dict[str, None]] = {}
+        with pause_collection():
+            for number, (name, tool) in enumerate(tools.items()):
+                toolkit = tool.toolkit
+                server = servers.get(toolkit)
+                if server is None:
+                    server = servers[toolkit] = split(toolkit[:NAME_CHARACTERS])
+                original = tool.original_name
+                full = f"{name[:NAME_CHARACTERS]} {original[:NAME_CHARACTERS]}" if original else name[:NAME_CHARACTERS]
+                # A word counts by the most telling field that it is in, which comes last.
+                for words, weights in (
+                    (read_words(_read_arguments(tool), split), _ARGUMENTS),
+                    (read_words(tool.description[:TEXT_CHARACTERS], split), _TEXT),
+                    (server, _SERVER),
+                    (split(full), _NAME),
+                ):
+                    weight = weights[len(words)]
+                    for word in words:
+                        entries[word][number] = weight
+        self._entries: dict[str, dict[int, float]] = dict(entries)
+        self.has_many_servers: bool = len(servers) > 1
+        self._sorted: list[str] = []
+        self._groups: Mapping[str, str] | None = None
+        self._confusable: Mapping[str, set[str]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The group of each tool by its name."""
+        if self._groups is None:
+            self._groups = group_tools(self.tools)
+        return self._groups
+
+    def list_members(self, group: str) -> Iterator[str]:
+        """Yield the names of the tools in ``group``."""
+        return (name for name, other in self.groups.items() if other == group)
+
+    def is_imitated(self, tool: Tool) -> bool:
+        """Return whether a tool of another server has a name that a reader could take for that of ``tool``."""
+        # FI-05
+        if not self.has_many_servers:
+            return False
+        known = self._confusable
+        if known is None:
+            found: dict[str, set[str]] = {}
+            for one in self._tools:
+                found.setdefault(make_confusable_key(one.name), set()).add(one.toolkit)
+            known = self._confusable = found
+        return len(known[make_confusable_key(tool.name)]) > 1
+
+    def rank(self, words: str, most: int = 200) -> list[Hit]:
+        """Return at most ``most`` tools that ``words`` describe, best first.
+
+        A word also finds its synonyms, which count less. A word that no tool has finds words that begin with it.
+        """
+        scores: dict[int, float] = {}
+        steps = 0
+        # The rarest words come first. When there are too many tools to look at, the others only order the best so far.
+        for entries, weight in sorted(self._find_entries(words), key=lambda one: len(one[0])):
+            steps += len(entries)
+            if steps > _MOST_STEPS and scores:
+                if len(scores) > _MOST_CANDIDATES:
+                    best = sorted(scores, key=scores.__getitem__, reverse=True)[:_MOST_CANDIDATES]
+                    scores = {number: scores[number] for number in best}
+                for number in scores:
+                    scores[number] += weight * entries.get(number, 0.0)
+                continue
+            for number, count in entries.items():
+                scores[number] = scores.get(number, 0.0) + weight * count
+        ranked = sorted(scores, key=scores.__getitem__, reverse=True)[:most]
+        return [Hit(self._names[number], self._tools[number], scores[number]) for number in ranked]
+
+    def _find_entries(self, words: str) -> Iterable[tuple[dict[int, float], float]]:
+        """Yield the tools of each of ``words``, with the weight of the word: the rarer, the more."""
+        asked = dict.fromkeys(list(WordSplitter().split(words[: 10 * TEXT_CHARACTERS]))[:_MOST_WORDS], 1.0)
+        for word in tuple(asked):
+            for other in SYNONYMS.get(word, ()):
+                asked.setdefault(other, _SYNONYM_WEIGHT)
+        for word, weight in asked.items():
+            entries = self._entries.get(word)
+            if entries is None and weight == 1.0 and len(word) >= _SHORTEST_START:
+                entries = self._merge_starts(word)
+                asked[word] = _START_WEIGHT
+            if entries:
+                yield entries, asked[word] * log(1 + (len(self._names) - len(entries) + 0.5) / (len(entries) + 0.5))
+
+    def _merge_starts(self, start: str) -> dict[int, float]:
+        if not self._sorted:
+            self._sorted = sorted(self._entries)
+        first = bisect_left(self._sorted, start)
+        merged: dict[int, float] = {}
+        for word in self._sorted[first : first + _MOST_STARTS]:
+            if not word.startswith(start):
+                break
+            merged.update(self._entries[word])
+        return merged
+
+
+def search_tools(catalog: Catalog, words: str, limit: int = 20) -> tuple[Tool, ...]:
+    """Return at most ``limit`` tools that ``words`` describe, best first; the newest version of each."""
+    # CV-25
+    return tuple(hit.tool for hit in get_index(catalog).rank(words, limit))
+
+
+def get_index(catalog: Catalog) -> FindIndex:
+    """Return the index of the newest version of each tool of ``catalog``, which is built once."""
+    known = catalog.index
+    if not isinstance(known, FindIndex):
+        known = FindIndex(catalog.names)
+        object.__setattr__(catalog, "index", known)  # a catalog is never changed in place, so what is built of it fits
+    return known
+
+
+def _read_arguments(tool: Tool) -> str:
+    """Return the names of the arguments of ``tool``, and then their descriptions."""
+    schema = get_stored_schemas(tool)["input_schema"]
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, Mapping):
+        return ""
+    texts = [
+        text[:TEXT_CHARACTERS]
+        for one in properties.values()
+        if isinstance(one, Mapping) and isinstance(text := one.get("description"), str)
+    ]
+    return " ".join([*map(str, properties), *texts])[:TEXT_CHARACTERS]
