@@ -858,7 +858,9 @@ def _add_approvals(parser: Parser) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--writes", action="store_true", help="set, unset: all tools that change something")
     which.add_argument("--every", action="store_true", help="set, unset: all tools of the server")
-    parser.add_argument("--always", action="store_true", help="allow: do not ask again; if the server allows that")
+    parser.add_argument(
+        "--always", action="store_true", help="allow: do not ask again for 30 days; if the server allows that"
+    )
     parser.add_argument(
         "--bound", action="append", default=[], metavar="TEXT",
         help='allow: do not ask again if this is true; such as "amount <= 50" or "to in Ada, Bob". Repeat for more',

@@ -32,6 +32,7 @@ from .bound_text import (
     parse_uses,
 )
 from .display import find_secrets
+from .grant import GRANT_LIFETIME
 
 ALWAYS: Final = "always"
 """The field that says whether later calls are asked about: ``yes``, ``bounds`` or nothing."""
@@ -49,7 +50,7 @@ def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> Html:
     """Return the fields; ``entered`` is what the user entered before."""
     chosen = entered.get(ALWAYS, "")
     ends = Html(
-        "It ends after 30 days, when the site changes the tool, or when you take it back: "
+        f"It ends after {escape_text(GRANT_LIFETIME)}, when the site changes the tool, or when you take it back: "
         "<code>toolwire approvals</code>."
     )
     choices = (

@@ -29,6 +29,9 @@ MAX_CLOCK_STEP_BACK_S = 300.0
 """How many seconds a clock can go back before no grant is used: a clock set back would lengthen them."""
 GRANT_LIFETIME_S = 30 * 86_400.0
 """How many seconds a grant is valid by default."""
+GRANT_LIFETIME = f"{GRANT_LIFETIME_S / 86_400:.0f} days"
+"""The same for the user, who learns with each "always" how long it lasts."""
+# AO-03
 # XL-047
 
 

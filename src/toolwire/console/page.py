@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
+from toolwire.consent.grant import GRANT_LIFETIME
 from toolwire.core.http import Response
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_fields import build_form, build_input, build_submit
@@ -112,7 +113,10 @@ Action: TypeAlias = Callable[[PageRequest], "Page | Redirect | Download"]
 
 NOTES: Final[Mapping[str, tuple[str, str]]] = {
     "allowed": ("Allowed. The call can run now, once, as it was shown.", "safe"),
-    "allowed-later": ("Allowed, and later calls too. Permissions lists it, with a button to take it back.", "safe"),
+    "allowed-later": (
+        f"Allowed, and later calls too for at most {GRANT_LIFETIME}. Permissions has a button to take it back.",
+        "safe",
+    ),
     "denied": ("Denied. The call does not run, and the assistant is told.", ""),
     "over": ("That question is over: it was answered elsewhere, or its time has ended. Nothing was changed.", "costs"),
     "revoked": ("Taken back. The next call asks again.", "safe"),

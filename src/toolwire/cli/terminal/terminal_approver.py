@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from toolwire.client import Session, open_stored_session
 from toolwire.consent.display import DisplayRow, build_display_rows, confirmation_text, needs_typed_confirmation
+from toolwire.consent.grant import GRANT_LIFETIME
 from toolwire.consent.tool_facts import list_ways_out
 from toolwire.consent.untrusted_tools import UntrustedTools
 from toolwire.core.check import Answer, Question
@@ -150,11 +151,8 @@ def _ask(question: Question) -> Answer:
 def _build_prompt(question: Question) -> str:
     if needs_typed_confirmation(question):
         return f"Type {confirmation_text(question)} to call it: "
-    return (
-        "Call it, and do not ask again for this tool: a, or only within bounds: b. Call it? [y/N] "
-        if question.always_allowed
-        else ("Call it? [y/N] ")
-    )
+    later = f"Call it, and do not ask again for this tool for {GRANT_LIFETIME}: a, or only within bounds: b. "
+    return f"{later if question.always_allowed else ''}Call it? [y/N] "
 
 
 def _read_answer(prompt: str) -> str:

@@ -27,7 +27,7 @@ import anyio.to_thread
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.consent.bounds_form import ALWAYS, read_bounds
 from toolwire.consent.display import confirmation_text, find_unshown, needs_typed_confirmation
-from toolwire.consent.grant import describe_bounds
+from toolwire.consent.grant import GRANT_LIFETIME, describe_bounds
 from toolwire.consent.input_page import build_input_page, read_form
 from toolwire.consent.question_page import PAGE_HEADERS, build_final_page, build_question_page
 from toolwire.core.check import Answer, Question
@@ -291,7 +291,8 @@ def _build_outcome_page(answer: Answer | None) -> str:
             "Denied. Nothing was sent.", "The program that asked is told, and goes on without the call."
         )
     once = "The call is sent now, as it was shown. Its result goes to the program that asked."
-    later = " Later calls of this tool are not asked about. To take that back: toolwire approvals revoke."
+    how_long = f" For {GRANT_LIFETIME}, later calls of this tool are not asked about."
+    later = f"{how_long} To take that back: toolwire approvals revoke."
     if answer.bounds is not None:
         covered = describe_bounds(list_conditions(answer.bounds), answer.bounds.uses)
         later = f" Not asked about later: {covered}. To take that back: toolwire approvals revoke."

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from toolwire.auth.grants import Grant
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.core.http import Response
+from toolwire.core.url_origin import get_host
 
-from .pages import ConnectedApp, build_connected_page, build_error_page
+from .pages import ConnectedApp, build_connected_page, build_error_page, clean_name
 from .server_context import OAuthRequest, ServerContext, build_login_url, build_redirect
 from .sessions import build_cookie, find_session, read_own_form
+from .settings import OAuthSettings
+
+_ID_CHARS = 6
+"""How much of the id of an app tells it from others with its name."""
 
 
 def list_grants(context: ServerContext, user_id: str) -> list[Grant]:
@@ -57,25 +63,53 @@ async def handle_connected(context: ServerContext, request: OAuthRequest) -> Res
     page = build_connected_page(
         settings.name,
         session.user.name,
-        [_describe_grant(context, grant, used.get(grant.id, grant.created)) for grant in grants],
+        _describe_grants(context, grants, used),
         base=settings.base_path,
         token=session.form_token,
         home=here,
-        can_sign_out=context.identify_user is None,
+        logout_url=None if context.identify_user is None else settings.logout_url,
     )
     return page._replace(headers=(*page.headers, build_cookie(context, session.secret))) if session.is_new else page
 
 
-def _describe_grant(context: ServerContext, grant: Grant, used: float) -> ConnectedApp:
-    words = context.settings.scopes
+def _describe_grants(context: ServerContext, grants: Sequence[Grant], used: Mapping[str, float]) -> list[ConnectedApp]:
+    names = Counter(clean_name(grant.client_name) for grant in grants)
+    marks = {grant.id: get_host(grant.client_id) or grant.client_id[-_ID_CHARS:] for grant in grants}
+    # The same app can have been allowed twice, by one user on two machines: then the time tells them apart.
+    same = Counter((clean_name(grant.client_name), marks[grant.id]) for grant in grants)
+    described: list[ConnectedApp] = []
+    for grant in grants:
+        name = clean_name(grant.client_name)
+        mark = marks[grant.id] if names[name] > 1 else ""
+        if same[name, marks[grant.id]] > 1:
+            mark = f"{mark}, {datetime.fromtimestamp(grant.created, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        described.append(_describe_grant(context, grant, used.get(grant.id, grant.created), mark))
+    return described
+
+
+def _describe_grant(context: ServerContext, grant: Grant, used: float, told_apart: str) -> ConnectedApp:
+    settings, now = context.settings, context.now()
+    idle = round(settings.idle_s / 86_400)
     return ConnectedApp(
-        grant.id,
-        grant.client_name,
-        [(scope, words.get(scope, scope)) for scope in grant.scopes],
-        _show_day(grant.created, context.now()),
-        _show_day(used, context.now()),
-        f"{_show_day(grant.until, context.now())} at the latest",
+        grant=grant.id,
+        name=grant.client_name,
+        origin=_describe_origin(settings, grant.client_id),
+        told_apart=told_apart,
+        scopes=[(scope, settings.scopes.get(scope, scope)) for scope in grant.scopes],
+        since=_show_day(grant.created, now),
+        last_use=_show_day(used, now),
+        until=f"{_show_day(grant.until, now)} at the latest, or after {idle} days without use",
     )
+
+
+def _describe_origin(settings: OAuthSettings, client_id: str) -> str:
+    """Return where the app with this id comes from, in words."""
+    host = get_host(client_id)
+    if host:
+        return host
+    if any(client.id == client_id for client in settings.clients):
+        return f"set up at {settings.name}"
+    return f"registered itself, as …{client_id[-_ID_CHARS:]}"
 
 
 def _show_day(seconds: float, now: float) -> str:

@@ -113,10 +113,15 @@ def build_login_page(
 
 
 class ConnectedApp(NamedTuple):
-    """One grant on the page of connected apps: the id of the grant, the app, what it may do, and days in words."""
+    """One grant on the page of connected apps: the id of the grant, the app, what it may do, and days in words.
+
+    ``origin`` says where the app comes from, and ``told_apart`` is what another app with the same name does not have.
+    """
 
     grant: str
     name: str
+    origin: str
+    told_apart: str
     scopes: Sequence[tuple[str, str]]
     since: str
     last_use: str
@@ -124,27 +129,38 @@ class ConnectedApp(NamedTuple):
 
 
 def build_connected_page(
-    site: str, user: str, apps: Sequence[ConnectedApp], *, base: str, token: str, home: str, can_sign_out: bool = True
+    site: str,
+    user: str,
+    apps: Sequence[ConnectedApp],
+    *,
+    base: str,
+    token: str,
+    home: str,
+    logout_url: str | None = None,
 ) -> Response:
     """Return the page on which a user sees what apps may do, and takes it back.
 
-    Without ``can_sign_out``, the session belongs to the application, which has a place of its own to end it.
+    ``logout_url`` is the page of the application that ends its session, empty if it is not known, or None if the
+    session is one of this server.
     """
     # FU-31, XL-116
     hidden = [("token", token)]
     cards = join_html(_build_app(app, f"{base}/connected", hidden) for app in apps)
     cards = cards or build_empty("You have allowed no app anything. An app asks you here when you connect it.")
     about = Html(f"These apps may use {escape_text(site)} for you. What you take back ends at once.")
-    logout = build_form(f"{base}/logout", Html("<button>Sign out</button>"), [*hidden, ("next", home)])
-    # FU-59: that form would end a session of ours, and the user would still be signed in.
-    account = Html(f"<span>{escape_text(clean_name(user))}</span>{logout if can_sign_out else ''}")
+    if logout_url is None:
+        logout = build_form(f"{base}/logout", Html("<button>Sign out</button>"), [*hidden, ("next", home)])
+    else:  # FU-59: that form would end a session of ours, and the user would still be signed in.
+        logout = build_link(logout_url, "Sign out") if logout_url else NO_HTML
+    account = Html(f"<span>{escape_text(clean_name(user))}</span>{logout}")
     html = Html(f"<h1>Connected apps</h1><p>{about}</p>{cards}")
     return build_page("Connected apps", html, product=site, account_html=account)
 
 
 def _build_app(app: ConnectedApp, action: str, hidden: Sequence[tuple[str, str]]) -> Html:
-    name = escape_text(clean_name(app.name))
-    days = (("Allowed", app.since), ("Last used", app.last_use), ("Ends", app.until))
+    # AO-03: two apps can have one name, and each must be taken back by itself.
+    name = escape_text(clean_name(app.name) + (f" ({app.told_apart})" if app.told_apart else ""))
+    days = (("Comes from", app.origin), ("Allowed", app.since), ("Last used", app.last_use), ("Ends", app.until))
     rows = [("It may", build_list(_build_scope(scope, words) for scope, words in app.scopes))]
     rows += [(label, escape_text(text)) for label, text in days]
     button = Html(f'<button class="danger" aria-label="Take back: {name}">Take back</button>')

@@ -31,11 +31,13 @@ class OAuthSettings:
     repeated refresh gets the same tokens; 0 treats each repetition as theft. ``registration`` allows dynamic
     registration, and ``local_documents`` http metadata documents on this machine. ``cache_s`` is how long other
     processes may accept a revoked token. ``body_s`` is how long a form may take to arrive, ``store_s`` how long the
-    database may take to answer. ``key`` makes access tokens JWTs. ``login_url`` is the sign-in page of your
-    application, and ``connected_url`` its page of grants; without it, this server has one. ``sign_up_url`` is the page
-    where a user creates an account; the sign-in page links to it. ``find_scopes`` returns which scopes the user with an
+    database may take to answer. ``key`` makes access tokens JWTs. ``find_scopes`` returns which scopes the user with an
     id may give to apps, or None for all; without it, each user may give all. ``cookie_name`` is that of the session
     cookie of this issuer.
+
+    ``login_url`` is the sign-in page of your application, ``logout_url`` the page where users sign out there, and
+    ``connected_url`` its page of grants; without it, this server has one. ``sign_up_url`` is the page where a user
+    creates an account; the sign-in page links to it.
 
     Raises:
         DefinitionError: a URL is not https (http is allowed on this machine only), or a scope is not a single word.
@@ -63,6 +65,7 @@ class OAuthSettings:
     store_s: float = 10.0
     key: SigningKey | None = None
     login_url: str = ""
+    logout_url: str = ""
     connected_url: str = ""
     sign_up_url: str = ""
     find_scopes: Callable[[str], frozenset[str] | None] | None = None
