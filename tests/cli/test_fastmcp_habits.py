@@ -42,10 +42,10 @@ OWN_SERVER = """
     def write(text: str) -> str:
         return text
 """
+pytestmark = pytest.mark.requirement("FU-56", "FD-04")
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
 
 
-@pytest.mark.requirement("FU-56")
 def test_a_file_that_runs_its_toolkit_serves_an_mcp_host(write: Callable[..., Path]) -> None:
     file = write("server.py", KIT.format(how=""))
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
@@ -56,7 +56,6 @@ def test_a_file_that_runs_its_toolkit_serves_an_mcp_host(write: Callable[..., Pa
     assert (result["serverInfo"]["name"], result["instructions"]) == ("Desk", "Use it with care.")
 
 
-@pytest.mark.requirement("FU-56")
 def test_a_file_that_runs_its_toolkit_over_http_serves_every_protocol(write: Callable[..., Path]) -> None:
     file = write("server.py", KIT.format(how='"http", port=0'))
     with subprocess.Popen([sys.executable, "-u", file], stdout=subprocess.PIPE, text=True) as process:
@@ -68,7 +67,6 @@ def test_a_file_that_runs_its_toolkit_over_http_serves_every_protocol(write: Cal
             process.terminate()
 
 
-@pytest.mark.requirement("FU-56")
 def test_wrong_transports_and_options_are_refused_with_a_sentence() -> None:
     with pytest.raises(DefinitionError, match='"stdio" or "http"'):
         Toolkit("Desk").run("sse")
@@ -76,7 +74,6 @@ def test_wrong_transports_and_options_are_refused_with_a_sentence() -> None:
         Toolkit("Desk", description="a", instructions="b")
 
 
-@pytest.mark.requirement("FU-56")
 def test_report_progress_and_the_levels_of_a_log_reach_the_caller() -> None:
     kit, heard = Toolkit("Desk"), list[Progress]()
 
@@ -100,7 +97,6 @@ def test_report_progress_and_the_levels_of_a_log_reach_the_caller() -> None:
     ]
 
 
-@pytest.mark.requirement("FU-56")
 @pytest.mark.parametrize(
     ("name", "says"),
     [("call_tool", "connect(kit)"), ("mount", "toolwire serve"), ("add_tool", "kit.add"), ("http_app", "asgi(kit)")],
@@ -113,7 +109,6 @@ def test_a_toolkit_says_what_to_write_for_the_word_of_another_framework(name: st
         _ = Toolkit("Desk").nothing  # type: ignore[attr-defined]
 
 
-@pytest.mark.requirement("FU-56")
 def test_a_connection_and_a_context_say_what_to_write_for_the_word_of_another_framework() -> None:
     with connect_sync(Toolkit("Desk")) as remote, pytest.raises(AttributeError, match=r"write `call\(name"):
         _ = remote.call_tool  # type: ignore[attr-defined]
@@ -122,7 +117,6 @@ def test_a_connection_and_a_context_say_what_to_write_for_the_word_of_another_fr
     assert not hasattr(Context(), "__fspath__")
 
 
-@pytest.mark.requirement("FU-56")
 def test_a_server_object_of_another_framework_is_served(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -136,7 +130,6 @@ def test_a_server_object_of_another_framework_is_served(
         assert [(tool.name, box.needs_consent(tool)) for tool in box.tools] == [("look", False), ("write", True)]
 
 
-@pytest.mark.requirement("FU-56")
 def test_other_commands_say_how_to_serve_such_an_object(
     write: Callable[..., Path], toolwire: Callable[..., Any]
 ) -> None:
@@ -196,7 +189,6 @@ OBJECTS = {
 }
 
 
-@pytest.mark.requirement("FU-56")
 @pytest.mark.parametrize("name", OBJECTS)
 def test_the_server_object_of_each_framework_is_served(name: str, write: Callable[..., Path], tmp_path: Path) -> None:
     packages, code = OBJECTS[name]

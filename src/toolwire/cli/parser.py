@@ -375,7 +375,7 @@ def _create_parser(version: str) -> Parser:
     _add_prompts(_add_command(add, "prompts", "list or fill in a target's prompts"))
     _add_chat(_add_command(add, "chat", "chat with a model that uses tools, with your consent"))
     _add_explain(_add_command(add, "explain", "show how a URL's protocols were found"))
-    _add_check(_add_command(add, "check", "list the faults in documents"))
+    _add_check(_add_command(add, "check", "list the faults in documents and tools"))
     _add_conform(_add_command(add, "conform", "check that a server conforms to its protocols"))
     _add_convert(_add_command(add, "convert", "convert tools from one kind of document to another"))
     _add_overlay(_add_command(add, "overlay", "write a first overlay for another organization's API"))
@@ -763,7 +763,9 @@ def _add_explain(parser: Parser) -> None:
 
 def _add_check(parser: Parser) -> None:
     parser.set_defaults(more="files")
-    parser.add_argument("files", nargs="+", metavar="FILE", help="a document, JSON or YAML")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="a document (JSON or YAML), or a Python file with tools"
+    )
     parser.add_argument(
         "--kind",
         choices=["opentool", "otc", "openapi", "llm", "overlay"],
@@ -777,7 +779,9 @@ def _add_check(parser: Parser) -> None:
         help="also check this OpenAPI Overlay; it is applied to each OpenAPI document. Repeat for more",
     )
     parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings too")
-    parser.add_argument("--json", action="store_true", help="print the faults as JSON")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="print the faults as JSON")
+    how.add_argument("--sarif", action="store_true", help="print the faults as SARIF 2.1.0, for code hosts")
 
 
 def _add_conform(parser: Parser) -> None:

@@ -1,4 +1,4 @@
-"""``toolwire check``: print every fault of documents, with line and column."""
+"""``toolwire check``: print every fault of documents and of tools in Python files, with line and column."""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.cli.exits import FAILED, OK, USAGE
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
+from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Json, Problem
 from toolwire.core.url_display import show_urls
+from toolwire.define.toolkit import Toolkit
 from toolwire.framing.text_faults import Fault
+from toolwire.hosting.targets.load_code import load_code
+from toolwire.hosting.targets.target import FileTarget, read_target
 from toolwire.protocols.openapi import overlay_check
 from toolwire.protocols.openapi import validator as openapi
 from toolwire.protocols.openapi.document import loading
 from toolwire.protocols.openapi.overlay_check import OverlayTarget
 from toolwire.protocols.opentool import validator as opentool
 from toolwire.protocols.otc import validator as otc
+from toolwire.testing.tool_checks import check_tools, compute_score
+
+from .check_sarif import write_sarif
 
 Checker: TypeAlias = Callable[[bytes], Sequence[Fault]]
 
@@ -46,6 +53,7 @@ _SIGNS: Final = (
 """The members that tell the kind of a document. The first kind with one of them is chosen."""
 
 _OPENAPI_VERSION: Final = re.compile(r"\d+\.\d")
+_CODE: Final = re.compile(r"\.py(:\w+)?\Z")
 _STYLES: Final = {"error": "red", "warning": "yellow"}
 
 
@@ -59,20 +67,26 @@ class ReadFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """A file and its faults, or why it was not checked."""
+    """A file and its faults, or why it was not checked. Only a file of tools has a score, from 0 to 100."""
 
     file: str
     faults: Sequence[Fault] = ()
     refusal: str = ""
+    score: int | None = None
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Check the files and print their faults. A file that cannot be read does not stop the others."""
-    read = [_read(file, arguments.kind) for file in arguments.files]
+    read = [
+        _check_code(file) if _CODE.search(file) and not arguments.kind else _read(file, arguments.kind)
+        for file in arguments.files
+    ]
     read += [_read(file, "overlay") for file in arguments.overlay]
     documents = _list_openapi_documents(read)
     checked = [one if isinstance(one, CheckedFile) else _check(one, documents) for one in read]
-    if arguments.json:
+    if arguments.sarif:
+        print(json_text(write_sarif([(one.file, one.faults) for one in checked]), indent=2))
+    elif arguments.json:
         print(json_text(_as_json(checked), indent=2))
     else:
         _print(checked)
@@ -96,6 +110,22 @@ def detect_kind(text: bytes, name: str = "") -> str | None:
     kind = next((kind for kind, names in _SIGNS if any(name in data for name in names)), None)
     # O-38: an OpenAPI document may have no paths; in llm.json the member is an address.
     return "openapi" if kind == "llm" and _OPENAPI_VERSION.match(str(data["openapi"])) else kind
+
+
+def _check_code(text: str) -> CheckedFile:
+    """Check the tools of a Python file, whose code runs as in an import."""
+    # FD-05
+    target = read_target(text)
+    if not isinstance(target, FileTarget):
+        return CheckedFile(show_urls(text), refusal="check reads the files of this machine.")
+    try:
+        found = load_code(target)
+    except ToolwireError as error:
+        return CheckedFile(str(target.path), refusal=str(error))
+    if not isinstance(found, Toolkit):
+        return CheckedFile(str(target.path), refusal="it has no Toolkit: check its OpenTool document instead.")
+    faults = check_tools(found.functions)
+    return CheckedFile(str(target.path), faults, score=compute_score(found.functions, faults))
 
 
 def _read(file: str, wanted: str | None) -> ReadFile | CheckedFile:
@@ -155,7 +185,9 @@ def _summarize(checked: Sequence[CheckedFile]) -> str:
         _write_count(_count_faults(read, "error"), "error"),
         _write_count(_count_faults(read, "warning"), "warning"),
     ]
-    return f"{_write_count(len(read), 'file')} checked: {', '.join(said)}."
+    scores = [f"{escaped(one.file)}: {one.score} of 100" for one in read if one.score is not None]
+    score = f" Score of the tools: {', '.join(scores)}." if scores else ""
+    return f"{_write_count(len(read), 'file')} checked: {', '.join(said)}.{score}"
 
 
 def _as_json(checked: Sequence[CheckedFile]) -> dict[str, Json]:
@@ -164,6 +196,7 @@ def _as_json(checked: Sequence[CheckedFile]) -> dict[str, Json]:
         "errors": _count_faults(checked, "error"),
         "warnings": _count_faults(checked, "warning"),
         "faults": [{"file": one.file} | fault._asdict() for one in checked for fault in one.faults],
+        "scores": {one.file: one.score for one in checked if one.score is not None},
         "not_checked": [{"file": show_urls(one.file), "reason": one.refusal} for one in checked if one.refusal],
     }
 

@@ -20,7 +20,6 @@ from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, 
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.toolbox import Toolbox
-from toolwire.core.write_names import suspects_write
 from toolwire.hosting.build_settings import build_settings, is_loopback, read_root_path, read_tls
 from toolwire.hosting.open_upstreams import count_asking_tools
 from toolwire.hosting.proxy_faults import list_proxy_faults
@@ -39,6 +38,7 @@ from toolwire.server.limit_options import read_deadlines
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.stdio import run_stdio, take_output
 from toolwire.stores.paths import find_state_places
+from toolwire.testing.tool_checks import check_tools
 
 if TYPE_CHECKING:
     from toolwire.server.http.process import TlsFiles
@@ -111,7 +111,7 @@ def _serve(
     _warn(arguments.host, settings, count_asking_tools(boxes))
     for fault in list_proxy_faults(arguments, settings):
         print_warning(fault)
-    _warn_of_writes(boxes)
+    _warn_of_faults(boxes)
     places = find_state_places(settings.server.state)
     if arguments.workers > 1 and settings.server.ledger is None and places.ledger is None:
         print_warning(
@@ -207,15 +207,22 @@ def _warn(host: str, settings: ServeSettings, asking: int) -> None:
             print_warning("An MCP client that cannot be asked gets none of them: --consent hints leaves that to it.")
 
 
-def _warn_of_writes(boxes: Iterable[Toolbox]) -> None:
-    """Warn of tools of the author's own code that look like writes and are declared as reads without a question."""
-    # FU-52
-    for function in (one for box in boxes if isinstance(box, FunctionToolbox) for one in box.functions):
-        if not function.says_safe and (why := suspects_write(function.tool)):
-            print_warning(
-                f"{function.tool.name} is declared as a read that needs no question, and {why}:"
-                " write safe=True if it only reads, else safe=False or another approval."
-            )
+def _warn_of_faults(boxes: Iterable[Toolbox]) -> None:
+    """Warn of tools of the author's own code that look like writes and run unasked, and count what else is wrong."""
+    # FU-52, FD-05
+    faults = [
+        fault
+        for box in boxes
+        if isinstance(box, FunctionToolbox)
+        for fault in check_tools(box.functions, measure=False)
+    ]
+    others = [fault for fault in faults if fault.rule != "unasked-write"]
+    for fault in faults:
+        if fault not in others:
+            print_warning(fault.message)
+    if others:
+        count = "1 thing" if len(others) == 1 else f"{len(others)} things"
+        print_warning(f"{count} could confuse a model: `toolwire check FILE` lists them. {others[0].message}")
 
 
 def _has_rate_limits(boxes: Iterable[Toolbox]) -> bool:

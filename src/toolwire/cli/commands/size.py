@@ -6,12 +6,10 @@ One token is counted as four characters of JSON. The provider's own count differ
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from typing import Final
 
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import ToolDeclaration, declare_tools
+from toolwire.adapters.token_size import CHARACTERS_A_TOKEN, measure_tools
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.open_target import open_target
@@ -19,11 +17,8 @@ from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
-from toolwire.core.catalog import Catalog
 from toolwire.core.model import Json
 from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key, read_selection
-
-CHARACTERS_A_TOKEN: Final = 4
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -40,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     opening = open_target(arguments.target, reach, build_terminal_approver("ask"))
     with opening as source, announce_if_slow("Writing the declaration of every tool"):
-        sizes = measure(source.catalog())
+        sizes = measure_tools(source.catalog())
     totals = {provider: sum(size[provider] for size in sizes.values()) for provider in Provider}
     if arguments.json:
         data: Json = {"characters_a_token": CHARACTERS_A_TOKEN, "total": totals, "tools": sizes}
@@ -52,18 +47,3 @@ def run(arguments: argparse.Namespace) -> int:
     print_table(("tool", *Provider), rows, sys.stdout)
     print(f"Estimated tokens: {CHARACTERS_A_TOKEN} characters of the declaration are taken for one.")
     return OK
-
-
-def measure(catalog: Catalog) -> dict[str, dict[Provider, int]]:
-    """Return the estimated tokens of each tool of ``catalog`` by its name, for each provider."""
-    sizes: dict[str, dict[Provider, int]] = {}
-    for provider in Provider:
-        for one in declare_tools(catalog, provider):
-            sizes.setdefault(one.name, {})[provider] = _estimate_tokens(one)
-    return sizes
-
-
-def _estimate_tokens(one: ToolDeclaration) -> int:
-    declared = {"name": one.name, "description": one.description, "parameters": one.input_schema.schema}
-    text = json.dumps(declared, ensure_ascii=False, separators=(",", ":"), default=dict)
-    return -(-len(text) // CHARACTERS_A_TOKEN)
