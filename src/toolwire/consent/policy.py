@@ -17,6 +17,8 @@ from toolwire.core.model import Approval, Cost, Tool
 
 _ORDER = tuple(Approval)
 _FREE = (None, Cost.FREE)
+EVERY = "*"
+"""Names every tool among those that return private or untrusted data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,9 @@ class Preferences:
     """The levels that the user sets: for one tool by name or id, for all tools that write, for every tool.
 
     ``costs`` names the tools that may cost something without a question about it. ``secrets`` names arguments, of any
-    tool, whose texts are masked in questions.
+    tool, whose texts are masked in questions. ``private`` and ``untrusted`` name tools or connections that return
+    private data, or text that anyone may have written, ``"*"`` all: a session that has read both asks before anything
+    leaves.
 
     Raises:
         DefinitionError: a level is not "auto", "per-call" or "deny".
@@ -35,6 +39,8 @@ class Preferences:
     tools: Mapping[str, Approval] = field(default_factory=dict)
     costs: frozenset[str] = frozenset()  # XL-073: a cost asks each time, unless the user named the tool
     secrets: frozenset[str] = frozenset()
+    private: frozenset[str] = frozenset()  # QF-06
+    untrusted: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         for level in (self.everything, self.writes, *self.tools.values()):
@@ -106,6 +112,8 @@ def merge_preferences(first: Preferences, second: Preferences) -> Preferences:
         },
         costs=first.costs | second.costs,
         secrets=first.secrets | second.secrets,
+        private=first.private | second.private,
+        untrusted=first.untrusted | second.untrusted,
     )
 
 

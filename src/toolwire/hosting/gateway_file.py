@@ -64,6 +64,7 @@ _OF_A_GATEWAY: Final = (
     "target",
     "scopes",
     *_RULES,
+    "returns",
     "rate",
     "running",
     "timeout",
@@ -470,6 +471,7 @@ class _Reader:
             target=target,
             scopes=self._read_scopes(place, table, "what the key of a caller must have"),
             agree=given.get("agree", False) if agree is None else agree,
+            returns=self._read_returns(place, table),
             **{kind: self._read_rules(place, table, kind) for kind in _RULES},
             remote=build_record(RemoteOptions, given),
             account=self._read_account(place, table),
@@ -489,6 +491,14 @@ class _Reader:
             read_rules(kind, given)
         except DefinitionError as error:
             self._fail((*place, kind), str(error).rstrip("."))
+        return given
+
+    def _read_returns(self, place: tuple[str, ...], table: Mapping[str, Any]) -> Sequence[str]:
+        """Return what the operator says about the results of an upstream."""
+        # QF-06
+        given: Any = table.get("returns", [])
+        if not isinstance(given, list) or any(one not in ("private", "untrusted") for one in given):
+            self._fail((*place, "returns"), 'returns must be an array of "private" and "untrusted"')
         return given
 
     def _read_options(

@@ -87,6 +87,8 @@ def _describe_upstream(upstream: UpstreamSettings) -> Iterator[str]:
     if upstream.agree:
         trusted = "true" if upstream.agree is True else ", ".join(upstream.agree)
         yield f"{upstream.name}: agree = {trusted}"
+    if upstream.returns:
+        yield f"{upstream.name}: returns = {', '.join(upstream.returns)}"
     for kind, rule in list_rules(read_upstream_rules(upstream)):
         yield f"{upstream.name}: {kind} = {rule.words}"
     for name, value in _list_options(asdict(upstream.remote), _VARIABLES):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,8 +24,10 @@ from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network
 from toolwire.client.transport.server_command import ServerCommand
-from toolwire.consent import ClientRules
+from toolwire.consent import ClientRules, Preferences
 from toolwire.consent.operator_rules import OperatorRules
+from toolwire.consent.policy import EVERY
+from toolwire.consent.session_marks import CALLER_IDLE_S, SessionMarks
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Kind, Secret
@@ -89,12 +91,12 @@ def open_toolboxes(settings: ServeSettings, approve_command: ApproveCommand | No
 
 def _open_upstreams(settings: ServeSettings, approve_command: ApproveCommand | None) -> Sequence[Toolbox]:
     """Return the toolboxes of all upstreams. Web sites are opened at the same time: a slow one delays no other."""
-    upstreams = settings.upstreams
+    upstreams, marks = settings.upstreams, SessionMarks(monotonic, idle_s=CALLER_IDLE_S)
     opened: list[Toolbox | ToolwireError | None] = [None] * len(upstreams)
 
     def open_one(number: int) -> None:
         try:
-            opened[number] = open_upstream(upstreams[number], settings, approve_command)
+            opened[number] = open_upstream(upstreams[number], settings, approve_command, marks)
         except ToolwireError as error:
             opened[number] = error
 
@@ -108,12 +110,21 @@ def _open_upstreams(settings: ServeSettings, approve_command: ApproveCommand | N
     until = monotonic() + OPENING_S
     for thread in threads:
         thread.join(max(0.0, until - monotonic()))
-    boxes = [_keep_opened(one, upstreams[number], settings, approve_command) for number, one in enumerate(opened)]
-    return add_callers(settings, boxes)
+    boxes = [
+        _keep_opened(
+            one, upstreams[number], partial(open_upstream, upstreams[number], settings, approve_command, marks)
+        )
+        for number, one in enumerate(opened)
+    ]
+    return add_callers(settings, boxes, marks)
 
 
-def add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[Toolbox]:
+def add_callers(
+    settings: ServeSettings, boxes: Sequence[Toolbox], marks: SessionMarks | None = None
+) -> Sequence[Toolbox]:
     """Return ``boxes``; each whose upstream is called with the credentials of its callers connects for each of them.
+
+    ``marks`` are what the callers have read at all upstreams.
 
     Raises:
         UsageError: callers would have no names.
@@ -129,7 +140,7 @@ def add_callers(settings: ServeSettings, boxes: Sequence[Toolbox]) -> Sequence[T
         lambda call, name: call.context.scopes is None or call.context.scopes >= scopes[name],
     )
     return [
-        box if upstream.account == "gateway" else _build_personal(settings, upstream, box, vault, notices)
+        box if upstream.account == "gateway" else _build_personal(settings, upstream, box, vault, notices, marks)
         for upstream, box in zip(settings.upstreams, boxes, strict=True)
     ]
 
@@ -148,16 +159,20 @@ def refuse_nameless_callers(settings: ServeSettings) -> None:
 
 
 def _build_personal(
-    settings: ServeSettings, upstream: UpstreamSettings, shared: Toolbox, vault: CallerVault, notices: SignInNotices
+    settings: ServeSettings,
+    upstream: UpstreamSettings,
+    shared: Toolbox,
+    vault: CallerVault,
+    notices: SignInNotices,
+    marks: SessionMarks | None,
 ) -> PersonalToolbox:
     options = read_url_options(upstream.remote, [upstream.target])
-    calls = _build_calls(upstream, settings)
-    session = build_gateway_session(calls.receipts, rules=calls.rules)
+    calls = _build_calls(upstream, settings, marks=marks)
+    session = calls.build_session()
     shared_options = build_url_options(upstream.target, session, options, calls)
 
     def connect(principal: str, access: CredentialStore | Secret) -> PendingConnection:
-        own = build_gateway_session(calls.receipts, principal, rules=calls.rules)
-        return connect_for_caller(shared_options, own, access)
+        return connect_for_caller(shared_options, calls.build_session(principal), access)
 
     return PersonalToolbox(
         upstream.name,
@@ -172,10 +187,7 @@ def _build_personal(
 
 
 def _keep_opened(
-    opened: Toolbox | ToolwireError | None,
-    upstream: UpstreamSettings,
-    settings: ServeSettings,
-    approve_command: ApproveCommand | None,
+    opened: Toolbox | ToolwireError | None, upstream: UpstreamSettings, open_later: Callable[[], Toolbox]
 ) -> Toolbox:
     """Return the toolbox that was opened, or one that connects later where a server could not be reached by now."""
     match opened:
@@ -184,9 +196,7 @@ def _keep_opened(
         case None | ConnectError():
             why = f"The upstream {upstream.name} has not answered yet." if opened is None else str(opened)
             _log.warning("%s It is tried again, and the others are served meanwhile.", why)
-            return WaitingToolbox(
-                f"The upstream {upstream.name}", partial(open_upstream, upstream, settings, approve_command)
-            )
+            return WaitingToolbox(f"The upstream {upstream.name}", open_later)
         case ToolwireError():
             raise opened
         case _:
@@ -194,16 +204,24 @@ def _keep_opened(
 
 
 def open_upstream(
-    upstream: UpstreamSettings, settings: ServeSettings, approve_command: ApproveCommand | None = None
+    upstream: UpstreamSettings,
+    settings: ServeSettings,
+    approve_command: ApproveCommand | None = None,
+    marks: SessionMarks | None = None,
 ) -> Toolbox:
-    """Return the toolbox of ``upstream``. ``open_toolbox`` lists the errors; each names the upstream."""
+    """Return the toolbox of ``upstream``. ``open_toolbox`` lists the errors; each names the upstream.
+
+    ``marks`` are what the callers have read at all upstreams.
+    """
     try:
         target = read_target(upstream.target)
         urls = [upstream.target] if isinstance(target, UrlTarget) else []
         options = read_url_options(upstream.remote, urls)
         if not urls and options != UrlOptions():
             raise UsageError("its options are for URLs, and its target is none.")
-        return open_toolbox(target, options=options, calls=_build_calls(upstream, settings, approve_command))
+        return open_toolbox(
+            target, options=options, calls=_build_calls(upstream, settings, approve_command, marks=marks)
+        )
     except ConnectError as error:
         raise ConnectError(f"The upstream {upstream.name}: {error}", error.probes, error.kind) from error
     except ToolwireError as error:
@@ -211,13 +229,19 @@ def open_upstream(
 
 
 def _build_calls(
-    upstream: UpstreamSettings, settings: ServeSettings, approve_command: ApproveCommand | None = None
+    upstream: UpstreamSettings,
+    settings: ServeSettings,
+    approve_command: ApproveCommand | None = None,
+    *,
+    marks: SessionMarks | None,
 ) -> UpstreamCalls:
     asking = build_caller_consent(settings, upstream.name)
     has_rules = bool(upstream.run or upstream.ask or upstream.never)
     return UpstreamCalls(
         agree=upstream.agree,
         rules=read_upstream_rules(upstream, asking) if has_rules else None,
+        returns=frozenset(upstream.returns),
+        marks=marks,
         asking=asking,
         receipts=find_state_places(settings.server.state).receipts,
         holds_calls=settings.holds_calls,
@@ -233,7 +257,8 @@ class UpstreamCalls:
     """How remote tools are called for the callers of this server.
 
     ``agree`` lets tools run without a question that only their site declares harmless: all, or those it names.
-    ``rules`` are those of the operator. ``asking`` answers for the callers. ``receipts`` is the folder that keeps
+    ``rules`` are those of the operator, ``returns`` what the tools return, and ``marks`` what the callers
+    have read. ``asking`` answers for the callers. ``receipts`` is the folder that keeps
     those that the gateway signs. With ``holds_calls``, what a server asks in the middle of a call is passed on to its
     caller. ``timeout_s`` is how long one request of a call may take,
     ``retries`` how often it is repeated where that is safe. ``approve_command`` says whether a program may run that
@@ -242,12 +267,21 @@ class UpstreamCalls:
 
     agree: bool | Sequence[str] = False
     rules: OperatorRules | None = None
+    returns: frozenset[str] = frozenset()
+    marks: SessionMarks | None = None
     asking: CallerConsent = field(default_factory=CallerConsent)
     receipts: str = ""
     holds_calls: bool = True
     timeout_s: float = DEFAULT_LIMITS.total_s
     retries: int = DEFAULT_RETRIES.retries
     approve_command: ApproveCommand | None = None
+
+    def build_session(self, principal: str = "me") -> Session:
+        """Return the session of a connection for all callers, or for the one with the name ``principal``."""
+        session = build_gateway_session(self.receipts, principal, returns=self.returns)
+        session.operator = self.rules
+        session.marks = self.marks or session.marks
+        return session
 
 
 def open_toolbox(
@@ -279,29 +313,29 @@ def open_toolbox(
         target, calls = UrlTarget(command), replace(calls, agree=True, approve_command=_allow)
     if document is not None:
         raise UsageError("--document is for a class on this machine; a server describes itself.")
-    session = build_gateway_session(calls.receipts, rules=calls.rules)
-    return connect_upstream(build_url_options(target.text, session, options or UrlOptions(), calls))
+    return connect_upstream(build_url_options(target.text, calls.build_session(), options or UrlOptions(), calls))
 
 
 def _allow(_command: ServerCommand) -> bool:
     return True
 
 
-def build_gateway_session(receipts: str, principal: str = "me", *, rules: OperatorRules | None = None) -> Session:
+def build_gateway_session(receipts: str, principal: str, *, returns: Collection[str] = ()) -> Session:
     """Return the session of a connection that calls for callers: for all, or for the one with the name ``principal``.
 
-    ``receipts`` is the place that keeps the receipts that the gateway signs. ``rules`` are the operator's.
+    ``receipts`` is the place that keeps the receipts that the gateway signs. ``returns`` says what its tools return:
+    ``private`` data, or ``untrusted`` text.
     """
-    session = Session(  # the limits that the site declares hold
+    private, untrusted = (frozenset({EVERY} if one in returns else ()) for one in ("private", "untrusted"))
+    return Session(  # the limits that the site declares hold
         principal=principal,
+        preferences=Preferences(private=private, untrusted=untrusted),
         limits=ClientRateLimits(tool=None, connection=None),
         rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE),
         # CC-06: a site that requires receipts gets one of the gateway: its word that its caller decided.
         receipt_key=_find_receipt_key(),
         audit=SignedDecisions(Path(receipts)) if receipts else None,
     )
-    session.operator = rules
-    return session
 
 
 def _find_receipt_key() -> FindKey | None:

@@ -46,7 +46,8 @@ class UpstreamSettings:
     is how long one call may take. ``account`` says whose credentials are used: those of the gateway, those of the
     caller, who signs in there (as ``client_id``, if the gateway is registered), or those that the caller's token is
     exchanged for. ``agree`` trusts the site's word about all its tools, or about those named. ``run``, ``ask`` and
-    ``never`` are rules about its tools, as the file has them.
+    ``never`` are rules about its tools, as the file has them. ``returns`` says whether its results are ``private``
+    data or ``untrusted`` text.
     """
 
     name: str
@@ -56,6 +57,7 @@ class UpstreamSettings:
     run: Sequence[Any] = ()
     ask: Sequence[Any] = ()
     never: Sequence[Any] = ()
+    returns: Sequence[str] = ()
     remote: RemoteOptions = field(default_factory=RemoteOptions, repr=False)
     account: UpstreamAccount = "gateway"
     client_id: str = ""

@@ -173,6 +173,8 @@ class Agreements:
             name = self._parties.name
             sources = self._session.data_flow.find_sources(name, call.arguments)
             found += [f"This carries text that came from {source} to {name}." for source in sources]
+        if leaving := self._session.marks.find_reason(call):
+            found.append(leaving)
         return tuple(found)
 
     def spend_grant(self, call: Call) -> bool:

@@ -286,6 +286,7 @@ class CallPipeline:
             result: Result | None = self._budget.take(tool)
             if result is None:
                 result = yield from self._converse(permitted, question, state)
+                self.session.marks.add_result(self.name, permitted.call, self.preferences.get())
                 if isinstance(result, Problem):
                     result = yield from self._settle_problem(tool, result, state)
                 if self.session.data_flow is not None:

@@ -19,6 +19,7 @@ from toolwire.consent.data_flow import DataFlow
 from toolwire.consent.operator_rules import OperatorRules
 from toolwire.consent.policy import PreferenceStore
 from toolwire.consent.prompt_limit import PromptLimit
+from toolwire.consent.session_marks import SessionMarks
 from toolwire.core.catalog import Catalog, build_toolkit_name, make_confusable_key
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
@@ -89,6 +90,7 @@ class Session:
         self.operator: OperatorRules | None = None
         self.prompt_limit: PromptLimit = PromptLimit(clock, limit=rules.questions_a_minute)
         self.data_flow: DataFlow | None = DataFlow() if traced else None
+        self.marks: SessionMarks = SessionMarks(clock)
         self._catalogs: dict[str, Catalog] = {}
         self._names = _Names()
         self._lock = threading.Lock()  # connections open in several threads

@@ -1,0 +1,91 @@
+"""Remember that a session has read text of strangers and holds private data: then nothing leaves without a question.
+
+Rules:
+- Text is of strangers if the server says that its tool reaches other systems (``openWorldHint``), or the user says so.
+- Data is private if the server says that its tool works on a closed set of its own, if the tool needs a token or a
+  secret of the user, or the user says so.
+- A mark stays for as long as the session, whatever a server says later: what a model has read it cannot unread.
+- A call leaves if its tool reaches other systems, or takes a destination such as ``url`` or ``to``.
+"""
+# QF-06
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from toolwire.core.model import Call, Tool
+from toolwire.framing.visible_text import make_visible
+
+from .policy import EVERY, Preferences
+from .tool_facts import list_ways_out
+
+CALLER_IDLE_S: Final = 3_600.0
+"""For how long a gateway remembers what a caller has read, after the caller's last call."""
+_MOST_CALLERS: Final = 10_000
+
+
+@dataclass(slots=True)
+class _Marks:
+    private: str = ""
+    untrusted: str = ""
+    used_at: float = 0.0
+
+
+class SessionMarks:
+    """What each caller of a session has read: the first text of strangers, and the first private data.
+
+    What a caller has read counts until no result came for ``idle_s`` seconds; ``clock`` returns seconds.
+    """
+
+    __slots__ = ("_callers", "_clock", "_idle_s")
+
+    def __init__(self, clock: Callable[[], float], *, idle_s: float = inf) -> None:
+        self._callers: dict[str, _Marks] = {}
+        self._clock = clock
+        self._idle_s = idle_s
+
+    def add_result(self, connection: str, call: Call, preferences: Preferences) -> None:
+        """Remember that the tool of ``call``, at ``connection``, has returned something."""
+        tool = call.tool
+        names = {EVERY, connection, tool.name, tool.id}
+        is_open, needs = _find_world(tool), tool.requirements
+        is_untrusted = is_open is True or not names.isdisjoint(preferences.untrusted)
+        is_private = is_open is False or bool(needs.authorization or needs.secrets)
+        is_private = is_private or not names.isdisjoint(preferences.private)
+        marks = self._find(call)
+        if marks is None and (is_untrusted or is_private):
+            if len(self._callers) >= _MOST_CALLERS:
+                del self._callers[min(self._callers, key=lambda one: self._callers[one].used_at)]
+            marks = self._callers[call.context.principal] = _Marks()
+        if marks is None:
+            return
+        source = f"{make_visible(tool.name)} of {make_visible(connection)}"
+        marks.used_at = self._clock()
+        marks.untrusted = marks.untrusted or (source if is_untrusted else "")
+        marks.private = marks.private or (source if is_private else "")
+
+    def find_reason(self, call: Call) -> str:
+        """Return why the user is asked before ``call``, naming what was read and the way out, or ``""``."""
+        marks = self._find(call) if self._callers else None
+        ways = list_ways_out(call.tool) if marks is not None and marks.private and marks.untrusted else ()
+        if marks is None or not ways:
+            return ""
+        return (
+            f"This can carry data out ({' and '.join(ways)}), after {marks.untrusted} returned text that anyone may"
+            f" have written, and {marks.private} returned private data."
+        )
+
+    def _find(self, call: Call) -> _Marks | None:
+        marks = self._callers.get(call.context.principal)
+        return None if marks is None or self._clock() - marks.used_at > self._idle_s else marks
+
+
+def _find_world(tool: Tool) -> bool | None:
+    """Return whether the server says that ``tool`` reaches other systems, or None if it does not say."""
+    mcp = tool.hints.get("mcp")
+    annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
+    said = annotations.get("openWorldHint") if isinstance(annotations, Mapping) else None
+    return said if isinstance(said, bool) else None
