@@ -334,7 +334,7 @@ class ListenOptions:
         CommandOption(
             name="host",
             default=HOST,
-            help=f"the address to listen at, or unix:PATH for a Unix socket ({HOST})",
+            help=f"the address to listen at ({HOST}); unix:PATH for a Unix socket",
             in_settings=True,
         ),
     )
@@ -386,7 +386,7 @@ class ListenOptions:
             name="trusted-proxies",
             default=[],
             metavar="ADDRESS",
-            help="trust Forwarded headers from this address, such as 10.0.0.0/8, or unix. Repeat for more",
+            help="trust Forwarded headers from this address; such as 10.0.0.0/8, or unix. Repeat for more",
             in_settings=True,
         ),
     )
