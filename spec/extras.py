@@ -24,7 +24,7 @@ PURPOSES: Final = {
     "yaml": "documents in YAML",
     "jwt": "[signed tokens](../how-to/authentication.md) of callers",
     "telemetry": "[traces and metrics](observability.md)",
-    "metrics": "[metrics as Prometheus text](../how-to/gateway.md#metrics-traces-and-decisions)",
+    "metrics": "[metrics as Prometheus text, spans and metrics by OTLP](observability.md#send-them-to-a-collector)",
     "oauth": "[the OAuth client and the authorization server](../how-to/oauth.md)",
     "limits": "rate limits whose count is at a URL",
     "keyring": "credentials in the keyring of the system",

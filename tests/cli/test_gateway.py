@@ -637,7 +637,7 @@ def test_scopes_of_a_caller_in_the_file_stand_for_those_of_its_key(folder: Path,
     ("line", "sentence"),
     [
         ("metrics-address = 'x'", "--metrics-address is a host with a port"),
-        ("metrics-address = '127.0.0.1:9464'\nworkers = 2", "--metrics-address goes with one worker."),
+        ("otlp = 'x'", "--otlp must be a URL such as http://127.0.0.1:4318"),
         ("tls-cert = 'no.pem'", "--tls-cert and --tls-key belong together"),
         ("tls-cert = 'no.pem'\ntls-key = 'no.pem'", "no.pem"),
         ("ledger = 'no/ledger.sqlite3'", "no/ledger.sqlite3 cannot be used: No such file or directory."),

@@ -121,7 +121,8 @@ def test_decisions_name_their_caller_in_json_lines_and_in_the_kept_log(
     [
         ('metrics-address = "9464"', "--metrics-address is a host with a port"),
         ('metrics-address = "127.0.0.1:99999"', "--metrics-address is a host with a port"),
-        ('metrics-address = "127.0.0.1:0"\nworkers = 2', "goes with one worker"),
+        ('otlp = "collector:4318"', "--otlp must be a URL such as http://127.0.0.1:4318"),
+        ('otlp = "https://me:hidden@collector"', "OTEL_EXPORTER_OTLP_HEADERS"),
     ],
 )
 def test_wrong_address_of_metrics_is_one_sentence(

@@ -94,7 +94,8 @@ def test_installed_server_has_every_option_that_the_server_itself_would_have_on_
     served, installed = list_options("serve"), list_options("install")
     of_http = {"--host", "--port", "--api-key", "--api-key-file", "--jwt-secret-file", "--jwks", "--jwt-issuer"}
     of_http |= {"--jwt-audience", "--allow-host", "--allow-origin", "--tls-cert", "--tls-key", "--reload", "--workers"}
-    of_http |= {"--access-log", "--metrics-address", "--private", "--sessions", "--strict-jsonrpc", "--client-document"}
+    of_http |= {"--access-log", "--metrics-address", "--otlp", "--private", "--sessions", "--strict-jsonrpc"}
+    of_http |= {"--client-document"}
     of_http |= {"--receipts", "--receipt-keys", "--receipt-audience", "--root-path", "--trusted-proxies"}
     of_several = {"--no-work", "--ledger", "--rates", "--rates-fail", "--rates-replicas"}
     assert served.keys() - installed.keys() - of_http - of_several == {"--stdio", "--ask-wait", "--log"}
@@ -174,7 +175,15 @@ ABOUT_ONE_RUN = {
     *("json", "args", "start", "find", "tags", "findings", "file", "browser", "no-open"),
     *("name", "project", "print", "replace", "remove", "document", "to", "kind", "strict", "losses"),
     *("markdown", "call", "scope", "device", "as-program", "client-key", "assertion-file", "assertion-env"),
-    *("identity-provider", "provider-client-id", "provider-secret-env", "reload", "metrics-address", "ask-wait"),
+    *(
+        "identity-provider",
+        "provider-client-id",
+        "provider-secret-env",
+        "reload",
+        "metrics-address",
+        "otlp",
+        "ask-wait",
+    ),
     *("no-work", "help", "help-all", "debug", "offline"),
 }
 

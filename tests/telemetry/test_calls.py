@@ -160,6 +160,7 @@ def test_durations_are_counted_by_tool_protocol_and_error() -> None:
         (Problem(kind=Kind.OVERLOADED, message="", retry_after_ms=5_000), "toolwire.shed", {"reason": "stopping"}),
         (Problem(kind=Kind.RATE_LIMITED, message=""), "toolwire.rate_limited", {"tool": "add"}),
         (Problem(kind=Kind.DENIED, message=""), "toolwire.approvals", {"decision": "denied"}),
+        (Problem(kind=Kind.UNCONFIRMED, message=""), "toolwire.approvals", {"decision": "asked"}),
     ],
 )
 def test_refused_calls_are_counted_by_reason(problem: Problem, name: str, labels: dict[str, str]) -> None:

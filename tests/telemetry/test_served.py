@@ -127,7 +127,8 @@ def test_ledger_is_not_wrapped_without_telemetry() -> None:
     [
         ("", Value(1), "auto"),
         ("word", Value(1), "per_call"),
-        ("", Problem(kind=Kind.UNCONFIRMED, message=""), "denied"),
+        ("", Problem(kind=Kind.UNCONFIRMED, message=""), "asked"),
+        ("", Problem(kind=Kind.DENIED, message=""), "denied"),
     ],
 )
 def test_span_contains_the_consent_that_the_server_saw(confirmation: str, result: Result, approval: str) -> None:

@@ -437,7 +437,7 @@ def _add_serve(parser: Parser) -> None:
     )
     parser.add_argument("--reload", action="store_true", help="restart when a Python file changes")
     _add_options(parser, ListenOptions, "workers", "access_log")
-    _add_options(parser, ServeOptions, "metrics_address", "agree")
+    _add_options(parser, ServeOptions, "metrics_address", "otlp", "agree")
     _add_options(parser, RemoteOptions, "include_site_description")
     _add_options(parser, ServeOptions, "log")
     _add_upstream_timeout(parser)

@@ -82,6 +82,7 @@ def build_settings(
         tokens=build_record(TokenOptions, vars(arguments)),
         log=arguments.log,
         metrics_address=arguments.metrics_address,
+        otlp=arguments.otlp,
         agree=arguments.agree,
         remote=remote,
         is_one_process=arguments.workers == 1,
@@ -113,8 +114,6 @@ def build_gateway_settings(file: GatewayFile) -> ServeSettings:
 
 def read_tls(arguments: Namespace) -> TlsFiles | None:
     """Return the files for TLS, if any, after a check of all that says how the server listens."""
-    if arguments.metrics_address and arguments.workers > 1:
-        raise UsageError("Each worker counts alone, and one has the address: --metrics-address goes with one worker.")
     read_root_path(arguments.root_path)
     check_trusted_proxies(arguments)
     if arguments.tls_cert is None and arguments.tls_key is None:

@@ -450,6 +450,14 @@ class ServeOptions:
             help="serve Prometheus metrics at http://HOST:PORT/metrics; such as 127.0.0.1:9464",
         ),
     )
+    otlp: str = define_option(
+        "",
+        CommandOption(
+            name="otlp",
+            metavar="URL",
+            help="send spans and metrics by OTLP over HTTP to this collector, such as http://127.0.0.1:4318",
+        ),
+    )
     agree: bool = define_option(
         False,
         CommandOption(

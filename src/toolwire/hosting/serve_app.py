@@ -41,10 +41,10 @@ from toolwire.telemetry.logs import log_json
 from .caller_consent import HOST_CONFIRMATION, find_inbox, find_receipt_keys, find_webhook_faults
 from .gateway_callers import open_caller_vault, read_identity
 from .gateway_sign_in import OpenSignIn, open_sign_in
-from .metrics_address import build_metrics_services
 from .open_upstreams import open_toolboxes
 from .operators import find_operators
 from .serve_settings import SETTINGS, ServeSettings, choose_lasting_state, list_caller_rules, read_settings
+from .telemetry_services import build_telemetry_services
 from .token_options import build_callers
 
 if TYPE_CHECKING:
@@ -152,15 +152,17 @@ class _Served(NamedTuple):
 def build_served_app(
     settings: ServeSettings, toolboxes: Sequence[Toolbox], engine: CallEngine | None
 ) -> App | GatewayApp:
-    """Return the app that serves all ``toolboxes`` as one.
+    """Return the app that serves all ``toolboxes`` as one, with nothing beside it that exports what is measured.
 
     Raises:
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
-    return _build_served(settings, toolboxes, engine).app
+    return _build_served(settings, toolboxes, engine, exports=False).app
 
 
-def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine: CallEngine | None) -> _Served:
+def _build_served(
+    settings: ServeSettings, toolboxes: Sequence[Toolbox], engine: CallEngine | None, *, exports: bool = True
+) -> _Served:
     engine = open_engine(settings) if engine is None else engine
     if settings.log == "json":
         log_json()
@@ -195,9 +197,9 @@ def _build_served(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine:
         )
     known = apply_scopes(combine_callers(ApiKeyCallers(keys), callers), rules)
     is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
-    if not is_personal and not settings.metrics_address and sign_in is None:
+    services = build_telemetry_services(settings, app) if exports else ()
+    if not is_personal and not services and sign_in is None:
         return _Served(app, known, None)
-    services = build_metrics_services(settings.metrics_address, app)
     if not is_personal:
         guard = HostGuard(hosts=settings.server.hosts, origins=settings.server.origins)
         server = None if sign_in is None else sign_in.server

@@ -123,6 +123,8 @@ class ServeSettings:
     tokens: TokenOptions = field(default_factory=TokenOptions)
     log: str = "text"
     metrics_address: str = ""
+    metrics_folder: str = ""
+    otlp: str = field(default="", repr=False)
     agree: bool = False
     webhook: WebhookSettings | None = None
     remote: RemoteOptions = field(default_factory=RemoteOptions, repr=False)

@@ -126,9 +126,9 @@ class Attributes:
 
     @staticmethod
     def describe_approval(call: Call, result: Result | None) -> str:
-        """Return the consent that a server saw: ``auto``, ``per_call`` or ``denied``."""
+        """Return the consent that a server saw: ``auto``, ``per_call``, ``asked`` (no decision yet) or ``denied``."""
         if isinstance(result, Problem) and result.kind in (Kind.DENIED, Kind.UNCONFIRMED):
-            return "denied"
+            return "denied" if result.kind is Kind.DENIED else "asked"
         return "per_call" if call.context.confirmation else "auto"
 
     def _describe_tool(self, tool: Tool, protocol: str) -> AttributeValues:

@@ -52,8 +52,10 @@ class ServerMetrics:
         counter = self._counters.get(result.kind)
         if counter is not None:
             counter.add(1, _build_labels(result, tool))
-        elif result.kind in (Kind.DENIED, Kind.UNCONFIRMED):
-            self.count_approval("denied")
+        elif result.kind is Kind.UNCONFIRMED:  # PL-04: nobody has decided yet
+            self.count_approval("asked")
+        elif result.kind is Kind.DENIED:
+            self.count_approval("timeout" if result.details.get("reason") == "timeout" else "denied")
 
     def count_keyed(self, outcome: str) -> None:
         """Count a call that has an idempotency key."""

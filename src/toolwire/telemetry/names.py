@@ -82,7 +82,7 @@ ERROR_TYPES: Final[Mapping[Kind, str]] = {
     Kind.FORBIDDEN: "forbidden",
     Kind.MISDIRECTED: "forbidden",
     Kind.DENIED: "approval_denied",
-    Kind.UNCONFIRMED: "approval_denied",
+    Kind.UNCONFIRMED: "approval_required",
     Kind.CONFLICT: "idempotency_conflict",
     Kind.ACCEPTED: "accepted",
     Kind.INTERRUPTED: "interrupted",

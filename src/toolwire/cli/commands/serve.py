@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypedDict
 
 from toolwire.cli.exits import OK
 from toolwire.cli.interruption import open_temporary_folder
@@ -60,12 +60,25 @@ class ListenAddress(TypedDict):
     deadlines: Deadlines
 
 
+class _Folders(NamedTuple):
+    """Where all processes keep the one-time tokens of confirmations, and their metrics."""
+
+    confirmations: str
+    metrics: str
+
+    def add_to(self, settings: ServeSettings) -> ServeSettings:
+        """Return ``settings`` with these folders."""
+        server = replace(settings.server, confirmations=self.confirmations)
+        return replace(settings, server=server, metrics_folder=self.metrics)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Serve the targets until a signal ends it."""
     if arguments.reload and arguments.workers > 1:
         raise UsageError("--reload serves from one process: leave out --workers.")
     if arguments.stdio:  # what settings say of listening is for other servers
-        arguments.workers, arguments.metrics_address, arguments.tls_cert, arguments.tls_key = 1, "", None, None
+        arguments.workers, arguments.metrics_address, arguments.otlp = 1, "", ""
+        arguments.tls_cert = arguments.tls_key = None
     # One process is the server itself: there is nothing that could take the settings anew while it serves.
     renew = partial(build_settings, arguments) if arguments.workers > 1 else None
     return serve_arguments(arguments, renew=renew)
@@ -85,11 +98,13 @@ def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeS
         signal.signal(signal.SIGHUP, lambda number, _: received.append(number))
     with ExitStack() as stack:
         output = stack.enter_context(take_output()) if arguments.stdio else None
-        confirmations = find_state_places(arguments.state).confirmations
-        if not confirmations and (arguments.workers > 1 or renew is not None):
+        confirmations, metrics = find_state_places(arguments.state).confirmations, ""
+        if arguments.workers > 1 or renew is not None:
+            folder = stack.enter_context(open_temporary_folder())
             # A caller confirms a call with a word of one worker, and sends it to any worker.
-            confirmations = f"{stack.enter_context(open_temporary_folder())}/confirmations"
-        return _serve(arguments, renew, received, output, confirmations=confirmations)
+            confirmations = confirmations or f"{folder}/confirmations"
+            metrics = f"{folder}/metrics" if arguments.metrics_address else ""  # PL-04: the sums of all workers
+        return _serve(arguments, renew, received, output, shared=_Folders(confirmations, metrics))
 
 
 def _serve(
@@ -98,15 +113,15 @@ def _serve(
     received: Iterable[int],
     output: BinaryIO | None,
     *,
-    confirmations: str,
+    shared: _Folders,
 ) -> int:
     tls = read_tls(arguments)
     read_settings = partial(build_settings, arguments) if renew is None else renew
-    shared = _share_words(read_settings(), confirmations)
-    if output is not None and (shared.api_keys or shared.tokens):  # CR-01: else no request of the host is answered
+    given = shared.add_to(read_settings())
+    if output is not None and (given.api_keys or given.tokens):  # CR-01: else no request of the host is answered
         text = "--stdio serves the program that starts it, which sends no key and no token"
         raise UsageError(f"{text}: leave out {_KEY_OPTIONS} and TOOLWIRE_API_KEYS.")
-    settings, boxes, app = prepare(shared, confirm_command, stdio=arguments.stdio)
+    settings, boxes, app = prepare(given, confirm_command, stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]
     _warn(arguments.host, settings, count_asking_tools(boxes))
     for fault in list_proxy_faults(arguments, settings):
@@ -147,20 +162,15 @@ def _serve(
         if arguments.reload:
             serve_reloading(FACTORY, directories=_list_folders(targets), announce_reload=_print_reload, **place)
         else:
-            may_renew = renew and partial(_renew_settings, renew, confirmations)
+            may_renew = renew and partial(_renew_settings, renew, shared)
             serve_workers(FACTORY, workers=arguments.workers, may_renew=may_renew, received=received, **place)
     return OK
 
 
-def _share_words(settings: ServeSettings, folder: str) -> ServeSettings:
-    """Return ``settings`` with the folder in which all processes keep the words of confirmations."""
-    return replace(settings, server=replace(settings.server, confirmations=folder))
-
-
-def _renew_settings(renew: Callable[[], ServeSettings], confirmations: str) -> bool:
+def _renew_settings(renew: Callable[[], ServeSettings], shared: _Folders) -> bool:
     """Give new workers the settings as they are now, and return True; if they cannot be served, say why."""
     try:
-        settings = prepare(_share_words(renew(), confirmations), confirm_command).settings
+        settings = prepare(shared.add_to(renew()), confirm_command).settings
     except ToolwireError as error:
         print_warning(f"The settings are not taken, and all goes on as before. {error}")
         return False
