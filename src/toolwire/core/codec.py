@@ -577,6 +577,7 @@ class Codec:  # XL-067
     - ``find_selected``: ``find`` for a protocol that can apply a selection while it reads. For the other protocols the
       client drops unwanted tools afterwards.
     - ``find_explicit``: ``find`` for a user who named this protocol, so that it may try more.
+    - ``find_listed``: tried where no protocol was found: what a catalog of the site names, at the same origin.
     - ``find_by_post``: tried where no protocol was found by GET. It posts only what changes nothing, and only to paths
       that the protocol itself names.
     - ``send``: send one call and return its result. That of a long call, which goes on at the server, is a Problem of
@@ -612,6 +613,7 @@ class Codec:  # XL-067
     find_selected: Callable[[str, Selection], Flow[Finding]] | None = None
     find_explicit: Callable[[str], Flow[Finding]] | None = None
     find_by_post: Callable[[str], Flow[Finding]] | None = None
+    find_listed: Callable[[str], Flow[Finding]] | None = None
     cancel: Callable[[Peer, Request], Request | None] | None = None
     end_session: Callable[[Peer], Request | None] | None = None
     interactive: Codec | None = None

@@ -90,12 +90,14 @@ def discover(
             if not survey and (finding.peer.catalog.tools or finding.peer.takes_any_name):
                 break
     # C-8: a POST comes last, and goes only to a server that has responded to a GET.
-    for codec in _choose_codecs(BUILTIN, can_ask=can_ask) if protocol is None and not found else ():
-        if codec.find_by_post is not None and _has_response(codec, probes):
-            finding = yield from codec.find_by_post(url)
-            probes.extend(finding.probes)
-            if finding.peer is not None:
-                found.append(_select_tools(_clean_texts(finding.peer), selection))
+    for find_last in ("find_listed", "find_by_post") if protocol is None else ():
+        for codec in _choose_codecs(BUILTIN, can_ask=can_ask) if not found else ():
+            find_more = getattr(codec, find_last)
+            if find_more is not None and _has_response(codec, probes):
+                finding = yield from find_more(url)
+                probes.extend(finding.probes)
+                if finding.peer is not None:
+                    found.append(_select_tools(_clean_texts(finding.peer), selection))
     # A peer without tools is still a find, but one with tools is what the user wants.
     found.sort(key=lambda peer: not (peer.catalog.tools or peer.takes_any_name))
     return Discovery(url=url, peer=found[0] if found else None, others=tuple(found[1:]), probes=tuple(probes))

@@ -12,6 +12,7 @@ from toolwire.core.lazy_import import import_lazily
 from .server import build_routes, refuse
 
 if TYPE_CHECKING:
+    from .card_client import find_listed
     from .change_listener import asks_while_listening, listen_for_changes
     from .client import (
         cancel,
@@ -43,6 +44,7 @@ else:
     cancel, confirm, end_session, find, find_by_post, find_named, describe_places, send, describe_target = (
         import_lazily(f"{__name__}.client", *names)
     )
+    (find_listed,) = import_lazily(f"{__name__}.card_client", "find_listed")
     load, read = import_lazily(f"{__name__}.offered_client", "load", "read")
     read_task, cancel_task, list_calls = import_lazily(f"{__name__}.task_client", "read", "cancel", "list_calls")
     names = ("asks_while_listening", "listen_for_changes")
@@ -56,6 +58,7 @@ _CODEC = Codec(
     find=find,
     find_explicit=find_named,
     find_by_post=find_by_post,
+    find_listed=find_listed,
     send=send,
     target=describe_target,
     places=describe_places,
@@ -75,5 +78,6 @@ CODEC = replace(
         find=partial(find, can_ask=True),
         find_explicit=partial(find_named, can_ask=True),
         find_by_post=partial(find_by_post, can_ask=True),
+        find_listed=partial(find_listed, can_ask=True),
     ),
 )

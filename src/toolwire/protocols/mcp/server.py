@@ -62,6 +62,7 @@ from .revision import (
     VERSION_HEADER,
     WITH_SESSIONS,
 )
+from .server_card import build_card_routes
 
 LIST_TTL_MS = 60_000
 
@@ -119,7 +120,7 @@ class Revision(NamedTuple):
 
 
 def build_routes(catalog: Catalog, site: Site) -> Routes:
-    """Return the one route of MCP. Batches are not offered, and streams only where a client asks for progress."""
+    """Return the route of MCP, and those of its card. There are no batches, and streams only for progress."""
     server = {"name": catalog.title, "version": catalog.version}
     end = write_ending(server)
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
@@ -175,7 +176,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         **tasks,
     }
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
-    return {("POST", "/mcp"): Route(read, has_sessions=site.has_sessions)}
+    return {("POST", "/mcp"): Route(read, has_sessions=site.has_sessions), **build_card_routes(catalog, site)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,80 @@
+"""Serve the server card of MCP, and the AI catalog that names it: who this is and where, before a client connects.
+
+Sources: SEP-2127 (experimental-ext-server-card) and the AI Catalog draft, read in November 2026. Neither names tools.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.codec import Reading, Route, Routes, Site
+from toolwire.core.http import Request, Response
+from toolwire.core.model import Json
+from toolwire.framing.jsontext import write
+
+from .revision import SUPPORTED
+
+CATALOG_PATH: Final = "/.well-known/ai-catalog.json"
+CARD_PATH: Final = "/mcp/server-card"
+CARD_TYPE: Final = "application/mcp-server-card+json"
+_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+_LONGEST: Final = 100
+"""The most characters of a title and of a description."""
+_HEADERS: Final = ((b"cache-control", b"public, max-age=300"), (b"access-control-allow-origin", b"*"))
+
+
+def build_card_routes(catalog: Catalog, site: Site) -> Routes:
+    """Return the routes of both documents. They are public, name no tool, and are constant bytes.
+
+    Their URLs are absolute where the server knows its own address, and relative elsewhere: the ``Host`` of a request is
+    the word of its caller. A card without that address names no endpoint, which its reader knows already.
+    """
+    # FD-09
+    name = re.sub(r"[^a-zA-Z0-9._-]+", "-", catalog.title).strip("-.").lower()[:_LONGEST] or "server"
+    host = urlsplit(site.public_url).hostname or "localhost"
+    title = catalog.title.strip()[:_LONGEST] or name
+    base = site.public_url or site.root
+    card: dict[str, Json] = {
+        "$schema": _SCHEMA,
+        "name": f"{_reverse(host)}/{name}",
+        "version": catalog.version,
+        "title": title,
+        "description": " ".join(catalog.description.split())[:_LONGEST].strip() or title,
+    }
+    if site.public_url:
+        remote: dict[str, Json] = {"type": "streamable-http", "url": f"{base}/mcp"}
+        card["remotes"] = [remote | {"supportedProtocolVersions": [*SUPPORTED]}]
+    entry: dict[str, Json] = {
+        "identifier": f"urn:air:{host}:{name}",
+        "displayName": title,
+        # The draft renamed `mediaType` to `type`; readers of either find it.
+        "type": CARD_TYPE,
+        "mediaType": CARD_TYPE,
+        "url": base + CARD_PATH,
+    }
+    listed: dict[str, Json] = {"specVersion": "1.0", "host": {"displayName": title}, "entries": [entry]}
+    return {
+        ("GET", CARD_PATH): _build_route(write(card), CARD_TYPE),
+        ("GET", CATALOG_PATH): _build_route(write(listed), "application/json"),
+    }
+
+
+def _build_route(body: bytes, content_type: str) -> Route:
+    etag = b'"' + hashlib.sha256(body).hexdigest()[:32].encode() + b'"'
+    whole = Response(200, ((b"content-type", content_type.encode()), (b"etag", etag), *_HEADERS), body)
+
+    def read(_request: Request) -> Reading:
+        return whole
+
+    return Route(read, is_public=True, is_tool_free=True)
+
+
+def _reverse(host: str) -> str:
+    """Return a host name as the start of a reverse-DNS name; an address stays as it is, without colons."""
+    if not re.search("[a-zA-Z]", host) or ":" in host:
+        return re.sub("[^0-9a-fA-F.-]", "-", host)
+    return ".".join(reversed(host.split(".")))
