@@ -8,9 +8,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from toolwire.client.transport.in_process import Asgi
+from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import Version, as_version
 from toolwire.server.options import ServerOptions
 
@@ -29,9 +30,14 @@ from .documents import (
     write_json,
 )
 from .route_marks import Include, check_document, mark_document, read_site_marks, x_llm
+from .route_scopes import RouteScopes
+from .sign_in import add_security_scheme, check_published, check_scopes, choose_callers, identify_by_route
 from .wires import ALL_WIRES, AppWires, choose_paths
 
-__all__ = ["ServerOptions", "publish_tools", "x_llm"]
+if TYPE_CHECKING:
+    from toolwire.server.oauth import AuthorizationServer
+
+__all__ = ["ServerOptions", "identify_by_route", "publish_tools", "x_llm"]
 
 _READ: Final = ("GET", "HEAD")
 
@@ -45,6 +51,7 @@ class PublishOptions(TypedDict, total=False):
     include: Include | None
     openapi: Version | None
     wires: ServerOptions | None
+    sign_in: AuthorizationServer | None
 
 
 def publish_tools(
@@ -57,6 +64,7 @@ def publish_tools(
     include: Include | None = None,
     openapi: Version | None = None,
     wires: ServerOptions | None = ALL_WIRES,
+    sign_in: AuthorizationServer | None = None,
 ) -> Asgi:
     """Return an ASGI application that is ``app`` with tools: serve it instead.
 
@@ -65,23 +73,41 @@ def publish_tools(
     ``wires`` are as for FastAPI. ``openapi`` converts a document of 3.1; without it, the document
     keeps its version.
 
+    ``sign_in`` is where users allow apps to act for them: what ``toolwire.oauth.authorization_server`` returns. Its
+    pages and metadata are served too. An operation whose ``security`` in the document is ``[{"oauth": SCOPES}]`` needs
+    the session of a user or an access token with these scopes, and finds the caller in the ``state`` of the ASGI scope:
+    ``scope["state"]["caller"].name`` is the id of the user.
+
     Raises:
-        DefinitionError: ``app`` is no ASGI application, an option is not valid, or an ``x-llm`` has an unknown member
-            or a wrong value.
+        DefinitionError: ``app`` is no ASGI application, an option is not valid, an ``x-llm`` has an unknown member or
+            a wrong value, or an operation requires a scope that ``sign_in`` does not offer.
     """
+    # AO-01
     check_app(app, "ASGI")
     document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
     site = read_site_marks(name or title, description, default_approval, include)
-    whole = as_version(mark_document(document, site), openapi)
+    whole = as_version(add_security_scheme(mark_document(document, site), sign_in), openapi)
     check_document(whole)
-    return _Published(app, whole, wires)
+    if sign_in is not None:
+        check_scopes(whole, sign_in)
+    return _Published(app, whole, choose_callers(wires, sign_in), sign_in)
 
 
 class _Published:
     """The application behind the documents and the paths of the protocols."""
 
-    def __init__(self, app: Asgi, document: Mapping[str, Any], wires: ServerOptions | None) -> None:
+    def __init__(
+        self,
+        app: Asgi,
+        document: Mapping[str, Any],
+        wires: ServerOptions | None,
+        sign_in: AuthorizationServer | None,
+    ) -> None:
+        self._sign_in = sign_in
+        self._sign_in_paths = frozenset[str]() if sign_in is None else sign_in.paths
+        if sign_in is not None:
+            app = sign_in.protect(app, RouteScopes(document).find)
         self._app = app
         self._documents = {OPENAPI: write_json(document), LLM: llm_json(document, OPENAPI)}
         self._wires = None if wires is None else AppWires(app, lambda: document, wires)
@@ -91,9 +117,11 @@ class _Published:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or follow the lifespan of the server."""
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, self._wrap_lifespan(send))
+            await self._run_lifespan(scope, receive, send)
         elif scope["type"] != "http":
             await self._app(scope, receive, send)
+        elif self._sign_in is not None and scope["path"] in self._sign_in_paths:
+            await self._sign_in(scope, receive, send)
         elif self._wires is not None and scope["path"] in self._paths:
             await self._wires(scope, receive, send)
         elif scope["method"] in _READ and (found := self._find_document(scope)) is not None:
@@ -101,15 +129,44 @@ class _Published:
         else:
             await self._app(scope, receive, send)
 
-    def _wrap_lifespan(self, send: Any) -> Any:
+    async def _run_lifespan(self, scope: Any, receive: Any, send: Any) -> None:
+        """Follow the lifespan of the application, or of the server alone if the application has none, as Django."""
+        received = said = False
+
+        async def receive_noting() -> Any:
+            nonlocal received
+            message = await receive()
+            received = True
+            return message
+
         async def send_with_wires(message: Mapping[str, Any]) -> None:
-            if self._wires is not None and message["type"] == "lifespan.startup.complete":
-                await self._wires.begin()
-            if self._wires is not None and message["type"] == "lifespan.shutdown.complete":
+            nonlocal said
+            said = True
+            if message["type"] == "lifespan.startup.complete":
+                try:
+                    await self._begin()
+                except DefinitionError as error:
+                    message = {"type": "lifespan.startup.failed", "message": str(error)}
+            elif message["type"] == "lifespan.shutdown.complete" and self._wires is not None:
                 await self._wires.end()
             await send(message)
 
-        return send_with_wires
+        try:
+            await self._app(scope, receive_noting, send_with_wires)
+        except Exception:
+            if said:
+                raise
+            if not received:
+                await receive()
+            await send_with_wires({"type": "lifespan.startup.complete"})
+            await receive()
+            await send_with_wires({"type": "lifespan.shutdown.complete"})
+
+    async def _begin(self) -> None:
+        if self._sign_in is not None:
+            await check_published(self._app, self._sign_in)
+        if self._wires is not None:
+            await self._wires.begin()
 
     def _find_document(self, scope: Any) -> DocumentAnswer | None:
         fields = dict(scope["headers"])

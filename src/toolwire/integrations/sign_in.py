@@ -8,6 +8,7 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import replace
 from secrets import token_urlsafe
@@ -16,13 +17,16 @@ from urllib.parse import urlsplit
 
 from toolwire.client.transport.in_process import Asgi
 from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Problem
+from toolwire.framing import jsontext
 from toolwire.server.options import ServerOptions
 
 from .route_marks import iterate_operations
 
 if TYPE_CHECKING:
-    from toolwire.server.oauth import AuthorizationServer
+    from toolwire.server.oauth import AuthorizationServer, IdentifyUser
 
+_NO_PAGE: Final = "login_url of sign_in is {}, but the application has no page at this path."
 SCHEME: Final = "oauth"
 """The name of the sign-in in ``securitySchemes``."""
 
@@ -91,8 +95,7 @@ def check_paths(sign_in: AuthorizationServer, is_taken: Callable[[str], bool], h
             )
     page = urlsplit(sign_in.settings.login_url)
     if page.path and not page.netloc and not has_page(page.path):
-        text = f"login_url of sign_in is {page.path}, but the application has no page at this path."
-        raise DefinitionError(text)
+        raise DefinitionError(_NO_PAGE.format(page.path))
 
 
 async def check_identify_user(sign_in: AuthorizationServer, scope: MutableMapping[str, Any]) -> None:
@@ -134,13 +137,76 @@ def build_probe(sign_in: AuthorizationServer) -> tuple[dict[str, Any], str]:
     return scope, path
 
 
-async def send_probe(app: Asgi, scope: dict[str, Any]) -> None:
-    """Send a request without a body through ``app``, and leave its response."""
+def identify_by_route(app: Asgi, path: str) -> IdentifyUser:
+    """Return a function that asks a route of ``app`` who is signed in, for ``identify_user`` of the sign-in.
+
+    The route answers GET at ``path`` with JSON: the id of the signed-in user, or null. It gets the header fields of the
+    request that the sign-in is about, so that the sessions of the application decide, whatever framework keeps them.
+    """
+
+    async def identify_user(scope: Mapping[str, Any]) -> str | None:
+        fields = [field for field in scope["headers"] if field[0] not in _OF_A_BODY]
+        asked = {
+            **scope,
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": fields,
+        }
+        status, body = await send_probe(app, {**asked, "state": dict(scope.get("state", {}))})
+        found = jsontext.read(body) if status == _OK else None
+        if not (status in _NOBODY or status == _OK) or isinstance(found, (Problem, dict, list, float)):
+            raise DefinitionError(
+                f"{path} answered {status}: it must answer with the id of the signed-in user, or null."
+            )
+        return str(found) if isinstance(found, (str, int)) and not isinstance(found, bool) else None
+
+    return identify_user
+
+
+_OF_A_BODY: Final = (b"content-length", b"content-type", b"transfer-encoding", b"expect", b"accept-encoding")
+_OK, _NOT_FOUND = 200, 404
+_NOBODY: Final = (204, 302, 303, 307, 401, 403)
+"""What a route answers for a visitor who is not signed in, besides null."""
+
+
+async def check_published(app: Asgi, sign_in: AuthorizationServer) -> None:
+    """Check that users can sign in at ``app``: that it has its sign-in page, and knows who is signed in.
+
+    Raises:
+        DefinitionError: nobody could sign in; the sentence says why.
+    """
+    scope, _ = build_probe(sign_in)
+    await check_identify_user(sign_in, dict(scope))
+    page = urlsplit(sign_in.settings.login_url)
+    if page.path and not page.netloc:
+        asked = {**scope, "path": page.path, "raw_path": page.path.encode(), "query_string": page.query.encode()}
+        status, _ = await send_probe(app, asked)
+        if status == _NOT_FOUND:
+            raise DefinitionError(_NO_PAGE.format(page.path))
+
+
+async def send_probe(app: Asgi, scope: dict[str, Any]) -> tuple[int, bytes]:
+    """Send a request without a body through ``app``, and return the status and the body of its response."""
+    status, body, has_body, is_over = 0, bytearray(), True, asyncio.Event()
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        nonlocal has_body
+        if has_body:
+            has_body = False
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await is_over.wait()  # Django listens for the end of the connection beside its work
+        return {"type": "http.disconnect"}
 
-    async def send(_message: Any) -> None:
-        """Leave the response."""
+    async def send(message: Any) -> None:
+        nonlocal status
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        elif message["type"] == "http.response.body":
+            body.extend(message.get("body", b""))
+            if not message.get("more_body", False):
+                is_over.set()
 
     await app(scope, receive, send)
+    return status, bytes(body)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from typing import Any, Final, Literal, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
 try:
     from starlette.applications import Starlette
+    from starlette.middleware import Middleware
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Mount, Route
@@ -39,8 +40,13 @@ from .documents import (
     read_app_document,
 )
 from .route_marks import Include, RouteMarks, check_document, iterate_operations, mark_document, read_site_marks
-from .starlette_routes import add_document_route, add_wires
+from .route_scopes import RouteScopes
+from .sign_in import add_security_scheme, check_scopes, choose_callers
+from .starlette_routes import add_document_route, add_sign_in, add_wires
 from .wires import ALL_WIRES, AppWires
+
+if TYPE_CHECKING:
+    from toolwire.server.oauth import AuthorizationServer
 
 __all__ = ["ServerOptions", "publish_tools", "x_llm"]
 
@@ -81,15 +87,18 @@ def publish_tools(
     openapi: Version | None = None,
     path: str = "/openapi.json",
     wires: ServerOptions | None = ALL_WIRES,
+    sign_in: AuthorizationServer | None = None,
 ) -> Starlette:
     """Let models use ``app``, whose OpenAPI ``document`` is given, of 3.0 to 3.2, or Swagger 2.0, and return it.
 
     The document is served at ``path`` and at the well-known place. ``include`` is as for
     FastAPI, and so is ``wires``. Call it after the routes are there. ``openapi`` converts a
-    document of 3.1; without it, the document keeps its version.
+    document of 3.1; without it, the document keeps its version. ``sign_in`` is as for
+    ``toolwire.integrations.asgi.publish_tools``: ``request.state.caller.name`` is the id of the user.
 
     Raises:
-        DefinitionError: an option is not valid, or an ``x-llm`` has an unknown member or a wrong value.
+        DefinitionError: an option is not valid, an ``x-llm`` has an unknown member or a wrong value, or an operation
+            requires a scope that ``sign_in`` does not offer.
     """
     # XL-018, XL-019, XL-121..124
     if not isinstance(app, Starlette):
@@ -97,8 +106,15 @@ def publish_tools(
     document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
     site = read_site_marks(name or title, description, default_approval, include)
-    whole = as_version(mark_document(_add_marks(document, app), site), openapi)
+    whole = as_version(add_security_scheme(mark_document(_add_marks(document, app), site), sign_in), openapi)
     check_document(whole)
+    wires = choose_callers(wires, sign_in)
+    if sign_in is not None:
+        check_scopes(whole, sign_in)
+        find = RouteScopes(whole).find
+        # The last middleware of the application: its sessions are read before.
+        app.user_middleware.append(Middleware(lambda inner: sign_in.protect(inner, find)))
+        add_sign_in(app, sign_in)
     body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
     made = _Documents(body, llm_json(whole, path), path)
     if wires is not None:

@@ -23,13 +23,16 @@ from .route_marks import x_llm
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-__all__ = ["ServerOptions", "publish_tools", "x_llm"]
+    from toolwire.server.oauth import IdentifyUser
+
+__all__ = ["ServerOptions", "identify_by_route", "publish_tools", "x_llm"]
 
 
 def publish_tools(app: WSGIApplication, document: Mapping[str, Any], **options: Unpack[PublishOptions]) -> Asgi:
     """Return an ASGI application that is ``app`` with tools: serve it instead, with ``uvicorn`` or another ASGI server.
 
     ``document`` and ``options`` are those of ``toolwire.integrations.asgi.publish_tools``. Requests run in threads.
+    With ``sign_in``, ``environ["asgi.scope"]["state"]["caller"].name`` is the id of the user.
 
     Raises:
         DefinitionError: ``app`` is no WSGI application, an option is not valid, or an ``x-llm`` has an unknown member
@@ -37,3 +40,8 @@ def publish_tools(app: WSGIApplication, document: Mapping[str, Any], **options: 
     """
     check_app(app, "WSGI")
     return asgi.publish_tools(cast("Asgi", WSGIMiddleware(cast("Any", app))), document, **options)
+
+
+def identify_by_route(app: WSGIApplication, path: str) -> IdentifyUser:
+    """Return what ``toolwire.integrations.asgi.identify_by_route`` returns, for a WSGI application."""
+    return asgi.identify_by_route(cast("Asgi", WSGIMiddleware(cast("Any", app))), path)

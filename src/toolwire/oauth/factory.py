@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import time
-from typing import Any, cast
+from typing import Any
 
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network
@@ -81,7 +81,7 @@ def authorization_server(
     context = ServerContext(
         settings=settings,
         store=store,
-        users=cast("Users", users) if hasattr(users, "find") else AppUsers(users),
+        users=AppUsers(users) if callable(users) else users,
         fetch=fetch or build_document_fetch(Network(limits=_DOCUMENTS, may_connect=may_connect)),
         audit=audit,
         now=now,

@@ -33,7 +33,7 @@ from .app_users import AppUsers
 from .authorization_endpoint import handle_authorization, handle_consent
 from .connected_page import handle_connected, list_grants, list_last_uses, revoke_own_grant
 from .pages import build_error_page
-from .protected_app import identify_request
+from .protected_app import RequiredScopes, identify_request, protect_app
 from .registration import handle_registration
 from .server_context import CORS, Account, OAuthRequest, ServerContext, build_error_response
 from .sessions import begin_session, build_cookie, find_session
@@ -103,6 +103,10 @@ class AuthorizationServer:
         """
         # AO-01
         return await identify_request(scope, self.callers, scopes, self._context.identify_user)
+
+    def protect(self, app: Asgi, required_scopes: RequiredScopes) -> Asgi:
+        """Return ``app`` behind this server; see ``protect_app``. The users of your application have their session."""
+        return protect_app(app, self.callers, required_scopes, self._context.identify_user)
 
     async def load_user(self, user_id: str) -> Any:
         """Return the user with this id as your application knows them, or None if there is no such account."""
