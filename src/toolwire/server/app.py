@@ -80,7 +80,8 @@ class App:
         self.pages: PageCallers = pages
         self.sessions: McpRequests = sessions
         self._admission, self._runner, self._long_calls = admission, runner, long_calls
-        self._limits, self._scheduler, self._lifespans = limits, scheduler, lifespans
+        self.limits: ServerLimits = limits
+        self._scheduler, self._lifespans = scheduler, lifespans
         self._tasks = TaskOnce()
         sessions.serve = self.serve
         # A random beginning and a number: as unique as a random id, and cheaper for each request.
@@ -162,7 +163,7 @@ class App:
             if caller.kind is Kind.UNAUTHORIZED and self.pages.can_admit(entry, scope["headers"]):
                 # Only pages pay for this: a refused form may have the key in it, and a browser a session.
                 if entry.takes_body:
-                    body = await read_body(exchange, fields, self._limits, self._scheduler)
+                    body = await read_body(exchange, fields, self.limits, self._scheduler)
                 given = b"" if body is None else body
                 caller, entry = await self.pages.admit(scope, fields, entry, table, given, caller)
             if isinstance(caller, Problem):
@@ -178,9 +179,9 @@ class App:
                 table, entry = own, own.find_entry(scope["method"], path)
         if body is None:
             # The body is usually here already; waiting for it costs a task switch.
-            body = take_limited_body(exchange, fields, self._limits) if entry.takes_body else b""
+            body = take_limited_body(exchange, fields, self.limits) if entry.takes_body else b""
         if body is None:
-            body = await receive_body(exchange.receive, self._limits, self._scheduler)
+            body = await receive_body(exchange.receive, self.limits, self._scheduler)
         if isinstance(body, Problem):
             await send_response(scope, exchange, entry.refuse(body))
             return

@@ -5,7 +5,7 @@ Each message becomes a request of the application to ``/mcp``, so that all check
 Rules:
 - Only messages of the protocol are written to the output. What tools print goes to the error output.
 - A host that declares forms is asked for consent: since 2026-07-28 by the answer itself, before that by a request of
-  the server, which the host answers while the call waits.
+  the server, which the host answers while the call waits. The first question waits as long as one in a session.
 - A host learns when the lists change: since 2026-07-28 if it listens, before that in any case; and when a resource
   changes to which it has subscribed.
 - The end of the input ends the program within 1.5 seconds: hosts kill it soon after. Calls that have not ended in half
@@ -204,7 +204,7 @@ class _Connection:
     def __init__(self, app: App, output: BinaryIO) -> None:
         self._app, self._output = app, output
         self._running: dict[bytes, asyncio.Task[None]] = {}
-        self._host = McpHost()
+        self._host = McpHost(first_wait_s=app.limits.answer_s)
         self._agreed: list[tuple[bytes, bytes]] = []
         self._subscriptions: set[asyncio.Task[None]] = set()
         self._watching: list[asyncio.Task[None]] = []

@@ -25,16 +25,24 @@ from toolwire.framing.question_template import fill_template
 from toolwire.framing.text_cleaning import clean_data
 
 from .answers import AskedMethod
-from .revision import CAPABILITIES_META, CONFIRMATION_META, CONSENT_META, RECEIPT_META, SERVER_META
+from .revision import (
+    CAPABILITIES_META,
+    CONFIRMATION_META,
+    CONSENT_META,
+    RECEIPT_META,
+    SERVER_META,
+    UNANSWERED_META,
+)
 
-_NAME = "consent"
+CONSENT = "consent"
+"""The name of the question whether a call may run."""
 _VISIT = "inbox"
 VISIT_WAIT_S = 45.0
 """How long a call waits for its user who has opened the inbox, in seconds: less than the minute that clients wait."""
 _ALLOW = "allow"
 _MAX_QUESTION = 20_000
 _MAX_PAGES = 5
-_TELLING = frozenset((CONFIRMATION_META, CONSENT_META, RECEIPT_META, CONTEXT_META, "traceparent"))
+_TELLING = frozenset((CONFIRMATION_META, CONSENT_META, RECEIPT_META, UNANSWERED_META, CONTEXT_META, "traceparent"))
 """The members of ``_meta`` that change the context of a call."""
 
 
@@ -46,6 +54,11 @@ def can_ask(params: Mapping[str, Json]) -> bool:
 def handles_consent(params: Mapping[str, Json]) -> bool:
     """Return whether the client of a request asks its user for consent, and confirms calls by itself."""
     return get_object(params, "_meta").get(CONSENT_META) is True
+
+
+def left_unanswered(params: Mapping[str, Json]) -> bool:
+    """Return whether the client of a request has left a question to its user without an answer."""
+    return get_object(params, "_meta").get(UNANSWERED_META) is True
 
 
 def can_show_forms(params: Mapping[str, Json]) -> bool:
@@ -88,7 +101,7 @@ def add_reply(context: Context, params: Mapping[str, Json]) -> Context:
     word = params.get("requestState")
     if not isinstance(word, str):
         return replace(context, confirmation="")
-    answer = get_object(get_object(params, "inputResponses"), _NAME)
+    answer = get_object(get_object(params, "inputResponses"), CONSENT)
     is_allowed = answer.get("action") == "accept" and get_object(answer, "content").get(_ALLOW) is True
     return replace(context, confirmation=word, user_answer=UserAnswer("form", is_allowed))
 
@@ -142,6 +155,12 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
     # What another site wants of the gateway, such as a receipt, is no matter of this client.
     if can_show_forms(params) or not _EXPLAINED.isdisjoint(problem.details):
         return problem
+    if left_unanswered(params):
+        text = (
+            f"{call.tool.name} did not run: it needs its user's consent, and this client left the question unanswered."
+        )
+        how = "If it shows no forms, start the server with --consent inbox: users then decide in the inbox."
+        return replace(problem, message=f"{text} {how}")
     text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it"
     how = "Use a client that shows forms (elicitation), over stdio, by MCP 2026-07-28 or in a session."
     return replace(problem, message=f"{text} here. {how}")
@@ -180,7 +199,7 @@ def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str
         return None
     allow = {"type": "boolean", "title": "Allow this call", "default": False}
     form: Json = {"type": "object", "properties": {_ALLOW: allow}, "required": [_ALLOW]}
-    return write_form(id_, {"name": _NAME, "message": message, "schema": form, "state": word}, server)
+    return write_form(id_, {"name": CONSENT, "message": message, "schema": form, "state": word}, server)
 
 
 def write_form(id_: bytes, asked: Mapping[str, Json], server: Mapping[str, Json]) -> bytes:

@@ -340,7 +340,9 @@ def _read_confirmation(params: Mapping[str, Json], said: _ServerWords) -> Contex
     can_ask = takes_input and consent_question.can_ask(params)
     if takes_input:
         context = replace(context, takes_input=True)
-    if said.requires_confirmation and not can_ask:
+    # QF-07: who cannot be asked is never trusted more than who can.
+    is_unanswered = consent_question.left_unanswered(params)
+    if (said.requires_confirmation or is_unanswered) and not can_ask:
         context = replace(context, must_confirm=True, needs_inbox=not consent_question.handles_consent(params))
     if "_meta" in params:
         context = consent_question.add_proof(context, params)
@@ -352,7 +354,7 @@ def _read_confirmation(params: Mapping[str, Json], said: _ServerWords) -> Contex
         return replace(consent_question.add_reply(context, params), can_ask=can_ask)
     if can_ask:
         return replace(context, can_ask=True)
-    if said.host_confirmation and not context.confirmation:
+    if said.host_confirmation and not (context.confirmation or is_unanswered):
         return replace(context, confirmation=said.host_confirmation)
     return context
 

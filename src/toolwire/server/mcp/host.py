@@ -18,6 +18,7 @@ from toolwire.core.offered import Offered
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.jsontext import get_object, get_text
+from toolwire.protocols.mcp.consent_question import CONSENT
 from toolwire.protocols.mcp.elicitation import URL_REQUIRED
 from toolwire.protocols.mcp.resource_subscriptions import (
     SUBSCRIBE,
@@ -32,6 +33,7 @@ from toolwire.protocols.mcp.revision import (
     LOG_LEVEL_META,
     PROBLEM_META,
     RESOURCE_NOT_FOUND,
+    UNANSWERED_META,
 )
 from toolwire.server.http.exchange import Exchange, Message
 
@@ -46,6 +48,7 @@ MAX_ROUNDS: Final = 12
 CANCELLED: Final = "notifications/cancelled"
 COMPLETED: Final = "notifications/elicitation/complete"
 SET_LEVEL: Final = "logging/setLevel"
+FORM: Final = "form"
 
 _ASKING: Final = ("tools/call", "prompts/get", "resources/read")
 _QUESTION: Final = b'"resultType":"input_required"'
@@ -57,27 +60,42 @@ class McpHost:
     """What one host declared, the level of its log, the resources it watches, and the questions that wait for it.
 
     ``wait_s`` is how long a question waits for its answer, in seconds; after that the user counts as one who cancels.
-    ``mark`` is a part of the ids of questions.
+    ``first_wait_s`` is that time until the host has answered a question. ``mark`` is a part of the ids of questions.
+
+    A host that left a question without an answer, and has never answered one, is not asked in this way again: it
+    declares what it does not show. Its user decides elsewhere, and is asked as much as before.
     """
 
     def __init__(
-        self, capabilities: Mapping[str, Json] | None = None, *, wait_s: float | None = None, mark: str = ""
+        self,
+        capabilities: Mapping[str, Json] | None = None,
+        *,
+        wait_s: float | None = None,
+        first_wait_s: float | None = None,
+        mark: str = "",
     ) -> None:
         self.capabilities: Mapping[str, Json] = {} if capabilities is None else capabilities
         # A host that sets no level gets what its user may want to see.
         self.log_level: str = DEFAULT_LOG_LEVEL
         self.subscriptions: ResourceSubscriptions = ResourceSubscriptions()
         self._wait_s = wait_s
-        self._mark = mark
+        self._first_wait_s = wait_s if first_wait_s is None else first_wait_s
+        self._mark = f"toolwire-{mark}"
+        self._has_answered = False
+        # The ways of asking, form or url, that brought no answer.
+        self._unanswered: set[str] = set()
         self._asked: dict[str, asyncio.Future[Mapping[str, Json]]] = {}
         self._number = 0
 
     def take_answer(self, message: Mapping[str, Json]) -> bool:
         """Give an answer of the host to the question that waits for it, and return whether there is one."""
-        waiting = self._asked.pop(str(message.get("id")), None)
+        id_, result = str(message.get("id")), get_object(message, "result")
+        if result and id_.startswith(self._mark):  # too late for its call or not: the host shows questions
+            self._has_answered = True
+        waiting = self._asked.pop(id_, None)
         if waiting is not None and not waiting.done():
             # An error means that the host could not ask its user.
-            waiting.set_result(get_object(message, "result") or _NO_ANSWER)
+            waiting.set_result(result)
         return waiting is not None
 
     def cancel_questions(self) -> None:
@@ -110,7 +128,7 @@ class McpHost:
         params = message.get("params", {})
         if message.get("method") not in _ASKING or not isinstance(params, dict):
             return await post(body)
-        params = self._declare_capabilities(params)
+        given, params = params, self._declare_capabilities(params)
         response = await post(jsontext.write({**message, "params": params}))
         for _ in range(MAX_ROUNDS):
             asked = _read_question(response)
@@ -118,6 +136,11 @@ class McpHost:
                 return response
             requests = get_object(asked, "inputRequests")
             responses = {name: await self._ask(one, write) for name, one in requests.items()}
+            if CONSENT in requests and FORM in self._list_silent():
+                # The same call again, of a host without forms: its answer says where the user decides.
+                params = self._declare_capabilities(given)
+                response = await post(jsontext.write({**message, "params": params}))
+                continue
             again = {**params, "requestState": asked.get("requestState"), "inputResponses": responses}
             response = await post(jsontext.write({**message, "params": again}))
             for page in _list_finished_pages(requests, responses, response):
@@ -164,23 +187,43 @@ class McpHost:
 
     def _declare_capabilities(self, params: Mapping[str, Json]) -> dict[str, Json]:
         """Return the parameters with what newer hosts send with each call: capabilities, and the level of the log."""
-        # Only forms: the server uses no other capability of a host.
-        forms = {name: value for name, value in self.capabilities.items() if name == "elicitation"}
-        meta = {**get_object(params, "_meta"), CAPABILITIES_META: forms, LOG_LEVEL_META: self.log_level}
-        return {**params, "_meta": meta}
+        # Only questions: the server uses no other capability of a host.
+        used: dict[str, Json] = {name: one for name, one in self.capabilities.items() if name == "elicitation"}
+        meta = {**get_object(params, "_meta"), LOG_LEVEL_META: self.log_level}
+        if silent := self._list_silent():
+            modes = get_object(self.capabilities, "elicitation") or {FORM: {}}
+            shown: Json = {name: one for name, one in modes.items() if name not in silent}
+            used = {"elicitation": shown} if shown else {}
+            if FORM in silent:
+                meta[UNANSWERED_META] = True
+        return {**params, "_meta": {**meta, CAPABILITIES_META: used}}
+
+    def _list_silent(self) -> set[str]:
+        """Return the ways of asking that the host declares, and seems not to show its user."""
+        # QF-07
+        return set() if self._has_answered else self._unanswered
 
     async def _ask(self, request: Json, write: Write) -> Json:
         """Send a question to the host as a request of the server, and return its answer."""
         self._number += 1
-        id_ = f"toolwire-{self._mark}{self._number}"
+        id_ = f"{self._mark}{self._number}"
         waiting: asyncio.Future[Mapping[str, Json]] = asyncio.get_running_loop().create_future()
         self._asked[id_] = waiting
         asked = request if isinstance(request, dict) else {}
+        mode = get_text(get_object(asked, "params"), "mode") or FORM
         try:
             await write(jsontext.write({"jsonrpc": "2.0", "id": id_, **asked}))
-            async with asyncio.timeout(self._wait_s):
-                return dict(await waiting)
+            async with asyncio.timeout(self._wait_s if self._has_answered else self._first_wait_s):
+                answer = dict(await waiting)
+            if not answer:
+                self._unanswered.add(mode)
+            return answer or dict(_NO_ANSWER)
+        except asyncio.CancelledError:
+            # A host that shows no question gives the call up when its own time is over.
+            self._unanswered.add(mode)
+            raise
         except TimeoutError:
+            self._unanswered.add(mode)
             params = {"requestId": id_, "reason": "The time for an answer is over."}
             await write(jsontext.write({"jsonrpc": "2.0", "method": CANCELLED, "params": params}))
             return dict(_NO_ANSWER)
