@@ -181,7 +181,9 @@ async def find_stopping(owners: dict[Peer, int]) -> int:
     kept = {owner: peer for peer, owner in owners.items()}
     while True:
         for owner, peer in kept.items():
-            if (await peer.get("/health")).status == 503:
+            answer = await peer.get("/health")
+            assert answer.status == 200, "the server itself goes on"
+            if answer.headers.get("connection") == "close":
                 return owner
 
 

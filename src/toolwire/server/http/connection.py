@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         self.on_lost: Callable[[], None] | None = None
         self._app = config.loaded_app
         self._app_state = app_state
+        self._note_probe: Callable[[], None] | None = getattr(config.loaded_app, "note_probe", None)
         self._root_path = config.root_path
         self._proxies: TrustedProxies | None = getattr(config, "trusted_proxies", None)
         self._is_proxied = False
@@ -150,6 +151,11 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Let responses be sent again."""
         self.flow.resume_writing()
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether no request has come yet."""
+        return self._last_cycle is None and not self.transport.is_closing()
 
     def shutdown(self) -> None:
         """Close the connection after the response to the last request that was read."""
@@ -257,6 +263,8 @@ class Connection(asyncio.Protocol):
         scope["method"] = parser.get_method().decode("ascii")
         if version != "1.1":
             scope["http_version"] = version
+        if self._target == b"/health" and self._note_probe is not None:
+            self._note_probe()
         scope["path"], scope["raw_path"], scope["query_string"] = parse_request_target(self._target)
         if root := self._root_path:
             scope["path"], scope["raw_path"] = root + scope["path"], root.encode("ascii") + scope["raw_path"]

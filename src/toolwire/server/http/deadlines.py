@@ -15,7 +15,7 @@ class Deadlines:
     ``idle_s``: from a response to the next request. ``stall_s``: how long a client may read nothing of a response.
     A connection that exceeds one of these is closed. ``head_bytes`` and ``head_fields``: the size of a request head; a
     larger one is refused with 431. ``pipelined``: how many requests of one connection may wait for their turn before
-    no more is read. ``drain_s``: how long a stopping server goes on answering at least, so that health checks notice.
+    no more is read. ``drain_s``: for how long a stopping server still accepts calls, so that health checks notice.
     ``grace_s``: how long a stopping server waits for running calls.
 
     Raises:
@@ -26,7 +26,7 @@ class Deadlines:
     head_s: float = 5.0
     idle_s: int = 5
     stall_s: float = 30.0
-    drain_s: float = 0.5
+    drain_s: float = 3.0
     grace_s: float = 30.0
     head_bytes: int = 32 * 1024
     head_fields: int = 100

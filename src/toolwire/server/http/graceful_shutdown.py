@@ -1,9 +1,10 @@
 """Stop a server gracefully, from the first signal to the end of the process.
 
 **Rules**
-- Health checks fail first: the application drains while the server still listens and answers.
-- Running calls have until the end of the grace period. A request that arrives meanwhile is answered, and its connection
-  is closed.
+- Health checks fail first: for ``drain_s`` seconds ``/health`` answers 503, while each call is still accepted and each
+  response closes its connection. A server that nobody checks, and that has no open connection, does not wait.
+- The listener closes then, after it has taken every connection that it has let in: no client sees a reset.
+- Running calls have until the end of the grace period.
 - A signal always ends the process: normally, at once by a second signal, or by a watchdog if a tool does not return.
 """
 
@@ -18,16 +19,30 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from multiprocessing.process import BaseProcess
-from typing import Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+
+from toolwire.core.model import Kind
 
 from .deadlines import Deadlines
 from .exchange import CLOSE, Exchange, Message, Receive, Scope, Send
 from .lifespan import run_lifespan
+from .listener_filter import refuse_new_connections
+from .refusal import RefusalApp
+from .uvicorn_interface import UvicornServer
+
+if TYPE_CHECKING:
+    from .shared_listener import WorkerLoad
 
 FLUSH_S = 1
 """How much of the grace period is kept for sending the last responses, in seconds."""
 
 _POLL_S = 0.05
+_PROBED_S = 10.0
+"""For how many seconds after a health check another one is expected."""
+_SETTLE_S = 0.1
+"""How long connections that a client has begun to open may take, in seconds."""
+_FIRST_REQUEST_S = 1.0
+"""How long a connection that was accepted last may take to send its first request, in seconds."""
 _log = logging.getLogger("toolwire.server")
 
 
@@ -51,7 +66,7 @@ class StoppableApp(Protocol):
         ...
 
     def drain(self) -> None:
-        """Answer health checks and new calls with 503 from now on; running calls continue."""
+        """Answer new calls with 503 from now on; running calls continue."""
         ...
 
     def __call__(self, scope: Any, receive: Any, send: Any, /) -> Awaitable[None]:
@@ -71,31 +86,39 @@ class GracefulShutdown:
     """
 
     def __init__(
-        self,
-        app: StoppableApp,
-        deadlines: Deadlines,
-        *,
-        supervised: bool = False,
-        on_stop: Callable[[], None] | None = None,
+        self, app: StoppableApp, deadlines: Deadlines, *, supervised: bool = False, load: WorkerLoad | None = None
     ) -> None:
         """Stop ``app`` within ``deadlines``; ``supervised`` says that a parent process forwards signals.
 
-        ``on_stop`` is called when the graceful stop begins.
+        ``load`` is what this process shares with the other workers of a server.
         """
         self._app = app
         self._deadlines = deadlines
         self._supervised = supervised
-        self._on_stop = on_stop
+        self._load = load
         self._draining = False
+        self._probed_at = -_PROBED_S
         self.serve: Serve | None = _find_direct_serve(app)
+
+    def note_probe(self) -> None:
+        """Note that somebody checks the health of this server now."""
+        self._probed_at = time.monotonic()
+        if self._load is not None:
+            self._load.note_probe()
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Pass a request on; after the first signal, close its connection with the response."""
         if self._draining:
+            # CR-03: a worker that is replaced says nothing of the server, which goes on.
+            if scope["type"] == "http" and _is_probe(scope) and not self._is_replaced():
+                return _STOPPING(scope, receive, send)
             return self._app(scope, receive, _close_after_response(send))
         if scope["type"] == "lifespan":
             return self._run_lifespan(receive, send)
         return self._app(scope, receive, send)
+
+    def _is_replaced(self) -> bool:
+        return self._load is not None and self._load.is_leaving()
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         parent = multiprocessing.parent_process()
@@ -132,20 +155,68 @@ class GracefulShutdown:
     def _begin_stop(self, loop: asyncio.AbstractEventLoop, stop_server: Any) -> None:
         self._draining = True
         self.serve = None
-        self._app.drain()
-        if self._on_stop is not None:
-            self._on_stop()
-        limits = self._deadlines
-        latest = loop.time() + max(limits.drain_s, limits.grace_s - FLUSH_S)
+        if self._load is not None:
+            self._load.leave()
+        self._stopping = loop.create_task(self._stop(loop, stop_server))
 
-        def stop_when_idle() -> None:
-            if self._app.active_calls and loop.time() < latest:
-                loop.call_later(_POLL_S, stop_when_idle)
-            else:
-                stop_server(signal.SIGINT, None)
+    async def _stop(self, loop: asyncio.AbstractEventLoop, stop_server: Any) -> None:
+        # R15, CR-03
+        limits, server = self._deadlines, _find_server(stop_server)
+        begun = loop.time()
+        try:
+            await _wait_while(lambda: self._is_awaited(server), begun + limits.drain_s)
+            if server is not None:
+                await self._stop_listening(server)
+            self._app.drain()
+            latest = begun + max(limits.drain_s, limits.grace_s - FLUSH_S)
+            await _wait_while(lambda: self._app.active_calls > 0, latest)
+        finally:
+            stop_server(signal.SIGINT, None)
 
-        # R15: for this long health checks get a 503, so that a load balancer stops sending requests here.
-        loop.call_later(limits.drain_s, stop_when_idle)
+    def _is_awaited(self, server: UvicornServer | None) -> bool:
+        """Return whether a proxy may still send requests here, because it checks this server or is connected to it."""
+        probed_at = self._probed_at if self._load is None else self._load.find_probe()
+        return server is None or bool(server.server_state.connections) or time.monotonic() - probed_at < _PROBED_S
+
+    async def _stop_listening(self, server: UvicornServer) -> None:
+        """Close the listener, and each connection once it has its last response."""
+        # A process that reloads its code takes over the listener of the one before it.
+        if not self._supervised if self._load is None else self._load.stop_listening():
+            for listener in server.servers:
+                for one in listener.sockets:
+                    refuse_new_connections(one.fileno())
+            await asyncio.sleep(_SETTLE_S)  # what was let in before is accepted meanwhile
+        for listener in server.servers:
+            listener.close()
+        connections = server.server_state.connections
+        for connection in list(connections):
+            if not connection.is_unused:
+                connection.shutdown()
+        until = asyncio.get_running_loop().time() + _FIRST_REQUEST_S
+        await _wait_while(lambda: any(one.is_unused for one in connections), until)
+        for connection in list(connections):
+            connection.shutdown()
+
+
+async def _wait_while(is_busy: Callable[[], bool], until: float) -> None:
+    """Wait while ``is_busy`` returns True, until the time ``until`` of the event loop's clock."""
+    loop = asyncio.get_running_loop()
+    while is_busy() and loop.time() < until:  # noqa: ASYNC110 - what it reads are sets and counts of other modules
+        await asyncio.sleep(_POLL_S)
+
+
+_STOPPING = RefusalApp(503, Kind.OVERLOADED, "This server is shutting down.")
+
+
+def _is_probe(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path") or "") in ("/health", "/uts/health")
+
+
+def _find_server(stop_server: Any) -> UvicornServer | None:
+    """Return the server of uvicorn whose method ``stop_server`` is."""
+    server = getattr(stop_server, "__self__", None)
+    return cast("UvicornServer", server) if hasattr(server, "servers") and hasattr(server, "server_state") else None
 
 
 def _find_direct_serve(app: StoppableApp) -> Serve | None:

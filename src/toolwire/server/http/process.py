@@ -197,7 +197,7 @@ class ServerConfig(Config):
             self.loaded_app,
             self.deadlines,
             supervised=isinstance(self.app, str),
-            on_stop=None if self.load_of_workers is None else self.load_of_workers.leave,
+            load=self.load_of_workers,
         )
 
 
@@ -392,6 +392,12 @@ class _Workers(Multiprocess):
                 self._next_start = monotonic() + _RESTART_S
             self.processes[number] = Process(self.config, self.sockets)
             self.processes[number].start()
+
+    def terminate_all(self) -> None:
+        # CR-03: the workers have copies of the listener, which is closed once the last of them closes its own.
+        for listener in self.sockets:
+            listener.close()
+        super().terminate_all()
 
     def handle_hup(self) -> None:
         if self.may_renew():

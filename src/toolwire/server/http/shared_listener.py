@@ -27,6 +27,8 @@ from multiprocessing import reduction
 from time import monotonic_ns
 from typing import Any
 
+from .listener_filter import let_in_connections
+
 PATIENCE_S = 0.01
 """How long a worker leaves a new connection to one that has fewer, in seconds."""
 
@@ -50,6 +52,8 @@ _RETRY_S = 1.0
 
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 _NEW = 1 << 32
+_LEAVES = -1
+"""The sign of a worker that stops: it accepts what nobody else does."""
 
 _log = logging.getLogger("toolwire.server")
 
@@ -91,7 +95,7 @@ class WorkerLoad:
 
     @property
     def _size(self) -> int:
-        return 8 * (1 + 2 * self._places)
+        return 8 * (2 + 2 * self._places)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what a new process needs; only possible while it starts."""
@@ -104,7 +108,8 @@ class WorkerLoad:
         self._start_at_zero()
 
     def _start_at_zero(self) -> None:
-        # The version of the list of workers; then by place the last sign of each; then the connections of each.
+        # The version of the list of workers; then by place the last sign of each; then the connections of each; and
+        # when somebody checked the health of the server last.
         self._cells = memoryview(mmap.mmap(self._file, self._size)).cast("q")
         self._version = -1
         self._own: int | None = None
@@ -128,9 +133,26 @@ class WorkerLoad:
     def leave(self) -> None:
         """Let the other workers accept everything from now on, as long as there are any."""
         self._leaves = True
+        if self._own is not None and self._cells[self._own]:
+            self._cells[self._own] = _LEAVES
+            self._cells[0] += 1
+
+    def stop_listening(self) -> bool:
+        """Say that this worker accepts nothing more; return whether no other worker accepts either."""
         if self._own is not None:
             self._cells[self._own] = 0
             self._cells[0] += 1
+        signs = self._cells[1 : 1 + self._places].tolist()
+        now = monotonic_ns()
+        return not any(sign == _LEAVES or now - sign < _HANGS_NS for sign in signs if sign)
+
+    def note_probe(self) -> None:
+        """Note that somebody checks the health of the server now."""
+        self._cells[-1] = monotonic_ns()
+
+    def find_probe(self) -> float:
+        """Return when somebody checked the health of the server last, in seconds of the monotonic clock."""
+        return self._cells[-1] / 1e9
 
     def give_sign(self) -> None:
         """Show that this worker runs, and find out which others do."""
@@ -197,6 +219,7 @@ class SharedListener:
         self._pause: asyncio.TimerHandle | None = None
         self._until = 0.0
         listener.setblocking(False)
+        let_in_connections(listener)
         load.join()
         self._sign = loop.call_later(_SIGN_S, self._give_sign)
         self._listen()
@@ -205,9 +228,16 @@ class SharedListener:
         """Accept nothing more; the connections that wait are for the other workers."""
         self._sign.cancel()
         self._load.leave()
+        self._load.stop_listening()
         self._ignore()
         if self._pause is not None:
             self._pause.cancel()
+        self._listener.close()
+
+    @property
+    def sockets(self) -> tuple[socket.socket, ...]:
+        """The listener, until it is closed."""
+        return () if self._listener.fileno() < 0 else (self._listener,)
 
     async def wait_closed(self) -> None:
         """Return once each accepted connection is open or has failed."""

@@ -31,3 +31,12 @@ class UvicornState(Protocol):
     """How many responses were completed."""
     default_headers: list[tuple[bytes, bytes]]
     """The header fields that every response starts with, such as ``date``; a new list each second."""
+
+
+class UvicornServer(Protocol):
+    """The attributes of ``uvicorn.Server`` that a graceful stop uses."""
+
+    servers: list[Any]
+    """What listens: objects with ``close()`` and ``sockets``."""
+    server_state: UvicornState
+    """What all connections share."""
