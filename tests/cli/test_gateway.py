@@ -632,6 +632,24 @@ def test_scopes_of_a_caller_in_the_file_stand_for_those_of_its_key(folder: Path,
             assert list_tools(url, protocol, "key-of-bob") == ["tell_first"]
 
 
+@pytest.mark.requirement("PL-04")
+def test_one_upstream_is_tried_by_its_name(folder: Path, toolwire: Callable[..., Outcome]) -> None:
+    (folder / "toolwire.toml").write_text(
+        '[upstreams.own]\ntarget = "tools.py"\n[upstreams.gone]\ntarget = "http://127.0.0.1:1"\n'
+    )
+    (folder / "tools.py").write_text('from toolwire import Toolkit\nkit = Toolkit("Own")\n')
+    own = toolwire("gateway", "check", "own")
+    assert own.code == 0
+    assert "gone" not in own.out
+    gone = toolwire("gateway", "check", "gone", "--json")
+    assert gone.code == 4
+    assert [one["name"] for one in json.loads(gone.out)] == ["gone"]
+    assert "does not take connections" in gone.out
+    other = toolwire("gateway", "check", "gome")
+    assert other.code == 2
+    assert "Did you mean gone?" in other.err
+
+
 @pytest.mark.requirement("GW-01")
 @pytest.mark.parametrize(
     ("line", "sentence"),

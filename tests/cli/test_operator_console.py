@@ -15,6 +15,7 @@ import pytest
 from tests.cli.test_console import Reader, start_console
 from tests.cli.test_gateway import folder, run_gateway, sites, write_file
 from tests.cli.test_serve import start_serve, url_in
+from tests.programs import find_free_port
 from tests.support.waiting import wait_until
 
 __all__ = ["folder", "sites"]  # fixtures of that file
@@ -157,3 +158,26 @@ def test_server_without_a_key_of_an_operator_has_no_console(tmp_path: Path, writ
         for path in ("/console", "/console/inbox"):
             assert send(url, "GET", path)[0] in (401, 404)
             assert "Sign in to the console" not in send(url, "GET", path)[1]
+
+
+@pytest.mark.requirement("PL-04")
+def test_operator_sees_why_and_since_when_an_upstream_is_not_reached_and_tries_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[..., Path]
+) -> None:
+    port = find_free_port()
+    (tmp_path / "keys.txt").write_text(KEYS)
+    (tmp_path / "toolwire.toml").write_text(
+        f'port = 0\napi-key-file = "keys.txt"\nstate = "state"\n[upstreams.gone]\ntarget = "http://127.0.0.1:{port}"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    with run_gateway() as (_, url):
+        reader = Reader(url, "key-of-olga", root="/console")
+        page = reader.get("/upstreams")
+        for words in ("gone", "not reached yet", "since", "does not take connections", "Try now"):
+            assert words in page
+        assert ">http://" not in reader.get("/connections"), "its name is shown, and not its address"
+        assert "not there any more" in reader.submit("/upstreams", name="other")
+        with start_serve(write("desk.py", HELD), "--port", port):
+            assert "It is tried now" in reader.submit("/upstreams", name="gone")
+            wait_until(lambda: "not reached yet" not in reader.get("/upstreams"))
+            assert "Try now" not in reader.get("/upstreams")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
 from tests.support.waiting import wait_until_async
-from toolwire import Kind, Problem, Toolkit, Value
+from toolwire import Kind, Problem, Toolkit, Value, asgi, connect
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Call
-from toolwire.core.toolbox import Toolbox
+from toolwire.core.toolbox import Toolbox, ignore_progress
 from toolwire.gateway import waiting_toolbox
+from toolwire.gateway.upstream import Upstream
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.server.run.function_toolbox import FunctionToolbox
+from toolwire.testing import background
 
 WAIT_S = 20
 
@@ -83,3 +86,61 @@ def test_waiting_toolbox_stops_retrying_when_the_gateway_stops(monkeypatch: pyte
         assert len(asyncio.all_tasks()) == 1
 
     asyncio.run(story(lambda: len(tried) >= 3))
+
+
+@pytest.mark.requirement("PL-04")
+def test_an_operator_does_not_have_to_wait_for_the_next_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_toolbox, "FIRST_PAUSE_S", 600.0)
+    outcomes: list[Exception | None] = [ToolwireError("it is still down"), None]
+    inner = build_toolbox()
+
+    def connect() -> Toolbox:
+        outcome = outcomes.pop(0)
+        if outcome is not None:
+            raise outcome
+        return inner
+
+    async def story() -> None:
+        box = WaitingToolbox("desk", connect, "it is down")
+        assert not box.try_now(), "it is not served yet"
+        await box.begin()
+        upstream = Upstream(box, "desk")
+        before = upstream.describe_health()
+        assert (before.state, before.last_failure) == ("waiting", "it is down")
+        assert before.failing_since == before.last_failure_at
+        assert await asyncio.to_thread(box.try_now)
+        await wait_until_async(lambda: upstream.describe_health().last_failure == "it is still down")
+        after = upstream.describe_health()
+        assert after.failing_since == before.failing_since
+        assert await asyncio.to_thread(box.try_now)
+        await wait_until_async(lambda: upstream.describe_health().state == "ok")
+        assert upstream.describe_health().failing_since is None
+        assert not box.try_now()
+        await box.end()
+
+    asyncio.run(story())
+
+
+@pytest.mark.requirement("PL-04")
+def test_a_failure_names_the_upstream_and_not_its_address() -> None:
+    kit = Toolkit("Desk")
+
+    @kit.tool(approval="auto", safe=True)
+    def read() -> str:
+        """Read."""
+        return "text"
+
+    async def story() -> None:
+        with ExitStack() as serving:
+            url = await asyncio.to_thread(serving.enter_context, background(asgi(kit)))
+            async with connect(url, agree=lambda _: True, retries=0) as remote:
+                await asyncio.to_thread(serving.close)
+                upstream = Upstream(remote, "notes")
+                found = await upstream.run(Call(remote.catalog().tools[0], {}, "1", ANONYMOUS), ignore_progress)
+        assert isinstance(found, Problem)
+        assert found.message == "The upstream notes does not take connections: is the server running there?"
+        health = upstream.describe_health()
+        assert (health.state, health.last_failure) == ("failing", found.message)
+        assert health.failing_since is not None
+
+    asyncio.run(story())

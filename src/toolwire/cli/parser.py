@@ -523,7 +523,9 @@ def _add_gateway(parser: Parser) -> None:
         help="run: serve, and reload the file on SIGHUP; check: connect to each upstream; list: print them;"
         " add: add one to the file",
     )  # fmt: skip
-    parser.add_argument("target", nargs="?", default="", metavar="TARGET", help=f"add: {_TARGET}")
+    parser.add_argument(
+        "target", nargs="?", default="", metavar="TARGET", help=f"add: {_TARGET}; check: the name of one upstream"
+    )
     parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the gateway's file (%(default)s)")
     parser.add_argument("--name", metavar="NAME", help="add: the upstream's name (default: its host name)")
     parser.add_argument("--json", action="store_true", help="check, list: print the upstreams as JSON")

@@ -495,6 +495,7 @@ def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = (
         places.append(("/lock", "Lock"))
     if source.list_upstreams is not None:
         pages["/upstreams"] = lambda request: operation_page.build_upstreams(source, request)
+        actions["/upstreams"] = lambda request: operation_page.try_upstream(source, request)
         places.append(("/upstreams", "Upstreams"))
     if source.list_calls is not None or source.list_running is not None:
         pages["/calls"] = lambda request: operation_page.build_calls(source, request)

@@ -77,10 +77,10 @@ def _build_card(
     scopes = Html(f" <small>{show_text(', '.join(row.scopes))}</small>") if row.scopes else NO_HTML
     look = NO_HTML
     if source.find_offers is not None and row.url.startswith(("http://", "https://")):
-        about = f"Look at what {make_visible(show_url(row.url))} offers"
+        about = f"Look at what {make_visible(row.name or show_url(row.url))} offers"
         look = request.build_button("/connections", [("url", row.url)], "Look at its tools", about)
     found = NO_HTML if offers is None else _build_offers(offers)
-    return _build_site(row.url, Html(f"{escape_text(row.access)}{scopes}"), look, found)
+    return _build_site(row.name or row.url, Html(f"{escape_text(row.access)}{scopes}"), look, found)
 
 
 def _build_site(url: str, about_html: Html, button_html: Html, html: Html) -> Html:

@@ -23,15 +23,21 @@ _TEXT_CHARS = 300
 _ROWS = 100
 
 
-def build_upstreams(source: ConsoleSource, _request: PageRequest) -> Page:
+def build_upstreams(source: ConsoleSource, request: PageRequest) -> Page:
     """Return the upstreams and their health."""
     found = source.list_upstreams() if source.list_upstreams is not None else ()
-    rows = [_list_upstream_cells(row) for row in found]
+    rows = [_list_upstream_cells(row, request) for row in found]
     table = build_table(
         ("Upstream", "State", "Tools", "Calls", "Last answer took", "Last failure"), rows, "There is none."
     )
     heading = build_heading("Upstreams", "One that fails leaves the others alone. It is tried again by itself.")
     return Page("Upstreams", Html(f"{heading}{build_part('upstreams', table)}"), ("upstreams",))
+
+
+def try_upstream(source: ConsoleSource, request: PageRequest) -> Redirect:
+    """Try at once to reach an upstream that has not been reached yet."""
+    is_tried = source.try_upstream is not None and source.try_upstream(request.get("name"))
+    return Redirect("/upstreams", "tried" if is_tried else "not-there")
 
 
 def build_calls(source: ConsoleSource, request: PageRequest) -> Page:
@@ -83,16 +89,23 @@ def build_limits(source: ConsoleSource, _request: PageRequest) -> Page:
     return Page("Limits", Html(f'{heading}<div class="card">{table}</div>{always}'))
 
 
-def _list_upstream_cells(row: UpstreamHealth) -> list[Html]:
+def _list_upstream_cells(row: UpstreamHealth, request: PageRequest) -> list[Html]:
     late = NO_HTML if row.latency_ms is None else Html(f"{row.latency_ms:,.0f} ms")
-    note = show_text(row.last_failure[:_TEXT_CHARS]) if row.failures else NO_HTML
+    note = show_text(row.last_failure[:_TEXT_CHARS])
     when = Html(f" <small>{build_moment(row.last_failure_at)}</small>") if row.last_failure_at is not None else NO_HTML
     failures = escape_text(count_words(row.failures, "failure"))
     counts = Html(f" <small>{failures}</small>") if row.failures else NO_HTML
+    since = NO_HTML
+    if row.failing_since is not None and row.state != "ok":
+        since = Html(f" <small>since {build_moment(row.failing_since)}</small>")
+    button = NO_HTML
+    if row.state == "waiting":
+        about = f"Try now to reach {make_visible(row.name)}"
+        button = request.build_button("/upstreams", [("name", row.name)], "Try now", about)
     running = Html(f" <small>{row.running:,} running</small>") if row.running else NO_HTML
     return [
         Html(f"<b>{show_text(row.name)}</b>"),
-        build_badge(*_HEALTH[row.state]),
+        Html(f"{build_badge(*_HEALTH[row.state])}{since}{button}"),
         Html(f"{row.tools:,}"),
         Html(f"{row.calls:,}{counts}{running}"),
         late,

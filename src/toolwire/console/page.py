@@ -123,6 +123,7 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     "not-there": ("That is not there any more. Nothing was changed.", "costs"),
     "rule": ("Kept. The rule holds from the next call on.", "safe"),
     "no-rule": ("Deleted. The site's own level holds from the next call on.", "safe"),
+    "tried": ("It is tried now. Its state changes here when there is an answer.", ""),
     "cancelled": ("The call was told to end.", ""),
     "connected": ("Connecting. What the site offers appears here.", ""),
     "removed": ("Disconnected. What you are signed in with is kept: toolwire logout ends that too.", ""),

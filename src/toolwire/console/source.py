@@ -30,10 +30,14 @@ from toolwire.stores.consent.open import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRow:
-    """A site or a program that is known: ``url`` names it, ``access`` says how it is used, such as ``signed in``."""
+    """A site or a program that is known: ``url`` identifies it, ``access`` says how it is used, such as ``signed in``.
+
+    ``name`` is shown in place of the URL, if there is one.
+    """
 
     url: str
     access: str
+    name: str = ""
     scopes: tuple[str, ...] = ()
 
 
@@ -106,6 +110,7 @@ class ConsoleSource:
     lock_name: str = "toolwire.lock"
     find_differences: DifferenceFinder | None = None
     list_upstreams: Callable[[], Sequence[UpstreamHealth]] | None = None
+    try_upstream: Callable[[str], bool] | None = None
     list_calls: Callable[[], Sequence[CallRow]] | None = None
     cancel_call: Callable[[str], bool] | None = None
     count_running: Callable[[], int] | None = None

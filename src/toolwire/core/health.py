@@ -18,8 +18,9 @@ class UpstreamHealth:
 
     ``tools`` it offers; ``running`` of its calls run now; ``calls``, ``answered`` and ``failures`` are counted since
     the start, and ``failures_in_row`` since the last answer. ``last_failure`` is why the last failure happened, and
-    ``last_failure_at`` when, in seconds since 1970. ``latency_ms`` is how long the last answer took. ``scopes`` are
-    what a caller needs to see its tools; None leaves that to the tools.
+    ``last_failure_at`` when, in seconds since 1970; ``failing_since`` is when the first failure after the last answer
+    happened, or when the upstream was first not reached. ``latency_ms`` is how long the last answer took. ``scopes``
+    are what a caller needs to see its tools; None leaves that to the tools.
     """
 
     name: str
@@ -32,6 +33,7 @@ class UpstreamHealth:
     failures_in_row: int = 0
     last_failure: str = ""
     last_failure_at: float | None = None
+    failing_since: float | None = None
     latency_ms: float | None = None
     scopes: tuple[str, ...] | None = None
 

@@ -10,14 +10,15 @@ Rules:
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from toolwire.core.check import Check
 from toolwire.core.health import HealthState, UpstreamHealth
 from toolwire.core.model import Call, Kind, Problem, RateLimit, Result
-from toolwire.core.toolbox import Notify, Toolbox, embed_kept_bytes
+from toolwire.core.toolbox import Notify, Toolbox, embed_kept_bytes, find_home
 from toolwire.limits import LocalRates, MemoryWindows, Windows
 from toolwire.limits.limit_check import build_rate_check
 from toolwire.server.run.rate_count import CountCall, count_by
@@ -74,6 +75,7 @@ class Upstream:
         self._is_paused = False
         self._last_failure = ""
         self._last_failure_at: float | None = None
+        self._failing_since: float | None = None
         self._latency_ms: float | None = None
 
     async def run(self, call: Call, notify: Notify) -> Result:
@@ -101,14 +103,18 @@ class Upstream:
                 self._running_each[caller] = left
             else:
                 del self._running_each[caller]
+        if isinstance(result, Problem) and result.kind in _FAILURES:
+            result = self._name_itself(result, call)
         self._record(result, (self._clock() - started) * 1_000)
         return embed_kept_bytes(result, self.toolbox)
 
     def describe_health(self) -> UpstreamHealth:
         """Return how the upstream is."""
         state: HealthState = "paused" if self._is_paused else "failing" if self._in_row else "ok"
-        if isinstance(self.toolbox, (WaitingToolbox, PersonalToolbox)) and not self.toolbox.is_connected:
+        failure, failed_at, since = self._last_failure, self._last_failure_at, self._failing_since
+        if (waiting := self._find_waiting()) is not None:
             state = "waiting"
+            failure, failed_at, since = redact_text(waiting.fault)[:_MOST_SHOWN], waiting.tried_at, waiting.since
         is_hidden = isinstance(self.toolbox, PersonalToolbox) and self.toolbox.is_hidden
         return UpstreamHealth(
             name=self.name,
@@ -119,11 +125,29 @@ class Upstream:
             answered=self._answered,
             failures=self._failures,
             failures_in_row=self._in_row,
-            last_failure=self._last_failure,
-            last_failure_at=self._last_failure_at,
+            last_failure=failure,
+            last_failure_at=failed_at,
+            failing_since=since,
             latency_ms=self._latency_ms,
             scopes=self._scopes,
         )
+
+    def _find_waiting(self) -> WaitingToolbox | None:
+        """Return what waits for the upstream, or None if it has been reached."""
+        box = self.toolbox
+        if isinstance(box, PersonalToolbox):
+            return box.shared if isinstance(box.shared, WaitingToolbox) and not box.is_connected else None
+        return box if isinstance(box, WaitingToolbox) and not box.is_connected else None
+
+    def _name_itself(self, failure: Problem, call: Call) -> Problem:
+        """Return ``failure`` with the name of the upstream in place of its address, which is the operator's alone."""
+        # PL-04
+        source = find_home(self.toolbox, call.tool).source
+        if not source or source not in failure.message:
+            return failure
+        name = f"the upstream {self.name}"
+        text = re.sub(rf"{re.escape(source)}[^\s,;)]*", lambda _: name, failure.message)
+        return replace(failure, message=text[:1].upper() + text[1:])
 
     def _record(self, result: Result, took_ms: float) -> None:
         if isinstance(result, Problem) and result.details.get("reason") == "breaker":
@@ -133,6 +157,7 @@ class Upstream:
         if isinstance(result, Problem) and result.kind in _FAILURES:
             self._is_paused = False
             self._failures += 1
+            self._failing_since = self._failing_since if self._in_row else self._wall()
             self._in_row += 1
             self._last_failure = redact_text(result.message)[:_MOST_SHOWN]
             self._last_failure_at = self._wall()
@@ -140,6 +165,7 @@ class Upstream:
             self._is_paused = False
             self._answered += 1
             self._in_row = 0
+            self._failing_since = None
             self._latency_ms = took_ms
 
     def _build_counter(self, rate: RateLimit, windows: Windows | None, local: LocalRates | None) -> CountCall:

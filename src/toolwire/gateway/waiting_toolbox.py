@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio.to_thread
 
@@ -33,13 +35,21 @@ class WaitingToolbox:
     """A Toolbox that connects while it is served: ``connect`` is called again until it returns a Toolbox.
 
     ``connect`` blocks, and raises ToolwireError while the server cannot be reached. It is called in a thread, after one
-    second at first and then after twice as long each time, up to a minute.
+    second at first and then after twice as long each time, up to a minute, or at once if an operator asks for it.
+
+    ``fault`` is why it could not be reached last, and ``tried_at`` when, in seconds since 1970; ``since`` is when it
+    was first not reached.
     """
 
     # GW-01: while one server is down, the others are served, and the gateway need not be started again.
-    def __init__(self, name: str, connect: Callable[[], Toolbox]) -> None:
+    def __init__(self, name: str, connect: Callable[[], Toolbox], fault: str = "") -> None:
         self.name = name
+        self.fault = fault
+        self.since: float = time.time()
+        self.tried_at: float = self.since
         self._connect = connect
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_asked_for = asyncio.Event()
         self._no_tools = Catalog(title=name)
         self._toolbox: Toolbox | None = None
         self._attempts: asyncio.Task[None] | None = None
@@ -74,6 +84,7 @@ class WaitingToolbox:
     async def begin(self) -> None:
         """Begin to try."""
         if self._attempts is None:
+            self._loop = asyncio.get_running_loop()
             self._attempts = asyncio.create_task(self._connect_at_last())
 
     async def end(self) -> None:
@@ -85,15 +96,29 @@ class WaitingToolbox:
         if self._toolbox is not None:
             await end_lifespan(self._toolbox)
 
+    def try_now(self) -> bool:
+        """Let the next attempt begin at once, from any thread; return False if there is none to be made."""
+        # PL-04
+        if self._loop is None or self._attempts is None or self.is_connected:
+            return False
+        self._loop.call_soon_threadsafe(self._is_asked_for.set)
+        return True
+
     async def _connect_at_last(self) -> None:
         pause = FIRST_PAUSE_S
         while self._toolbox is None:
-            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._is_asked_for.wait()
+            self._is_asked_for.clear()
             pause = min(2 * pause, LONGEST_PAUSE_S)
             (found,) = await asyncio.gather(self._open(), return_exceptions=True)
+            self.tried_at = time.time()
             if isinstance(found, ToolwireError):
+                self.fault = str(found)
                 _log.debug("%s", found)
             elif isinstance(found, BaseException):  # a defect of one upstream leaves the others alone
+                self.fault = f"{self.name} could not be opened: the log of the server has the details."
                 _log.error("%s could not be opened", self.name, exc_info=found)
             else:
                 self._toolbox = found

@@ -196,7 +196,7 @@ def _keep_opened(
         case None | ConnectError():
             why = f"The upstream {upstream.name} has not answered yet." if opened is None else str(opened)
             _log.warning("%s It is tried again, and the others are served meanwhile.", why)
-            return WaitingToolbox(f"The upstream {upstream.name}", open_later)
+            return WaitingToolbox(f"The upstream {upstream.name}", open_later, why)
         case ToolwireError():
             raise opened
         case _:

@@ -23,6 +23,8 @@ from toolwire.core.model import Kind, Problem, RateLimit, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing.visible_text import make_visible
+from toolwire.gateway.personal_toolbox import PersonalToolbox
+from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.limits import USER_PREFIX, RulesByCaller, read_user_name
 from toolwire.server.access.people import FindUser
 from toolwire.stores.consent.open import open_used_nonces
@@ -59,8 +61,9 @@ class Operators(NamedTuple):
 
 
 class ServedUpstream(NamedTuple):
-    """An upstream of a gateway: its target, its tools, and the rules of the file about them."""
+    """An upstream of a gateway: its name, its target, its tools, and the rules of the file about them."""
 
+    name: str
     target: str
     toolbox: Toolbox
     rules: Sequence[FileRuleRow]
@@ -91,7 +94,7 @@ def add_console(
     targets = {show_url(one.target): one.toolbox for one in upstreams}
 
     def list_connections() -> list[ConnectionRow]:
-        return [ConnectionRow(url=target, access="an upstream") for target in targets]
+        return [ConnectionRow(url=show_url(one.target), name=one.name, access="an upstream") for one in upstreams]
 
     def find_offers(url: str) -> list[OfferedTool] | Problem:
         one = targets.get(url)
@@ -99,11 +102,17 @@ def add_console(
             return Problem(kind=Kind.NOT_FOUND, message="There is no such upstream.")
         return [_describe_tool(name, tool) for name, tool in one.catalog().names.items()]
 
+    def try_upstream(name: str) -> bool:
+        box = next((one.toolbox for one in upstreams if one.name == name), None)
+        waiting = box.shared if isinstance(box, PersonalToolbox) else box
+        return isinstance(waiting, WaitingToolbox) and waiting.try_now()
+
     source = ConsoleSource(
         place=places.inbox if _is_url(places.inbox) else Path(places.inbox) if places.inbox else find_decisions_place(),
         list_connections=list_connections if upstreams else None,
         find_offers=find_offers,
         list_upstreams=(lambda: list_health(app)) if upstreams else None,
+        try_upstream=try_upstream,
         list_calls=None if calls is None else lambda: list_calls(calls),
         count_running=lambda: app.active_calls,
         list_running=lambda: list_running(app),

@@ -123,7 +123,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         known = Operators(operators, build_operator_finder(sign_in.find_user, people), sign_in.login_path)
     places = find_state_places(settings.server.state)
     upstreams = [
-        ServedUpstream(one.target, box, list_rule_rows(one))
+        ServedUpstream(one.name, one.target, box, list_rule_rows(one))
         for one, box in zip(settings.upstreams, toolboxes, strict=False)
     ]
     limits = {one.name: RateLimit.parse(one.rate) for one in settings.upstreams if one.rate}

@@ -20,6 +20,7 @@ from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.trust_prompt import ask_trust, is_terminal
 from toolwire.core.errors import ToolwireError, UsageError
+from toolwire.core.suggestion import find_nearest
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.file)
     if arguments.action == "add":
         return _add(path, arguments)
-    if arguments.target:
+    if arguments.target and arguments.action != "check":
         raise UsageError(f"gateway {arguments.action} takes no URL: the file lists them; --file names the file.")
     data = read_bytes(path, NO_FILE)
     file = parse_gateway_file(data, path.name)
@@ -69,18 +70,24 @@ def run(arguments: argparse.Namespace) -> int:
         case "run":
             return serve_arguments(file.arguments, renew=lambda: build_gateway_settings(read_gateway_file(name)))
         case "check":
-            return _check(file, as_json=arguments.json)
+            return _check(file, arguments.target, as_json=arguments.json)
         case _:
             return _list(file, as_json=arguments.json)
 
 
-def _check(file: GatewayFile, *, as_json: bool) -> int:
-    """Connect to each upstream and print what it offers; none hides what is wrong with another."""
+def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:
+    """Connect to each upstream, or to the one called ``only``, and print what it offers; none hides another's fault."""
+    if only and only not in (names := [one.name for one in file.upstreams]):
+        near = find_nearest(only, names)
+        hint = f" Did you mean {near}?" if near else " `toolwire gateway list` prints them."
+        raise UsageError(f"There is no upstream {only[:40]!r} in the file.{hint}")
     settings = build_gateway_settings(file)
     refuse_nameless_callers(settings)
     opened: dict[int, Toolbox] = {}
     rows: list[dict[str, Any]] = []
     for number, upstream in enumerate(file.upstreams):
+        if only not in ("", upstream.name):
+            continue
         row: dict[str, Any] = {"name": upstream.name, "target": _show_target(upstream), "ok": True, "fault": ""}
         try:
             with announce_if_slow(f"Connecting to {upstream.name}"):
