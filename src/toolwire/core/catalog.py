@@ -72,7 +72,8 @@ class Catalog:
     ``names`` holds the newest version of each tool under a name that is unique in the catalog: the tool's own
     if no other toolkit has it, else ``Toolkit_name``. ``allows`` decides whether a reference may mean a tool. A
     reference that it refuses finds nothing and is never a unique name. ``index`` is where ``toolwire.find`` keeps the
-    words of these tools, once somebody has looked for some.
+    words of these tools, once somebody has looked for some. ``whole`` holds more tools than are listed here: ``find``
+    finds them too.
 
     Raises:
         ValueError: two tools share an id.
@@ -86,6 +87,7 @@ class Catalog:
     tools: tuple[Tool, ...] = ()
     offered: Offered = NOTHING_OFFERED
     allows: Callable[[str, Tool], bool] | None = field(default=None, repr=False, compare=False)
+    whole: Catalog | None = field(default=None, repr=False, compare=False)
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     _index: Mapping[str, Tool] | None = field(default=None, init=False, repr=False, compare=False)
     index: object = field(default=None, init=False, repr=False, compare=False)
@@ -110,6 +112,8 @@ class Catalog:
             index = _index_references(self.tools, self.names, self.allows or _allow_any)
             object.__setattr__(self, "_index", index)
         found = index.get(reference)
+        if found is None and self.whole is not None:  # FI-01: what is not listed can be called
+            return self.whole.find(reference)
         return found if found is not None else _build_unknown_tool(reference, self.tools)
 
     def find_or_suggest(self, reference: str) -> Tool | Problem:

@@ -267,7 +267,9 @@ class Site:
     ``find_inbox_page`` returns the address at which the caller of this request decides in the inbox, empty without.
     ``judge_output`` says what the output schema of a tool is worth. ``sign_in`` is OpenAPI's security scheme by which a
     user signs in, None if there are only keys; ``takes_keys`` is false if callers have no other credentials.
-    ``public_url`` is the address by which users call the server, empty if nobody has said it.
+    ``public_url`` is the address by which users call the server, empty if nobody has said it. ``shorten`` returns what
+    is listed of a catalog on the protocol of that name. ``lists_all_to_programs`` is true if a client that searches by
+    itself gets the whole list all the same.
     """
 
     # S-13
@@ -286,6 +288,8 @@ class Site:
     takes_keys: bool = True
     public_url: str = ""
     judge_output: Callable[[Tool], OutputPromise] = field(default=judge_unknown_output, repr=False, compare=False)
+    shorten: Callable[[Catalog, str], Catalog] = field(default=lambda catalog, _: catalog, repr=False, compare=False)
+    lists_all_to_programs: bool = False
 
     def defer(self, build: Callable[[], T]) -> Deferred[T]:
         """Return the value that ``build`` returns for all tools, which is built when it is first needed."""

@@ -72,10 +72,12 @@ def find_tools(catalog: Catalog, words: str, view: View, limit: int = DEFAULT_LI
         return Found(tools={}, matches=0, text=_write_groups(catalog, view))
     chosen = _choose(ranked, max(1, min(limit, MOST_LINES)), is_from_many=index.has_many_servers)
     shown = {hit.name: hit.tool for hit in chosen}
-    lines = [_write_line(hit.name, hit.tool, view, index) for hit in chosen]
-    for name, tool, argument in find_prerequisites(index, shown, view.permits):
-        lines.append(f"first, for {argument}: {_write_line(name, tool, view, index)}")
-    lines += _write_neighbours(index, ranked, shown, view)
+    lines = [write_tool_line(hit.name, hit.tool, view, is_imitated=index.is_imitated(hit.tool)) for hit in chosen]
+    before = list(find_prerequisites(index, shown, view.permits))
+    for name, tool, argument in before:
+        line = write_tool_line(name, tool, view, is_imitated=index.is_imitated(tool))
+        lines.append(f"first, for {argument}: {line}")
+    lines += _write_neighbours(index, ranked, {*shown, *(one.name for one in before)}, view)
     more = len(ranked) - len(chosen)
     if more > 0:
         count = f"{more}" if len(ranked) < _MOST_RANKED else f"more than {more}"
@@ -110,10 +112,10 @@ def _choose(ranked: Sequence[Hit], limit: int, *, is_from_many: bool) -> list[Hi
     return chosen
 
 
-def _write_line(name: str, tool: Tool, view: View, index: FindIndex) -> str:
+def write_tool_line(name: str, tool: Tool, view: View, *, is_imitated: bool = False) -> str:
     """Return the line of one tool: how it is called, what it does, and whether somebody is asked."""
     sentence = _cut_sentence(clean(tool.description).text)
-    home = f" [{_plain(tool.toolkit)}]" if index.is_imitated(tool) else ""
+    home = f" [{_plain(tool.toolkit)}]" if is_imitated else ""
     parts = [
         f"{_plain(name)}({_write_arguments(tool)}){home}" + (f": {sentence}" if sentence else ""),
         LEVEL_WORDS[view.find_level(tool)],

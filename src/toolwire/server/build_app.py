@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_PAGE, Codec, Site
@@ -59,7 +60,7 @@ def build_app(
     confirm = _build_confirmation(toolbox, options, parts, words, asked)
     authorizer = options.authorizer
     service = Service(
-        toolbox,
+        toolbox if options.find == "never" else _add_own_tools(toolbox),
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
         # that cannot run.
         checks=(
@@ -139,6 +140,22 @@ def build_app(
     )
 
 
+def _add_own_tools(toolbox: Toolbox) -> Toolbox:
+    from .run.own_tools import OwnTools  # FI-01: a server that lists all its tools pays nothing for it
+
+    return OwnTools(toolbox)
+
+
+def _build_shortener(options: ServerOptions) -> dict[str, Any]:
+    """Return the members of a Site that say which tools are listed."""
+    if options.find == "never":
+        return {}
+    from toolwire.find.short_list import ShortList  # as above
+
+    shorten = ShortList(mode=options.find, pins=tuple(options.pins)).shorten
+    return {"shorten": shorten, "lists_all_to_programs": options.find == "auto"}
+
+
 def _choose_question(toolbox: Toolbox, options: ServerOptions, *, of_all: bool) -> ConfirmationQuestion | None:
     """Return the question that the server requires of every caller, else the one for a host that shows forms."""
     required = options.require_confirmation
@@ -182,6 +199,7 @@ def _describe_site(toolbox: Toolbox, options: ServerOptions, parts: ServerParts,
         takes_keys=parts.takes_keys,
         public_url=options.public_url or ("" if resource is None else resource.base_url),
         judge_output=find_output_judge(toolbox),
+        **_build_shortener(options),
     )
 
 

@@ -19,6 +19,7 @@ from .limits import QUESTION_WAIT_S
 if TYPE_CHECKING:  # every command reads the options of a server, and most run none
     from toolwire.core.ledger import Ledger
     from toolwire.core.long_call import CallEngine
+    from toolwire.find.short_list import FindMode
     from toolwire.limits import CallerRules, RatesFail
     from toolwire.telemetry.calls import Telemetry
     from toolwire.validation import Authorizer
@@ -116,8 +117,13 @@ class ServerOptions:
     ``public_url`` is the address by which users call this server, such as ``https://tools.example``. OpenTool's
     document states it. Without it, the audience of signed tokens says it, if that is a URL.
 
+    With ``find="always"``, every protocol lists three tools instead of all: ``find`` searches the tools by words,
+    ``describe`` shows definitions, and ``call`` calls a tool by its name, with the same checks, question and record as
+    a call of the tool itself. With ``auto``, MCP lists these three if all tools together take more than about 8,000
+    tokens; other toolwire clients still get the whole list. ``pins`` are tools that are listed beside them.
+
     Raises:
-        DefinitionError: ``consent``, ``sessions``, ``ask_wait`` or ``public_url`` is not valid.
+        DefinitionError: ``consent``, ``sessions``, ``find``, ``ask_wait`` or ``public_url`` is not valid.
     """
 
     # XL-066, A-12, A-53, XL-056, XL-113
@@ -336,11 +342,36 @@ class ServerOptions:
     )
     engine: CallEngine | None = None
     public_url: str = ""
+    find: FindMode = define_option(
+        "never",
+        CommandOption(
+            name="find",
+            help="list find, describe and call instead of all tools: always, or on MCP if the list is longer than about"
+            " 8,000 tokens (auto)",
+            default="never",
+            choices=("auto", "always", "never"),
+            in_settings=True,
+            is_harmless=True,
+        ),
+    )
+    pins: Iterable[str] = define_option(
+        (),
+        CommandOption(
+            name="pin",
+            help="with --find, list this tool too",
+            default=[],
+            metavar="NAME",
+            in_settings=True,
+            is_harmless=True,
+        ),
+    )
 
     def __post_init__(self) -> None:
         # A wrong option fails where it is written, before anything is opened. The class is frozen, so what an iterable
         # gives only once is kept through object.
-        for name in ("api_keys", "hosts", "origins"):
+        if self.find not in ("auto", "always", "never"):
+            raise DefinitionError(f'find must be "auto", "always" or "never", not {self.find!r}.')
+        for name in ("api_keys", "hosts", "origins", "pins"):
             given: object = getattr(self, name)
             if isinstance(given, Iterable) and not isinstance(given, str):  # else whoever reads it says what is wrong
                 object.__setattr__(self, name, tuple(given))

@@ -91,7 +91,8 @@ class RouteTable:
         self._entries: dict[tuple[str, str], RouteEntry] = {}
         self._segments: dict[str, Refuse] = {}
         with pause_collection():
-            wires = [(codec, codec.routes(catalog, site)) for codec in codecs]
+            # FI-01: after what the caller may not see was left out.
+            wires = [(codec, codec.routes(site.shorten(catalog, codec.name), site)) for codec in codecs]
         for codec, routes in wires:
             for (method, path), route in routes.items():
                 is_open = route.is_public and (route.is_tool_free or not site.private)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import (
     NO_PAGE,
@@ -67,6 +68,8 @@ from .server_card import build_card_routes
 LIST_TTL_MS = 60_000
 
 ACCEPTED = Response(202)
+
+_OWN_AGENT = "toolwire/"
 
 _HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
 _STATELESS_FIELD = STATELESS.encode()
@@ -133,9 +136,13 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     def describe(tool: Tool, name: str) -> Json:
         return site.cache.get(write_tool, tool, name)
 
-    tools = site.defer(lambda: write_pages("tools", document.write(catalog, describe), cached, end))
+    def list_tools(listed: Catalog) -> Method:
+        tools = site.defer(lambda: write_pages("tools", document.write(listed, describe), cached, end))
+        return lambda asked: tools.read(lambda pages: answer_page(pages, asked))
+
+    list_short, whole = list_tools(catalog), catalog.whole if site.lists_all_to_programs else None
     lists: dict[str, Method] = {
-        "tools/list": lambda asked: tools.read(lambda pages: answer_page(pages, asked)),
+        "tools/list": list_short if whole is None else _choose_list(list_short, list_tools(whole)),
         **build_offered_methods(catalog.offered, cached, server, end),
     }
     usual = _build_usual_context(site)
@@ -177,6 +184,17 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     }
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read, has_sessions=site.has_sessions), **build_card_routes(catalog, site)}
+
+
+def _choose_list(short: Method, whole: Method) -> Method:
+    """Return what answers with the ``whole`` list to a client that chooses tools by itself, as a gateway does."""
+    # FI-06
+
+    def answer(asked: AskedMethod) -> Reading | BlockingTask:
+        agent = get_header(asked.request.headers, b"user-agent")
+        return (whole if agent.startswith(_OWN_AGENT) else short)(asked)
+
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,27 +271,47 @@ def _find_known(calls: _Calls, name: str) -> _KnownTool | Problem:
     tool = catalog.names.get(name) or catalog.find(name)
     if isinstance(tool, Problem):
         return tool
-    is_plain = not (tool.long or tool.reports or tool.streams)
-    form = calls.find_form(tool, "")
-    found = known[name] = _KnownTool(tool, find_mirrored(tool.input_schema), is_plain, form)
+    found = known[name] = _build_known(calls, tool)
     return found
 
 
-def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
-    said, mirrors = calls.said, calls.mirrors
-    asked_id, params, request, status = asked
+def _build_known(calls: _Calls, tool: Tool) -> _KnownTool:
+    is_plain = not (tool.long or tool.reports or tool.streams)
+    return _KnownTool(tool, find_mirrored(tool.input_schema), is_plain, calls.find_form(tool, ""))
+
+
+def _read_call(calls: _Calls, asked: AskedMethod) -> tuple[_KnownTool, dict[str, Json]] | Response:
+    """Return the tool that a call names, and its arguments; or the answer that says what is wrong."""
+    params = asked.params
     name = params.get("name")
     if not isinstance(name, str):
         return build_invalid(asked, '"name" must be the name of a tool, as a string.')
     listed = calls.known.get(name) or _find_known(calls, name)
     if isinstance(listed, Problem):
         return build_invalid(asked, listed.message)
-    tool, mirror, is_plain, form = listed
     arguments = params.get("arguments")
     if not isinstance(arguments, dict):
         if arguments is not None:
-            return build_invalid(asked, f'"arguments" of {tool.name} must be an object.')
+            return build_invalid(asked, f'"arguments" of {listed.tool.name} must be an object.')
         arguments = {}
+    if listed.tool is not CALL:
+        return listed, arguments
+    # FI-07: from here on it is the call of the tool that is meant. A model reads what is wrong, as it named the tool.
+    meant = read_named_call(calls.catalog, arguments)
+    if isinstance(meant, Problem):
+        server = calls.said.server if asked.status else None
+        return Response(200, JSON_HEADERS, write_failure(asked.id, meant, server))
+    # No header says what the arguments of this tool are: its host knows ``call`` alone.
+    return _build_known(calls, meant.tool)._replace(mirror=()), dict(meant.arguments)
+
+
+def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
+    said, mirrors = calls.said, calls.mirrors
+    asked_id, params, request, status = asked
+    read = _read_call(calls, asked)
+    if isinstance(read, Response):
+        return read
+    (tool, mirror, is_plain, form), arguments = read
     # MC-11: a proxy may have let the call pass for what the header says.
     if mirrors and mirror and (header := find_mismatch(mirror, arguments, request.headers)):
         text = f"The header {header} does not say what its argument says."

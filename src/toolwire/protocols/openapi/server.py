@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
+from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import BlockingTask, Pending, Reader, Reading, Route, Routes, Site, build_deferred_reader
 from toolwire.core.content import find_content_kind
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Call, Problem, Tool
+from toolwire.core.model import Call, Json, Problem, Result, Tool
 from toolwire.framing import jsontext
 from toolwire.framing.call_context import read_field
 
@@ -42,7 +43,12 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     }
     table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
     table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True, is_tool_free=True)
-    for tool, path, _ in document_writer.list_offered(catalog):
+    # FI-01: what is not listed can be called.
+    whole = () if catalog.whole is None else document_writer.list_offered(catalog.whole)
+    for tool, path, _ in (*whole, *document_writer.list_offered(catalog)):
+        if tool is CALL:
+            table["POST", path] = Route(partial(_read_named_call, catalog), runs_tool=True)
+            continue
         # A safe tool is a GET, so that caches, prefetching and HTTP itself know that it changes nothing.
         table["GET" if query.is_in_query(tool) else "POST", path] = site.cache.get(_build_route, tool, "")
     return table
@@ -121,36 +127,51 @@ def _build_route(tool: Tool, _name: str) -> Route:
     return Route(read, runs_tool=True)
 
 
+def _read_named_call(catalog: Catalog, request: Request) -> Reading:
+    """Return the call of the tool that a call of ``CALL`` names."""
+    # FI-07
+    arguments = jsontext.read_object(request)
+    meant = arguments if isinstance(arguments, Problem) else read_named_call(catalog, arguments)
+    if isinstance(meant, Problem):
+        return problems.write(meant)
+    return _build_reading(meant.tool, meant.arguments, request, _find_writer(meant.tool))
+
+
+def _find_writer(tool: Tool) -> Callable[[Result, float], Response]:
+    return results.write_content if find_content_kind(tool.output_schema) else results.write
+
+
+def _build_reading(
+    tool: Tool, arguments: Mapping[str, Json], request: Request, write: Callable[[Result, float], Response]
+) -> Reading:
+    context = read_field(request, tool)
+    if isinstance(context, Problem):
+        return problems.write(context)
+    if tool.long:  # LC-02: only here there is a usual word for "later", so a caller waits only if it says so
+        context = replace(context, wait_s=0.0)
+    return Pending(Call(tool, arguments, request.id, context), write)
+
+
 def _build_query_reader(tool: Tool) -> Reader:
-    write = results.write_content if find_content_kind(tool.output_schema) else results.write
+    write = _find_writer(tool)
     known: Mapping[str, query.Field] = {field.name: field for field in query.list_fields(tool)}
 
     def read(request: Request) -> Reading:
         arguments = query.read_query(request.url.partition("?")[2], known)
         if isinstance(arguments, Problem):
             return problems.write(arguments)
-        context = read_field(request, tool)
-        if isinstance(context, Problem):
-            return problems.write(context)
-        if tool.long:  # LC-02: only here there is a usual word for "later", so a caller waits only if it says so
-            context = replace(context, wait_s=0.0)
-        return Pending(Call(tool, arguments, request.id, context), write)
+        return _build_reading(tool, arguments, request, write)
 
     return read
 
 
 def _build_body_reader(tool: Tool) -> Reader:
-    write = results.write_content if find_content_kind(tool.output_schema) else results.write
+    write = _find_writer(tool)
 
     def read(request: Request) -> Reading:
         arguments = jsontext.read_object(request) if request.body else {}
         if isinstance(arguments, Problem):
             return problems.write(arguments)
-        context = read_field(request, tool)
-        if isinstance(context, Problem):
-            return problems.write(context)
-        if tool.long:  # LC-02: only here there is a usual word for "later", so a caller waits only if it says so
-            context = replace(context, wait_s=0.0)
-        return Pending(Call(tool, arguments, request.id, context), write)
+        return _build_reading(tool, arguments, request, write)
 
     return read

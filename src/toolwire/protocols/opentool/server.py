@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import VERSION, Catalog
 from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, build_deferred_reader, make_pending
 from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, make_response
@@ -58,6 +59,19 @@ class _Functions:
         self.names = catalog.names
         self._catalog, self._site, self._form = catalog, site, form
         self._built: dict[str, _Function] = {}
+        self._whole: _Functions | None = None if catalog.whole is None else _Functions(catalog.whole, site, form)
+
+    def find_meant(self, params: Mapping[str, Json]) -> tuple[_Function, dict[str, Json]] | Problem:
+        """Return the function that a call of ``CALL`` names, and its arguments."""
+        meant = read_named_call(self._catalog, params)
+        if isinstance(meant, Problem):
+            return meant
+        whole = self if self._whole is None else self._whole
+        name = next((name for name, tool in whole.names.items() if tool is meant.tool), "")
+        function = whole.find(name) if name else self.find(meant.tool.name)
+        if function is None:
+            return _build_not_supported(meant.tool.name, whole.names)
+        return function, dict(meant.arguments)
 
     def find(self, name: str) -> _Function | None:
         """Return the function ``name``; a renamed tool is also found by the name that its own server has for it."""
@@ -65,7 +79,7 @@ class _Functions:
         if found is None:
             tool = self.names.get(name) or self._find_renamed(name)
             if tool is None:
-                return None
+                return None if self._whole is None else self._whole.find(name)
             shape = self._site.cache.get(_find_shape, tool, name)
             found = self._built[name] = _Function(name, tool, shape, self._form)
         return found
@@ -127,19 +141,29 @@ def _read(functions: _Functions, form: Form, accept: _Accept, decline: _Decline,
             'This is not an OpenTool call: it needs an "id", a string or a number, so that its result can be matched.'
         )
         return _build_envelope(Problem(kind=Kind.MALFORMED, message=text), None, 400, form)  # [A-16]
-    function = functions.find(message.method)
-    if function is None:
-        return decline(_build_not_supported(message.method, functions.names), message.id, form)
-    params = {} if message.params is None else message.params
-    if not isinstance(params, dict):
-        text = f'"params" must be an object with an argument under each name, not {jsontext.describe_type(params)}.'
-        return decline(Problem(kind=Kind.INVALID_ARGUMENTS, message=text), message.id, form)  # [A-19]
+    read = _read_call(functions, message)
+    if isinstance(read, Problem):
+        return decline(read, message.id, form)
+    function, params = read
     context = read_field(request, function.tool)
     return (
         decline(context, message.id, form)
         if isinstance(context, Problem)
         else accept(function, make_call((function.tool, params, request.id, context, "")), message.id)
     )
+
+
+def _read_call(functions: _Functions, message: jsonrpc.Message) -> tuple[_Function, dict[str, Json]] | Problem:
+    """Return the function that ``message`` calls, and its arguments."""
+    function = functions.find(message.method)
+    if function is None:
+        return _build_not_supported(message.method, functions.names)
+    params = {} if message.params is None else message.params
+    if not isinstance(params, dict):
+        text = f'"params" must be an object with an argument under each name, not {jsontext.describe_type(params)}.'
+        return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)  # [A-19]
+    # FI-07: a call by name is from here on the call of the tool that is meant.
+    return functions.find_meant(params) if function.tool is CALL else (function, params)
 
 
 def _refuse_unreadable(problem: Problem, request: Request, form: Form) -> Response:

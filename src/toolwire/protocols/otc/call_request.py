@@ -8,10 +8,11 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Mapping
 
-from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Tool, make_call
+from toolwire.core.call_by_name import CALL, NamedCall, read_named_call
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, make_call
 from toolwire.framing import call_context
 from toolwire.framing.jsontext import describe_type, write_canonical
 
@@ -19,10 +20,8 @@ from .standard import UNIVERSAL
 
 MAX_ID = 255
 
-Find: TypeAlias = Callable[[str], Tool | Problem]
 
-
-def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Problem:
+def read(data: Mapping[str, Json], catalog: Catalog, request_id: str) -> Call | Problem:
     """Return the call that the body ``data`` asks for, under its id as its key.
 
     Without an id of the caller, ``request_id`` names the call. That is no idempotency key: the caller does not know it,
@@ -32,15 +31,10 @@ def read(data: Mapping[str, Json], find: Find, request_id: str) -> Call | Proble
     request = data.get("request")
     if not isinstance(request, dict):
         return _build_malformed('the body needs a "request" object')
-    tool = _find_tool(request, find)
-    if isinstance(tool, Problem):
-        return tool
-    arguments = request.get("input") if "inputs" not in request else _read_input(request)
-    if not isinstance(arguments, dict):
-        if arguments is not None:
-            said = f'"request.input" must be an object, not {describe_type(arguments)}'
-            return arguments if isinstance(arguments, Problem) else _build_malformed(said)
-        arguments = {}
+    meant = _read_named_call(request, catalog)
+    if isinstance(meant, Problem):
+        return meant
+    tool, arguments = meant
     key, trace_id = request.get("call_id"), request.get("trace_id")
     if (key is not None and not _is_id(key)) or (trace_id is not None and not _is_id(trace_id)):
         name = "trace_id" if key is None or _is_id(key) else "call_id"
@@ -77,11 +71,22 @@ def write_legacy(call: Call, tool_id: str) -> dict[str, Json]:
     return {"name": tool_id, "args": dict(call.arguments)}
 
 
-def _find_tool(request: Mapping[str, Json], find: Find) -> Tool | Problem:
+def _read_named_call(request: Mapping[str, Json], catalog: Catalog) -> NamedCall | Problem:
+    """Return the tool that ``request`` names, and its arguments."""
     reference = request.get("tool_id")
     if not isinstance(reference, str):
         return _build_malformed('"request.tool_id" must name a tool, as a string')
-    return find(reference)
+    tool = catalog.find(reference)
+    if isinstance(tool, Problem):
+        return tool
+    arguments = request.get("input") if "inputs" not in request else _read_input(request)
+    if arguments is None:
+        arguments = {}
+    elif not isinstance(arguments, dict):
+        said = f'"request.input" must be an object, not {describe_type(arguments)}'
+        return arguments if isinstance(arguments, Problem) else _build_malformed(said)
+    # FI-07: a call by name is from here on the call of the tool that is meant.
+    return read_named_call(catalog, arguments) if tool is CALL else NamedCall(tool, arguments)
 
 
 def _read_input(request: Mapping[str, Json]) -> Json | Problem:

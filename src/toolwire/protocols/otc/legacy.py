@@ -9,8 +9,9 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Describe, Pending, Reader, Reading
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Request, Response
@@ -44,25 +45,29 @@ def is_call(data: Mapping[str, Json]) -> bool:
 
 def build_reader(catalog: Catalog) -> Reader:
     """Return who reads a call of this dialect and no other."""
-    find = catalog.find
 
     def read(http: Request) -> Reading:
         data = read_object(http)
-        return refuse(data) if isinstance(data, Problem) else read_call(data, find, http.id)
+        return refuse(data) if isinstance(data, Problem) else read_call(data, catalog, http.id)
 
     return read
 
 
-def read_call(data: Mapping[str, Json], find: Callable[[str], Tool | Problem], request_id: str) -> Reading:
+def read_call(data: Mapping[str, Json], catalog: Catalog, request_id: str) -> Reading:
     """Return the call that the body ``data`` asks for, or the answer that says why it is none."""
     name, arguments = data.get("name"), data.get("args")
     if not isinstance(name, str):
         return refuse(_build_malformed(f'"name" must be a string, not {describe_type(name)}'))
     if not isinstance(arguments, dict):
         return refuse(_build_malformed(f'"args" must be an object, not {describe_type(arguments)}'))
-    tool = find(name)
+    tool = catalog.find(name)
     if isinstance(tool, Problem):
         return refuse(tool)
+    if tool is CALL:  # FI-07: from here on it is the call of the tool that is meant
+        meant = read_named_call(catalog, arguments)
+        if isinstance(meant, Problem):
+            return refuse(meant)
+        tool, arguments = meant.tool, dict(meant.arguments)
     return Pending(Call(tool, arguments, request_id), _write_reply)
 
 

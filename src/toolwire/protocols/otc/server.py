@@ -123,7 +123,7 @@ def refuse(problem: Problem) -> Response:
 
 
 def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
-    find, default, usual = catalog.find, endpoint.schema, endpoint.shape
+    default, usual = endpoint.schema, endpoint.shape
     shared_shape = endpoint.shared
     shared = {standard.OXP: shared_shape, standard.UNIVERSAL: shared_shape}
     takes_legacy = endpoint is _OXP
@@ -133,7 +133,7 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
         if isinstance(data, Problem):
             return call_response.refuse(data, default)
         if takes_legacy and "request" not in data and legacy.is_call(data):
-            return legacy.read_call(data, find, http.id)
+            return legacy.read_call(data, catalog, http.id)
         schema, shape = default, usual
         if "$schema" in data:
             agreed = standard.negotiate_version(data["$schema"], default)
@@ -142,7 +142,7 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
             schema, shape = agreed, usual if data["$schema"] is None else shared.get(agreed, usual)
         elif usual is not shared_shape and get_header(http.headers, b"user-agent").startswith(_UNIVERSAL_AGENT):
             shape = shared_shape
-        call = call_request.read(data, find, http.id)
+        call = call_request.read(data, catalog, http.id)
         if isinstance(call, Problem):
             return call_response.refuse(call, schema)
         call_id = call.call_id
