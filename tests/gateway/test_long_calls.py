@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.support.accepted_calls import RUNNING, Site
@@ -15,6 +16,7 @@ from toolwire import (
     LongCallState,
     Problem,
     Progress,
+    Question,
     Selection,
     Session,
     Value,
@@ -24,6 +26,7 @@ from toolwire import (
 )
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.client.connection.handle import SyncHandle
+from toolwire.gateway import CallerConsent
 from toolwire.testing.loopback import background
 
 
@@ -63,6 +66,35 @@ def test_long_call_through_a_gateway_has_its_progress_and_result(work: Work, gat
     assert heard
     assert heard[0]["message"] == "reading"
     assert work.did == ["began", "ended"]
+
+
+@pytest.mark.requirement("CR-01", "LC-05", "XL-053")
+@pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_long_call_is_asked_about_before_it_is_accepted_and_runs_once(protocol: str, waits: bool) -> None:
+    work, consent, asked = Work(), CallerConsent(), list[str]()
+    work.gate.set()
+
+    def approve(question: Question) -> bool:
+        asked.append(question.call.tool.name)
+        return True
+
+    with ExitStack() as opened:
+        upstream = opened.enter_context(background(work.serve()))
+        remote = connect_without_user(upstream, Session(principal="gateway"), approve=consent)
+        gateway = opened.enter_context(background(asgi(merge_toolboxes([remote]))))
+        refused = httpx2.post(f"{gateway}/api/build", json={"rows": 3})  # a client that knows nothing of confirmations
+        assert (refused.status_code, work.did) == (428, [])
+        caller = opened.enter_context(connect_sync(gateway, protocol=protocol, approve=approve))
+        if waits:
+            result = caller.call("build", {"rows": 3})
+        else:
+            handle = caller.start("build", {"rows": 3})
+            assert isinstance(handle, SyncHandle), handle
+            result = handle.result()
+    assert result == Value({"rows": 3})
+    # over OTC the client cannot know that the gateway would repeat the call, which is then a reason of its own
+    assert (asked, work.did) == (["build"] * (2 if protocol == "otc" else 1), ["began", "ended"])
 
 
 @pytest.mark.requirement("LC-05", "LC-04")

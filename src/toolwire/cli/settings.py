@@ -30,6 +30,12 @@ def apply_settings(arguments: Namespace, argv: Sequence[str]) -> None:
         print_warning(sentence)
     if fault := next((fault for file in settings.files for fault in file.faults), None):
         raise UsageError(fault)
+    if arguments.command == "serve" and settings.project is not None and settings.project.caller_tables:
+        tables = " and ".join(f"[{name}]" for name in settings.project.caller_tables)
+        print_warning(  # CR-01: who reads the file would think that they hold here
+            f"{SETTINGS_FILE} of this project has {tables}, for `toolwire gateway run` only:"
+            " this server lets callers in without them."
+        )
     if not settings.files and not settings.variables:
         return
     parser = list_commands(__version__)[arguments.command]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from .grant_bounds import GrantBounds
 from .http import Request
@@ -100,6 +100,15 @@ class Answer:
     unseen: bool = False
     decided_by: str = ""
     receipt: str = field(default="", repr=False)
+
+
+@runtime_checkable
+class AsksCaller(Protocol):
+    """An approver of a server in front: the caller answers, by sending the call again."""
+
+    async def ask_caller(self, question: Question, /) -> Problem | None:
+        """Return what the caller has to confirm, about a call that was not accepted yet; None if that is nothing."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

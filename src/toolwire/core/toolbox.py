@@ -33,6 +33,20 @@ class HandlesConsent(Protocol):
         ...
 
 
+@runtime_checkable
+class AsksCallers(Protocol):
+    """A Toolbox that can say before it runs a call that the caller has to confirm it."""
+
+    async def find_missing_consent(self, call: Call, /) -> Problem | None:
+        """Return what the caller is asked about ``call``, or None if nothing is. Nothing is sent or counted."""
+        ...
+
+
+async def find_missing_consent(toolbox: object, call: Call) -> Problem | None:
+    """Return what ``toolbox`` asks the caller of ``call`` before it runs, if it can say so; see ``AsksCallers``."""
+    return await toolbox.find_missing_consent(call) if isinstance(toolbox, AsksCallers) else None
+
+
 def find_consent_handling(toolbox: object) -> Callable[[Tool], bool]:
     """Return a function that says of which tools ``toolbox`` asks for consent by itself."""
     return toolbox.handles_consent if isinstance(toolbox, HandlesConsent) else lambda _: False

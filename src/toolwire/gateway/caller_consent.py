@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from toolwire.consent.decision_record import Audit, Decision
 from toolwire.core.check import Answer, Question
-from toolwire.core.model import ANONYMOUS, Call, Kind
+from toolwire.core.model import ANONYMOUS, Call, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.server.asking.confirmation import Confirmations, ConfirmationTokens
 from toolwire.server.asking.decision_log import find_channel
@@ -80,6 +80,11 @@ class CallerConsent:
         if self._confirmations.is_remote:
             return asyncio.to_thread(self._answer, question)
         return self._answer(question)
+
+    async def ask_caller(self, question: Question) -> Problem | None:
+        """Return what the caller has to confirm, about a call that was not accepted yet; None if that is nothing."""
+        answer = self(question)
+        return (answer if isinstance(answer, Answer) else await answer).problem
 
     def _answer(self, question: Question) -> Answer:
         call, subject = question.call, _digest(question, self._upstream)

@@ -21,6 +21,7 @@ from toolwire.core.toolbox import (
     embed_kept_bytes,
     find_consent_handling,
     find_home,
+    find_missing_consent,
     find_output_judge,
     ignore_progress,
     list_own_names,
@@ -250,6 +251,10 @@ class _MergedToolbox:
         for toolbox in self._toolboxes:
             await end_lifespan(toolbox)
         await end_lifespan(self._windows)
+
+    async def find_missing_consent(self, call: Call) -> Problem | None:
+        home = self._find_merge(call).homes.get(call.tool.id)
+        return None if home is None else await find_missing_consent(home[0], call._replace(tool=home[1].tool))
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         merge = self._find_merge(call)

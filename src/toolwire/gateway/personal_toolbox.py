@@ -191,6 +191,25 @@ class PersonalToolbox:
         """Return whether the caller can be served without a sign-in."""
         return await self._find_stored(principal) is not None
 
+    async def find_missing_consent(self, call: Call) -> Problem | None:
+        """Return what the caller is asked about ``call``; see ``AsksCallers``. What is wrong else, ``run`` says."""
+        principal = call.context.principal
+        try:
+            opened = None if principal == ANONYMOUS.principal else await self._take_connection(principal)
+        except CredentialError:
+            return None
+        if opened is None or isinstance(opened, Problem):
+            return None
+        try:
+            tool = opened.remote.find(call.tool.id)
+            return (
+                None
+                if isinstance(tool, Problem)
+                else await opened.remote.find_missing_consent(call._replace(tool=tool))
+            )
+        finally:
+            self._release(opened)
+
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` with the credentials of its caller, and return its result."""
         principal = call.context.principal

@@ -21,6 +21,7 @@ from toolwire.core.toolbox import (
     embed_kept_bytes,
     find_consent_handling,
     find_home,
+    find_missing_consent,
     ignore_progress,
 )
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
@@ -66,6 +67,10 @@ class WaitingToolbox:
     def handles_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection."""
         return self._toolbox is not None and find_consent_handling(self._toolbox)(tool)
+
+    async def find_missing_consent(self, call: Call) -> Problem | None:
+        """Return what the caller is asked about ``call``; see ``AsksCallers``."""
+        return await find_missing_consent(self._toolbox, call)
 
     def find_home(self, tool: Tool) -> ToolHome:
         """Return where ``tool`` comes from."""

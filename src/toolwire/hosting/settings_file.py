@@ -31,6 +31,7 @@ CommandOptions: TypeAlias = Mapping[str, Mapping[str, CommandOption]]
 """The options that settings may have, by command and name."""
 
 _TABLES: Final = ("defaults", "targets")
+_CALLER_TABLES: Final = ("sign-in", "callers")
 _LARGEST_BYTES: Final = 1 << 18
 _MOST_TARGETS: Final = 200
 _MOST_FAULTS: Final = 100
@@ -56,13 +57,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFile:
-    """What one file sets, and its faults. ``digest`` changes with its path and with each letter of it."""
+    """What one file sets, and its faults. ``digest`` changes with its path and with each letter of it.
+
+    ``caller_tables`` are its tables about the callers of a gateway, for which it is the file too.
+    """
 
     path: Path
     layer: Layer
     settings: tuple[Setting, ...]
     faults: tuple[str, ...]
     digest: str
+    caller_tables: tuple[str, ...] = ()
 
 
 def read_settings_file(path: Path, layer: Layer, commands: CommandOptions) -> SettingsFile:
@@ -72,10 +77,16 @@ def read_settings_file(path: Path, layer: Layer, commands: CommandOptions) -> Se
         UsageError: it cannot be read, or is no TOML.
     """
     data = read_bytes(path, "write one, or leave it out.", largest=_LARGEST_BYTES)
-    reader = _Reader(TomlFile(data, str(path)), path.parent, layer, commands)
-    settings = tuple(_read_all(reader))
-    faults = tuple(reader.faults)
-    return SettingsFile(path=path, layer=layer, settings=settings, faults=faults, digest=digest_file(path, data))
+    file = TomlFile(data, str(path))
+    reader = _Reader(file, path.parent, layer, commands)
+    return SettingsFile(
+        path=path,
+        layer=layer,
+        settings=tuple(_read_all(reader)),
+        faults=tuple(reader.faults),
+        digest=digest_file(path, data),
+        caller_tables=tuple(name for name in _CALLER_TABLES if name in file.content),
+    )
 
 
 class _TooManyFaultsError(Exception):

@@ -87,6 +87,7 @@ def build_app(
         limits=limits,
         inbox=inbox,
         is_removed=parts.is_removed,
+        toolbox=toolbox,
     )
     service.add_long_calls(long_calls)
     if has_long_tools(toolbox.catalog()):  # a server of such tools does not begin without their store

@@ -16,6 +16,7 @@ from toolwire.client.transport.circuit_breaker import CALLER
 from toolwire.client.transport.drivers import BRIEF_S, SyncNotify, SyncTransport, Transport
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.call_status import CallPage
+from toolwire.core.check import AsksCaller
 from toolwire.core.model import Call, Context, Json, Problem, Result
 from toolwire.core.offered import PromptDefinition, ResourceDefinition, is_reader
 from toolwire.core.toolbox import Notify, ignore_progress
@@ -91,6 +92,14 @@ class Remote(RemoteCore[Transport, Notify]):
         if self._held is not None and call.context.takes_input:
             return await self._held.run(call, notify, self._run_now)
         return await self._run_now(call, notify)
+
+    async def find_missing_consent(self, call: Call) -> Problem | None:
+        """Return what the caller of a gateway is asked about ``call``, or None if nothing is; see ``AsksCallers``."""
+        if not isinstance(self._approve, AsksCaller):
+            return None
+        current = self._connection.find_current(call)
+        question = None if isinstance(current, Problem) else self._connection.pipeline.find_question(current)
+        return None if question is None else await self._approve.ask_caller(question)
 
     async def _run_now(self, call: Call, notify: Notify) -> Result:
         refusal = await self._ensure_fresh(call.tool.id)

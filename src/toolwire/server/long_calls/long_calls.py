@@ -42,7 +42,7 @@ from toolwire.core.long_call import (
     read_progress,
 )
 from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value
-from toolwire.core.toolbox import Notify
+from toolwire.core.toolbox import Notify, find_consent_handling, find_missing_consent
 from toolwire.core.unanswered import INPUT_REQUEST
 from toolwire.engines.local_engine import LocalEngine
 from toolwire.framing import jsontext
@@ -138,7 +138,8 @@ class LongCalls:
 
     ``open_store`` opens the store when it is needed first. ``engine`` gets the accepted calls; without one, they run in
     this process. ``inbox`` is where users decide about calls of clients that cannot ask them. The calls of the callers
-    that ``is_removed`` is true of are cancelled: this server does not let them in any more.
+    that ``is_removed`` is true of are cancelled: this server does not let them in any more. ``toolbox`` is
+    asked whether it needs the consent of a caller by itself.
     """
 
     def __init__(
@@ -151,8 +152,10 @@ class LongCalls:
         limits: ServerLimits,
         inbox: Inbox | None = None,
         is_removed: Callable[[str], bool] | None = None,
+        toolbox: object = None,
     ) -> None:
         self._is_removed = is_removed
+        self._toolbox = toolbox
         self._removal_checks = 0 if is_removed is None else 2
         self._removal_check_at = 0.0
         self._open_store = open_store
@@ -214,18 +217,25 @@ class LongCalls:
         context, tool = call.context, call.tool
         name = build_key(call).tool
         key = digest_call_key(context.principal, name, call.key) if call.key else ""
-        if count is not None:
-            known = await store.find(key) if key else None
-            if known is None and (refusal := await count(call)) is not None:
+        known = await store.find(key) if key else None
+        if known is None:
+            # CR-01: asked before the call is accepted, as a caller who left would learn of the question too late.
+            asks = not context.confirmation and not context.needs_inbox
+            refusal = await find_missing_consent(self._toolbox, call) if asks else None
+            if refusal is None and count is not None:
+                refusal = await count(call)
+            if refusal is not None:
                 return refusal
         is_bound = bool(context.tokens or context.secrets)
+        # CR-01: where the Toolbox itself asks for consent, the word of the caller is redeemed when the call runs.
+        is_bound |= bool(context.confirmation) and find_consent_handling(self._toolbox)(tool)
         new = NewCall(
             principal=context.principal,
             id=secrets.token_hex(20),
             key=key,
             tool=tool.id,
             fingerprint=sha256(jsontext.write_canonical((tool.id, call.arguments, context.user_id))).digest(),
-            # D-26: tokens and secrets are never stored, so only this process can run a call that has some.
+            # D-26: tokens, secrets and words are never stored, so only this process can run a call that has some.
             request=b"" if is_bound else _write_request(call),
             can_rerun=can_rerun(tool),
             keep_s=tool.keep_s or self._limits.keep_s,
