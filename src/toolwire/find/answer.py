@@ -148,7 +148,7 @@ def _plain(text: str) -> str:
     return cap_text(" ".join(clean(text).text.split()), _SENTENCE_CHARACTERS)
 
 
-def _write_neighbours(index: FindIndex, ranked: Sequence[Hit], shown: Mapping[str, Tool], view: View) -> Iterable[str]:
+def _write_neighbours(index: FindIndex, ranked: Sequence[Hit], shown: set[str], view: View) -> Iterable[str]:
     """Return the line of the names beside those in ``shown``: of the three groups that match best."""
     groups = index.groups
     scores: dict[str, list[float]] = {}
