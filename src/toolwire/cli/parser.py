@@ -519,12 +519,12 @@ def _add_work(parser: Parser) -> None:
 
 def _add_gateway(parser: Parser) -> None:
     parser.add_argument(
-        "action", choices=["run", "check", "list", "add"], metavar="ACTION",
+        "action", choices=["run", "check", "list", "add", "agree"], metavar="ACTION",
         help="run: serve, and reload the file on SIGHUP; check: connect to each upstream; list: print them;"
-        " add: add one to the file",
+        " add: add one to the file; agree: agree to the program of one, in the file",
     )  # fmt: skip
     parser.add_argument(
-        "target", nargs="?", default="", metavar="TARGET", help=f"add: {_TARGET}; check: the name of one upstream"
+        "target", nargs="?", default="", metavar="TARGET", help=f"add: {_TARGET}; check, agree: the name of an upstream"
     )
     parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the gateway's file (%(default)s)")
     parser.add_argument("--name", metavar="NAME", help="add: the upstream's name (default: its host name)")

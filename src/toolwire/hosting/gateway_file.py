@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import read_redirect_uri
 from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.client.transport.program_limits import LARGEST
 from toolwire.consent.operator_rules import RuleKind, read_rules
 from toolwire.core.command_option import CommandOption, build_record, list_command_options
 from toolwire.core.errors import DefinitionError
@@ -60,11 +61,16 @@ _OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "cli
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
 _RULES: Final[tuple[RuleKind, ...]] = ("run", "ask", "never")
+AGREED_COMMAND: Final = "agreed-command"
+"""The member of an upstream with the digest of the program that the file agrees to."""
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _OF_A_GATEWAY: Final = (
     "target",
     "scopes",
     *_RULES,
     "returns",
+    AGREED_COMMAND,
+    "program-limits",
     "rate",
     "running",
     "timeout",
@@ -472,6 +478,8 @@ class _Reader:
             scopes=self._read_scopes(place, table, "what the key of a caller must have"),
             agree=given.get("agree", False) if agree is None else agree,
             returns=self._read_returns(place, table),
+            agreed_command=self._read_digest(place, table),
+            program_limits=self._read_program_limits(place, table),
             **{kind: self._read_rules(place, table, kind) for kind in _RULES},
             remote=build_record(RemoteOptions, given),
             account=self._read_account(place, table),
@@ -482,6 +490,24 @@ class _Reader:
             running=self._read_number(place, table, "running", _MOST_RUNNING) or RUNNING,
             timeout_s=self._read_number(place, table, "timeout", _LONGEST_S) or DEFAULT_LIMITS.total_s,
         )
+
+    def _read_digest(self, place: tuple[str, ...], table: Mapping[str, Any]) -> str:
+        """Return the digest of the program that the file agrees to, empty if it agrees to none."""
+        # PL-06
+        digest = self._read_text(place, table, AGREED_COMMAND)
+        if digest and _DIGEST.fullmatch(digest) is None:
+            self._fail((*place, AGREED_COMMAND), f"{AGREED_COMMAND} must be what `toolwire gateway agree NAME` writes")
+        return digest
+
+    def _read_program_limits(self, place: tuple[str, ...], table: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return what the program of an upstream may use."""
+        name = "program-limits"
+        limits = table.get(name, {})
+        if not isinstance(limits, dict):
+            self._fail((*place, name), f"{name} is a table, such as {{memory-mb = 512}}, not {describe_type(limits)}")
+        self._refuse_unknown((*place, name), limits, tuple(LARGEST))
+        found = {one: self._read_number((*place, name), limits, one, most) for one, most in LARGEST.items()}
+        return {one: most for one, most in found.items() if most is not None}
 
     def _read_rules(self, place: tuple[str, ...], table: Mapping[str, Any], kind: RuleKind) -> Sequence[Any]:
         """Return the rules of the operator about the tools of an upstream, which can be read."""

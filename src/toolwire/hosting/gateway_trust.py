@@ -84,6 +84,8 @@ def _describe_upstream(upstream: UpstreamSettings) -> Iterator[str]:
     if upstream.exchange:
         names = filter(None, [str(upstream.exchange.get("client-secret-env", ""))])
         yield f"{upstream.name}: exchanges tokens at {upstream.exchange['token-url']}{_name_variables(list(names))}"
+    if upstream.agreed_command:
+        yield f"{upstream.name}: runs that program without a question"
     if upstream.agree:
         trusted = "true" if upstream.agree is True else ", ".join(upstream.agree)
         yield f"{upstream.name}: agree = {trusted}"

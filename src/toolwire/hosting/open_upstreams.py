@@ -23,6 +23,7 @@ from toolwire.client.connection.options import ApproveCommand, ConnectOptions
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network
+from toolwire.client.transport.program_limits import CommandAgreement, ProgramLimits
 from toolwire.client.transport.server_command import ServerCommand
 from toolwire.consent import ClientRules, Preferences
 from toolwire.consent.operator_rules import OperatorRules
@@ -248,8 +249,13 @@ def _build_calls(
         timeout_s=upstream.timeout_s,
         # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.
         retries=0,
-        approve_command=approve_command,
+        approve_command=_build_agreement(upstream, approve_command),
     )
+
+
+def _build_agreement(upstream: UpstreamSettings, ask: ApproveCommand | None) -> CommandAgreement:
+    limits = {name.replace("-", "_"): most for name, most in upstream.program_limits.items()}
+    return CommandAgreement(upstream.agreed_command, ProgramLimits(**limits), ask)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,8 @@ class UpstreamSettings:
     caller, who signs in there (as ``client_id``, if the gateway is registered), or those that the caller's token is
     exchanged for. ``agree`` trusts the site's word about all its tools, or about those named. ``run``, ``ask`` and
     ``never`` are rules about its tools, as the file has them. ``returns`` says whether its results are ``private``
-    data or ``untrusted`` text.
+    data or ``untrusted`` text. ``agreed_command`` is the digest of the program that the file agrees to, and
+    ``program_limits`` say what it may use, by the names of ``LARGEST``.
     """
 
     name: str
@@ -58,6 +59,8 @@ class UpstreamSettings:
     ask: Sequence[Any] = ()
     never: Sequence[Any] = ()
     returns: Sequence[str] = ()
+    agreed_command: str = ""
+    program_limits: Mapping[str, int] = field(default_factory=dict)
     remote: RemoteOptions = field(default_factory=RemoteOptions, repr=False)
     account: UpstreamAccount = "gateway"
     client_id: str = ""

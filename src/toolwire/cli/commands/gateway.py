@@ -19,6 +19,7 @@ from toolwire.cli.terminal.screen import escaped, json_text, print_warning
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.trust_prompt import ask_trust, is_terminal
+from toolwire.client.transport.server_command import read_server_command
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.toolbox import Toolbox
@@ -26,6 +27,7 @@ from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.hosting.build_settings import build_gateway_settings, read_tls
 from toolwire.hosting.gateway_file import (
+    AGREED_COMMAND,
     NO_FILE,
     OWN_OPTIONS,
     UPSTREAM_NAME,
@@ -53,13 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.file)
     if arguments.action == "add":
         return _add(path, arguments)
-    if arguments.target and arguments.action != "check":
+    if arguments.target and arguments.action not in ("check", "agree"):
         raise UsageError(f"gateway {arguments.action} takes no URL: the file lists them; --file names the file.")
     data = read_bytes(path, NO_FILE)
     file = parse_gateway_file(data, path.name)
     folder, name = path.resolve().parent, Path(path.name)
     # AT-40: `run` is the order to run what is in the file, also of a program that nobody can ask; `check` is none.
-    must_ask = arguments.action == "check" or (arguments.action == "run" and is_terminal())
+    must_ask = arguments.action in ("check", "agree") or (arguments.action == "run" and is_terminal())
     full = path.parent.resolve() / name
     if must_ask and not trust_gateway(
         full, data, file, is_own=full == find_user_file(), ask=ask_trust if is_terminal() else None
@@ -69,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     match arguments.action:
         case "run":
             return serve_arguments(file.arguments, renew=lambda: build_gateway_settings(read_gateway_file(name)))
+        case "agree":
+            return _agree(name, data, _find_upstream(file, arguments.target))
         case "check":
             return _check(file, arguments.target, as_json=arguments.json)
         case _:
@@ -77,10 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:
     """Connect to each upstream, or to the one called ``only``, and print what it offers; none hides another's fault."""
-    if only and only not in (names := [one.name for one in file.upstreams]):
-        near = find_nearest(only, names)
-        hint = f" Did you mean {near}?" if near else " `toolwire gateway list` prints them."
-        raise UsageError(f"There is no upstream {only[:40]!r} in the file.{hint}")
+    if only:
+        _find_upstream(file, only)
     settings = build_gateway_settings(file)
     refuse_nameless_callers(settings)
     opened: dict[int, Toolbox] = {}
@@ -113,6 +115,56 @@ def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:
     for fault in list_proxy_faults(file.arguments, settings):
         print_warning(fault)
     return OK if len(opened) == len(rows) else NOT_FOUND
+
+
+def _find_upstream(file: GatewayFile, name: str) -> UpstreamSettings:
+    names = [one.name for one in file.upstreams]
+    if name not in names:
+        near = find_nearest(name, names)
+        hint = f" Did you mean {near}?" if near else " `toolwire gateway list` prints them."
+        raise UsageError(f"There is no upstream {name[:40]!r} in the file.{hint}")
+    return file.upstreams[names.index(name)]
+
+
+def _agree(path: Path, data: bytes, upstream: UpstreamSettings) -> int:
+    """Write into the file that the program of ``upstream`` may run, so that no terminal is needed where it does."""
+    # PL-06
+    command = read_server_command(upstream.target)
+    if command is None:
+        raise UsageError(f"{upstream.name} runs no program: its target is {_show_target(upstream)}.")
+    # Without a terminal, the file is trusted (TOOLWIRE_SETTINGS=trust), and to name the upstream is the yes.
+    if is_terminal() and not confirm_command(command):
+        return DENIED
+    text = _set_member(data.decode(), upstream.name, f'{AGREED_COMMAND} = "{command.digest}"')
+    expected = replace(upstream, agreed_command=command.digest)
+    try:
+        is_written = expected in parse_gateway_file(text.encode(), path.name).upstreams
+    except UsageError:
+        is_written = False
+    if not is_written:
+        text = f'write {AGREED_COMMAND} = "{command.digest}" there yourself'
+        raise UsageError(f"The table of {upstream.name} was not found in {path}: {text}.")
+    _replace_file(path, text)
+    keep_trust(path.resolve(), data, text.encode())
+    print(f"{escaped(str(path))}: {upstream.name} may run {escaped(command.name)}, in {escaped(command.folder)}.")
+    return OK
+
+
+def _set_member(text: str, upstream: str, line: str) -> str:
+    """Return the text of a file with ``line`` in the table of ``upstream``, in place of the member of that name."""
+    header = re.compile(rf"\s*\[\s*upstreams\s*\.\s*([\"']?){re.escape(upstream)}\1\s*\]\s*(#.*)?")
+    lines: list[str] = []
+    is_inside = False
+    for one in text.splitlines():
+        if one.lstrip().startswith("["):
+            is_inside = False
+        if is_inside and re.match(rf"\s*{AGREED_COMMAND}\s*=", one):
+            continue
+        lines.append(one)
+        if header.fullmatch(one):
+            lines.append(line)
+            is_inside = True
+    return "\n".join(lines) + "\n"
 
 
 def _list(file: GatewayFile, *, as_json: bool) -> int:
@@ -167,6 +219,13 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
         raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}.") from error
     text = f"{before.rstrip()}\n\n" + "\n".join(lines) + "\n"
     parse_gateway_file(text.encode(), path.name)  # nothing is written that could not be read
+    _replace_file(path, text)
+    keep_trust(path.parent.resolve() / path.name, old.encode(), text.encode())
+    print(f"{escaped(str(path))}: added {name}. `toolwire gateway check` connects to it.")
+    return OK
+
+
+def _replace_file(path: Path, text: str) -> None:
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         part.write_text(text, encoding="utf-8")
@@ -176,9 +235,6 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
-    keep_trust(path.parent.resolve() / path.name, old.encode(), text.encode())
-    print(f"{escaped(str(path))}: added {name}. `toolwire gateway check` connects to it.")
-    return OK
 
 
 def _move(path: str, *, folder: Path) -> str:

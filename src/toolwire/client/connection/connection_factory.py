@@ -22,6 +22,7 @@ from toolwire.client.discovery.source import build_source, find_document_url
 from toolwire.client.transport.event_stream_server import BAD_STREAM, OPENING_S, EventStreamServer
 from toolwire.client.transport.limits import BREAKER_FAILURES, TransportLimits
 from toolwire.client.transport.network import NetworkAccess, NetworkSettings, SyncNetwork
+from toolwire.client.transport.program_limits import NO_LIMITS, CommandAgreement
 from toolwire.client.transport.request_rules import Credentials, SiteHeaders, StayOffline
 from toolwire.client.transport.server_program import ServerProgram
 from toolwire.client.transport.tls import digest_trust
@@ -122,6 +123,15 @@ class ConnectionFactory:
         if self._cache.is_offline:
             text = "a program lists its tools only while it runs, so none are stored."
             raise ConnectError(f"{command.name} was not run: {text}", kind=Kind.UNREACHABLE)
+        limits = NO_LIMITS
+        if isinstance(approve, CommandAgreement):
+            limits = approve.limits
+            if approve.digest:  # PL-06: what the file of a gateway agrees to is stored nowhere else
+                if not approve(command):
+                    text = "it is not the command that the file agrees to: `toolwire gateway agree NAME` changes that."
+                    raise ConnectError(f"{command.name} was not run: {text}", kind=Kind.DENIED)
+                return ServerProgram(command, limits=limits)
+            approve = approve.ask
         agreed: AgreedDigests | None = None
         with suppress(NoHomeError):  # RE-05: without a place to keep it, the user is asked each time
             agreed = open_agreed_commands(find_state_folder())
@@ -133,7 +143,7 @@ class ConnectionFactory:
                 raise ConnectError(f"{command.name} was not run: it was denied.", kind=Kind.DENIED)
             if agreed is not None:
                 agreed.add(command.digest, command.summary)
-        return ServerProgram(command)
+        return ServerProgram(command, limits=limits)
 
     def open_event_stream(self) -> EventStreamServer | None:
         """Return the MCP server of the HTTP+SSE transport at the URL of the options, or None if there is none.

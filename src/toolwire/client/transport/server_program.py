@@ -49,6 +49,7 @@ from .message_exchange import (
     build_reopening,
     build_reply,
 )
+from .program_limits import NO_LIMITS, ProgramLimits
 from .server_command import ServerCommand
 
 MAX_LINE: Final = 16 * MIB
@@ -72,8 +73,15 @@ _running: WeakSet[ServerProgram] = WeakSet()
 class ServerProgram:
     """An MCP server that ``command`` runs: started by the first request, and again after it ended."""
 
-    def __init__(self, command: ServerCommand, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        command: ServerCommand,
+        *,
+        limits: ProgramLimits = NO_LIMITS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.command = command
+        self._limits = limits
         self._clock = clock
         # Reentrant: a delivery under this lock can cancel its own exchange.
         self.lock = threading.RLock()
@@ -142,7 +150,7 @@ class ServerProgram:
             return unreachable(f"{self.name} could not be started: {change}.", "refused", sent=False)
         try:
             popen = subprocess.Popen(  # noqa: S603 - the user agreed to this command
-                (command.program, *command.words[1:]),
+                self._limits.wrap((command.program, *command.words[1:])),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
