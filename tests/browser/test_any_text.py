@@ -160,7 +160,7 @@ def test_on_a_phone_the_form_and_the_question_of_a_chosen_tool_are_in_sight(page
         assert 0 <= heading.bounding_box()["y"] < 300
         page.locator("[name='/text']").fill("hello")
         page.get_by_role("button", name="Try it", exact=True).last.click()
-        asked = page.get_by_role("heading", name="May it be called?")
+        asked = page.get_by_role("heading", name='Note 41: text "hello"')
         asked.wait_for()
         assert 0 <= asked.bounding_box()["y"] < 700
         # Nothing stays in front of the form.

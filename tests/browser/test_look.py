@@ -36,7 +36,8 @@ def ask_on_page(question: Question) -> Iterator[tuple[str, list[Answer]]]:
 def test_question_page_shows_the_call_as_readable_text(page: Any, look: Callable[[str], None]) -> None:
     with ask_on_page(build_order()) as (url, answers):
         page.goto(url)
-        assert page.inner_text("h1") == "May place_order be called at http://127.0.0.1:9723?"
+        assert page.inner_text("h1") == "Place order"
+        assert page.inner_text("h1 + p") == "May place_order be called at http://127.0.0.1:9723?"
         assert page.locator(".said").first.inner_text() == "The site says\nPlace an order."
         rows = page.locator("main table tbody tr").all_inner_texts()
         assert [row.split("\t") for row in rows] == [["tea", "2", "1.5"], ["cups", "6", "12"]]
@@ -46,6 +47,24 @@ def test_question_page_shows_the_call_as_readable_text(page: Any, look: Callable
         page.get_by_role("heading", name="Allowed.").wait_for()
         look("question-allowed")
     assert [answer.allowed for answer in answers] == [True]
+
+
+@pytest.mark.requirement("QF-04")
+def test_question_begins_with_what_happens_and_names_the_connection(page: Any, look: Callable[[str], None]) -> None:
+    tool = Tool(name="send_money", description="Send money to an account.", hints={"mcp": {"annotations": {}}})
+    call = Call(tool, {"amount": 40, "currency": "EUR", "to": "Ada <b>Lovelace</b>", "note": "rent\u202e" * 20})
+    question = replace(build_order(), call=call, connection="bank", reasons=(), program="npx -y @bank/server /home/ann")
+    with ask_on_page(question) as (url, _):
+        page.goto(url)
+        heading = page.locator("h1")
+        assert heading.inner_text() == 'Send money: 40 EUR to "Ada <b>Lovelace</b>"'
+        assert "npx -y @bank/server /home/ann" in page.inner_text("h1 + p")
+        assert page.locator("dt", has_text="Connection").locator("+ dd").inner_text() == "bank"
+        assert page.get_by_text("may change something: not declared").is_visible()
+        size = "element => parseFloat(getComputedStyle(element).fontSize)"
+        assert heading.evaluate(size) >= 20
+        look("question-money")
+        page.get_by_role("button", name="Not now").click()
 
 
 @pytest.mark.requirement("FU-32", "CC-03")

@@ -150,7 +150,7 @@ def test_writing_tool_is_asked_about_with_all_sent_data(
     page.locator("[name='/lines/0/qty']").fill("2")
     look("server-form")
     press(page, "Try it")
-    page.get_by_role("heading", name="May it be called?").wait_for()
+    page.get_by_role("heading", name="Place order").wait_for()
     assert desk.orders == []
     text = page.inner_text("main")
     for shown in ("costs money", "changes something", "tea", "Bonn", f"POST {site}/api/place_order"):

@@ -104,6 +104,7 @@ def test_question_shows_every_effect_of_a_call_in_full() -> None:
         call, "https://example.com", "POST https://example.com/send", Approval.PER_CALL, reasons=("Why.",)
     )
     assert list(list_question(build_display_rows(question))) == [
+        "Send",
         "May this be called? https://example.com",
         "  tool: send  (Send [bold]mail[/bold]<U+001B>[2J.)",
         "  sends: POST https://example.com/send",

@@ -56,6 +56,7 @@ QUESTION = Question(
     },
 )
 GOLDEN = [
+    ("what happens", 'Send: to "moc.elpmaxe@\\u202e"', ""),
     ("site", "https://xn--bnk-6cd.example:8443", "calls itself 'Your <U+202E>Bank'"),
     ("address", "Careful: this address reads 'b\u0430nk.example', and mixes Cyrillic and Latin letters.", ""),
     ("tool", "send", "Send mail<U+001B>]8;;https://evil.example<U+0007>."),
@@ -87,10 +88,10 @@ def test_question_displays_all_facts_and_escapes_deceptive_characters() -> None:
 def test_page_and_terminal_display_the_same_question() -> None:
     page = build_question_page(QUESTION, "t")
     terminal = "\n".join(list_question(build_display_rows(QUESTION)))
-    texts = unescape(re.sub(r"<[^>]*>", "\n", page))
+    texts, plain = (unescape(re.sub(r"<[^>]*>", gap, page)) for gap in ("\n", ""))
     for row in build_display_rows(QUESTION):
         assert row.text in terminal
-        assert row.text in texts
+        assert row.text in texts or row.text in plain
         assert row.note in texts
     for said in (page, terminal):
         assert "\x1b" not in said

@@ -21,10 +21,15 @@ from toolwire.core.model import Json, Schema, Tool
 from toolwire.framing.question_template import fill_template
 from toolwire.framing.visible_text import count_hidden, make_visible, make_visible_json
 
+from .headline import build_headline
 from .origin_display import display_origin, find_lookalike_warning
 from .tool_facts import find_scopes
 
 _LONG_TEXT = 2_000
+OWN_PRINCIPAL = "me"
+"""The user of a session who has no other name."""
+ACTION = "what happens"
+"""The label of the row that says in one line what a call does."""
 
 
 class DisplayRow(NamedTuple):
@@ -42,8 +47,14 @@ class DisplayRow(NamedTuple):
 
 
 def build_display_rows(question: Question) -> tuple[DisplayRow, ...]:
-    """Return everything that the user must see about ``question``, in order."""
-    return (*_build_target_rows(question), *_build_argument_rows(question), *_build_term_rows(question))
+    """Return everything that the user must see about ``question``, in order; the first row says what happens."""
+    headline = build_headline(question.call.tool, question.call.arguments, find_unshown(question))
+    return (
+        DisplayRow("part", ACTION, headline.text),
+        *_build_target_rows(question),
+        *_build_argument_rows(question),
+        *_build_term_rows(question),
+    )
 
 
 def needs_typed_confirmation(question: Question) -> bool:
@@ -88,6 +99,10 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
     else:
         site = display_origin(question.site) if "://" in question.site else make_visible(question.site)
         yield DisplayRow("part", "site", site, title)
+    if question.connection and not _is_from_address(question.connection, question.site):
+        yield DisplayRow("part", "connection", make_visible(question.connection))
+    if question.principal not in ("", OWN_PRINCIPAL):
+        yield DisplayRow("part", "asked by", make_visible(question.principal))
     warning = find_lookalike_warning(question.site)
     if warning:
         yield DisplayRow("warning", "address", warning)
@@ -100,6 +115,12 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
     yield DisplayRow("part", "sends", make_visible(sends))
     if question.request is not None and question.request.body:
         yield DisplayRow("part", "body", f"{len(question.request.body):,} bytes")
+
+
+def _is_from_address(connection: str, site: str) -> bool:
+    """Return whether the name of a connection was only made from the address that the user sees anyway."""
+    name, address = ("".join(filter(str.isalnum, text.casefold())) for text in (connection, site))
+    return name in address or name.removeprefix("at") in address
 
 
 def _build_argument_rows(question: Question) -> Iterator[DisplayRow]:

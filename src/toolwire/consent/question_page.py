@@ -36,7 +36,14 @@ from toolwire.framing.html_value import build_value
 from toolwire.framing.visible_text import make_visible, make_visible_json
 
 from .bounds_form import ALWAYS, build_bounds_fields
-from .display import DisplayRow, build_display_rows, confirmation_text, find_unshown, needs_typed_confirmation
+from .display import (
+    ACTION,
+    DisplayRow,
+    build_display_rows,
+    confirmation_text,
+    find_unshown,
+    needs_typed_confirmation,
+)
 from .origin_display import display_origin
 
 PAGE_HEADERS: Final = (*build_page_headers(build_policy()), NO_STORE)
@@ -58,18 +65,26 @@ def build_question_page(
     name = make_visible(question.call.tool.name)
     site = make_visible(question.program) or _show_site(question.site)
     alert = build_alert(make_visible(note))
-    heading = build_question_heading(name, site)
+    heading = build_question_heading(build_display_rows(question)[0].text, name, site, level=1)
     form = build_question_form(question, [("token", token)], entered)
-    html = Html(f'{alert}<div class="card"><h1>{heading}</h1>{build_question_parts(question)}{form}</div>')
+    html = Html(f'{alert}<div class="card">{heading}{build_question_parts(question)}{form}</div>')
     return build_html_page(f"May {name} be called?", html, place="asks you before a call", foot=_FOOT)
 
 
 _FOOT: Final = "toolwire asks on this machine. Nothing is sent before you answer."
 
 
-def build_question_heading(tool: str, site: str) -> Html:
-    """Return the question itself, for a heading."""
-    return Html(f"May {build_code(tool)} be called at {escape_text(site)}?")
+def build_question_heading(action: str, tool: str, site: str, *, level: int = 2) -> Html:
+    """Return a heading that says what happens, and the question itself; ``action`` is the text of the first row.
+
+    A question that was stored by an earlier version has no ``action``: then the question is the heading.
+    """
+    ask = Html(f"May {build_code(tool)} be called at {escape_text(site)}?")
+    if not action:
+        return Html(f"<h{level}>{ask}</h{level}>")
+    words, colon, values = action.partition(": ")
+    what = Html(f"{escape_text(words)}: <bdi>{escape_text(values)}</bdi>") if colon else escape_text(words)
+    return Html(f'<h{level} class="action">{what}</h{level}><p>{ask}</p>')
 
 
 def build_question_parts(question: Question, *, level: int = 2) -> Html:
@@ -102,6 +117,7 @@ def build_waiting_parts(rows: Sequence[DisplayRow], *, level: int = 2) -> Html:
 # AT-52: a caption is ours. What a server calls itself could pose as one.
 _SITE_SAYS: Final = "The site says"
 _SITE_WORDS: Final = "In the site's own words"
+_ABOVE: Final = ("tool", ACTION)
 _SITES: Final = ("site", "program")
 _NO_ROW: Final = DisplayRow("part", "", "")
 
@@ -120,7 +136,9 @@ def _build_parts(
     warnings = join_html(
         build_notice(f"{row.label.capitalize()}: {row.text}", "costs") for row in rows if row.kind == "warning"
     )
-    terms = join_html(_build_row(row, _build_text(row)) for row in rows if row.kind == "part" and row.label != "tool")
+    terms = join_html(
+        _build_row(row, _build_text(row)) for row in rows if row.kind == "part" and row.label not in _ABOVE
+    )
     return Html(
         f"{build_list(badges, 'badges')}{said}{warnings}{_build_arguments(rows, values, level)}"
         f'<h{level}>On these terms</h{level}><dl class="facts terms">{terms}</dl>'
@@ -132,8 +150,18 @@ def build_tool_badges(tool: Tool) -> list[Html]:
     if tool.destructive:
         effect = build_badge("destroys", "destroys something")
     else:
-        effect = build_badge("reads", "only reads") if tool.safe else build_badge("changes", "changes something")
+        effect = build_badge("reads", "only reads") if tool.safe else build_badge("changes", _name_change(tool))
     return [effect, *_build_cost_badges(str(tool.cost or ""))]
+
+
+def _name_change(tool: Tool) -> str:
+    """Return what is known of a tool that may change something: nothing, where its server does not declare it."""
+    mcp = tool.hints.get("mcp")
+    annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
+    if tool.claimed_safe:
+        return "says that it only reads"
+    is_silent = isinstance(annotations, Mapping) and not isinstance(annotations.get("readOnlyHint"), bool)
+    return "may change something: not declared" if is_silent and tool.approval is None else "changes something"
 
 
 def _build_cost_badges(cost: str) -> list[Html]:

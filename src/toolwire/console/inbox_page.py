@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
 from toolwire.consent.bounds_form import ALWAYS, build_bounds_fields, read_bounds
-from toolwire.consent.display import confirmation_text
+from toolwire.consent.display import ACTION, confirmation_text
 from toolwire.consent.question_page import (
     build_answer_buttons,
     build_later_part,
@@ -132,6 +132,7 @@ def _build(questions: Questions, request: PageRequest, words: InboxWords, wrong:
 def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: str, refusal: str) -> Html:
     question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed)
     tool = question.call.tool
+    action = next((row.text for row in asked.rows if row.label == ACTION), "")
     entered = request.list_first_values() if fault else {}
     typed = build_typed_words(confirmation_text(question)) if tool.destructive else NO_HTML
     later = build_bounds_fields(question, entered) if asked.always_allowed else NO_HTML
@@ -143,7 +144,7 @@ def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: 
     return Html(
         f'<article class="card" data-key="{escape_text(asked.id)}" data-over="This question is over: it was answered '
         f'elsewhere, or its time has ended." aria-label="{escape_text(tool.name)}">{build_alert(fault)}'
-        f"<h2>{build_question_heading(tool.name, question.site)}</h2>"
+        f"{build_question_heading(action, tool.name, question.site)}"
         f'<p class="muted">asked {build_moment(asked.asked_at)}, may be answered until '
         f"{build_moment(asked.expires_at)}</p>{build_waiting_parts(asked.rows, level=3)}"
         f"{build_notice(refusal, 'costs') if refusal else form}</article>"

@@ -31,6 +31,11 @@ def read_template(data: Json) -> str:
     return data if isinstance(data, str) and len(data) <= MAX_QUESTION else ""
 
 
+def list_template_names(template: str) -> list[str]:
+    """Return the names of the arguments that ``template`` stands for, in order."""
+    return [str(parse_pointer(found[1])[0]) for found in _PLACE.finditer(template)]
+
+
 def fill_template(template: str, arguments: Mapping[str, Json], secrets: Collection[str] = ()) -> str:
     """Return ``template`` on one line, with values of ``arguments``; those that ``secrets`` names are masked."""
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
 from toolwire.client import Session, open_stored_session
-from toolwire.consent.display import DisplayRow, build_display_rows, confirmation_text, needs_typed_confirmation
+from toolwire.consent.display import ACTION, DisplayRow, build_display_rows, confirmation_text, needs_typed_confirmation
 from toolwire.consent.grant import GRANT_LIFETIME
 from toolwire.consent.tool_facts import list_ways_out
 from toolwire.consent.untrusted_tools import UntrustedTools
@@ -127,7 +127,9 @@ def list_question(rows: tuple[DisplayRow, ...]) -> Iterator[str]:
     # D-21
     for row in rows:
         note = f"  ({row.note})" if row.note else ""
-        if row.label == "site":
+        if row.label == ACTION:
+            yield row.text
+        elif row.label == "site":
             yield f"{_TITLE} {row.text}{note}"
         elif row.kind == "argument":
             yield f"    {row.label} = {row.text}{note}"
@@ -175,12 +177,12 @@ def _print_question(rows: tuple[DisplayRow, ...]) -> None:
             console = Console(file=sys.stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
             for row, line in zip(rows, list_question(rows), strict=True):
                 text = Text(line, style="yellow" if row.kind == "warning" else "")  # Text: nothing in it is markup
-                if line.startswith(_TITLE):
-                    text.stylize("bold", 0, len(_TITLE))
+                if row.label == ACTION:
+                    text.stylize("bold")
                 console.print(text)
             return
-    for line in list_question(rows):
-        print(line, file=sys.stderr)
+    for row, line in zip(rows, list_question(rows), strict=True):
+        print(_apply_bold(line) if row.label == ACTION else line, file=sys.stderr)
 
 
 def _explain_refusal(question: Question) -> str:

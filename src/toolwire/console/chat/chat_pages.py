@@ -13,6 +13,7 @@ from typing import Final
 
 from toolwire.client.approvers.browser_approver import InputServer, QuestionServer
 from toolwire.client.connection.remote import SyncRemote
+from toolwire.consent.display import build_display_rows
 from toolwire.consent.input_page import build_input_parts
 from toolwire.consent.question_page import (
     build_question_form,
@@ -162,21 +163,23 @@ class ChatPages:
         match waiting:
             case QuestionServer(question=question):
                 entered = request.list_first_values() if fault else {}
-                heading = build_question_heading(
-                    question.call.tool.name, make_visible(question.program or question.site)
-                )
+                place = make_visible(question.program or question.site)
+                name = question.call.tool.name
+                heading = build_question_heading(build_display_rows(question)[0].text, name, place)
                 form = build_question_form(question, hidden, entered, action=action)
                 html = Html(f"{build_question_parts(question, level=3)}{form}")
             case InputServer():
-                heading, html = build_input_parts(waiting.asked, hidden, waiting.entered, action=action)
+                words, html = build_input_parts(waiting.asked, hidden, waiting.entered, action=action)
+                heading = Html(f"<h2>{words}</h2>")
             case Choice():
-                heading, html = escape_text(waiting.heading), _build_choice(waiting, hidden, action)
+                heading = Html(f"<h2>{escape_text(waiting.heading)}</h2>")
+                html = _build_choice(waiting, hidden, action)
         # A question that is over stays where it is; a link to sign in goes away once it was followed.
         is_link = isinstance(waiting, Choice) and waiting.link
         over = NO_HTML if is_link else Html(' data-over="This was answered, or its time has ended."')
         return Html(
             f'<article class="card asks" data-key="{escape_text(id_)}"{over} aria-label="A question for you">'
-            f"{build_alert(fault)}<h2>{heading}</h2>{html}</article>"
+            f"{build_alert(fault)}{heading}{html}</article>"
         )
 
     # The sites

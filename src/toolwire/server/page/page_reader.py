@@ -21,8 +21,13 @@ from hmac import compare_digest, digest
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolwire.consent.display import confirmation_text, needs_typed_confirmation
-from toolwire.consent.question_page import build_answer_buttons, build_question_parts, build_typed_words
+from toolwire.consent.display import build_display_rows, confirmation_text, needs_typed_confirmation
+from toolwire.consent.question_page import (
+    build_answer_buttons,
+    build_question_heading,
+    build_question_parts,
+    build_typed_words,
+)
 from toolwire.core.call_status import CallPage, CallStatus
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Deny, Question
@@ -144,7 +149,8 @@ class PageReader:
         hidden = [("tool", view.name), ("step", "answer"), ("arguments", text), ("seen", _sign(tool, text))]
         key = self._page.build_key_field() if "key" in fields else NO_HTML
         form = self._build_form(Html(f"{key}{typed}{build_answer_buttons(destructive=tool.destructive)}"), hidden)
-        html = Html(f"{build_alert(fault)}<h2>May it be called?</h2>{build_question_parts(question)}{form}")
+        heading = build_question_heading(build_display_rows(question)[0].text, tool.name, question.site)
+        html = Html(f"{build_alert(fault)}{heading}{build_question_parts(question)}{form}")
         return self._page.build(replace(view, html=html), 400 if fault else 200)
 
     def _read_answer(self, view: View, name: str, tool: Tool, fields: Mapping[str, str]) -> Reading:
