@@ -71,12 +71,16 @@ class Keyring:
 
 
 class CallerToken(NamedTuple):
-    """A valid token: the name of its caller, its scopes, its end in seconds since 1970, and its OAuth client if any."""
+    """A valid token: the name of its caller, its scopes, its end in seconds since 1970, and its OAuth client if any.
+
+    ``claims`` are all that it says.
+    """
 
     name: str
     scopes: frozenset[str]
     expires: float
     client_id: str = ""
+    claims: Mapping[str, Json] = {}
 
 
 class UnknownKey(NamedTuple):
@@ -220,7 +224,7 @@ def _refuse_bound(confirmation: Json) -> Problem | None:
 def _build_token(claims: Mapping[str, Json], text: bytes, expected: ExpectedClaims) -> CallerToken:
     expires = claims.get("exp")
     until = math.inf if expires is None else expires + expected.leeway_s
-    return CallerToken(_read_name(claims, text), _read_scopes(claims), until, _read_client(claims))
+    return CallerToken(_read_name(claims, text), _read_scopes(claims), until, _read_client(claims), claims)
 
 
 def _is_time(value: Json) -> TypeGuard[float]:

@@ -283,8 +283,9 @@ class Context:
 
     A tool with a parameter of this type gets the context of its call, with exactly the tokens and secrets that its
     requirements name. ``scopes`` is what the caller may do; ``None`` means that callers have no scopes and may call
-    everything. ``client_id`` is the OAuth client that the caller uses, if any. ``traceparent`` is the W3C trace context
-    of the call, ``trace_id`` its id. ``confirmation`` is the word that the caller confirms the call with, or empty.
+    everything. ``group`` is the group of callers whose rules hold because of the caller's claims. ``client_id`` is the
+    OAuth client that the caller uses, if any. ``traceparent`` is the W3C trace context of the call, ``trace_id`` its
+    id. ``confirmation`` is the word that the caller confirms the call with, or empty.
     ``state`` is what the lifespan of the toolkit yielded.
     """
 
@@ -293,6 +294,7 @@ class Context:
     principal: str = "anonymous"
     scopes: frozenset[str] | None = None
     client_id: str = ""
+    group: str = ""
     call_id: str = ""
     trace_id: str = ""
     traceparent: str = ""

@@ -177,6 +177,36 @@ class ShowsEachCaller(Protocol):
         ...
 
 
+class ToolUpstream(NamedTuple):
+    """The upstream of a gateway that a tool comes from, by its name in the file.
+
+    ``says_effects``: the gateway believes it, or its protocol, that a tool destroys nothing. ``is_entrance``: the tool
+    only says where a caller signs in to the upstream.
+    """
+
+    name: str
+    says_effects: bool
+    is_entrance: bool = False
+
+
+@runtime_checkable
+class KnowsUpstreams(Protocol):
+    """A Toolbox of several upstreams, which knows the one that each tool, resource and prompt comes from."""
+
+    # PL-02
+
+    def find_upstream(self, tool: Tool, /) -> ToolUpstream | None:
+        """Return the upstream of ``tool``, or None if it is not one of these."""
+        ...
+
+
+def find_upstreams(toolbox: object) -> Callable[[Tool], ToolUpstream | None]:
+    """Return a function that returns the upstream of a tool; of a Toolbox without upstreams, the tool's toolkit."""
+    if isinstance(toolbox, KnowsUpstreams):
+        return toolbox.find_upstream
+    return lambda tool: ToolUpstream(tool.toolkit, says_effects=True)
+
+
 @runtime_checkable
 class Toolbox(Protocol):
     """Functions of this process, a remote server, or any wrapper around another Toolbox."""

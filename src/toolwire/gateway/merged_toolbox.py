@@ -18,6 +18,7 @@ from toolwire.core.toolbox import (
     OutputPromise,
     Toolbox,
     ToolHome,
+    ToolUpstream,
     embed_kept_bytes,
     find_consent_handling,
     find_home,
@@ -155,6 +156,19 @@ class _Merge:
             reader: self._upstreams[number] for reader, number in readers if number in self._upstreams
         }
 
+    def offers(self, tool: Tool) -> bool:
+        """Return whether this very ``tool``, or what it reads, is offered."""
+        home = self.homes.get(tool.id)
+        return id(tool) in self.readers or (home is not None and home[1].offered is tool)
+
+    def find_upstream(self, tool: Tool) -> ToolUpstream | None:
+        """Return the upstream of ``tool``, or of the resource or prompt that it reads; None if it is of none."""
+        if is_reader(tool):
+            upstream = self.limited_readers.get(id(tool))
+            return None if upstream is None else upstream.describe_source(tool)
+        upstream, home = self.limited.get(tool.id), self.homes.get(tool.id)
+        return None if upstream is None or home is None else upstream.describe_source(home[1].tool)
+
     def find_home(self, tool: Tool) -> ToolHome:
         """Return where ``tool`` comes from, and the tools that its server may name, as they are offered."""
         home = self.homes.get(tool.id)
@@ -233,6 +247,9 @@ class _MergedToolbox:
 
     def find_home(self, tool: Tool) -> ToolHome:
         return self._merge.find_home(tool)
+
+    def find_upstream(self, tool: Tool) -> ToolUpstream | None:
+        return self._merge.find_upstream(tool)
 
     def judge_output(self, tool: Tool) -> OutputPromise:
         home = self._merge.homes.get(tool.id)
@@ -324,6 +341,11 @@ class _PersonalMerge(_MergedToolbox):
             if home is not None and home[1].offered is tool:
                 return merge.find_home(tool)
         return super().find_home(tool)
+
+    def find_upstream(self, tool: Tool) -> ToolUpstream | None:
+        # In the list of one caller, an id may mean another tool than in that of all.
+        offering = (merge for merge in (self._merge, *self._own.values()) if merge.offers(tool))
+        return next(offering, self._merge).find_upstream(tool)
 
     def handles_consent(self, tool: Tool) -> bool:
         for merge in self._own.values():

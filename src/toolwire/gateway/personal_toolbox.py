@@ -179,6 +179,10 @@ class PersonalToolbox:
                 if isinstance(found, _CallerConnection):
                     self._release(found)
 
+    def is_entrance(self, tool: Tool) -> bool:
+        """Return whether ``tool`` only says where a caller signs in."""
+        return any(tool is one for one in self._entrance.tools)
+
     def handles_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` passes a consent check of its connection; see ``HandlesConsent``."""
         return self.is_hidden or find_consent_handling(self.shared)(tool)
@@ -232,7 +236,7 @@ class PersonalToolbox:
             self._release(opened)
 
     async def _run_on(self, remote: Remote, call: Call, notify: Notify) -> Result:
-        if any(call.tool is one for one in self._entrance.tools):
+        if self.is_entrance(call.tool):
             number = len(remote.catalog().tools)
             return Value(f"You are signed in at {self.name}. List the tools again: it offers you {number}.")
         # A reader of a resource or a prompt is no tool of a list: it says itself what is read.

@@ -103,7 +103,8 @@ class SignInPages:
     """The pages below ``/sign-in/``.
 
     ``find_user`` finds people who are signed in at the gateway itself; ``login_path`` is its page for that. Without
-    ``takes_keys``, no caller has a key or a token to type in.
+    ``takes_keys``, no caller has a key or a token to type in. ``may_use`` says whether the operator's rules leave a
+    caller any tool of an upstream, by its name.
     """
 
     def __init__(
@@ -115,9 +116,10 @@ class SignInPages:
         find_user: FindUser | None = None,
         login_path: str = "",
         takes_keys: bool = True,
+        may_use: Callable[[Caller, str], bool] = lambda _caller, _name: True,
     ) -> None:
         self._outages = OutageLog(_log, "sign-ins can be kept again.")
-        self._login_path, self._takes_keys = login_path, takes_keys
+        self._login_path, self._takes_keys, self._may_use = login_path, takes_keys, may_use
         self._upstreams, self._callers, self._vault, self._find_user = upstreams, callers, vault, find_user
 
     async def answer(self, request: PageRequest) -> Response:
@@ -280,7 +282,7 @@ class SignInPages:
     def _find_upstream(self, name: str, caller: Caller) -> SignInUpstream | None:
         found = self._upstreams.get(name)
         may_use = found is not None and (caller.scopes is None or caller.scopes >= found.scopes)
-        return found if may_use else None
+        return found if may_use and self._may_use(caller, name) else None
 
     async def _identify_key(self, request: PageRequest, form: Mapping[str, str]) -> Caller | Problem:
         key = form.get("key", "").strip().encode("latin-1", "replace")

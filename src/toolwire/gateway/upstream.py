@@ -15,10 +15,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from toolwire.client.connection.remote import Remote
 from toolwire.core.check import Check
 from toolwire.core.health import HealthState, UpstreamHealth
-from toolwire.core.model import Call, Kind, Problem, RateLimit, Result
-from toolwire.core.toolbox import Notify, Toolbox, embed_kept_bytes, find_home
+from toolwire.core.model import Call, Kind, Problem, RateLimit, Result, Tool
+from toolwire.core.toolbox import Notify, Toolbox, ToolUpstream, embed_kept_bytes, find_home
 from toolwire.limits import LocalRates, MemoryWindows, Windows
 from toolwire.limits.limit_check import build_rate_check
 from toolwire.server.run.rate_count import CountCall, count_by
@@ -36,10 +37,14 @@ _MOST_SHOWN = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamLimits:
-    """The limits of one upstream for all callers together: ``rate`` of its calls, and ``running`` calls at a time."""
+    """The limits of one upstream for all callers together: ``rate`` of its calls, and ``running`` calls at a time.
+
+    ``trusted`` are the tools, by name or id, of which its word is believed that they destroy nothing; True means all.
+    """
 
     rate: RateLimit | None = None
     running: int = RUNNING
+    trusted: bool | frozenset[str] = False
 
 
 NO_LIMITS = UpstreamLimits()
@@ -77,6 +82,13 @@ class Upstream:
         self._last_failure_at: float | None = None
         self._failing_since: float | None = None
         self._latency_ms: float | None = None
+
+    def describe_source(self, tool: Tool) -> ToolUpstream:
+        """Return what is known of the upstream as the source of ``tool``, one of its own."""
+        is_entrance = isinstance(self.toolbox, PersonalToolbox) and self.toolbox.is_entrance(tool)
+        trusted = self._limits.trusted
+        is_trusted = trusted if isinstance(trusted, bool) else not trusted.isdisjoint((tool.name, tool.id))
+        return ToolUpstream(self.name, is_trusted or _says_effects(self.toolbox), is_entrance)
 
     async def run(self, call: Call, notify: Notify) -> Result:
         """Run ``call`` within the limits and return its result."""
@@ -174,3 +186,16 @@ class Upstream:
         owner = f"{self.name} was called as often as its limit allows"
         check: Check = build_rate_check(windows, local, lambda _: (key, rate), owner)
         return count_by(windows, check)
+
+
+def _says_effects(toolbox: Toolbox) -> bool:
+    """Return whether ``toolbox`` is code of this process, or has a protocol whose methods say what a call does."""
+    match toolbox:
+        case PersonalToolbox():
+            return _says_effects(toolbox.shared)
+        case WaitingToolbox():
+            return toolbox.toolbox is not None and _says_effects(toolbox.toolbox)
+        case Remote():
+            return toolbox.protocol == "openapi"
+        case _:
+            return True

@@ -60,6 +60,11 @@ class WaitingToolbox:
         """Whether the server has been reached."""
         return self._toolbox is not None
 
+    @property
+    def toolbox(self) -> Toolbox | None:
+        """What was reached, or None."""
+        return self._toolbox
+
     def catalog(self) -> Catalog:
         """Return the catalog of the server, or one without tools until it has been reached."""
         return self._no_tools if self._toolbox is None else self._toolbox.catalog()

@@ -108,7 +108,14 @@ def build_gateway_settings(file: GatewayFile) -> ServeSettings:
         check_sign_in(file.sign_in, settings.server.state)
     server = replace(settings.server, public_url=file.public_url)
     return require_address(
-        replace(settings, server=server, key_file=file.key_file, sign_in=file.sign_in, webhook=file.webhook)
+        replace(
+            settings,
+            server=server,
+            bundles=file.bundles,
+            key_file=file.key_file,
+            sign_in=file.sign_in,
+            webhook=file.webhook,
+        )
     )
 
 

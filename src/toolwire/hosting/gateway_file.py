@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.program_limits import LARGEST
 from toolwire.consent.operator_rules import RuleKind, read_rules
 from toolwire.core.command_option import CommandOption, build_record, list_command_options
+from toolwire.core.condition import read_ask_when
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import RateLimit
 from toolwire.core.url_origin import get_host, read_origin
@@ -31,12 +33,14 @@ from toolwire.hosting.gateway_address import NAME_IT, find_allowed_address
 from toolwire.hosting.gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
 from toolwire.hosting.options import RemoteOptions, list_serve_options
 from toolwire.hosting.serve_settings import (
+    BundleSettings,
     CallerSettings,
     UpstreamAccount,
     UpstreamSettings,
     WebhookSettings,
 )
 from toolwire.hosting.toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
+from toolwire.limits import EFFECTS, Effect
 from toolwire.limits.caller_rules import EVERY_CALLER
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
@@ -47,6 +51,7 @@ LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _UPSTREAMS: Final = "upstreams"
 _CALLERS: Final = "callers"
+_BUNDLES: Final = "bundles"
 _SIGN_IN: Final = "sign-in"
 _MOST: Final = 1_000
 _MOST_CALLERS: Final = 10_000
@@ -56,7 +61,13 @@ _MOST_SCOPES: Final = 1_000
 _LONGEST_NAME: Final = 60
 _LONGEST_CACHE_S: Final = 60
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,100}")
-_OF_A_CALLER: Final = ("scopes", "rate", "running", "members", "questions", "answered-by", "webhook")
+_OF_A_CALLER: Final = (
+    *("members", "claims", "scopes", "tools", "effects", "arguments"),
+    *("rate", "running", "questions", "answered-by", "webhook"),
+)
+_TOOL_PATTERN: Final = re.compile(r"[A-Za-z0-9_*?-]{1,64}(?:\.[^\s\[\]]{1,200})?")
+_MOST_PATTERNS: Final = 1_000
+_LIST_OF_TOOLS: Final = 'an array of patterns: "UPSTREAM", or "UPSTREAM.TOOL", with * and ?'
 _OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "clients", "cache", "operators")
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
@@ -82,7 +93,10 @@ _OF_A_GATEWAY: Final = (
 """The members of an upstream that are no options of ``toolwire serve``."""
 _OF_THE_SERVER: Final = ("key-file", "public-url", "webhook")
 """The members above the upstreams that are no options of ``toolwire serve``."""
-_OF_THE_FILE: Final = (_UPSTREAMS, _CALLERS, _SIGN_IN, *_OF_THE_SERVER)
+_OF_A_BUNDLE: Final = ("title", "tools", "effects")
+_BUNDLE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_MOST_BUNDLES: Final = 200
+_OF_THE_FILE: Final = (_UPSTREAMS, _CALLERS, _BUNDLES, _SIGN_IN, *_OF_THE_SERVER)
 _OF_AN_EXCHANGE: Final = ("token-url", "client-id", "client-secret-env", "audience", "resource", "scopes")
 _OF_A_WEBHOOK: Final = ("url", "secret-env", "arguments")
 OWN_OPTIONS: Final = {
@@ -111,8 +125,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayFile:
-    """What a file says: the options of the server as ``toolwire serve`` has them, the upstreams in its order, and the
-    rules for callers by name.
+    """What a file says: the options of the server as ``toolwire serve`` has them, the upstreams in its order, the
+    rules for callers by name, and bundles of tools by name.
 
     ``key_file`` has the key of the callers' credentials. ``public_url`` is the address of the gateway: as given, or the
     one allowed host with a port; else empty.
@@ -123,6 +137,7 @@ class GatewayFile:
     arguments: Namespace
     upstreams: tuple[UpstreamSettings, ...]
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
+    bundles: Mapping[str, BundleSettings] = field(default_factory=dict)
     key_file: str = ""
     public_url: str = ""
     sign_in: SignInSettings | None = None
@@ -169,7 +184,7 @@ class _Reader:
                 self._fail((_UPSTREAMS, name), "another upstream has this name in other letters: rename one")
             seen.add(name.casefold())
         public_url = self._read_url((), content, "public-url") or find_allowed_address(arguments)
-        callers, webhook = self._read_callers(content), self._read_webhook((), content)
+        callers, webhook = self._read_callers(content, tuple(tables)), self._read_webhook((), content)
         self._check_deciders(callers, arguments, has_users=_SIGN_IN in content)
         told = [(), *((_CALLERS, name) for name, one in callers.items() if one.webhook is not None)]
         if (webhook is not None or len(told) > 1) and not self._has_inbox(arguments, callers):
@@ -182,6 +197,7 @@ class _Reader:
             arguments=arguments,
             upstreams=upstreams,
             callers=callers,
+            bundles=self._read_bundles(content, tuple(tables)),
             webhook=webhook,
             key_file=self._read_text((), content, "key-file"),
             public_url=public_url,
@@ -298,18 +314,18 @@ class _Reader:
             self._fail((*place, name), f"{name[:40]} is a text of at most {_LONGEST_NAME} printable characters")
         return text
 
-    def _read_callers(self, content: Mapping[str, Any]) -> dict[str, CallerSettings]:
+    def _read_callers(self, content: Mapping[str, Any], upstreams: Sequence[str]) -> dict[str, CallerSettings]:
         tables = content.get(_CALLERS, {})
         if not isinstance(tables, dict):
             self._fail((_CALLERS,), "callers are tables, such as [callers.ann]")
         if len(tables) > _MOST_CALLERS:
             self._fail((_CALLERS,), f"there are more than {_MOST_CALLERS:,} callers")
-        read = {name: self._read_caller(name, table) for name, table in tables.items()}
+        read = {name: self._read_caller(name, table, upstreams) for name, table in tables.items()}
         for group, table in tables.items():
             for member in self._read_members(group, table):
                 if member in read:
                     self._fail((_CALLERS, group, "members"), f"{member[:40]!r} has a table, or is in another group")
-                read[member] = read[group]
+                read[member] = replace(read[group], claims=())
         return read
 
     def _read_members(self, group: str, table: Mapping[str, Any]) -> Sequence[str]:
@@ -321,7 +337,7 @@ class _Reader:
             self._fail(place, f"there are more than {_MOST_MEMBERS:,} members")
         return members
 
-    def _read_caller(self, name: str, table: Any) -> CallerSettings:
+    def _read_caller(self, name: str, table: Any, upstreams: Sequence[str]) -> CallerSettings:
         place = (_CALLERS, name)
         if not isinstance(table, dict):
             self._fail(place, f"a caller is a table, not {describe_type(table)}")
@@ -336,7 +352,89 @@ class _Reader:
             questions=questions,
             answered_by=self._read_deciders(name, table),
             webhook=self._read_webhook(place, table),
+            claims=self._read_claims(name, table),
+            tools=self._read_patterns(place, table, upstreams),
+            effects=self._read_effects(place, table),
+            arguments=self._read_argument_conditions(place, table, upstreams),
         )
+
+    def _read_bundles(self, content: Mapping[str, Any], upstreams: Sequence[str]) -> dict[str, BundleSettings]:
+        """Return the bundles of tools by name."""
+        # PL-02
+        tables = content.get(_BUNDLES, {})
+        if not isinstance(tables, dict) or len(tables) > _MOST_BUNDLES:
+            self._fail((_BUNDLES,), f"bundles are tables, such as [bundles.support], at most {_MOST_BUNDLES}")
+        return {name: self._read_bundle(name, table, upstreams) for name, table in tables.items()}
+
+    def _read_bundle(self, name: str, table: Any, upstreams: Sequence[str]) -> BundleSettings:
+        place = (_BUNDLES, name)
+        if _BUNDLE_NAME.fullmatch(name) is None:
+            self._fail(place, "the name of a bundle is a part of its URL: up to 64 small letters, digits and -")
+        if not isinstance(table, dict):
+            self._fail(place, f"a bundle is a table, not {describe_type(table)}")
+        self._refuse_unknown(place, table, _OF_A_BUNDLE)
+        if not {"tools", "effects"} & table.keys():
+            self._fail(place, f'a bundle needs "tools", {_LIST_OF_TOOLS}, or "effects"')
+        return BundleSettings(
+            title=self._read_label(place, table, "title"),
+            tools=self._read_patterns(place, table, upstreams),
+            effects=self._read_effects(place, table),
+        )
+
+    def _read_claims(self, name: str, table: Mapping[str, Any]) -> Sequence[Any]:
+        place, claims = (_CALLERS, name, "claims"), table.get("claims", [])
+        if claims and name == EVERY_CALLER:
+            self._fail(place, 'claims are for a group: give it a name instead of "*", which is every other caller')
+        return self._read_conditions(place, claims, '[["/groups", "eq", "support"]]')
+
+    def _read_conditions(self, place: tuple[str, ...], given: Any, example: str) -> Sequence[Any]:
+        if not isinstance(given, list):
+            self._fail(place, f"{place[-1][:40]} is an array of conditions, such as {example}")
+        try:
+            read_ask_when(given, place[1], place[-1][:40])
+        except DefinitionError as error:
+            self._fail(place, str(error).rstrip("."))
+        return given
+
+    def _read_patterns(
+        self, place: tuple[str, ...], table: Mapping[str, Any], upstreams: Sequence[str]
+    ) -> Sequence[str] | None:
+        """Return the patterns of the tools under ``tools``, or None if there are none."""
+        # PL-02
+        tools, here = table.get("tools"), (*place, "tools")
+        if tools is None:
+            return None
+        if not isinstance(tools, list) or len(tools) > _MOST_PATTERNS:
+            self._fail(here, f"tools is {_LIST_OF_TOOLS}, at most {_MOST_PATTERNS:,}")
+        for one in tools:
+            self._check_pattern(here, one, upstreams)
+        return tools
+
+    def _check_pattern(self, here: tuple[str, ...], pattern: Any, upstreams: Sequence[str]) -> None:
+        if not isinstance(pattern, str) or _TOOL_PATTERN.fullmatch(pattern) is None:
+            self._fail(here, f"{str(pattern)[:60]!r} is not a pattern of tools; write {_LIST_OF_TOOLS}")
+        name = pattern.partition(".")[0]
+        if not any(fnmatchcase(one, name) for one in upstreams):
+            near = get_close_matches(name, upstreams, 1)
+            hint = f'; did you mean "{near[0]}"?' if near else ": a pattern begins with the name of one"
+            self._fail(here, f"there is no upstream {name!r}{hint}")
+
+    def _read_effects(self, place: tuple[str, ...], table: Mapping[str, Any]) -> Sequence[Effect] | None:
+        effects = table.get("effects")
+        if effects is not None and not (isinstance(effects, list) and all(one in EFFECTS for one in effects)):
+            self._fail((*place, "effects"), f"effects is an array of some of {', '.join(EFFECTS)}")
+        return effects
+
+    def _read_argument_conditions(
+        self, place: tuple[str, ...], table: Mapping[str, Any], upstreams: Sequence[str]
+    ) -> Mapping[str, Sequence[Any]]:
+        arguments, here = table.get("arguments", {}), (*place, "arguments")
+        if not isinstance(arguments, dict) or len(arguments) > _MOST_PATTERNS:
+            self._fail(here, 'arguments is a table of patterns, such as "tasks.close" = [["/project", "eq", "help"]]')
+        for pattern in arguments:
+            self._check_pattern((*here, pattern), pattern, upstreams)
+        example = '[["/project", "eq", "help"]]'
+        return {name: self._read_conditions((*here, name), some, example) for name, some in arguments.items()}
 
     def _check_deciders(self, callers: Mapping[str, CallerSettings], arguments: Namespace, *, has_users: bool) -> None:
         """Refuse names under "answered-by" that could never count."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.limits import USER_PREFIX, RulesByCaller
+from toolwire.server.access.caller_rules import apply_rules
 from toolwire.server.access.callers import Caller
 from toolwire.server.access.people import FindUser, SignedInUser
 from toolwire.stores.paths import find_state_places
@@ -97,7 +98,7 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
     async def find_user(headers: Sequence[tuple[bytes, bytes]]) -> SignedInUser | None:
         person = await server.find_user(headers)
         # In their own browser, people are not limited to what they allowed an app.
-        return None if person is None else SignedInUser(Caller(person.id, rules.find(person.id).scopes), person.name)
+        return None if person is None else SignedInUser(apply_rules(Caller(person.id), rules), person.name)
 
     return OpenSignIn(server, find_user, "/oauth/login")
 

@@ -31,7 +31,7 @@ from toolwire.consent.policy import EVERY
 from toolwire.consent.session_marks import CALLER_IDLE_S, SessionMarks
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
-from toolwire.core.model import Kind, Secret
+from toolwire.core.model import Call, Kind, Secret
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent
 from toolwire.gateway.personal_toolbox import PersonalToolbox
@@ -40,7 +40,8 @@ from toolwire.gateway.signed_decisions import SignedDecisions
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.hosting.targets.load_code import open_code
 from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
-from toolwire.limits import ClientRateLimits
+from toolwire.limits import ClientRateLimits, RulesByCaller
+from toolwire.server.access.tool_rights import may_use_upstream
 from toolwire.server.limit_options import read_server_limits
 from toolwire.server.limits import THREADS
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
@@ -51,7 +52,7 @@ from toolwire.stores.paths import NoHomeError, find_state_folder, find_state_pla
 from .caller_consent import build_caller_consent
 from .gateway_callers import open_caller_vault, read_exchange
 from .operator_rules import build_trust, read_upstream_rules
-from .serve_settings import ServeSettings, UpstreamSettings
+from .serve_settings import ServeSettings, UpstreamSettings, list_caller_rules
 from .targets.load_code import find_mcp_command
 from .targets.target import Target, UrlTarget, read_target
 
@@ -135,11 +136,15 @@ def add_callers(
     if all(upstream.account == "gateway" for upstream in settings.upstreams):
         return boxes
     scopes = {one.name: frozenset(one.scopes or ()) for one in settings.upstreams}
+    rules = RulesByCaller(list_caller_rules(settings))
     vault = open_caller_vault(settings.key_file, settings.server.state)
-    notices = SignInNotices(
-        settings.server.public_url,
-        lambda call, name: call.context.scopes is None or call.context.scopes >= scopes[name],
-    )
+
+    def may_see(call: Call, name: str) -> bool:
+        context = call.context
+        has_scopes = context.scopes is None or context.scopes >= scopes[name]
+        return has_scopes and may_use_upstream(rules.find(context.principal, context.group).bound, name)
+
+    notices = SignInNotices(settings.server.public_url, may_see)
     return [
         box if upstream.account == "gateway" else _build_personal(settings, upstream, box, vault, notices, marks)
         for upstream, box in zip(settings.upstreams, boxes, strict=True)

@@ -10,7 +10,7 @@ from typing import Final
 from toolwire.limits import RulesByCaller
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller
-from toolwire.server.build import apply_scopes
+from toolwire.server.build import apply_caller_rules
 
 SCOPE: Final = "toolwire:console"
 """The scope of a key whose owner is an operator. A key without scopes calls every tool, and is no operator's."""
@@ -18,7 +18,7 @@ SCOPE: Final = "toolwire:console"
 
 def find_operators(keys: Sequence[ApiKey], rules: RulesByCaller) -> dict[str, str]:
     """Return the name of each operator by the digest of their key."""
-    callers = apply_scopes(ApiKeyCallers(keys), rules)
+    callers = apply_caller_rules(ApiKeyCallers(keys), rules)
     found: dict[str, str] = {}
     for key in keys:
         caller = callers.find_caller({b"authorization": b"Bearer " + key.key.reveal().encode()})

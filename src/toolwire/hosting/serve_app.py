@@ -31,7 +31,8 @@ from toolwire.server.access.api_keys import ApiKeyCallers, parse_api_key
 from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.people import PeopleSignIn
-from toolwire.server.build import apply_scopes, build_server, combine_callers
+from toolwire.server.access.tool_rights import may_use_upstream
+from toolwire.server.build import apply_caller_rules, build_server, combine_callers
 from toolwire.server.limit_options import read_server_limits
 from toolwire.server.page.browser_request import LoginPlace
 from toolwire.stores.limits.open import open_windows
@@ -180,6 +181,7 @@ def _build_served(
         limits=read_server_limits(settings.limits),
         callers=callers,
         caller_rules=list_caller_rules(settings),
+        bundles={name: one.build_bundle(name) for name, one in settings.bundles.items()},
         consent=settings.consent or "hints",
         host_confirmation=HOST_CONFIRMATION if settings.consent == "hints" else "",
         inbox=find_inbox(settings) or "",
@@ -195,7 +197,7 @@ def _build_served(
         app.pages.people = PeopleSignIn(
             sign_in.find_user, LoginPlace(sign_in.login_path, bool(keys or settings.tokens))
         )
-    known = apply_scopes(combine_callers(ApiKeyCallers(keys), callers), rules)
+    known = apply_caller_rules(combine_callers(ApiKeyCallers(keys), callers), rules)
     is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
     services = build_telemetry_services(settings, app) if exports else ()
     if not is_personal and not services and sign_in is None:
@@ -253,7 +255,9 @@ def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox], windows
         scopes={number: upstream.scopes for number, upstream in upstreams.items() if upstream.scopes is not None},
         limits={
             number: UpstreamLimits(
-                rate=RateLimit.parse(upstream.rate) if upstream.rate else None, running=upstream.running
+                rate=RateLimit.parse(upstream.rate) if upstream.rate else None,
+                running=upstream.running,
+                trusted=upstream.agree if isinstance(upstream.agree, bool) else frozenset(upstream.agree),
             )
             for number, upstream in upstreams.items()
         },
@@ -285,10 +289,12 @@ def build_gateway_app(
                 identity=read_identity(upstream.client_id, upstream.client_secret_env),
                 scopes=frozenset(upstream.scopes or ()),
             )
+    rules = RulesByCaller(list_caller_rules(settings))
     pages = SignInPages(
         upstreams,
         callers,
         vault,
+        may_use=lambda caller, name: may_use_upstream(rules.find(caller.name, caller.group).bound, name),
         find_user=None if sign_in is None else sign_in.find_user,
         login_path="" if sign_in is None else sign_in.login_path,
         takes_keys=bool(settings.api_keys or settings.tokens) or sign_in is None,

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.core.condition import read_ask_when
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import RateLimit
+from toolwire.core.model import Json, RateLimit
 from toolwire.gateway.upstream import RUNNING
-from toolwire.limits import CallerRules
+from toolwire.limits import CallerRules, Effect, ToolBound, ToolBundle
 from toolwire.server.asking.host_consent import HostConsent
 from toolwire.server.options import ServerOptions
 from toolwire.stores.paths import STATE_VARIABLE, StatePlaces, find_state_folder, find_state_places
@@ -30,7 +31,7 @@ ServeConsent: TypeAlias = HostConsent | Literal[""]
 _NO_OPTIONS: Final = ServerOptions()
 _READ_FROM_SETTINGS: Final = (
     *("api_keys", "limits", "consent"),
-    *("callers", "caller_rules", "host_confirmation", "inbox", "engine"),
+    *("callers", "caller_rules", "bundles", "host_confirmation", "inbox", "engine"),
 )
 
 UpstreamAccount: TypeAlias = Literal["gateway", "caller", "exchange"]
@@ -82,7 +83,11 @@ class WebhookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerSettings:
-    """The rules of a gateway for one caller, as its file has them; ``None`` or an empty text leaves what holds."""
+    """The rules of a gateway for one caller, as its file has them; ``None`` or an empty text leaves what holds.
+
+    ``tools``, ``effects`` and ``arguments`` are the most that the caller may use; see ``ToolBound``. Conditions are
+    written as those of ``ask_when``.
+    """
 
     scopes: Sequence[str] | None = None
     rate: str = ""
@@ -90,6 +95,10 @@ class CallerSettings:
     questions: str = ""
     answered_by: Sequence[str] = ()
     webhook: WebhookSettings | None = None
+    claims: Sequence[Json] = ()
+    tools: Sequence[str] | None = None
+    effects: Sequence[Effect] | None = None
+    arguments: Mapping[str, Sequence[Json]] = field(default_factory=dict)
 
     def build_rules(self) -> CallerRules:
         """Return the rules as a server takes them."""
@@ -101,7 +110,32 @@ class CallerSettings:
             running=self.running,
             inbox=self.questions == "inbox",
             answered_by=frozenset(self.answered_by),
+            claims=read_ask_when(self.claims, "a caller", "claims"),
+            bound=_build_bound(self.tools, self.effects)._replace(
+                arguments=tuple(
+                    (pattern, read_ask_when(some, pattern, "arguments")) for pattern, some in self.arguments.items()
+                )
+            ),
         )
+
+
+def _build_bound(tools: Sequence[str] | None, effects: Sequence[Effect] | None) -> ToolBound:
+    return ToolBound(
+        tools=None if tools is None else tuple(tools), effects=None if effects is None else frozenset(effects)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleSettings:
+    """Some of the tools of a gateway, at a URL of their own; see ``ToolBound``."""
+
+    title: str = ""
+    tools: Sequence[str] | None = None
+    effects: Sequence[Effect] | None = None
+
+    def build_bundle(self, name: str) -> ToolBundle:
+        """Return the bundle called ``name`` as a server takes it."""
+        return ToolBundle(_build_bound(self.tools, self.effects), self.title or name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +167,7 @@ class ServeSettings:
     remote: RemoteOptions = field(default_factory=RemoteOptions, repr=False)
     upstreams: Sequence[UpstreamSettings] = ()
     callers: Mapping[str, CallerSettings] = field(default_factory=dict)
+    bundles: Mapping[str, BundleSettings] = field(default_factory=dict)
     key_file: str = ""
     sign_in: SignInSettings | None = None
     is_one_process: bool = True
@@ -174,6 +209,7 @@ def read_settings(text: str) -> ServeSettings:
         name: CallerSettings(webhook=_read_webhook(one.pop("webhook", None)), **one)
         for name, one in data.pop("callers", {}).items()
     }
+    data["bundles"] = {name: BundleSettings(**one) for name, one in data.pop("bundles", {}).items()}
     data["webhook"] = _read_webhook(data.pop("webhook", None))
     sign_in = _read_sign_in(data.pop("sign_in", None))
     tokens, server = TokenOptions(**data.pop("tokens", {})), ServerOptions(**data.pop("server", {}))

@@ -1,6 +1,17 @@
 """Limit how often a tool is called, on the client and on the server. Imports only ``core`` and ``framing``."""
 
-from .caller_rules import USER_PREFIX, CallerRules, RulesByCaller, list_rule_names, read_user_name
+from .caller_rules import (
+    EFFECTS,
+    NO_BOUND,
+    USER_PREFIX,
+    CallerRules,
+    Effect,
+    RulesByCaller,
+    ToolBound,
+    ToolBundle,
+    list_rule_names,
+    read_user_name,
+)
 from .limit_check import build_rate_check
 from .outage import CONSEQUENCES, LocalRates, RatesFail
 from .throttle import CLIENT_DEFAULTS, NO_DEFAULTS, ClientRateLimits, Throttle
@@ -9,15 +20,20 @@ from .window import MemoryWindows, Windows
 __all__ = [
     "CLIENT_DEFAULTS",
     "CONSEQUENCES",
+    "EFFECTS",
+    "NO_BOUND",
     "NO_DEFAULTS",
     "USER_PREFIX",
     "CallerRules",
     "ClientRateLimits",
+    "Effect",
     "LocalRates",
     "MemoryWindows",
     "RatesFail",
     "RulesByCaller",
     "Throttle",
+    "ToolBound",
+    "ToolBundle",
     "Windows",
     "build_rate_check",
     "list_rule_names",

@@ -1,12 +1,13 @@
-"""Say what one caller of a server may do: its scopes, how often it calls, how many calls it has, who answers for it."""
+"""Say what one caller of a server may do: its scopes and tools, how often it calls, and who answers for it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
 
-from toolwire.core.model import RateLimit
+from toolwire.core.model import Condition, RateLimit
 
 EVERY_CALLER = "*"
 """The name of the rules for all callers that have none of their own."""
@@ -32,6 +33,37 @@ def list_rule_names(principal: str) -> tuple[str, ...]:
     return principal, EVERY_CALLER
 
 
+Effect: TypeAlias = Literal["reads", "writes", "destructive", "costs"]
+"""What a call of a tool does: it only reads, changes something, destroys something, or costs something."""
+
+EFFECTS: Final[tuple[Effect, ...]] = ("reads", "writes", "destructive", "costs")
+
+
+class ToolBound(NamedTuple):
+    """The most that somebody may use of the tools of a gateway; ``None`` does not limit.
+
+    ``tools`` are patterns: ``UPSTREAM``, or ``UPSTREAM.TOOL``, each with ``*`` and ``?``. Where there are no upstreams,
+    a toolkit stands for one. ``effects`` are all that a
+    tool may have. ``arguments`` are conditions that the arguments of a call must meet, for the tools of a pattern.
+    """
+
+    # PL-02
+
+    tools: tuple[str, ...] | None = None
+    effects: frozenset[str] | None = None
+    arguments: tuple[tuple[str, tuple[Condition, ...]], ...] = ()
+
+
+NO_BOUND: Final = ToolBound()
+
+
+class ToolBundle(NamedTuple):
+    """Some of the tools of a server under a ``title``, at a URL of their own."""
+
+    bound: ToolBound
+    title: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerRules:
     """The rules for a caller: ``None`` leaves what holds without them.
@@ -39,16 +71,20 @@ class CallerRules:
     ``scopes`` stand for those of the caller's credentials. ``rate`` counts all calls of the caller, and ``running`` is
     how many of them may run at a time. With ``inbox``, each question about a call goes to the caller's inbox, and no
     client of the caller confirms a call by itself. ``answered_by`` names the other callers and users who answer the
-    questions of this caller in the inbox.
+    questions of this caller in the inbox. ``bound`` is the most that the caller may use of the tools, whatever its
+    scopes, its consent and its permissions say. ``claims`` are conditions: the rules are also for each caller whose
+    claims meet all of them and whom no rules name.
     """
 
-    # GW-01, AT-35
+    # GW-01, AT-35, PL-02
 
     scopes: frozenset[str] | None = None
     rate: RateLimit | None = None
     running: int | None = None
     inbox: bool = False
     answered_by: frozenset[str] = frozenset()
+    bound: ToolBound = NO_BOUND
+    claims: tuple[Condition, ...] = ()
 
 
 NO_RULES = CallerRules()
@@ -57,7 +93,8 @@ NO_RULES = CallerRules()
 class RulesByCaller:
     """The rules of each caller by name: ``ann`` is the owner of a key, the subject of a token, or who signed in.
 
-    The rules called ``*`` are for the callers that are not named.
+    The rules of a group are for the callers that are not named, and whose claims put them into it. Those called ``*``
+    are for all others.
     """
 
     def __init__(self, rules: Mapping[str, CallerRules]) -> None:
@@ -65,14 +102,29 @@ class RulesByCaller:
         self._others = self._rules.pop(EVERY_CALLER, NO_RULES)
         self.has_scopes: bool = any(one.scopes is not None for one in rules.values())
         self.has_inbox: bool = any(one.inbox for one in rules.values())
+        self.has_bounds: bool = any(one.bound != NO_BOUND for one in rules.values())
         self.deciders: frozenset[str] = frozenset().union(*(one.answered_by for one in rules.values()))
+        self.groups: Mapping[str, tuple[Condition, ...]] = {
+            name: one.claims for name, one in self._rules.items() if one.claims
+        }
+        """The conditions of each group that callers belong to by their claims, in the order of the rules."""
 
-    def find(self, principal: str) -> CallerRules:
-        """Return the rules of the caller whose name in calls is ``principal``, such as ``key:ann``."""
+    def find(self, principal: str, group: str = "") -> CallerRules:
+        """Return the rules of the caller whose name in calls is ``principal``, such as ``key:ann``.
+
+        ``group`` is the name of the group that the caller belongs to by its claims, if any.
+        """
+        found = self.find_named(principal)
+        if found is None and group in self.groups:
+            found = self._rules[group]
+        return self._others if found is None else found
+
+    def find_named(self, principal: str) -> CallerRules | None:
+        """Return the rules that name the caller ``principal``, or None."""
         found = self._rules.get(principal)
         if found is None:
             known = (self._rules.get(name) for name in list_rule_names(principal)[1:])
-            found = next((one for one in known if one is not None), self._others)
+            found = next((one for one in known if one is not None), None)
         return found
 
     def can_answer(self, decider: str, principal: str, *, by_account: bool) -> bool:
@@ -89,9 +141,9 @@ class RulesByCaller:
             return False
         return not names.isdisjoint(self.find(principal).answered_by)
 
-    def choose_scopes(self, principal: str, granted: frozenset[str] | None) -> frozenset[str] | None:
+    def choose_scopes(self, principal: str, granted: frozenset[str] | None, group: str = "") -> frozenset[str] | None:
         """Return the scopes of a caller whose credentials have ``granted``; None means all."""
-        scopes = self.find(principal).scopes
+        scopes = self.find(principal, group).scopes
         if scopes is None:
             return granted
         # GW-02: a person allowed an app a part of what they may do, to which no rule adds.

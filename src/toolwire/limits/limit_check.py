@@ -61,7 +61,7 @@ def build_caller_rate_check(windows: Windows, local: LocalRates | None, rules: R
 
     def find_rate(call: Call) -> tuple[str, RateLimit] | None:
         principal = call.context.principal
-        limit = rules.find(principal).rate
+        limit = rules.find(principal, call.context.group).rate
         return None if limit is None else (f"{principal}\0", limit)
 
     return build_rate_check(windows, local, find_rate, "You have called as often as your limit here allows")

@@ -22,6 +22,7 @@ from toolwire.core.toolbox import Toolbox
 from .access.admission import Admission, find_owner_key, find_quota_key
 from .access.callers import ANONYMOUS_CALLER, Caller, Fields
 from .access.page_callers import PageCallers
+from .access.tool_rights import BoundedTools, ToolRights
 from .access.visibility import filter_reading, mark_private
 from .deadline_scheduler import DeadlineScheduler
 from .http.exchange import Exchange, Receive, Scope, Send, get_exchange
@@ -55,7 +56,8 @@ class App:
     """The ASGI application that ``asgi`` returns. ``drain()`` begins a graceful stop.
 
     ``tables`` are its routes, ``pages`` knows the callers of pages, ``sessions`` answers what only MCP has, and
-    ``long_calls`` are the calls that continue without their callers. ``lifespans`` begin in this order.
+    ``long_calls`` are the calls that continue without their callers. ``lifespans`` begin in this order. ``rights`` say
+    what each caller may use, if the rules for callers bound that.
     """
 
     takes_exchanges = True
@@ -74,6 +76,7 @@ class App:
         limits: ServerLimits,
         scheduler: DeadlineScheduler,
         lifespans: Sequence[object],
+        rights: ToolRights | None = None,
     ) -> None:
         self._toolbox = toolbox
         self.tables: MountedTables = tables
@@ -81,7 +84,7 @@ class App:
         self.sessions: McpRequests = sessions
         self._admission, self._runner, self._long_calls = admission, runner, long_calls
         self.limits: ServerLimits = limits
-        self._scheduler, self._lifespans = scheduler, lifespans
+        self._scheduler, self._lifespans, self._rights = scheduler, lifespans, rights
         self._tasks = TaskOnce()
         sessions.serve = self.serve
         # A random beginning and a number: as unique as a random id, and cheaper for each request.
@@ -143,6 +146,7 @@ class App:
     async def serve(self, scope: Scope, exchange: Exchange) -> None:  # noqa: C901, PLR0912 - in line: each request
         """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
         # D-24: Host, Origin and credentials come first, then the body, then the protocol.
+        scope = self.tables.enter_bundle(scope)
         table, path = self.tables.find(scope)
         if table is None:
             table = await self.tables.wait_for(scope, path)
@@ -194,8 +198,8 @@ class App:
         if isinstance(reading, BlockingTask):
             await self._tasks.run(reading)
             reading = read_after_task(entry, request)
-        # Without scopes every caller sees the same tools, so nothing has to be filtered.
-        if table.depends_on_caller and self._admission.needs_credentials:
+        # Without scopes and rights every caller sees the same tools, so nothing has to be filtered.
+        if self._rights is not None or (table.depends_on_caller and self._admission.needs_credentials):
             reading = self._filter_for_caller(table, entry, caller, path, request, reading)
         if not isinstance(reading, (Pending, Streaming)):
             await self._answer_without_call(scope, exchange, fields, reading, caller=caller, entry=entry, table=table)
@@ -213,7 +217,9 @@ class App:
         """Return what ``caller`` may see of ``reading``, or a refusal."""
         if entry.page is not None:  # the same for all scopes; and a form is read once, by who sent it
             return mark_private(reading) if isinstance(reading, Response) else reading
-        visible = filter_reading(table, caller, path, request, reading, read_after_task)
+        visible = filter_reading(
+            table, caller, path, request, reading, read_after_task, bounded=self._find_bounded(caller)
+        )
         if not isinstance(visible, Problem):
             return visible
         # AT-36: the reply of a form shows its tool, and all others beside it.
@@ -245,8 +251,12 @@ class App:
         await send_response(scope, exchange, apply_if_none_match(reading, fields))
 
     def _find_client(self, scope: Scope, caller: Caller, fields: Fields | None) -> McpClient:
-        view = self._admission.build_view(caller, fields, self.tables.find_own_catalog(caller))
-        return McpClient(find_owner_key(caller), find_quota_key(scope, caller), view)
+        find_own_catalog = self.tables.find_own_catalog(caller, scope)
+        view = self._admission.build_view(caller, fields, find_own_catalog, self._find_bounded(caller))
+        return McpClient(find_owner_key(caller, self.tables.find_bundle(scope)), find_quota_key(scope, caller), view)
+
+    def _find_bounded(self, caller: Caller) -> BoundedTools | None:
+        return None if self._rights is None else self._rights.find(caller.name, caller.group)
 
     async def _report_health(self, fields: Fields, entry: RouteEntry, table: RouteTable, path: str) -> Response:
         """Return the health of each server behind this one, for a known caller."""
@@ -255,7 +265,9 @@ class App:
         if isinstance(found, Problem):
             return self._admission.add_challenge(entry.refuse(found), found, table, path)
         scopes = found.scopes if self._admission.needs_credentials else None
-        return mark_private(build_health_report(self._toolbox, scopes, self.active_calls))
+        bounded = self._find_bounded(found)
+        count_tools = None if bounded is None else bounded.count_tools
+        return mark_private(build_health_report(self._toolbox, scopes, count_tools, self.active_calls))
 
 
 def _set_peer_address(call: Call, scope: Scope) -> Call:
@@ -270,6 +282,8 @@ def _set_caller(call: Call, caller: Caller) -> Call:
     context = (
         caller.context
         if context is ANONYMOUS
-        else replace(context, principal=caller.name, scopes=caller.scopes, client_id=caller.client_id)
+        else replace(
+            context, principal=caller.name, scopes=caller.scopes, client_id=caller.client_id, group=caller.group
+        )
     )
     return make_call((call.tool, call.arguments, call.call_id, context, call.key))

@@ -27,7 +27,7 @@ from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import WAKE_VARIABLE, NoHomeError, find_decisions_place, find_state_places
 
 from .access.api_keys import ApiKeyCallers
-from .access.caller_scopes import CallersWithScopes
+from .access.caller_rules import CallersWithRules
 from .access.callers import Callers, CombinedCallers
 from .access.host_guard import HostGuard
 from .app import App
@@ -86,7 +86,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
         options = replace(options, require_confirmation=required)
     keys = ApiKeyCallers(options.api_keys)
     parts = ServerParts(
-        callers=apply_scopes(combine_callers(keys, options.callers), rules),
+        callers=apply_caller_rules(combine_callers(keys, options.callers), rules),
         guard=HostGuard(hosts=options.hosts, origins=options.origins),
         limits=limits,
         ledger=open_ledger(place, limits),
@@ -210,9 +210,11 @@ def _build_documents(client_document: str) -> Mapping[str, Document]:
     return {urlsplit(url).path: Response(200, (*JSON_HEADERS, _CACHED_FOR_AN_HOUR), body)}
 
 
-def apply_scopes(callers: Callers, rules: RulesByCaller | None) -> Callers:
-    """Return ``callers`` with the scopes that ``rules`` give them."""
-    return callers if rules is None or not rules.has_scopes else CallersWithScopes(callers, rules)
+def apply_caller_rules(callers: Callers, rules: RulesByCaller | None) -> Callers:
+    """Return ``callers`` with the scopes and in the groups that ``rules`` give them."""
+    if rules is None or not (rules.has_scopes or rules.groups):
+        return callers
+    return CallersWithRules(callers, rules)
 
 
 def combine_callers(keys: ApiKeyCallers, callers: Callers | None) -> Callers:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from toolwire.core.catalog import Catalog
+from toolwire.core.check import ALLOW
 from toolwire.core.codec import NO_PAGE, Codec, Site
+from toolwire.core.model import Call
 from toolwire.core.toolbox import Toolbox, find_consent_handling, find_output_judge, list_caller_checks
 from toolwire.protocols import BUILTIN
 from toolwire.stores.limits.open import open_windows
@@ -17,6 +19,7 @@ from toolwire.validation import build_arguments_check, build_requirements_check,
 from .access.admission import Admission
 from .access.key_sessions import KeySessions
 from .access.page_callers import PageCallers
+from .access.tool_rights import narrow_for_call, open_bundles, open_rights
 from .app import App
 from .asking.confirmation import (
     ConfirmationCheck,
@@ -58,16 +61,19 @@ def build_app(
     words = ConfirmationTokens(parts.confirmations)
     asked = _choose_question(toolbox, options, of_all=receipts is not None)
     confirm = _build_confirmation(toolbox, options, parts, words, asked)
-    authorizer = options.authorizer
+    authorizer, rights = options.authorizer, open_rights(rules, toolbox)
+    bundles = open_bundles(options.bundles, toolbox)
     service = Service(
-        toolbox if options.find == "never" else _add_own_tools(toolbox),
+        toolbox if options.find == "never" else _add_own_tools(toolbox, partial(narrow_for_call, rights, bundles)),
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
         # that cannot run.
         checks=(
+            *(() if rights is None else (rights.check_tool,)),
             *((check_scopes,) if callers.needs_credentials else ()),
             *list_caller_checks(toolbox),
             check_requirements if authorizer is None else build_requirements_check(authorizer),
             build_arguments_check(),
+            *(() if rights is None else (rights.check_arguments,)),
             confirm if inbox is None else leave_long_calls(confirm),
         ),
         limits=limits,
@@ -77,7 +83,12 @@ def build_app(
         debug=options.debug,
         inputs=InputStates(words, asked),
         rules=rules,
-        check_accepted=None if inbox is None else confirm,
+        # PL-02: the rules may have changed since a call was accepted.
+        # GW-04: its user decides while it waits, so the confirmation is looked for each time that it goes on.
+        checks_of_accepted=(
+            *(() if rights is None else (rights.check,)),
+            *(() if inbox is None else (_confirm_by_inbox(confirm),)),
+        ),
     )
     long_calls = LongCalls(
         open_store=open_long_calls(None) if parts.long_calls is None else parts.long_calls,
@@ -111,6 +122,7 @@ def build_app(
         _describe_site(toolbox, options, parts, is_private=is_private),
         partial(_build_documents, parts, is_private=is_private),
         runner.observe_calls,
+        bundles,
     )
     sessions = McpRequests(
         toolbox.catalog,
@@ -138,13 +150,14 @@ def build_app(
         limits=limits,
         scheduler=scheduler,
         lifespans=(rates, idempotency, toolbox, long_calls, sessions, notice, tables),
+        rights=rights,
     )
 
 
-def _add_own_tools(toolbox: Toolbox) -> Toolbox:
+def _add_own_tools(toolbox: Toolbox, narrow: Callable[[Call, Catalog], Catalog]) -> Toolbox:
     from .run.own_tools import OwnTools  # FI-01: a server that lists all its tools pays nothing for it
 
-    return OwnTools(toolbox)
+    return OwnTools(toolbox, narrow)
 
 
 def _build_shortener(options: ServerOptions) -> dict[str, Any]:
@@ -182,6 +195,11 @@ def _build_confirmation(
         decisions=parts.decisions,
         handles_consent=find_consent_handling(toolbox),
     )
+
+
+def _confirm_by_inbox(confirm: ConfirmationCheck) -> ConfirmationCheck:
+    """Return ``confirm`` for calls whose users decide in the inbox alone."""
+    return lambda call: confirm(call) if call.context.needs_inbox else ALLOW
 
 
 def _describe_site(toolbox: Toolbox, options: ServerOptions, parts: ServerParts, *, is_private: bool) -> Site:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # every command reads the options of a server, and most run n
     from toolwire.core.ledger import Ledger
     from toolwire.core.long_call import CallEngine
     from toolwire.find.short_list import FindMode
-    from toolwire.limits import CallerRules, RatesFail
+    from toolwire.limits import CallerRules, RatesFail, ToolBundle
     from toolwire.telemetry.calls import Telemetry
     from toolwire.validation import Authorizer
 
@@ -113,6 +113,9 @@ class ServerOptions:
     tell of changes and be told to stop a call: ``all`` gives one to each, ``needed`` to clients that show forms, and
     ``none`` to none. The processes of one state share their sessions. In memory, a session lives in one process: then
     there are none by default where this process seems to be one of several workers, and ``all`` elsewhere.
+
+    ``bundles`` are some of the tools by name, each at the URL ``/bundles/NAME`` on every protocol; ``ToolBundle`` is in
+    ``toolwire.limits``. They are no limit: what a caller may use, ``caller_rules`` say.
 
     ``public_url`` is the address by which users call this server, such as ``https://tools.example``. OpenTool's
     document states it. Without it, the audience of signed tokens says it, if that is a URL.
@@ -330,6 +333,7 @@ class ServerOptions:
         ),
     )
     caller_rules: Mapping[str, CallerRules] = field(default_factory=dict)
+    bundles: Mapping[str, ToolBundle] = field(default_factory=dict)
     sessions: SessionUse | None = define_option(
         None,
         CommandOption(

@@ -15,7 +15,6 @@ from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
-from toolwire.validation import filter_visible
 
 from .long_calls import calls_resource
 from .page.browser_request import LoginPlace, is_page_form, wants_page
@@ -127,8 +126,8 @@ class RouteTable:
         for method, path in self._entries:
             self._methods.setdefault(path, []).append(method)
 
-    def find_entry_for_scopes(self, scopes: frozenset[str], method: str, path: str) -> RouteEntry:
-        """Return the entry for ``method`` and ``path`` that a caller with ``scopes`` sees."""
+    def find_entry_for(self, narrow: Callable[[Catalog], Catalog], method: str, path: str) -> RouteEntry:
+        """Return the entry for ``method`` and ``path`` of a caller who sees what ``narrow`` leaves of the catalog."""
         # D-30
         owner = self._owners.get(path)
         if owner is None and path != PAGE_PATH:
@@ -137,7 +136,7 @@ class RouteTable:
         codecs = self._codecs if owner is None else (owner,)
         # A list of all tools was written before, so the parts of this one are in ``site.cache``.
         site = replace(self._site, can_offload=False)
-        return RouteTable(filter_visible(self.catalog, scopes), codecs, site, self._documents).find_entry(method, path)
+        return RouteTable(narrow(self.catalog), codecs, site, self._documents).find_entry(method, path)
 
     def find_entry(self, method: str, path: str) -> RouteEntry:
         """Return the entry for ``method`` and ``path``, or an entry with a refusal in the form of the protocol.

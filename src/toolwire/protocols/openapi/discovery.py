@@ -1,8 +1,9 @@
 """Find the OpenAPI document of a site with GET requests, and read its operations as tools. Each request is a Probe.
 
 Rules:
-- The order: a pasted document; llm.json and the document it names; the two conventional paths; an API catalog; the
-  pasted page and the document in its Link field; openapi.json beside the page.
+- The order: a pasted document; llm.json and the document it names, below a pasted path that ends in ``/`` and then at
+  the host; the two conventional paths; an API catalog; the pasted page and the document in its Link field; openapi.json
+  beside the page.
 - A document at a conventional path needs a root ``x-llm``; one on another origin is never used.
 - No URL is requested twice, at most 20 are requested; an llm.json names a document, not another llm.json.
 - Referenced documents are read only if the user allows it, and only from the same origin or folder.
@@ -138,7 +139,10 @@ def _list_probes(url: str, home: str) -> list[_PlannedProbe]:
     page = [_PlannedProbe(pasted, _ProbeKind.NAMED)] if parts.path not in ("", "/") or parts.query else []
     if parts.path.endswith(_DOCUMENT_ENDINGS) and parts.path != WELL_KNOWN:
         return [*page, *first, beside]
-    return [*first, *page, beside]
+    # PL-02: an application that is mounted at this path, such as a bundle of a gateway, comes before its host.
+    is_folder = len(parts.path) > 1 and parts.path.endswith("/")
+    mounted = [_PlannedProbe(home + parts.path.rstrip("/") + WELL_KNOWN, _ProbeKind.LLM_JSON)] if is_folder else []
+    return [*mounted, *first, *page, beside]
 
 
 def _normalize_url(home: str, url: str) -> str:

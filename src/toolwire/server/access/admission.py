@@ -22,6 +22,7 @@ from toolwire.server.run.service import Service
 
 from .callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .host_guard import HostGuard
+from .tool_rights import BoundedTools
 from .visibility import add_challenge, name_scopes
 
 _FETCH_SITE = b"sec-fetch-site"
@@ -87,14 +88,21 @@ class Admission:
         return self.callers.find_caller(fields) or await self.callers.verify(fields)
 
     def build_view(
-        self, caller: Caller, fields: Fields | None, find_own_catalog: Callable[[], Catalog] | None
+        self,
+        caller: Caller,
+        fields: Fields | None,
+        find_own_catalog: Callable[[], Catalog] | None,
+        bounded: BoundedTools | None,
     ) -> CallerView:
         """Return what ``caller`` may see of a catalog; for a stream, as long as the credentials in ``fields`` last.
 
-        ``find_own_catalog`` returns the catalog of a caller who is offered other tools than the rest.
+        ``find_own_catalog`` returns the catalog of a caller who is offered other tools than the rest, and ``bounded``
+        are the tools that the rules for the caller leave.
         """
         is_still_authorized = None if fields is None else self.build_recheck(fields, caller)
-        return CallerView(caller.scopes if self.needs_credentials else None, is_still_authorized, find_own_catalog)
+        scopes = caller.scopes if self.needs_credentials else None
+        narrow = None if bounded is None else bounded.narrow
+        return CallerView(scopes, is_still_authorized, find_own_catalog, narrow)
 
     def build_recheck(self, fields: Fields, caller: Caller) -> IsStillAuthorized | None:
         """Return what checks the credentials of a stream again, or None if its caller came without any."""
@@ -127,9 +135,9 @@ def _has_two_hosts(scope: Scope) -> bool:
     return [name for name, _ in scope["headers"]].count(b"host") > 1
 
 
-def find_owner_key(caller: Caller) -> Hashable:
-    """Return the key of whose a session is: the principal, and the program that acts for it."""
-    return caller.name, caller.client_id
+def find_owner_key(caller: Caller, bundle: str = "") -> Hashable:
+    """Return the key of whose a session is: the principal, and the program that acts for it; and its bundle, if any."""
+    return (caller.name, caller.client_id, bundle) if bundle else (caller.name, caller.client_id)
 
 
 def find_quota_key(scope: Scope, caller: Caller) -> Hashable:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from toolwire.core.http import Headers
-from toolwire.core.model import ANONYMOUS, Context, Kind, Problem
+from toolwire.core.model import ANONYMOUS, Context, Json, Kind, Problem
 
 Fields: TypeAlias = Mapping[bytes, bytes]
 """The header fields of one request by lower-case name; of a repeated field, the last value."""
@@ -24,16 +24,20 @@ class Caller:
     """The sender of a request. ``scopes`` are those of the credentials, None if they have no scopes.
 
     ``client_id`` is the OAuth client that the caller uses, empty if the credentials name none.
+    ``claims`` are what an issuer says of the caller, and ``group`` is the group whose rules hold because of them.
     ``context`` is the context of calls that bring none of their own; it is built once for all of them.
     """
 
     name: str
     scopes: frozenset[str] | None = None
     client_id: str = ""
+    group: str = ""
+    claims: Mapping[str, Json] = field(default_factory=dict, repr=False, compare=False)
     context: Context = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "context", Context(principal=self.name, scopes=self.scopes, client_id=self.client_id))
+        context = Context(principal=self.name, scopes=self.scopes, client_id=self.client_id, group=self.group)
+        object.__setattr__(self, "context", context)
 
 
 ANONYMOUS_CALLER = Caller(ANONYMOUS.principal)

@@ -103,7 +103,8 @@ class KeySessions:
         else:
             rest = find_remaining_s(credential.decode("latin-1"), self._wall(), _TOKEN_S)
             scopes = None if caller.scopes is None else sorted(caller.scopes)
-            value = self._signer.write("token", caller.name, rest, {"client_id": caller.client_id, "scopes": scopes})
+            details = {"client_id": caller.client_id, "scopes": scopes, "group": caller.group}
+            value = self._signer.write("token", caller.name, rest, details)
         return value if len(value) <= _MAX_COOKIE else None
 
     async def end(self, scope: Scope, fields: Fields) -> tuple[bytes, bytes] | Problem:
@@ -141,7 +142,12 @@ class KeySessions:
             caller = _find_owner(self._callers, key)
         else:
             scopes = details["scopes"]
-            caller = Caller(session.name, None if scopes is None else frozenset(scopes), details["client_id"])
+            caller = Caller(
+                session.name,
+                None if scopes is None else frozenset(scopes),
+                details["client_id"],
+                details.get("group", ""),  # a cookie of an earlier version has none
+            )
         if caller is None:
             return None
         return _FoundSession(SignedInUser(caller, caller.name, by_key=True), replace(session, name=caller.name))

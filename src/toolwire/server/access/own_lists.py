@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from anyio import to_thread
 
@@ -25,30 +25,42 @@ MAX_TABLES: Final = 256
 class BuildTable(Protocol):
     """Builds the table of a catalog at a mount path; what it derives from single tools is in ``cache``."""
 
-    def __call__(self, root: str, catalog: Catalog, cache: ToolCache | None = None) -> RouteTable:
-        """Return the table."""
+    def __call__(self, place: tuple[str, str], catalog: Catalog, cache: ToolCache | None = None) -> RouteTable:
+        """Return the table of a catalog, or of the part that the bundle of ``place`` has."""
         ...
 
 
+Narrow: TypeAlias = Callable[[str, Catalog], Catalog]
+"""Returns the part of a catalog that a bundle has, by its name; all of it without a name."""
+
+
 class OwnLists:
-    """The tables of the callers to whom ``toolbox`` offers tools of their own, made by ``build_table``."""
+    """The tables of the callers to whom ``toolbox`` offers tools of their own, made by ``build_table``.
 
-    def __init__(self, toolbox: ShowsEachCaller, build_table: BuildTable) -> None:
-        self._toolbox, self._build_table = toolbox, build_table
-        self._tables: OrderedDict[tuple[str, str], RouteTable] = OrderedDict()
+    ``narrow`` returns what a bundle has of them.
+    """
 
-    async def find_table(self, name: str, shared: RouteTable, root_path: str) -> RouteTable:
-        """Return the table of the caller ``name``: ``shared`` if they are offered what all are."""
+    def __init__(self, toolbox: ShowsEachCaller, build_table: BuildTable, narrow: Narrow) -> None:
+        self._toolbox, self._build_table, self._narrow = toolbox, build_table, narrow
+        self._tables: OrderedDict[tuple[str, str, str], RouteTable] = OrderedDict()
+
+    async def find_table(self, name: str, shared: RouteTable, place: tuple[str, str]) -> RouteTable:
+        """Return the table of the caller ``name``: ``shared`` if they are offered what all are.
+
+        ``place`` is the mount path, and the name of a bundle or an empty text.
+        """
         await self._toolbox.prepare_for(name)
-        catalog = self._toolbox.catalog_for(name)
+        root, bundle = place
+        whole = self._toolbox.catalog_for(name)
+        catalog = self._narrow(bundle, whole)
         if catalog is shared.catalog:
             return shared
-        root = split_mount_path(root_path, "")[0] if root_path else ""
-        key = (name, root)
+        root = split_mount_path(root, "")[0] if root else ""
+        key = (name, root, bundle)
         table = self._tables.get(key)
         if table is None or table.catalog is not catalog:
             # Nothing that is derived from the tools of one caller stands beside that of another.
-            table = await to_thread.run_sync(self._build_table, root, catalog, ToolCache())
+            table = await to_thread.run_sync(self._build_table, (root, bundle), whole, ToolCache())
             self._tables[key] = table
             while len(self._tables) > MAX_TABLES:
                 self._tables.popitem(last=False)
@@ -60,6 +72,6 @@ class OwnLists:
         return None if caller is ANONYMOUS_CALLER else partial(self._toolbox.catalog_for, caller.name)
 
 
-def open_own_lists(toolbox: object, build_table: BuildTable) -> OwnLists | None:
+def open_own_lists(toolbox: object, build_table: BuildTable, narrow: Narrow) -> OwnLists | None:
     """Return what keeps the tables of the callers of ``toolbox``, or None if it offers the same to all."""
-    return OwnLists(toolbox, build_table) if isinstance(toolbox, ShowsEachCaller) else None
+    return OwnLists(toolbox, build_table, narrow) if isinstance(toolbox, ShowsEachCaller) else None

@@ -1,9 +1,10 @@
-"""Limit what a caller sees to the tools that the caller's scopes allow.
+"""Limit what a caller sees to the tools that the caller's scopes and the operator's rules allow.
 
 Rules:
 - Lists, documents and error messages name only tools that the caller may call.
 - The page at ``/`` has a list of tools beside each answer, also beside that of a call.
-- A call of another tool is refused as forbidden, with the scopes that the tool needs.
+- A call of another tool is refused as forbidden, with the scopes that the tool needs. One that the operator's rules
+  keep from the caller is not there.
 - Where only known callers may learn which tools there are, a caller without credentials sees none.
 - A response that depends on the caller tells caches so.
 """
@@ -13,13 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from toolwire.core.catalog import Catalog
 from toolwire.core.codec import CallQuery, Reading, SessionOffer, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.server.route_table import PAGE_PATH, RouteEntry, RouteTable
-from toolwire.validation import build_insufficient_scopes, permits
+from toolwire.validation import build_insufficient_scopes, filter_visible, permits
 
 from .callers import ANONYMOUS_CALLER, Caller, Callers
+from .tool_rights import BoundedTools
 
 _PRIVATE = (b"cache-control", b"private")
 # RFC 9110, 12.5.5: Vary names the fields that decide about a response, here all that can have credentials.
@@ -29,12 +32,19 @@ ReadRequest = Callable[[RouteEntry, Request], Reading]
 
 
 def filter_reading(
-    table: RouteTable, caller: Caller, path: str, request: Request, reading: Reading, read: ReadRequest
+    table: RouteTable,
+    caller: Caller,
+    path: str,
+    request: Request,
+    reading: Reading,
+    read: ReadRequest,
+    *,
+    bounded: BoundedTools | None,
 ) -> Reading | Problem:
     """Return what ``caller`` may see of ``reading``, or a Problem if the caller may not call the tool.
 
-    ``read`` reads the request again by the tools of the caller. The Problem names the scopes of the tool: a caller who
-    knows its name may ask for them.
+    ``bounded`` are the tools that the rules for the caller leave. ``read`` reads the request again by the tools of the
+    caller. The Problem names the scopes of the tool: a caller who knows its name may ask for them.
     """
     # OTC-042
     # GW-01: such a caller gets here on open paths alone.
@@ -43,22 +53,35 @@ def filter_reading(
     # Each change of a catalog is compared by what the caller may see.
     if isinstance(reading, Subscription):
         return reading
+    is_limited = caller.scopes is not None or bounded is not None
     # AT-36: whatever the page at / answers, it has the list of all tools beside it.
-    lists_tools = path == PAGE_PATH and caller.scopes is not None
+    lists_tools = path == PAGE_PATH and is_limited
     # Long calls are those of the caller alone.
     if isinstance(reading, CallQuery) and not lists_tools:
         return reading
     if isinstance(reading, (Response, SessionOffer, CallQuery)):
-        if caller.scopes is not None:
-            reading = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
-    elif caller.scopes is not None and (lists_tools or not permits(caller.scopes, reading.call.tool)):
-        visible = read(table.find_entry_for_scopes(caller.scopes, request.method, path), request)
-        if isinstance(visible, Response) and not permits(caller.scopes, reading.call.tool):
-            return build_insufficient_scopes(reading.call.tool)
-        reading = visible
+        if is_limited:
+            reading = read(_find_own_entry(table, caller, bounded, request.method, path), request)
+    elif is_limited:
+        tool = reading.call.tool
+        is_there = bounded is None or bounded.permits(tool)
+        if lists_tools or not is_there or not permits(caller.scopes, tool):
+            visible = read(_find_own_entry(table, caller, bounded, request.method, path), request)
+            if isinstance(visible, Response) and is_there and not permits(caller.scopes, tool):
+                return build_insufficient_scopes(tool)
+            reading = visible
     if isinstance(reading, SessionOffer):
         return reading._replace(stateless=mark_private(reading.stateless), lasting=mark_private(reading.lasting))
     return mark_private(reading) if isinstance(reading, Response) else reading
+
+
+def _find_own_entry(
+    table: RouteTable, caller: Caller, bounded: BoundedTools | None, method: str, path: str
+) -> RouteEntry:
+    def narrow(catalog: Catalog) -> Catalog:
+        return filter_visible(catalog if bounded is None else bounded.narrow(catalog), caller.scopes)
+
+    return table.find_entry_for(narrow, method, path)
 
 
 def mark_private(response: Response) -> Response:

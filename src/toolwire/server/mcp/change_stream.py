@@ -44,12 +44,14 @@ _FULL = Problem(
 class CallerView(NamedTuple):
     """What a caller with ``scopes`` may see of a catalog, for as long as ``is_still_authorized`` says if it is given.
 
-    ``find_own`` returns the catalog of a caller who is offered other tools than the rest.
+    ``find_own`` returns the catalog of a caller who is offered other tools than the rest, and ``narrow`` what the rules
+    for the caller leave of a catalog.
     """
 
     scopes: Scopes
     is_still_authorized: IsStillAuthorized | None = None
     find_own: Callable[[], Catalog] | None = None
+    narrow: Callable[[Catalog], Catalog] | None = None
 
     def find_catalog(self, catalog: Catalog) -> Catalog:
         """Return what is offered to the caller, whatever their scopes: ``catalog``, or a list of their own."""
@@ -57,7 +59,8 @@ class CallerView(NamedTuple):
 
     def __call__(self, catalog: Catalog) -> Catalog:
         """Return the part of ``catalog`` that the caller may see: the same object where that is all."""
-        return filter_visible(self.find_catalog(catalog), self.scopes)
+        offered = self.find_catalog(catalog)
+        return filter_visible(offered if self.narrow is None else self.narrow(offered), self.scopes)
 
     def permits(self, scopes: frozenset[str]) -> bool:
         """Return whether the caller may see what needs ``scopes``."""

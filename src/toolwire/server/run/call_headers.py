@@ -43,7 +43,8 @@ class CallHeaders(NamedTuple):
         if self.find_own_host is not None:
             call = _apply_receipt(call, fields, scope, self.find_own_host)
         if self.has_inbox:
-            requires_inbox = self.rules is not None and self.rules.find(call.context.principal).inbox
+            context = call.context
+            requires_inbox = self.rules is not None and self.rules.find(context.principal, context.group).inbox
             call = _choose_inbox(call, request, self.inbox_wait_s, requires_inbox=requires_inbox)
         if call.tool.long and (preference := calls_resource.read_preference(request.headers)) is not None:
             return call._replace(context=replace(call.context, wait_s=preference[0]))  # LC-02

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from anyio import to_thread
@@ -20,8 +21,9 @@ from toolwire.validation import permits
 class OwnTools:
     """A Toolbox that runs calls of ``find`` and ``describe`` itself, and leaves all others to ``toolbox``."""
 
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._toolbox = toolbox
+    def __init__(self, toolbox: Toolbox, narrow: Callable[[Call, Catalog], Catalog]) -> None:
+        """Take what ``narrow`` leaves of a catalog for the caller of a call, whatever the caller's scopes are."""
+        self._toolbox, self._narrow = toolbox, narrow
 
     def catalog(self) -> Catalog:
         """Return the tools of the other Toolbox."""
@@ -37,7 +39,7 @@ class OwnTools:
             return await self._toolbox.run(call, notify)
         # FI-02: the one rule about what a caller sees, as for a list.
         view = View(permits=partial(permits, call.context.scopes), find_level=effective_level)
-        catalog = await self._find_catalog(call.context.principal)
+        catalog = self._narrow(call, await self._find_catalog(call.context.principal))
         # The first search builds the index, which takes a second for ten thousand tools.
         return Value(await to_thread.run_sync(answer_own_call, call.tool, call.arguments, catalog, view))
 

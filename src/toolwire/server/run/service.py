@@ -50,8 +50,8 @@ class Service:
 
     With ``idempotency``, a call with a key is recorded and runs once. ``count`` enforces the rate limits of tools. With
     ``debug``, callers get developer messages, which are otherwise only logged. ``inputs`` keeps the answers of users to
-    tools that ask. ``rules`` say how many calls each caller may have. ``check_accepted`` checks a long call when it
-    runs, if its user decides in the inbox.
+    tools that ask. ``rules`` say how many calls each caller may have. ``checks_of_accepted``
+    look again at a long call each time that it begins or goes on.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class Service:
         debug: bool = False,
         inputs: InputStates | None = None,
         rules: RulesByCaller | None = None,
-        check_accepted: ConfirmationCheck | None = None,
+        checks_of_accepted: Sequence[Check | ConfirmationCheck] = (),
     ) -> None:
-        self._check_accepted = check_accepted
+        self._checks_of_accepted = tuple(checks_of_accepted)
         self._long_calls: LongCalls | None = None
         self._inputs = InputStates(ConfirmationTokens(), None) if inputs is None else inputs
         self._toolbox = toolbox
@@ -195,10 +195,9 @@ class Service:
             asyncio.CancelledError: the call was cancelled, or the server stops.
         """
         # LC-04
-        # GW-04: its user decides while it waits, so the confirmation is looked for each time that it goes on.
-        if call.context.needs_inbox and self._check_accepted is not None:
-            stopped = await _find_stop(self._check_accepted(call))
-            if stopped is not None:
+        for check in self._checks_of_accepted:
+            verdict = check(call)
+            if verdict is not ALLOW and (stopped := await _find_stop(verdict)) is not None:
                 return stopped
         limit = call.tool.timeout_s or self._long_s
         # A connection to another server waits for it so long, and has the rest of the time to cancel the call there.

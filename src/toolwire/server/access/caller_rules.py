@@ -1,0 +1,89 @@
+"""Give callers what the operator's rules say: their group, and scopes instead of those of their credentials."""
+# GW-01, PL-02
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from toolwire.consent.conditions import is_met
+from toolwire.core.http import Headers
+from toolwire.core.json_pointer import MISSING, resolve_pointer
+from toolwire.core.model import Condition, Json, Problem, Tool
+from toolwire.limits import RulesByCaller
+
+from .callers import ANONYMOUS_CALLER, Caller, Callers, Fields
+
+_MOST = 4_096
+_NO_TOOL = Tool(name="claims")
+"""Conditions look for the default of an argument in its tool, and claims have none."""
+
+
+class CallersWithRules:
+    """The callers that ``source`` identifies, each in the group and with the scopes that ``rules`` give it, if any.
+
+    A person who signed in has at most those that they allowed the app which calls for them.
+    """
+
+    def __init__(self, source: Callers, rules: RulesByCaller) -> None:
+        self._source, self._rules = source, rules
+        self._known: dict[int, tuple[Caller, Caller]] = {}
+
+    @property
+    def needs_credentials(self) -> bool:
+        """Whether requests need credentials."""
+        return self._source.needs_credentials
+
+    def find_caller(self, fields: Fields, /) -> Caller | Problem | None:
+        """Return the caller as the rules say; see ``Callers``."""
+        found = self._source.find_caller(fields)
+        return self._apply(found) if isinstance(found, Caller) else found
+
+    async def verify(self, fields: Fields, /) -> Caller | Problem:
+        """Return the caller as the rules say; see ``Callers``."""
+        found = await self._source.verify(fields)
+        return self._apply(found) if isinstance(found, Caller) else found
+
+    def challenge(self, problem: Problem, path: str, /) -> Headers:
+        """Return the challenge of the source."""
+        return self._source.challenge(problem, path)
+
+    def _apply(self, caller: Caller) -> Caller:
+        if caller is ANONYMOUS_CALLER:
+            return caller
+        # A source returns one object for the same credentials, and the entry keeps it alive.
+        known = self._known.get(id(caller))
+        if known is not None and known[0] is caller:
+            return known[1]
+        applied = apply_rules(caller, self._rules)
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._known[id(caller)] = caller, applied
+        return applied
+
+
+def apply_rules(caller: Caller, rules: RulesByCaller) -> Caller:
+    """Return ``caller`` in the group that its claims put it into, with the scopes of its rules."""
+    group = find_group(caller, rules)
+    scopes = rules.choose_scopes(caller.name, caller.scopes, group)
+    if scopes == caller.scopes and group == caller.group:
+        return caller
+    return Caller(caller.name, scopes, caller.client_id, group, caller.claims)
+
+
+def find_group(caller: Caller, rules: RulesByCaller) -> str:
+    """Return the first group whose conditions the claims of ``caller`` meet; empty for a caller whom rules name."""
+    if not rules.groups or rules.find_named(caller.name) is not None:
+        return ""
+    for group, conditions in rules.groups.items():
+        if all(_is_claimed(condition, caller.claims) for condition in conditions):
+            return group
+    return ""
+
+
+def _is_claimed(condition: Condition, claims: Mapping[str, Json]) -> bool:
+    """Return whether ``condition`` holds for a claim, or for an item of one that is a list, such as that of groups."""
+    found = resolve_pointer(claims, condition.pointer)
+    if found is MISSING or not isinstance(found, list) or condition.op == "present":
+        return is_met(condition, _NO_TOOL, claims) is True
+    one = Condition("/item", condition.op, condition.value)
+    return any(is_met(one, _NO_TOOL, {"item": item}) is True for item in found)
