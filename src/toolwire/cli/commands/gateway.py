@@ -26,6 +26,7 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.hosting.build_settings import build_gateway_settings, read_tls
+from toolwire.hosting.deployment_faults import list_deployment_faults
 from toolwire.hosting.gateway_file import (
     AGREED_COMMAND,
     NO_FILE,
@@ -37,7 +38,6 @@ from toolwire.hosting.gateway_file import (
 )
 from toolwire.hosting.gateway_trust import keep_trust, trust_gateway
 from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, open_upstream, refuse_nameless_callers
-from toolwire.hosting.proxy_faults import list_proxy_faults
 from toolwire.hosting.serve_app import build_app
 from toolwire.hosting.serve_settings import UpstreamSettings
 from toolwire.hosting.settings import find_user_file
@@ -112,7 +112,7 @@ def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:
             for one in rows
         ]
         print_table(("upstream", "target", "tools", "need consent", "state"), cells, sys.stdout)
-    for fault in list_proxy_faults(file.arguments, settings):
+    for fault in list_deployment_faults(file.arguments, settings):
         print_warning(fault)
     return OK if len(opened) == len(rows) else NOT_FOUND
 
