@@ -120,6 +120,7 @@ SECTIONS = (
         "See [other frameworks](../how-to/web-frameworks.md).",
     ),
     Section("toolwire.integrations.wsgi", "toolwire.integrations.wsgi: the same for WSGI", ""),
+    Section("toolwire.integrations.tool_list", "toolwire.integrations.tool_list: what models may do, on your page", ""),
     Section(
         "toolwire.limits",
         "toolwire.limits: rules for the callers of a server",

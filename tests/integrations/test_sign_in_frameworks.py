@@ -29,7 +29,7 @@ from toolwire.auth.pkce import compute_challenge
 from toolwire.core.errors import DefinitionError
 from toolwire.integrations import asgi, starlette
 from toolwire.integrations.asgi import identify_by_route
-from toolwire.integrations.route_scopes import RouteScopes
+from toolwire.integrations.routes import Routes
 from toolwire.oauth import authorization_server
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -241,7 +241,7 @@ def test_path_that_may_be_one_of_a_protected_route_is_protected(
             "/orders/open": {"get": {}},
         },
     }
-    assert RouteScopes(document).find(method, path) == scopes
+    assert Routes(document).find_scopes(method, path) == scopes
 
 
 async def answer_nothing(scope: Any, receive: Any, send: Any) -> None:

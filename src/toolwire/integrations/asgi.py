@@ -30,8 +30,15 @@ from .documents import (
     write_json,
 )
 from .route_marks import Include, check_document, mark_document, read_site_marks, x_llm
-from .route_scopes import RouteScopes
-from .sign_in import add_security_scheme, check_published, check_scopes, choose_callers, identify_by_route
+from .routes import Routes
+from .sign_in import (
+    add_security_scheme,
+    check_enforce,
+    check_published,
+    check_scopes,
+    choose_callers,
+    identify_by_route,
+)
 from .wires import ALL_WIRES, AppWires, choose_paths
 
 if TYPE_CHECKING:
@@ -52,6 +59,7 @@ class PublishOptions(TypedDict, total=False):
     openapi: Version | None
     wires: ServerOptions | None
     sign_in: AuthorizationServer | None
+    enforce: bool
 
 
 def publish_tools(
@@ -65,6 +73,7 @@ def publish_tools(
     openapi: Version | None = None,
     wires: ServerOptions | None = ALL_WIRES,
     sign_in: AuthorizationServer | None = None,
+    enforce: bool = False,
 ) -> Asgi:
     """Return an ASGI application that is ``app`` with tools: serve it instead.
 
@@ -77,6 +86,9 @@ def publish_tools(
     pages and metadata are served too. An operation whose ``security`` in the document is ``[{"oauth": SCOPES}]`` needs
     the session of a user or an access token with these scopes, and finds the caller in the ``state`` of the ASGI scope:
     ``scope["state"]["caller"].name`` is the id of the user.
+
+    With ``enforce``, the ``rateLimit`` of an operation also holds for requests that come to the route itself: then the
+    calls of one caller count together, whichever way they come.
 
     Raises:
         DefinitionError: ``app`` is no ASGI application, an option is not valid, an ``x-llm`` has an unknown member or
@@ -91,7 +103,9 @@ def publish_tools(
     check_document(whole)
     if sign_in is not None:
         check_scopes(whole, sign_in)
-    return _Published(app, whole, choose_callers(wires, sign_in), sign_in)
+    return _Published(
+        app, whole, choose_callers(wires, sign_in), sign_in, enforce=check_enforce(wires, enforce=enforce)
+    )
 
 
 class _Published:
@@ -103,14 +117,17 @@ class _Published:
         document: Mapping[str, Any],
         wires: ServerOptions | None,
         sign_in: AuthorizationServer | None,
+        *,
+        enforce: bool,
     ) -> None:
         self._sign_in = sign_in
         self._sign_in_paths = frozenset[str]() if sign_in is None else sign_in.paths
         if sign_in is not None:
-            app = sign_in.protect(app, RouteScopes(document).find)
+            app = sign_in.protect(app, Routes(document).find_scopes)
         self._app = app
         self._documents = {OPENAPI: write_json(document), LLM: llm_json(document, OPENAPI)}
-        self._wires = None if wires is None else AppWires(app, lambda: document, wires)
+        self._wires = None if wires is None else AppWires(app, lambda: document, wires, sign_in)
+        self._limited = self._wires.limit_routes(app) if enforce and self._wires is not None else app
         own = document.get("paths", {})
         self._paths = frozenset() if wires is None else frozenset(choose_paths(wires, lambda _, path: path in own))
 
@@ -127,7 +144,7 @@ class _Published:
         elif scope["method"] in _READ and (found := self._find_document(scope)) is not None:
             await send_answer(found, send)
         else:
-            await self._app(scope, receive, send)
+            await self._limited(scope, receive, send)
 
     async def _run_lifespan(self, scope: Any, receive: Any, send: Any) -> None:
         """Follow the lifespan of the application, or of the server alone if the application has none, as Django."""

@@ -30,7 +30,7 @@ from toolwire.server.options import ServerOptions
 
 from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
 from .route_marks import Include, SiteMarks, check_document, mark_document, read_site_marks, x_llm
-from .sign_in import SCHEME, add_security_scheme, check_scopes, choose_callers
+from .sign_in import SCHEME, add_security_scheme, check_enforce, check_scopes, choose_callers
 from .starlette_routes import add_document_route, add_sign_in, add_wires
 from .wires import ALL_WIRES, AppWires
 
@@ -50,6 +50,7 @@ def publish_tools(
     openapi: Version = "3.1",
     wires: ServerOptions | None = ALL_WIRES,
     sign_in: AuthorizationServer | None = None,
+    enforce: bool = False,
 ) -> FastAPI:
     """Let models use ``app``, and return it: its document gets ``x-llm``, and clients find it. Call it once.
 
@@ -64,6 +65,9 @@ def publish_tools(
     pages and metadata become routes of ``app``, the document names it, and MCP, OpenTool and Open Tool Calling take its
     tokens alone. Protect the routes themselves with ``require_user``.
 
+    With ``enforce``, the ``rateLimit`` of an operation also holds for requests that come to the route itself: then the
+    calls of one caller count together, whichever way they come.
+
     When the app starts, an ``x-llm`` that cannot
     be is refused, and what a model's user would change is logged.
 
@@ -75,6 +79,7 @@ def publish_tools(
     if not isinstance(app, FastAPI):
         raise DefinitionError(f"publish_tools takes a FastAPI application here, not {type(app).__name__}.")
     site = read_site_marks(name or app.title, description, default_approval, include)
+    check_enforce(wires, enforce=enforce)
     wires = choose_callers(wires, sign_in)
     app.openapi = _wrap_openapi(app.openapi, site, openapi, sign_in)  # type: ignore[method-assign]  # as FastAPI's guide does it
     if sign_in is not None:
@@ -82,7 +87,8 @@ def publish_tools(
     _check_at_start(app, sign_in)
     if wires is not None:
         # FastAPI names its root path as a server: the proxy's address of it, and not a path of its routes.
-        add_wires(app, AppWires(app, lambda: {**app.openapi(), "servers": []}, wires))
+        served = AppWires(app, lambda: {**app.openapi(), "servers": []}, wires, sign_in)
+        add_wires(app, served, enforce=enforce)
     add_document_route(app, LLM, _build_llm_endpoint(app))
     add_document_route(app, OPENAPI, _build_document_endpoint(app))
     add_document_route(app, CATALOG, _build_catalog_endpoint(app))

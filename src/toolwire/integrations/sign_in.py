@@ -44,6 +44,18 @@ def choose_callers(wires: ServerOptions | None, sign_in: AuthorizationServer | N
     return replace(wires, callers=sign_in.callers)
 
 
+def check_enforce(wires: ServerOptions | None, *, enforce: bool) -> bool:
+    """Return ``enforce``.
+
+    Raises:
+        DefinitionError: there is no server that counts calls.
+    """
+    # AO-04
+    if enforce and wires is None:
+        raise DefinitionError("enforce=True needs wires: the limits are counted there. Leave out wires=None.")
+    return enforce
+
+
 def add_security_scheme(document: dict[str, Any], sign_in: AuthorizationServer | None) -> dict[str, Any]:
     """Return ``document`` with the sign-in among its ``securitySchemes``."""
     if sign_in is None:

@@ -40,8 +40,8 @@ from .documents import (
     read_app_document,
 )
 from .route_marks import Include, RouteMarks, check_document, iterate_operations, mark_document, read_site_marks
-from .route_scopes import RouteScopes
-from .sign_in import add_security_scheme, check_scopes, choose_callers
+from .routes import Routes
+from .sign_in import add_security_scheme, check_enforce, check_scopes, choose_callers
 from .starlette_routes import add_document_route, add_sign_in, add_wires
 from .wires import ALL_WIRES, AppWires
 
@@ -88,6 +88,7 @@ def publish_tools(
     path: str = "/openapi.json",
     wires: ServerOptions | None = ALL_WIRES,
     sign_in: AuthorizationServer | None = None,
+    enforce: bool = False,
 ) -> Starlette:
     """Let models use ``app``, whose OpenAPI ``document`` is given, of 3.0 to 3.2, or Swagger 2.0, and return it.
 
@@ -95,6 +96,9 @@ def publish_tools(
     FastAPI, and so is ``wires``. Call it after the routes are there. ``openapi`` converts a
     document of 3.1; without it, the document keeps its version. ``sign_in`` is as for
     ``toolwire.integrations.asgi.publish_tools``: ``request.state.caller.name`` is the id of the user.
+
+    With ``enforce``, the ``rateLimit`` of an operation also holds for requests that come to the route itself: then the
+    calls of one caller count together, whichever way they come.
 
     Raises:
         DefinitionError: an option is not valid, an ``x-llm`` has an unknown member or a wrong value, or an operation
@@ -108,17 +112,18 @@ def publish_tools(
     site = read_site_marks(name or title, description, default_approval, include)
     whole = as_version(add_security_scheme(mark_document(_add_marks(document, app), site), sign_in), openapi)
     check_document(whole)
+    check_enforce(wires, enforce=enforce)
     wires = choose_callers(wires, sign_in)
     if sign_in is not None:
         check_scopes(whole, sign_in)
-        find = RouteScopes(whole).find
+        find = Routes(whole).find_scopes
         # The last middleware of the application: its sessions are read before.
         app.user_middleware.append(Middleware(lambda inner: sign_in.protect(inner, find)))
         add_sign_in(app, sign_in)
     body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
     made = _Documents(body, llm_json(whole, path), path)
     if wires is not None:
-        add_wires(app, AppWires(app, lambda: whole, wires))
+        add_wires(app, AppWires(app, lambda: whole, wires, sign_in), enforce=enforce)
     for place in dict.fromkeys((path, OPENAPI)):
         add_document_route(app, place, _build_static_endpoint(made.document))
     add_document_route(app, LLM, _build_static_endpoint(made.llm))

@@ -16,6 +16,7 @@ from toolwire.core.lazy_import import explain_missing_module
 
 try:
     from starlette.applications import Starlette
+    from starlette.middleware import Middleware
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import BaseRoute, Match, Mount, Route
@@ -37,8 +38,13 @@ def add_document_route(app: Starlette, path: str, endpoint: Callable[[Request], 
         app.router.routes.insert(0, Route(path, endpoint, methods=["GET", "HEAD"], include_in_schema=False))
 
 
-def add_wires(app: Starlette, wires: AppWires) -> None:
-    """Route the paths of the protocols to ``wires``, which begins and ends with the lifespan of ``app``."""
+def add_wires(app: Starlette, wires: AppWires, *, enforce: bool) -> None:
+    """Route the paths of the protocols to ``wires``, which begins and ends with the lifespan of ``app``.
+
+    With ``enforce``, the limits of the tools also hold for the routes themselves.
+    """
+    if enforce:  # the last middleware of the application: its sessions are read before
+        app.user_middleware.append(Middleware(wires.limit_routes))
     paths = choose_paths(wires.wires, partial(_is_taken, app))
     app.router.routes[:0] = [Route(path, wires, include_in_schema=False) for path in paths]
     original = app.router.lifespan_context

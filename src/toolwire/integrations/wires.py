@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from anyio import to_thread
@@ -32,22 +32,27 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.codec import Finding, FlowEnd, resume_flow
 from toolwire.core.errors import DefinitionError
-from toolwire.core.http import JSON_HEADERS, Headers, Response
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import DEFAULT_SELECTION
 from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.limits import ClientRateLimits
 from toolwire.protocols.openapi.discovery import find
+from toolwire.protocols.openapi.document.paths import NAME
 from toolwire.server import App
-from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Fields
+from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from toolwire.server.asking.receipts import KEYS_PATH
 from toolwire.server.build import build_server
 from toolwire.server.options import ServerOptions
 
 from .documents import LLM, OPENAPI, DocumentAnswer, answer, llm_json, send_answer, write_json
 from .route_marks import iterate_operations
+from .routes import Routes
 from .sign_in import SCHEME
+
+if TYPE_CHECKING:
+    from toolwire.server.oauth import AuthorizationServer
 
 MCP: Final = "/mcp"
 OPENTOOL: Final = ("/opentool/load", "/opentool/version", "/opentool/call", "/opentool/streamCall")
@@ -76,13 +81,22 @@ class AppWires:
     ``read_document`` returns the OpenAPI document of ``app``, with ``x-llm``; it is called once.
     """
 
-    def __init__(self, app: Asgi, read_document: Callable[[], Mapping[str, Any]], wires: ServerOptions) -> None:
+    def __init__(
+        self,
+        app: Asgi,
+        read_document: Callable[[], Mapping[str, Any]],
+        wires: ServerOptions,
+        sign_in: AuthorizationServer | None = None,
+    ) -> None:
         if not isinstance(wires, ServerOptions):
             raise DefinitionError(f"wires is a ServerOptions(...), or None for the document alone, not {wires!r}.")
-        self._routes = app
+        self._routes, self._sign_in = app, sign_in
         self._read_document = read_document
         self.wires = wires
         self._app: App | None = None
+        self._found: Routes | None = None
+        self._tools: Mapping[tuple[str, str], Tool] = {}
+        self._callers: Callers | None = None
         self._beginning = asyncio.Lock()
 
     async def begin(self) -> None:
@@ -99,6 +113,31 @@ class AppWires:
         if app is not None:
             await app.end()
 
+    def limit_routes(self, app: Asgi) -> Asgi:
+        """Return ``app`` whose routes have the limits of their tools for requests that come past the protocols too.
+
+        The calls of one caller count together, whichever way they come.
+        """
+        # AO-04
+
+        async def serve(scope: Any, receive: Any, send: Any) -> None:
+            is_own = scope["type"] != "http" or _REQUEST.get() is not None  # a call of a tool was counted before
+            problem = None if is_own else await self._count_request(scope)
+            await (app(scope, receive, send) if problem is None else send_answer(_write_refusal(problem), send))
+
+        return serve
+
+    async def _count_request(self, scope: Any) -> Problem | None:
+        app = self._app or await self._begin()
+        one = None if self._found is None else self._found.find_operation(scope["method"], scope["path"])
+        tool = None if one is None else self._tools.get((one.method.upper(), one.path))
+        if tool is None or tool.rate_limit is None:
+            return None
+        caller = await self._identify(scope)
+        # Who is not known is refused by the route, if it needs a caller; until then all of them count as one.
+        context = ANONYMOUS_CALLER.context if isinstance(caller, Problem) else caller.context
+        return await app.count_call(Call(tool, {}, context=context))
+
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
         app = self._app or await self._begin()
@@ -114,6 +153,18 @@ class AppWires:
             _REQUEST.reset(token)
             _CHALLENGES.reset(kept)
 
+    async def _identify(self, scope: Any) -> Caller | Problem:
+        """Return who makes the request, with a session of the application or with other credentials."""
+        if self._sign_in is not None:
+            return await self._sign_in.identify_request({**scope, "method": "GET"})
+        fields = dict(scope["headers"])
+        known = ANONYMOUS_CALLER if self._callers is None else self._callers.find_caller(fields)
+        return (
+            await self._callers.verify(fields)
+            if known is None and self._callers is not None
+            else known or ANONYMOUS_CALLER
+        )
+
     async def _begin(self) -> App:
         async with self._beginning:
             if self._app is None:
@@ -125,6 +176,9 @@ class AppWires:
                 challenge = (lambda *_: ()) if options.callers is None else options.callers.challenge
                 app = build_server(_RouteToolbox(_AsCaller(self._routes, document, names), challenge), options)
                 await app.begin()
+                self._callers = options.callers
+                self._found = Routes(document)
+                self._tools = {_find_route(tool): tool for tool in app.catalog().tools}
                 self._app = app
             return self._app
 
@@ -206,10 +260,24 @@ class _RouteToolbox:
 _CLOSED: Final = Problem(kind=Kind.OVERLOADED, message="The application is being stopped.")
 
 
+def _find_route(tool: Tool) -> tuple[str, str]:
+    """Return the method and the path of the operation of ``tool``."""
+    facts = tool.hints[NAME]
+    return str(facts["method"]).upper(), str(facts["path"])
+
+
+def _write_refusal(problem: Problem) -> DocumentAnswer:
+    """Return the response to a request for which there were too many."""
+    body = write_json({"error": problem.kind.value, "message": problem.message})
+    seconds = -(-(problem.retry_after_ms or 1_000) // 1_000)
+    headers = {"content-type": "application/json", "cache-control": "no-store", "retry-after": str(seconds)}
+    return DocumentAnswer(STATUS_BY_KIND[problem.kind], headers, body)
+
+
 def _find_scopes(tool: Tool) -> Sequence[str]:
     """Return the scopes of the sign-in that the route of ``tool`` requires."""
     # Only those of the sign-in that this package describes: what others mean by their scopes is for the route to say.
-    return (find_required_scopes(tool) or ()) if list_sign_in_schemes((tool,)) == {SCHEME} else ()
+    return (find_required_scopes(tool) or ()) if list_sign_in_schemes((tool,)) == frozenset((SCHEME,)) else ()
 
 
 def _read_catalog(document: bytes) -> Catalog:

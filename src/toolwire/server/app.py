@@ -106,6 +106,11 @@ class App:
         """The number of calls in flight."""
         return self._runner.service.active_calls
 
+    async def count_call(self, call: Call) -> Problem | None:
+        """Count a call that runs elsewhere against the limits of its tool; return a Problem if there were too many."""
+        # AO-04
+        return await self._runner.service.count_call(call)
+
     def list_running(self, most: int) -> list[RunningCall]:
         """Return at most ``most`` of the calls that wait for their tools now, the oldest first; no long calls."""
         return self._runner.service.list_running(most)

@@ -208,18 +208,19 @@ class Service:
         """Run a call that passed its checks; one of a long tool is only started."""
         is_uncounted = call.tool.rate_limit is None and self._rules is None
         if call.tool.long and self._long_calls is not None:
-            return self._long_calls.start(store_items(call), notify, None if is_uncounted else self._count_call)
+            return self._long_calls.start(store_items(call), notify, None if is_uncounted else self.count_call)
         work = self._run_within_deadline if is_uncounted else self._run_counted
         if call.key and self._idempotency is not None:
             return self._idempotency.run(call, notify, work)
         return work(call, notify)
 
-    async def _count_call(self, call: Call) -> Problem | None:
+    async def count_call(self, call: Call) -> Problem | None:
+        """Count ``call`` against the rate limit of its tool, and return a Problem if there were too many."""
         return None if self._count is None else await self._count(call)
 
     async def _run_counted(self, call: Call, notify: Notify) -> Result:
         """Count ``call`` against the rate limit of its tool, then run it or refuse it."""
-        refusal = await self._count_call(call)
+        refusal = await self.count_call(call)
         return await self._run_within_deadline(call, notify) if refusal is None else refusal
 
     async def _run_within_deadline(self, call: Call, notify: Notify) -> Result:

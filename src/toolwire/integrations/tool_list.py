@@ -1,0 +1,73 @@
+"""Show on a page of an application what models may do there, in the words of its document and its sign-in."""
+# AO-04
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from toolwire.framing.html import Html, escape_text, join_html
+
+from .route_marks import SAFE, Include, MarkedRoute, iterate_operations, mark_document, read_site_marks
+from .sign_in import list_required_scopes
+
+if TYPE_CHECKING:
+    from toolwire.server.oauth import AuthorizationServer
+
+__all__ = ["build_tool_list"]
+
+_EFFECTS: Final = {"reads": "Reads.", "changes": "Changes something.", "destroys": "Deletes or destroys something."}
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def build_tool_list(
+    document: Mapping[str, Any], sign_in: AuthorizationServer | None = None, *, include: Include | None = None
+) -> str:
+    """Return an HTML list of the tools in the OpenAPI ``document``, for a page of the application.
+
+    Each item says what the tool does, whether models may call it without asking, what the user must allow for it, in
+    the words of ``sign_in``, and its limit. The list has no styles: it is ``ul.toolwire-tools``, and each item has
+    ``data-effect``, which is ``reads``, ``changes`` or ``destroys``. ``include`` is as for ``publish_tools``.
+    """
+    site = read_site_marks("", "", "per-call", include)
+    marked = mark_document(document, site)
+    tools = [one for one in iterate_operations(marked) if _is_tool(one)]
+    return Html(f'<ul class="toolwire-tools">{join_html(_build_item(one, marked, sign_in) for one in tools)}</ul>')
+
+
+def _is_tool(one: MarkedRoute) -> bool:
+    said = one.node.get("x-llm")
+    return isinstance(said, Mapping) and said.get("enabled", True) is not False
+
+
+def _build_item(one: MarkedRoute, document: Mapping[str, Any], sign_in: AuthorizationServer | None) -> Html:
+    said: Mapping[str, Any] = one.node["x-llm"]
+    effect = "destroys" if said.get("destructive") else "reads" if one.method in SAFE else "changes"
+    title = one.node.get("summary") or one.node.get("operationId") or one.where
+    words = [_EFFECTS[effect], *_list_words(one, said, effect, document, sign_in)]
+    facts = join_html(Html(f"<li>{escape_text(text)}</li>") for text in words)
+    return Html(
+        f'<li data-effect="{escape_text(effect)}"><strong>{escape_text(str(title))}</strong><ul>{facts}</ul></li>'
+    )
+
+
+def _list_words(
+    one: MarkedRoute,
+    said: Mapping[str, Any],
+    effect: str,
+    document: Mapping[str, Any],
+    sign_in: AuthorizationServer | None,
+) -> Iterator[str]:
+    # A client asks before each call that changes something, whatever the document says.
+    asks = said.get("approval") != "auto" or effect != "reads"
+    yield "You are asked before each call." if asks else "Needs no question."
+    scopes = {} if sign_in is None else sign_in.settings.scopes
+    needed = list_required_scopes(one.node, document)
+    if needed:
+        yield f"Only if you allowed: {', '.join(scopes.get(scope, scope) for scope in needed)}."
+    limit = said.get("rateLimit")
+    if isinstance(limit, Mapping):
+        window = str(limit.get("window"))
+        yield f"At most {limit.get('max')} calls in {window[:-1]} {_UNITS.get(window[-1:], window[-1:])}."
+    if said.get("costIndicator") in ("credits", "paid"):
+        yield "Costs something."
