@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -210,6 +211,27 @@ def test_untrusted_claim_to_read_makes_no_tool_a_read(write: Write) -> None:
     with background(open_gateway(write(rest, of_tasks=f"{over_mcp}\nagree = true"))) as url:
         assert list_names(url, ANN) == ["add", "list_open"]
         assert list_names(url, BOB) == ["add", "close", "list_open"]
+
+
+def test_delete_is_destructive_whatever_the_document_says(tmp_path: Path) -> None:
+    said = {"responses": {"204": {"description": "Done"}}, "x-llm": {"enabled": True, "destructive": False}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "Orders", "version": "1"},
+        "servers": [{"url": "https://orders.example"}],
+        "x-llm": {"version": "0.1"},
+        "paths": {"/orders": {"delete": {"operationId": "drop", **said}, "post": {"operationId": "make", **said}}},
+    }
+    (tmp_path / "orders.json").write_text(json.dumps(document))
+    file = tmp_path / "toolwire.toml"
+    file.write_text(f"""
+[upstreams.orders]
+target = "{tmp_path / "orders.json"}"
+[callers."*"]
+effects = ["reads", "writes"]
+""")
+    with background(open_gateway(file)) as url:
+        assert list_names(url, "") == ["make"]
 
 
 def sign_in(**claims: Any) -> str:

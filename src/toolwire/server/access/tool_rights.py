@@ -167,7 +167,9 @@ def match_tool(pattern: str, upstream: str, name: str) -> bool:
 def list_effects(tool: Tool, upstream: ToolUpstream) -> frozenset[Effect]:
     """Return what a call of ``tool`` does, as far as its operator may believe that."""
     # HTTP says what its methods do, and a server that is not trusted does not change that.
-    is_destructive = tool.destructive or tool.hints.get("method") == "DELETE" or not upstream.says_effects
+    facts = tool.hints.get("openapi")
+    deletes = isinstance(facts, Mapping) and facts.get("method") == "DELETE"
+    is_destructive = tool.destructive or deletes or not upstream.says_effects
     kind: Effect = "reads" if tool.safe or is_reader(tool) else "destructive" if is_destructive else "writes"
     return frozenset((kind, "costs")) if tool.cost not in (None, Cost.FREE) else frozenset((kind,))
 
