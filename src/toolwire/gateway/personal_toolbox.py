@@ -21,11 +21,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic, time
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import anyio.to_thread
 
 from toolwire.auth.credential import Credential
+from toolwire.client.calls.api_keys import choose_keys, describe_key_place
 from toolwire.client.connection.connect import PendingConnection
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.drivers import Transport
@@ -64,6 +65,7 @@ _PREPARING_S = 5.0
 """How long a list of tools waits for an upstream that must say which of them there are."""
 _MOST_TRIES = 5
 """How often a call begins again because its caller changes the sign-in meanwhile."""
+_ANY_KEY: Final = {"": Secret("")}
 _EXCHANGED = b"exchanged"
 """Stands for the version of a credential that is stored nowhere: it belongs to the token of its caller."""
 
@@ -139,6 +141,19 @@ class PersonalToolbox:
     def is_connected(self) -> bool:
         """Whether the tools are known."""
         return self._has_connected or not isinstance(self.shared, WaitingToolbox) or self.shared.is_connected
+
+    @property
+    def has_document(self) -> bool:
+        """Whether an OpenAPI document describes the upstream."""
+        return isinstance(self.shared, Remote) and self.shared.protocol == "openapi"
+
+    def describe_key(self) -> str | None:
+        """Return where the document of the upstream wants a key, if one key is enough for some tool; else None."""
+        # PL-01
+        if not isinstance(self.shared, Remote) or not self.has_document:
+            return None
+        chosen = (choose_keys(tool, _ANY_KEY) for tool in self.shared.tools)
+        return next((describe_key_place(one[0][0]) for one in chosen if one), None)
 
     @property
     def is_hidden(self) -> bool:
@@ -374,7 +389,9 @@ class PersonalToolbox:
         elif isinstance(store, CredentialStore):
             # What the connection itself renews is no change of the sign-in.
             store.on_put = lambda newer: versions.append(_digest_version(newer))
-        pending = self._connect(principal, store if self._exchange is None else credential.access)
+        # PL-01: a document says where its API takes a key.
+        is_text = self._exchange is not None or (credential.kind == "key" and self.has_document)
+        pending = self._connect(principal, credential.access if is_text else store)
         try:
             remote = await pending.__aenter__()
             if self.is_hidden:

@@ -70,6 +70,7 @@ from .started_sign_in import VALID_S, KeptSignIn, digest_cookie, keep_sign_in, t
 
 RETURN_PATH: Final = f"{SIGN_IN_PATH}return"
 _MAX_KEY: Final = 16_384
+_KEY_STEP: Final = [("step", "key")]
 _log = logging.getLogger("toolwire")
 
 
@@ -206,7 +207,7 @@ class SignInPages:
         redirect_uri = f"{request.base}{RETURN_PATH}"
         found = await anyio.to_thread.run_sync(_find_place, upstream, redirect_uri)
         if isinstance(found, Problem):
-            return _build_key_page(name, upstream.toolbox.url, found, key_field)
+            return _build_key_page(name, upstream.toolbox.url, upstream.toolbox.describe_key() or found, key_field)
         target, identity = found
         state, verifier, cookie = (secrets.token_urlsafe(32) for _ in range(3))
         key = create_target_key(target)
@@ -370,17 +371,27 @@ def _build_entry(name: str, identity_html: Html, notice_html: Html = NO_HTML, *,
     return _build_page("Sign in for your calls", Html(f"{about}{notice_html}{form}"), status)
 
 
-def _build_key_page(name: str, url: str, problem: Problem, key_field: Html) -> Response:
-    """Return the page that takes a key of the site, which offers no page to sign in at."""
+def _build_key_page(name: str, url: str, reason: Problem | str, key_field: Html) -> Response:
+    """Return the page that takes a key of the site, which offers no page to sign in at.
+
+    ``reason`` is what its document says about the place of the key, or why nobody can sign in there.
+    """
     fields = Html(
         f'{key_field}<div class="field"><label for="site-key">Your key for that site</label>'
         '<input id="site-key" type="password" name="site_key" autocomplete="off" required></div>'
         '<div class="actions bar"><button class="primary">Keep this key</button></div>'
     )
+    if isinstance(reason, str):
+        host = Html(f"<b>{escape_text(get_host(url))}</b>")
+        about = Html(
+            f"<p>Your calls of <b>{escape_text(name)}</b> go to {host}. Give your key for it once: it is kept here,"
+            f" encrypted, and sent there with your own calls, {escape_text(reason)}.</p>"
+        )
+        return _build_page(f"Your key for {name}", Html(f"{about}{build_form(_link_here(name), fields, _KEY_STEP)}"))
     html = Html(
-        f"{build_notice(make_visible(problem.message), 'costs')}"
+        f"{build_notice(make_visible(reason.message), 'costs')}"
         f"<p>If <b>{escape_text(get_host(url))}</b> gave you a key, it is kept here, encrypted, for your own calls.</p>"
-        f"{build_form(_link_here(name), fields, [('step', 'key')])}"
+        f"{build_form(_link_here(name), fields, _KEY_STEP)}"
     )
     return _build_page(f"Your key for {name}", html)
 

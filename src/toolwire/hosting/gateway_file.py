@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import read_redirect_uri
+from toolwire.client.discovery.local_files import DOCUMENT_SUFFIXES
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.program_limits import LARGEST
 from toolwire.consent.operator_rules import RuleKind, read_rules
@@ -513,8 +514,11 @@ class _Reader:
             self._fail((*place, "credentials"), "credentials is one of gateway, caller, exchange")
         if (found == "exchange") is not ("exchange" in table):
             self._fail(place, 'credentials = "exchange" and the table exchange belong together')
-        if found != "gateway" and not str(table["target"]).startswith(("http://", "https://")):
-            self._fail((*place, "credentials"), "callers have credentials at a URL alone, and the target is none")
+        target = str(table["target"])
+        is_document = "://" not in target and target.lower().endswith(DOCUMENT_SUFFIXES)
+        if found != "gateway" and not (target.startswith(("http://", "https://")) or is_document):
+            text = "callers have credentials at a URL, or at the API of an OpenAPI document; the target is neither"
+            self._fail((*place, "credentials"), text)
         chosen: UpstreamAccount = found
         return chosen
 

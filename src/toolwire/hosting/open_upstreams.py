@@ -33,6 +33,7 @@ from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Call, Kind, Secret
 from toolwire.core.toolbox import Toolbox
+from toolwire.core.url_origin import get_origin
 from toolwire.gateway import CallerConsent
 from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.sign_in_notice import SignInNotices
@@ -172,6 +173,8 @@ def _build_personal(
     notices: SignInNotices,
     marks: SessionMarks | None,
 ) -> PersonalToolbox:
+    for fault in list_key_faults(upstream, shared):
+        _log.warning("%s", fault)
     options = read_url_options(upstream.remote, [upstream.target])
     calls = _build_calls(upstream, settings, marks=marks)
     session = calls.build_session()
@@ -182,7 +185,7 @@ def _build_personal(
 
     return PersonalToolbox(
         upstream.name,
-        upstream.target,
+        _find_api_url(upstream, shared),
         shared,
         connect=connect,
         vault=vault,
@@ -190,6 +193,38 @@ def _build_personal(
         exchange=read_exchange(upstream.exchange) if upstream.account == "exchange" else None,
         transport=Network(**options.access) if upstream.account == "exchange" else None,
     )
+
+
+def list_key_faults(upstream: UpstreamSettings, shared: Toolbox) -> list[str]:
+    """Return a sentence for each reason why calls with a caller's own key will fail at an upstream with a document."""
+    # PL-01
+    if upstream.account != "caller" or not isinstance(shared, Remote) or shared.protocol != "openapi":
+        return []
+    site, name = get_origin(shared.peer.url), f"The upstream {upstream.name}"
+    elsewhere: set[str] = set()
+    several: list[str] = []
+    for tool in shared.tools:
+        facts = tool.hints["openapi"]
+        if facts["origin"] != site:
+            elsewhere.add(facts["origin"])
+        alternatives = facts.get("security", ())
+        if alternatives and all(len(one) > 1 for one in alternatives):
+            several.append(tool.name)
+    faults = [
+        f"{name} calls {origin}, and a caller's credentials go to {site} alone: save its document as a file, and name"
+        " the file as the target."
+        for origin in sorted(elsewhere)
+    ]
+    if several:
+        text = f"{name} has tools that need several keys at once, and a caller gives one: {', '.join(several[:5])}."
+        faults.append(f"{text} Leave them out with match.")
+    return faults
+
+
+def _find_api_url(upstream: UpstreamSettings, shared: Toolbox) -> str:
+    """Return the URL at which callers have credentials: of the target, or of the API that its document is about."""
+    # PL-01
+    return shared.peer.url if isinstance(shared, Remote) and shared.protocol == "openapi" else upstream.target
 
 
 def _keep_opened(

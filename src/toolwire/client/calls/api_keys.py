@@ -64,16 +64,19 @@ def _rank_scheme(scheme: Mapping[str, Json]) -> tuple[bool, int]:
 
 
 def describe_key(scheme: Mapping[str, Json]) -> str:
+    """Return which key of ``scheme`` is sent where, as a phrase for the user."""
+    return f"the key of `{scheme.get('id', '')}` {describe_key_place(scheme)}"
+
+
+def describe_key_place(scheme: Mapping[str, Json]) -> str:
     """Return where the key of ``scheme`` is sent, as a phrase for the user."""
-    name, id_ = str(scheme.get("name", "")), str(scheme.get("id", ""))
     match scheme:
         case {"kind": "apiKey", "place": place}:
-            where = f"in the {place} {name}"
+            return f"in the {place} {scheme.get('name', '')}"
         case {"kind": "http", "scheme": "basic"}:
-            where = "as Basic in the header Authorization"
+            return "as Basic in the header Authorization"
         case _:
-            where = "as a Bearer token in the header Authorization"
-    return f"the key of `{id_}` {where}"
+            return "as a Bearer token in the header Authorization"
 
 
 def _add_keys(request: Request, chosen: Sequence[tuple[Mapping[str, Json], Secret]], site: str) -> Request:

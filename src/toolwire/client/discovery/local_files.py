@@ -11,12 +11,12 @@ from toolwire.core.http import Response
 from toolwire.core.model import Problem
 from toolwire.core.selection import DOCUMENT_BYTES
 
-SUFFIXES = (".json", ".yaml", ".yml")
+DOCUMENT_SUFFIXES = (".json", ".yaml", ".yml")
 
 
 def names_document_file(text: str) -> bool:
     """Return whether ``text`` can only mean a document in a file; ``example.com/openapi.json`` may be a URL."""
-    if "://" in text or not text.lower().endswith(SUFFIXES):
+    if "://" in text or not text.lower().endswith(DOCUMENT_SUFFIXES):
         return False
     return "/" not in text or text.startswith(("/", "./", "../"))
 
@@ -30,7 +30,7 @@ def file_url(text: str) -> str:
         return ""
     path = Path(text)
     try:
-        if not path.is_file() or not (text.lower().endswith(SUFFIXES) or _begins_like_a_document(path)):
+        if not path.is_file() or not (text.lower().endswith(DOCUMENT_SUFFIXES) or _begins_like_a_document(path)):
             return ""
     except OSError:  # longer than any name of a file, or not readable
         return ""
