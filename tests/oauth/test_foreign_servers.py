@@ -178,6 +178,56 @@ def test_refusal_of_a_request_without_a_token_keeps_the_sign_in(tmp_path: Path, 
     assert auth.identity[0]
 
 
+@pytest.mark.requirement("AO-02")
+@pytest.mark.parametrize(
+    ("header", "is_kept"),
+    [
+        (b'Basic realm="a proxy"', True),
+        (b"Bearer", True),
+        (b'Bearer realm="api"', True),
+        (b'Bearer error="invalid_token", resource_metadata="https://upstream.example/.well-known/x"', True),
+        (b'Bearer error="invalid_token"', False),
+        (b'Bearer error="invalid_token", resource_metadata="https://site.example/.well-known/x"', False),
+    ],
+)
+def test_only_a_refusal_of_the_token_itself_ends_the_sign_in(tmp_path: Path, header: bytes, is_kept: bool) -> None:
+    store, auth = hold(tmp_path, SITE)
+    (sent,) = send(auth, f"{SITE}/otc/call", header)
+    assert (b"authorization", b"Bearer token-1") in sent.headers
+    assert [one.access.reveal() for one in store.list_all()] == (["token-1"] if is_kept else [])
+    assert bool(auth.identity[0]) is is_kept
+
+
+@pytest.mark.requirement("AO-02")
+@pytest.mark.parametrize("is_about_the_token", [False, True])
+def test_void_refresh_token_does_not_take_the_access_token_with_it(
+    serve: Serve, tmp_path: Path, is_about_the_token: bool
+) -> None:
+    async def refuse(scope: Any, _: Any, send_part: Any) -> None:
+        if scope["type"] == "http":
+            fields = [(b"content-type", b"application/json")]
+            await send_part({"type": "http.response.start", "status": 400, "headers": fields})
+            await send_part({"type": "http.response.body", "body": b'{"error": "invalid_grant"}'})
+
+    issuer = serve(lambda _: refuse)
+    held = Credential(
+        kind="oauth",
+        resource=SITE,
+        access=Secret("token-1"),
+        refresh=Secret("refresh-1"),
+        issuer=issuer,
+        client_id="me",
+        token_url=f"{issuer}/token",
+    )
+    store = CredentialStore(tmp_path)
+    store.put(held)
+    refresher = TokenRefresher(SITE, store, held, SyncNetwork(allow_http=[issuer]))
+    auth = CredentialAuth(SITE, refresher, lambda refused, held: None)
+    send(auth, f"{SITE}/call", b'Bearer error="invalid_token"' if is_about_the_token else b"Basic")
+    kept = [(one.access.reveal(), one.refresh) for one in store.list_all()]
+    assert kept == ([] if is_about_the_token else [("token-1", None)])
+
+
 @pytest.mark.requirement("I-23")
 def test_sign_in_for_another_part_of_a_site_keeps_the_one_before(tmp_path: Path) -> None:
     store, _ = hold(tmp_path, f"{SITE}/mcp")

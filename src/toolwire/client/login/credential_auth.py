@@ -23,6 +23,7 @@ from toolwire.client.transport.request_rules import SendBySteps, Steps
 from toolwire.core.codec import BlockingTask
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
+from toolwire.core.url_origin import has_same_origin
 
 from .token_refresher import TokenRefresher
 
@@ -129,7 +130,7 @@ class CredentialAuth:
         is_sent = held is not None and held.is_for(request.url)
         # Another process may have refreshed the token since: that one is tried first.
         if answer.status == 401 and held is not None and is_sent and _is_token_refused(challenge):
-            fresh = self._refresher.ensure_valid(held.access)
+            fresh = self._refresher.ensure_valid(held.access, is_certain=_is_about_token(challenge, held))
             if not isinstance(fresh, Problem):
                 return self._add_credential(request, fresh)
         held = self._refresher.credential if is_sent else None
@@ -208,3 +209,15 @@ def _add_credential(request: Request, credential: Credential) -> Request:
         headers=(*others, (name, (credential.prefix + credential.access.reveal()).encode("latin-1"))),
         credentials=(*request.credentials, credential.access),
     )
+
+
+def _is_about_token(challenge: Challenge | None, held: Credential) -> bool:
+    """Return whether a 401 with ``challenge`` says that the token of ``held`` is invalid.
+
+    A server behind this one, or another kind of credential, can be refused too.
+    """
+    # AO-02
+    if challenge is None or challenge.parameters.get("error") != "invalid_token":
+        return False
+    metadata = challenge.parameters.get("resource_metadata")
+    return not metadata or has_same_origin(metadata, held.resource)

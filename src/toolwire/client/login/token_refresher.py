@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Lock
 from time import time
 
@@ -67,8 +68,11 @@ class TokenRefresher:
         held = self._held
         return held if held is not None and not self._is_expiring(held) else None
 
-    def ensure_valid(self, refused: Secret | None = None) -> Credential | Problem:
-        """Return a valid credential, refreshed if needed. ``refused`` is an access token that the server refused."""
+    def ensure_valid(self, refused: Secret | None = None, *, is_certain: bool = True) -> Credential | Problem:
+        """Return a valid credential, refreshed if needed. ``refused`` is an access token that the server refused.
+
+        Without ``is_certain``, the server may have refused something else: then the token is kept if there is no other.
+        """
         with self._lock:
             held = self._held
             if held is None:
@@ -80,7 +84,7 @@ class TokenRefresher:
                 if stored is None or good or stored.kind == "key":
                     self._held = stored
                     return stored if stored is not None and good else _sign_in(self._site)
-                return self._refresh(stored)
+                return self._refresh(stored, keep=not is_certain and not self._is_expiring(stored))
 
     def replace(self, newer: Credential) -> None:
         """Use ``newer`` in place of the present credential, and store it in place of one for the same resource."""
@@ -104,7 +108,7 @@ class TokenRefresher:
             self._prover = prover = build_prover(credential.proof_key, self._now)
         return prover
 
-    def _refresh(self, stored: Credential) -> Credential | Problem:
+    def _refresh(self, stored: Credential, *, keep: bool) -> Credential | Problem:
         prover = self.find_prover(stored)
         if isinstance(prover, Problem):
             return prover
@@ -113,8 +117,14 @@ class TokenRefresher:
             # RFC 6749, 5.2: only invalid_grant says that the refresh token is void. Any other failure may pass.
             if newer.details.get("error") != "invalid_grant":
                 return newer
-            self._credentials.delete(stored.storage_name)
-            self._held = None
+            if keep:  # AO-02: nobody said that the access token is not valid
+                if stored.refresh is not None:
+                    stored = replace(stored, refresh=None)
+                    self._credentials.put(stored)
+                self._held = stored
+            else:
+                self._credentials.delete(stored.storage_name)
+                self._held = None
             return _sign_in(self._site)
         # A crash after this line loses nothing: the new refresh token is stored.
         self._credentials.put(newer)
