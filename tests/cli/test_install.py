@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,14 @@ FILES = {
     "vscode": (".config/Code/User/mcp.json", "servers", {"type": "stdio"}),
     "windsurf": (".codeium/windsurf/mcp_config.json", "mcpServers", {}),
     "zed": (".config/zed/settings.json", "context_servers", {"source": "custom"}),
+    "gemini-cli": (".gemini/settings.json", "mcpServers", {}),
 }
 PROJECT = {
     "claude-code": ".mcp.json",
     "cursor": ".cursor/mcp.json",
     "vscode": ".vscode/mcp.json",
     "zed": ".zed/settings.json",
+    "gemini-cli": ".gemini/settings.json",
 }
 Run = Callable[..., Any]
 
@@ -75,7 +78,7 @@ def test_host_starts_the_tools_of_its_installed_entry(host: str, home: Path, des
     assert "add" in list_tools(entry)
     assert (home / place).stat().st_mode & 0o777 == 0o600
     again = toolwire("install", host, desk, "--name", "desk")
-    assert again.out == f"{HOSTS[host].title} has desk already.\n"
+    assert again.out.startswith(f"{HOSTS[host].title} has desk already.\n")
 
 
 @pytest.mark.requirement("AT-32")
@@ -204,10 +207,11 @@ def test_key_is_written_as_a_reference_and_never_as_text(
     assert "hunter2" not in (home / place).read_text()
     wanted = [
         *("serve", url, "--key-env", "PET_KEY", "--include", "all", "--tag", "pet", "--tag", "x y", "--stdio"),
+        *("--consent", "inbox"),
     ]
     assert sorted(entry["args"][3:]) == sorted(wanted)
     referred = {"claude-code": "${PET_KEY}", "cursor": "${env:PET_KEY}", "vscode": "${env:PET_KEY}"}
-    referred["windsurf"] = "${env:PET_KEY}"
+    referred |= {"windsurf": "${env:PET_KEY}", "gemini-cli": "${PET_KEY}"}
     assert entry.get("env") == ({"PET_KEY": referred[host]} if host in referred else None)
     assert ("where PET_KEY is set" in told.err) == (host not in referred)
     told = toolwire("install", host, url, "--name", "two", "--header-env", "X-Key=PET_KEY", "--header", "X-Version: 2")
@@ -228,7 +232,7 @@ def test_relative_paths_are_made_absolute_or_refused(
     told = toolwire("install", "cursor", desk.name, "petstore.example", "--overlay", "mine.yaml", "--print")
     arguments = json.loads(told.out.partition(":\n")[2])["mcpServers"][desk.stem]["args"]
     assert arguments[3:] == [
-        *("serve", str(desk), "https://petstore.example", "--overlay", str(overlay), "--stdio"),
+        *("serve", str(desk), "https://petstore.example", "--overlay", str(overlay), "--consent", "inbox", "--stdio"),
     ]
     assert Path(desk.parent / "mine.yaml") == overlay
     refused = toolwire("install", "cursor", f"{desk.stem}:kit")
@@ -281,6 +285,81 @@ def test_symlinked_host_file_is_written_through_the_link(home: Path, desk: Path,
     assert toolwire("install", "cursor", desk, "--name", "desk").code == 0
     assert (home / ".cursor" / "mcp.json").is_symlink()
     assert "desk" in read(real)["mcpServers"]
+
+
+CODEX = """# my settings
+model = "x"  # the best
+
+[mcp_servers.other] # mine
+command = "y"
+args = [
+  "[mcp_servers.desk]",
+]
+
+[mcp_servers.other.env]
+A = "1"
+
+# the end
+[tui]
+theme = "Ä"
+"""
+
+
+@pytest.mark.requirement("QF-07")
+@pytest.mark.parametrize("text", [CODEX, "", CODEX.replace("\n", "\r\n"), CODEX.removesuffix("\n")])
+def test_codex_gets_a_table_and_the_rest_of_its_file_stays(text: str, home: Path, desk: Path, toolwire: Run) -> None:
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_bytes(text.encode())
+    told = toolwire("install", "codex", desk, "--name", "desk")
+    assert (told.code, told.err) == (0, "")
+    added = file.read_bytes().decode()
+    assert added.startswith(text)
+    entry = tomllib.loads(added)["mcp_servers"]["desk"]
+    assert "add" in list_tools(entry)
+    url = ["https://petstore.example/openapi.json", "--key-env", "PET_KEY"]
+    assert toolwire("install", "codex", *url, "--name", "desk", "--replace").code == 0
+    assert tomllib.loads(file.read_text())["mcp_servers"]["desk"]["env_vars"] == ["PET_KEY"]
+    shown = toolwire("install", "codex", *url, "--name", "desk", "--print").out.partition(":\n")[2]
+    assert tomllib.loads(shown)["mcp_servers"]["desk"] == tomllib.loads(file.read_text())["mcp_servers"]["desk"]
+    assert toolwire("install", "codex", "--remove", "--name", "desk").code == 0
+    assert file.read_bytes().decode().rstrip() == text.rstrip()
+
+
+@pytest.mark.requirement("QF-07")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[mcp_servers", "is not a TOML file"),
+        ("mcp_servers = 1", "is no object"),
+        ("mcp_servers.desk.command = 'x'", "cannot be told apart"),
+        ("mcp_servers = {desk = {command = 'x'}}", "cannot be told apart"),
+        ('a = """\n[mcp_servers.desk]\nb\n"""', "cannot be told apart"),
+    ],
+)
+def test_codex_file_that_cannot_be_changed_safely_stays(
+    text: str, said: str, home: Path, desk: Path, toolwire: Run
+) -> None:
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    told = toolwire("install", "codex", desk, "--name", "desk", "--replace")
+    assert (told.code, told.out) == (2, "")
+    assert said in told.err
+    assert file.read_text() == text
+
+
+@pytest.mark.requirement("QF-07")
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ("cursor", "If a call needs your consent, Cursor shows a form."),
+        ("zed", "Zed shows no forms: if a call needs your consent, you decide with `toolwire approvals`."),
+        ("windsurf", "If it shows none, you decide with `toolwire approvals`."),
+    ],
+)
+def test_install_says_how_the_user_of_the_host_is_asked(host: str, told: str, home: Path, toolwire: Run) -> None:
+    assert told in toolwire("install", host, "https://petstore.example/openapi.json", "--include", "all").out
 
 
 def test_help_lists_the_supported_hosts(toolwire: Run) -> None:

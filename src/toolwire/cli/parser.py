@@ -33,7 +33,7 @@ ANSWER_S: Final = 20
 """The time limit of one answer to a check, in seconds."""
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COMMAND | mcp.json:NAME"
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
-_HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed")
+_HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed", "codex", "gemini-cli")
 EXAMPLES: Final = ("shop", "wallet", "model")
 _MOST_OTHERS: Final = 4
 """How many other commands with an option are named where it does not belong."""

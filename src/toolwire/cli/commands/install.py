@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import shlex
 import sys
@@ -26,6 +25,7 @@ from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url, get_host
 from toolwire.hosting.mcp_hosts.host_files import HOSTS, Host, HostFile, build_entry, read_host_file
+from toolwire.hosting.mcp_hosts.host_profiles import HOST_PROFILES, HostProfile
 from toolwire.hosting.open_upstreams import open_toolbox
 from toolwire.hosting.secret_words import choose_program_name, find_secret_word
 from toolwire.hosting.targets.target import FileTarget, ModuleTarget, UrlTarget, read_target
@@ -57,13 +57,32 @@ def run(arguments: argparse.Namespace) -> int:
     offered = _list_offered(arguments)
     if arguments.print:
         print(f"{escaped(str(file.path))}:")
-        print(json.dumps({host.section: {name: entry}}, indent=2, ensure_ascii=False))
+        print(host.write_example(name, entry))
         return OK
     if not all(map(_agree_to_command, arguments.targets)):
         print_error("Nothing was written.")
         return DENIED
     offered += _list_offered_elsewhere(arguments)
-    return _add(file, name, entry, variables, offered, replace=arguments.replace)
+    code = _add(file, name, entry, variables, offered, replace=arguments.replace)
+    print(_describe_asking(HOST_PROFILES[arguments.host], _choose_consent(arguments)))
+    return code
+
+
+_OTHERWISE: Final = {
+    "inbox": "you decide with `toolwire approvals`",
+    "refuse": "the call is refused",
+    "hints": "it asks you by its own rules",
+}
+
+
+def _describe_asking(profile: HostProfile, consent: str) -> str:
+    """Return how the user of a host is asked about a call that needs consent, as a sentence."""
+    otherwise = _OTHERWISE[consent or "hints"]
+    if profile.forms is None:
+        return f"If a call needs your consent, {profile.title} shows a form. If it shows none, {otherwise}."
+    if profile.shows_forms:
+        return f"If a call needs your consent, {profile.title} shows a form."
+    return f"{profile.title} shows no forms: if a call needs your consent, {otherwise}."
 
 
 def _list_variables(arguments: argparse.Namespace) -> list[str]:
@@ -219,7 +238,18 @@ def _build_command(arguments: argparse.Namespace) -> list[str]:
         else:
             for one in value if isinstance(value, list) else [value]:
                 command += [option, str(one)]
-    return [*command, "--stdio"]
+    consent = [] if arguments.consent == _choose_consent(arguments) else ["--consent", _choose_consent(arguments)]
+    return [*command, *consent, "--stdio"]
+
+
+def _choose_consent(arguments: argparse.Namespace) -> str:
+    """Return what becomes of a call that needs consent if the host shows no forms, as the user chose, or the default.
+
+    Tools of other servers are then decided in the inbox; a host asks about own tools by their hints.
+    """
+    # QF-07
+    is_own = all(isinstance(read_target(text), FileTarget) for text in arguments.targets)
+    return arguments.consent or ("" if is_own else "inbox")
 
 
 def _refuse_secrets(arguments: argparse.Namespace) -> None:

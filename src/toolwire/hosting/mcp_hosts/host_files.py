@@ -1,7 +1,7 @@
 """Know the files in which hosts of MCP keep their servers, and change one entry of such a file.
 
 Rules:
-- Only the entry changes: comments, order and spaces of the file stay. A file that is not JSON is never written.
+- Only the entry changes: comments, order and spaces of the file stay. A file in another format is never written.
 - A file is replaced in one step, and the text before the change is kept beside it.
 - No secret is written, only a reference to the variable of the environment that has it.
 """
@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import sys
@@ -22,6 +23,7 @@ from toolwire.core.model import Json
 from toolwire.stores.paths import find_home
 
 from .json_edit import read_commented_json, remove_member, set_member
+from .toml_edit import read_toml, remove_table, set_table, write_table
 
 BACKUP_SUFFIX: Final = ".bak"
 _MAX_BYTES: Final = 16 * 1024 * 1024
@@ -34,7 +36,8 @@ class Host:
 
     ``section`` is the member with the servers. ``members`` are in every entry. ``refer`` writes the reference to a
     variable of the environment; None if the host knows no such reference. ``project`` is the file of one project,
-    relative to its folder, or "" if there is none.
+    relative to its folder, or "" if there is none. With ``is_toml``, the file is TOML, and an entry lists the variables
+    that the host passes on.
     """
 
     title: str
@@ -43,6 +46,18 @@ class Host:
     project: str = ""
     members: Mapping[str, str]
     refer: Callable[[str], str] | None = None
+    is_toml: bool = False
+
+    @property
+    def format_name(self) -> str:
+        """What the content of the file must be."""
+        return "a TOML file" if self.is_toml else "a JSON object"
+
+    def write_example(self, name: str, entry: Mapping[str, Json]) -> str:
+        """Return a file that has this one entry."""
+        if self.is_toml:
+            return write_table(self.section, name, entry).rstrip("\n")
+        return json.dumps({self.section: {name: entry}}, indent=2, ensure_ascii=False)
 
 
 def _find_settings(*parts: str) -> Path:
@@ -110,6 +125,23 @@ HOSTS: Final[Mapping[str, Host]] = {
         project=".zed/settings.json",
         members={"source": "custom"},
     ),
+    "codex": Host(
+        title="Codex",
+        section="mcp_servers",
+        user_file=lambda: Path(os.environ.get("CODEX_HOME") or find_home() / ".codex") / "config.toml",
+        project=".codex/config.toml",
+        members={},
+        refer=str,
+        is_toml=True,
+    ),
+    "gemini-cli": Host(
+        title="Gemini CLI",
+        section="mcpServers",
+        user_file=lambda: find_home() / ".gemini" / "settings.json",
+        project=".gemini/settings.json",
+        members={},
+        refer=lambda name: f"${{{name}}}",
+    ),
 }
 """The hosts by the names that the command line knows them by."""
 
@@ -117,7 +149,9 @@ HOSTS: Final[Mapping[str, Host]] = {
 def build_entry(host: Host, command: Sequence[str], variables: Sequence[str]) -> dict[str, Json]:
     """Return the entry with which ``host`` starts ``command``. ``variables`` are referred to where the host can."""
     entry: dict[str, Json] = {**host.members, "command": command[0], "args": list(command[1:])}
-    if variables and host.refer is not None:
+    if variables and host.is_toml:
+        entry["env_vars"] = list(variables)
+    elif variables and host.refer is not None:
         entry["env"] = {name: host.refer(name) for name in variables}
     return entry
 
@@ -145,11 +179,7 @@ class HostFile:
         mark = _BYTE_ORDER_MARK if self.text is not None and self.text.startswith(_BYTE_ORDER_MARK) else ""
         before = (self.text or "").removeprefix(mark)
         try:
-            text = (
-                remove_member(before, self.host.section, name)
-                if entry is None
-                else set_member(before, self.host.section, name, entry)
-            )
+            text = self._edit(before, name, entry)
         except ValueError as error:
             raise UsageError(f"{self.path} is left alone: {error}.") from error
         backup = None if self.text is None else self.path.with_name(self.path.name + BACKUP_SUFFIX)
@@ -163,12 +193,18 @@ class HostFile:
             raise UsageError(f"{self.path} cannot be written: {error.strerror or error}. It is as it was.") from error
         return backup
 
+    def _edit(self, text: str, name: str, entry: Mapping[str, Json] | None) -> str:
+        section, is_toml = self.host.section, self.host.is_toml
+        if entry is None:
+            return (remove_table if is_toml else remove_member)(text, section, name)
+        return (set_table if is_toml else set_member)(text, section, name, entry)
+
 
 def read_host_file(host: Host, path: Path) -> HostFile:
     """Return the file at ``path``, which need not exist.
 
     Raises:
-        UsageError: it is no JSON object, or not in the form of the host's settings; the sentence says where and why.
+        UsageError: it is not in the format of the host's settings; the sentence says where and why.
     """
     path = path.resolve()  # a link leads to the file that is meant
     try:
@@ -180,10 +216,11 @@ def read_host_file(host: Host, path: Path) -> HostFile:
     try:
         text = raw.decode("utf-8")
     except UnicodeError as error:
-        raise UsageError(f"{path} is not a JSON object, so it is left alone.") from error
-    data = read_commented_json(text.removeprefix(_BYTE_ORDER_MARK)) if len(raw) <= _MAX_BYTES else None
+        raise UsageError(f"{path} is not {host.format_name}, so it is left alone.") from error
+    read = read_toml if host.is_toml else read_commented_json
+    data = read(text.removeprefix(_BYTE_ORDER_MARK)) if len(raw) <= _MAX_BYTES else None
     if not isinstance(data, dict):
-        raise UsageError(f"{path} is not a JSON object, so it is left alone.")
+        raise UsageError(f"{path} is not {host.format_name}, so it is left alone.")
     if not isinstance(data.get(host.section, {}), dict):
         raise UsageError(f'"{host.section}" in {path} is no object, so the file is left alone.')
     return HostFile(host=host, path=path, text=text, data=data)

@@ -56,7 +56,7 @@ def handles_consent(params: Mapping[str, Json]) -> bool:
     return get_object(params, "_meta").get(CONSENT_META) is True
 
 
-def left_unanswered(params: Mapping[str, Json]) -> bool:
+def has_unanswered_question(params: Mapping[str, Json]) -> bool:
     """Return whether the client of a request has left a question to its user without an answer."""
     return get_object(params, "_meta").get(UNANSWERED_META) is True
 
@@ -155,7 +155,7 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
     # What another site wants of the gateway, such as a receipt, is no matter of this client.
     if can_show_forms(params) or not _EXPLAINED.isdisjoint(problem.details):
         return problem
-    if left_unanswered(params):
+    if has_unanswered_question(params):
         text = (
             f"{call.tool.name} did not run: it needs its user's consent, and this client left the question unanswered."
         )

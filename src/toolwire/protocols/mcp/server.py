@@ -379,7 +379,7 @@ def _read_confirmation(params: Mapping[str, Json], said: _ServerWords) -> Contex
     if takes_input:
         context = replace(context, takes_input=True)
     # QF-07: who cannot be asked is never trusted more than who can.
-    is_unanswered = consent_question.left_unanswered(params)
+    is_unanswered = consent_question.has_unanswered_question(params)
     if (said.requires_confirmation or is_unanswered) and not can_ask:
         context = replace(context, must_confirm=True, needs_inbox=not consent_question.handles_consent(params))
     if "_meta" in params:
