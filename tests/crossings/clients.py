@@ -93,7 +93,7 @@ def call_ours(target: Target, call: Call, receipt_key: ReceiptKey) -> Outcome:
     outcome = Outcome()
 
     def approve(question: Question) -> bool:
-        outcome.consented.append(question.call.tool.name)
+        outcome.consented.append(f"{question.call.tool.name} {' '.join(question.reasons)}")
         return True
 
     def enter(asked: InputRequest) -> Mapping[str, object]:
@@ -259,7 +259,7 @@ def stream_curl(target: Target, call: Call, outcome: Outcome, path: str, fields:
             message = json.loads(text)
             if message.get("method") == "notifications/progress":
                 take_item(outcome, call, target, message["params"].get("message"))
-            elif call.protocol == "OpenTool" and "error" not in message and message.get("result"):
+            elif call.protocol == "OpenTool" and message.get("error") is None and message.get("result"):
                 take_item(outcome, call, target, message["result"]["result"])
             else:
                 last = message
@@ -296,7 +296,8 @@ def call_curl(target: Target, call: Call) -> Outcome:
 
     answer = send()
     challenge = find_challenge(answer.body)
-    if challenge and call.consent == "form":  # the user of curl reads the question, and repeats the call with the word
+    # The user of curl reads the question, and repeats the call with the word.
+    if challenge and call.consent in ("auto", "form"):
         outcome.consented.append(str(answer.body))
         fields[challenge["header"]] = challenge["word"]
         answer = send()
@@ -345,7 +346,7 @@ def read_plain_answer(outcome: Outcome, call: Call, target: Target, answer: Answ
         else:
             outcome.refusal = json.dumps(body)
     elif call.protocol == "OpenTool":
-        if "error" not in body:
+        if body.get("error") is None:
             result = body["result"]
             outcome.value = read_value(result.get("result", result))
         else:

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 Row: TypeAlias = dict[str, str]
 Combination: TypeAlias = frozenset[tuple[str, str]]
@@ -28,11 +28,14 @@ class Matrix(NamedTuple):
 
     factors: dict[str, list[str]]
     impossible: list[Impossible]
+    extras: list[dict[str, Any]]
+    python: dict[str, list[str]]
 
 
 def read_matrix() -> Matrix:
     data = tomllib.loads(Path(__file__).with_name("matrix.toml").read_text(encoding="utf-8"))
-    return Matrix(data["factors"], [Impossible(**one) for one in data["impossible"]])
+    impossible = [Impossible(**one) for one in data["impossible"]]
+    return Matrix(data["factors"], impossible, data["extras"], data["python"])
 
 
 def complete_row(matrix: Matrix, begun: Row, prefer: Mapping[Combination, None], strength: int) -> Row | None:

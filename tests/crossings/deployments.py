@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import ssl
 import subprocess
 import sys
 import time
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import Path
-from typing import TypeAlias
+from tempfile import mkdtemp
+from typing import Any, NamedTuple, TypeAlias
 from urllib.request import urlopen
 
+import httpx2
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
 from tests.certificates import write_certificate
+from tests.crossings.options import Flavour, choose_extras
+from tests.crossings.people import NAME, PASSWORD, get_token, open_account
 from tests.postgres import Postgres, run_postgres, wait_until_answering
-from tests.programs import find_free_port
+from tests.programs import RedisServer, find_free_port
 from tests.support.waiting import wait_until
 from toolwire.auth.receipt import ReceiptKey
 
@@ -36,16 +42,6 @@ PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # where Debian puts pr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flavour:
-    """How one server of a deployment differs from another: who may call it, and whether it wants receipts."""
-
-    has_keys: bool
-    wants_receipts: bool
-    number: int = 0
-    """A further server of the same kind: a caller can add only ten questions a minute to the inbox of one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
     """A deployment that runs: where clients reach it, where its questions are, and what it has logged."""
 
@@ -54,6 +50,8 @@ class Running:
     logs: list[Path]
     command: list[str] = field(default_factory=list)
     is_gateway: bool = False
+    token: str = ""
+    """What a program got which a person who signed in here has allowed to call."""
 
 
 class Deployments:
@@ -69,10 +67,15 @@ class Deployments:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._running: dict[tuple[str, Flavour], Running] = {}
         self._upstream: Running | None = None
+        self._issuer: Issuer | None = None
+        self._redis: RedisServer | None = None
         (folder / "keys.txt").write_text(f"{KEY} ann\n{GATEWAY_KEY} gateway\n")
         (folder / "receipts.json").write_text(json.dumps({"keys": [self.receipt_key.to_public_jwk()]}))
         public = self._signing_key.as_dict(private=False) | {"kid": "one", "alg": "ES256", "use": "sig"}
         (folder / "jwks.json").write_text(json.dumps({"keys": [public]}))
+        vault = folder / "vault.key"
+        vault.touch(mode=0o600)
+        vault.write_text(secrets.token_hex(32))
         (folder / "both.pem").write_bytes(self.ca_file.read_bytes() + self.key_file.read_bytes())
 
     def sign_token(self, subject: str) -> str:
@@ -83,10 +86,39 @@ class Deployments:
     def open(self, name: str, flavour: Flavour) -> Running:
         """Return the deployment with this name, which runs."""
         if (name, flavour) not in self._running:
-            folder = self.folder / f"deployment-{len(self._running)}"
-            folder.mkdir()
-            self._running[name, flavour] = STARTS[name](self, flavour, folder)
+            folder = Path(mkdtemp(prefix="deployment-", dir=self.folder))
+            self._running[name, flavour] = STARTS[name](self, flavour, folder, self.find_extras(name, flavour, folder))
         return self._running[name, flavour]
+
+    def find_extras(self, deployment: str, flavour: Flavour, folder: Path) -> dict[str, Any]:
+        """Return further options of one server, with what they name opened."""
+        return {name: self._fill(value, folder) for name, value in choose_extras(deployment, flavour).items()}
+
+    def _fill(self, value: Any, folder: Path) -> Any:
+        if value != "{redis}":
+            return value.format(folder=folder) if isinstance(value, str) else value
+        if self._redis is None:
+            place = self.folder / "redis"
+            place.mkdir()
+            self._redis = RedisServer(place)
+            self._stack.callback(self._redis.kill)
+        return f"redis://127.0.0.1:{self._redis.port}"
+
+    def open_issuer(self) -> Issuer:
+        """Return our own authorization server, which runs, with the token of a program."""
+        if self._issuer is None:
+            port = find_free_port()
+            url, store = f"http://127.0.0.1:{port}", str(self.folder / "issuer.sqlite3")
+            said = json.dumps({"issuer": url, "resource": AUDIENCE, "store": store})
+            argv = [sys.executable, "-m", "uvicorn", "tests.crossings.issuer:app", "--port", str(port)]
+            metadata = "/.well-known/oauth-authorization-server"
+            self.start([*argv, "--app-dir", str(ROOT)], port, self.folder, metadata, CROSSINGS_OPTIONS=said)
+            with httpx2.Client(timeout=WAIT_S) as browser:
+                token = get_token(browser, url, AUDIENCE)
+                keys = self.folder / "our-jwks.json"
+                keys.write_bytes(browser.get(f"{url}/oauth/jwks").content)
+            self._issuer = Issuer(url, keys, token)
+        return self._issuer
 
     def open_upstream(self) -> Running:
         """Return the server behind all gateways, which runs."""
@@ -145,6 +177,32 @@ class Deployments:
         self._stack.close()
 
 
+class Issuer(NamedTuple):
+    """Our own authorization server: its URL, its keys, and the token of a program that a person allowed."""
+
+    url: str
+    keys: Path
+    token: str
+
+    @property
+    def principal(self) -> str:
+        """What a server calls the person whose token this is."""
+        payload = self.token.split(".")[1]
+        return f"jwt:{json.loads(urlsafe_b64decode(payload + '=='))['sub']}"
+
+
+def find_token_options(deployments: Deployments, flavour: Flavour) -> dict[str, str]:
+    """Return the options that say which signed tokens are accepted."""
+    if flavour.callers == "keys":
+        keys, issuer = str(deployments.folder / "jwks.json"), ISSUER
+    elif flavour.callers == "tokens":
+        ours = deployments.open_issuer()
+        keys, issuer = f"{ours.url}/oauth/jwks", ours.url
+    else:
+        return {}
+    return {"jwks": keys, "jwt-issuer": issuer, "jwt-audience": AUDIENCE}
+
+
 def answers(url: str, ca_file: Path) -> bool:
     """Return whether somebody at ``url`` says that all is well."""
     try:
@@ -154,16 +212,21 @@ def answers(url: str, ca_file: Path) -> bool:
         return False
 
 
-Start: TypeAlias = Callable[[Deployments, Flavour, Path], Running]
+Extras: TypeAlias = dict[str, Any]
+Start: TypeAlias = Callable[[Deployments, Flavour, Path, Extras], Running]
 
 
-def list_options(deployments: Deployments, flavour: Flavour) -> list[str]:
+def list_options(deployments: Deployments, flavour: Flavour, extras: Extras) -> list[str]:
     """Return the options of ``toolwire serve`` that say who may call, and how users consent."""
     folder = deployments.folder
     options = ["--log", "json"]
-    if flavour.has_keys:
-        options += ["--api-key-file", str(folder / "keys.txt"), "--jwks", str(folder / "jwks.json")]
-        options += ["--jwt-issuer", ISSUER, "--jwt-audience", AUDIENCE]
+    for name, value in extras.items():
+        several = value if isinstance(value, list) else [value]
+        options += [word for one in several for word in ([f"--{name}"] if one is True else [f"--{name}", str(one)])]
+    if flavour.callers == "keys":
+        options += ["--api-key-file", str(folder / "keys.txt")]
+    for name, value in find_token_options(deployments, flavour).items():
+        options += [f"--{name}", value]
     if flavour.wants_receipts:
         return [*options, "--receipts", "required", "--receipt-keys", str(folder / "receipts.json")]
     return [*options, "--consent", "inbox", "--ask-wait", "30"]
@@ -178,20 +241,22 @@ def serve(deployments: Deployments, folder: Path, options: list[str], state: Pat
 
 
 def serve_plainly(*more: str) -> Start:
-    def begin(deployments: Deployments, flavour: Flavour, folder: Path) -> Running:
-        return serve(deployments, folder, [*list_options(deployments, flavour), *more])
+    def begin(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extras) -> Running:
+        return serve(deployments, folder, [*list_options(deployments, flavour, extras), *more])
 
     return begin
 
 
-def mount(deployments: Deployments, flavour: Flavour, folder: Path) -> Running:
+def mount(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extras) -> Running:
     """Start uvicorn with an application of FastAPI in which the tools are mounted."""
     port = find_free_port()
+    tokens = find_token_options(deployments, flavour)
     said = {
+        "extras": extras,
         "state": str(folder / "state"),
-        "key": KEY if flavour.has_keys else "",
-        "jwks": str(deployments.folder / "jwks.json"),
-        "issuer": ISSUER,
+        "key": KEY if flavour.callers == "keys" else "",
+        "jwks": str(deployments.open_issuer().keys) if flavour.callers == "tokens" else tokens.get("jwks", ""),
+        "issuer": tokens.get("jwt-issuer", ""),
         "audience": AUDIENCE,
         "receipts": str(deployments.folder / "receipts.json") if flavour.wants_receipts else "",
     }
@@ -200,11 +265,11 @@ def mount(deployments: Deployments, flavour: Flavour, folder: Path) -> Running:
     return Running(url=f"http://127.0.0.1:{port}/tools/", state=folder / "state", logs=[log])
 
 
-def start_stdio(deployments: Deployments, flavour: Flavour, folder: Path) -> Running:
+def start_stdio(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extras) -> Running:
     """Return the command of a server that each client starts for itself."""
     state = folder / "state"
     words = [sys.executable, "-m", "toolwire", "serve", str(KIT), "--stdio", "--state", str(state)]
-    return Running(url="", state=state, logs=[], command=[*words, *list_options(deployments, flavour)])
+    return Running(url="", state=state, logs=[], command=[*words, *list_options(deployments, flavour, extras)])
 
 
 NGINX = """\
@@ -309,10 +374,10 @@ def start_proxy(
 def put_behind(kind: str, path: str = "") -> Start:
     """Return how a server behind a proxy is started, perhaps below a path."""
 
-    def begin(deployments: Deployments, flavour: Flavour, folder: Path) -> Running:
+    def begin(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extras) -> Running:
         find_program(kind)
         port = find_free_port()
-        options = [*list_options(deployments, flavour), "--trusted-proxies", "127.0.0.1"]
+        options = [*list_options(deployments, flavour, extras), "--trusted-proxies", "127.0.0.1"]
         options += ["--root-path", path] if path else []
         options += ["--receipt-audience", f"127.0.0.1:{port}"] if flavour.wants_receipts else []
         running = serve(deployments, folder, options)
@@ -322,11 +387,11 @@ def put_behind(kind: str, path: str = "") -> Start:
     return begin
 
 
-def serve_on_postgres(deployments: Deployments, flavour: Flavour, folder: Path) -> Running:
+def serve_on_postgres(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extras) -> Running:
     """Start two servers with one PostgreSQL behind nginx, which gives each request to the next of them."""
     find_program("nginx")
     port, state = find_free_port(), deployments.create_database()
-    options = [*list_options(deployments, flavour), "--trusted-proxies", "127.0.0.1"]
+    options = [*list_options(deployments, flavour, extras), "--trusted-proxies", "127.0.0.1"]
     options += ["--receipt-audience", f"127.0.0.1:{port}"] if flavour.wants_receipts else []
     nodes = [serve(deployments, folder, options, state) for _ in range(2)]
     url = start_proxy(deployments, "nginx", port, nodes, folder)
@@ -342,39 +407,79 @@ log = "json"
 
 [upstreams.crossings]
 target = "{upstream}"
-key-env = "UPSTREAM_KEY"
 protocol = "mcp"
 agree = true
+{credentials}
 """
 
 
-def run_gateway(deployments: Deployments, flavour: Flavour, folder: Path, public_port: int = 0) -> Running:
+def run_gateway(
+    deployments: Deployments, flavour: Flavour, folder: Path, extras: Extras, public_port: int = 0
+) -> Running:
     """Start a gateway in front of the one upstream, behind a proxy at ``public_port`` if there is one."""
     upstream, port = deployments.open_upstream(), find_free_port()
     host = f"127.0.0.1:{public_port or port}"
     lines = ['trusted-proxies = ["127.0.0.1"]'] if public_port else []
-    if flavour.has_keys:
-        lines += [f'api-key-file = "{deployments.folder}/keys.txt"', f'jwks = "{deployments.folder}/jwks.json"']
-        lines += [f'jwt-issuer = "{ISSUER}"', f'jwt-audience = "{AUDIENCE}"']
+    lines += [f"{name} = {json.dumps(value)}" for name, value in extras.items()]
+    if flavour.callers == "keys":
+        lines.append(f'api-key-file = "{deployments.folder}/keys.txt"')
+    lines += [f'{name} = "{value}"' for name, value in find_token_options(deployments, flavour).items()]
     if flavour.wants_receipts:
         lines += ['receipts = "required"', f'receipt-keys = "{deployments.folder}/receipts.json"']
         lines += [f'receipt-audience = "{host}"']
     else:
         lines += ['consent = "inbox"', "ask-wait = 30"]
+    if flavour.callers == "accounts":
+        lines.append(f'key-file = "{deployments.folder}/vault.key"')
+    if flavour.callers in ("people", "accounts"):
+        lines += ["[sign-in]", 'name = "Crossings"']
     public_url = f"https://{host}" if public_port else f"http://{host}"
-    state = folder / "state"
-    (folder / "toolwire.toml").write_text(
-        GATEWAY.format(port=port, public_url=public_url, state=state, options="\n".join(lines), upstream=upstream.url)
+    state, file = folder / "state", folder / "toolwire.toml"
+    file.write_text(
+        GATEWAY.format(
+            port=port,
+            public_url=public_url,
+            state=state,
+            options="\n".join(lines),
+            upstream=upstream.url,
+            credentials='credentials = "caller"' if flavour.callers == "accounts" else 'key-env = "UPSTREAM_KEY"',
+        )
     )
+    if flavour.callers in ("people", "accounts"):
+        add_person(deployments, folder)
     log = deployments.start([sys.executable, "-m", "toolwire", "gateway", "run"], port, folder)
     return Running(url=f"http://127.0.0.1:{port}", state=state, logs=[log], is_gateway=True)
 
 
-def put_gateway_behind_nginx(deployments: Deployments, flavour: Flavour, folder: Path) -> Running:
+def add_person(deployments: Deployments, folder: Path) -> None:
+    """Add the account of a person to the gateway in ``folder``."""
+    words = [sys.executable, "-m", "toolwire", "users", "add", NAME]
+    environment = deployments.build_environment()
+    subprocess.run(words, cwd=folder, env=environment, input=f"{PASSWORD}\n", text=True, check=True, timeout=WAIT_S)
+
+
+def sign_in(deployments: Deployments, flavour: Flavour, running: Running) -> Running:
+    """Return the gateway with the token of a program of the person who signs in there, if people do."""
+    if flavour.callers not in ("people", "accounts"):
+        return running
+    context = ssl.create_default_context(cafile=deployments.ca_file)
+    with httpx2.Client(timeout=WAIT_S, verify=context) as browser:
+        token = get_token(browser, running.url, running.url)
+        if flavour.callers == "accounts":
+            open_account(browser, f"{running.url}/sign-in/crossings", KEY)
+    return replace(running, token=token)
+
+
+def start_gateway(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extras) -> Running:
+    return sign_in(deployments, flavour, run_gateway(deployments, flavour, folder, extras))
+
+
+def put_gateway_behind_nginx(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extras) -> Running:
     find_program("nginx")
     port = find_free_port()
-    running = run_gateway(deployments, flavour, folder, port)
-    return replace(running, url=start_proxy(deployments, "nginx", port, [running], folder))
+    running = run_gateway(deployments, flavour, folder, extras, port)
+    url = start_proxy(deployments, "nginx", port, [running], folder)
+    return sign_in(deployments, flavour, replace(running, url=url))
 
 
 STARTS: Mapping[str, Start] = {
@@ -386,7 +491,7 @@ STARTS: Mapping[str, Start] = {
     "behind Caddy": put_behind("caddy"),
     "behind HAProxy": put_behind("haproxy"),
     "below a path": put_behind("nginx", "/shop"),
-    "behind our gateway": run_gateway,
+    "behind our gateway": start_gateway,
     "gateway behind nginx": put_gateway_behind_nginx,
     "two nodes on PostgreSQL": serve_on_postgres,
 }

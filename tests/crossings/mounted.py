@@ -10,10 +10,15 @@ from typing import Any
 from fastapi import FastAPI
 
 from tests.crossings.kit import kit
-from toolwire import ApiKey, Secret, asgi
+from toolwire import ApiKey, Secret, ServerLimits, asgi
 from toolwire.auth.caller_token import ExpectedClaims, read_jwks
+from toolwire.limits import CallerRules
 from toolwire.server.access.signed_tokens import SignedTokenCallers
+from toolwire.server.asking.inbox import QuestionNotice
 
+RENAMED = {"limit": "limits", "allow_origin": "origins", "allow_host": "hosts", "api_key": "api_keys", "pin": "pins"}
+"""What ``asgi`` calls the options of the command line that have another name there."""
+notices: list[QuestionNotice] = []
 app = FastAPI(title="A shop")
 
 
@@ -24,15 +29,31 @@ def hello() -> str:
 
 def build_options(said: dict[str, Any]) -> dict[str, Any]:
     """Return the options of ``asgi`` that say who may call, and how users consent."""
-    options: dict[str, Any] = {"state": said["state"]}
+    extras = {name.replace("-", "_"): value for name, value in said["extras"].items()}
+    options: dict[str, Any] = {RENAMED.get(name, name): value for name, value in extras.items()}
+    options |= {
+        "state": said["state"],
+        "debug": True,
+        "public_url": "https://tools.example",
+        "ask_hosts": True,
+        "confirmations": f"{said['state']}-words",
+        "caller_rules": {"*": CallerRules(running=100)},
+        "require_confirmation": lambda call: "",
+        "on_question": notices.append,
+    }
+    if limits := options.get("limits"):
+        pairs = (one.partition("=") for one in limits)
+        options["limits"] = ServerLimits(**{name: int(value) for name, _, value in pairs})
     if said["key"]:
-        options["api_keys"] = [ApiKey(key=Secret(said["key"]), name="ann")]
+        further = [ApiKey(key=Secret(one), name="carl") for one in options.get("api_keys", [])]
+        options["api_keys"] = [ApiKey(key=Secret(said["key"]), name="ann"), *further]
+    if said["jwks"]:
         keyring = read_jwks(Path(said["jwks"]).read_bytes())
         claims = ExpectedClaims(issuer=said["issuer"], audience=said["audience"])
         options["callers"] = SignedTokenCallers(keyring, claims)
     if said["receipts"]:
         return {**options, "receipts": "required", "receipt_keys": said["receipts"]}
-    return {**options, "consent": "inbox", "ask_wait": 30}
+    return {**options, "consent": "inbox", "ask_wait": 30, "inbox": said["state"]}
 
 
 app.mount("/tools", asgi(kit, **build_options(json.loads(os.environ["CROSSINGS_OPTIONS"]))))

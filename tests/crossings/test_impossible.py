@@ -11,7 +11,8 @@ import pytest
 from tests.crossings.checks import Bench
 from tests.crossings.clients import Call, Target
 from tests.crossings.covering import Impossible, cover, read_matrix
-from tests.crossings.deployments import KIT, Deployments, Flavour
+from tests.crossings.deployments import KIT, Deployments, serve
+from tests.crossings.options import Flavour
 from tests.interop.mcp_makers import INSTALLED, MISSING
 
 pytestmark = pytest.mark.requirement("CR-01")
@@ -26,7 +27,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 def build_target(bench: Bench) -> Target:
-    running = bench.deployments.open("one process", Flavour(has_keys=False, wants_receipts=False))
+    running = bench.deployments.open("one process", Flavour("nobody", wants_receipts=False))
     return Target(
         url=running.url,
         command=[],
@@ -37,9 +38,9 @@ def build_target(bench: Bench) -> Target:
     )
 
 
-def run_program(bench: Bench, *words: str) -> str:
+def run_program(bench: Bench, *words: str, **more: str) -> str:
     """Return what a program prints that fails."""
-    environment, folder = bench.deployments.build_environment(), bench.deployments.folder
+    environment, folder = bench.deployments.build_environment() | more, bench.deployments.folder
     done = subprocess.run(
         words, env=environment, cwd=folder, capture_output=True, text=True, timeout=60, check=False, input=""
     )
@@ -47,8 +48,16 @@ def run_program(bench: Bench, *words: str) -> str:
     return done.stderr
 
 
-def run_toolwire(bench: Bench, *words: str) -> str:
-    return run_program(bench, sys.executable, "-m", "toolwire", *words)
+def run_toolwire(bench: Bench, *words: str, **more: str) -> str:
+    return run_program(bench, sys.executable, "-m", "toolwire", *words, **more)
+
+
+def serve_beside_gateway(bench: Bench) -> str:
+    """Return what a server prints that is started in the folder of a gateway where people sign in."""
+    folder = bench.deployments.folder / "beside"
+    folder.mkdir()
+    (folder / "toolwire.toml").write_text('[sign-in]\nname = "Team"\n')
+    return serve(bench.deployments, folder, []).logs[0].read_text()
 
 
 def call_with(bench: Bench, client: str, path: str = "/mcp") -> tuple[str, str]:
@@ -76,6 +85,7 @@ ATTEMPTS: Mapping[str, Callable[[Bench, Impossible], list[str]]] = {
     "--stdio --jwks": lambda bench, _: [
         run_toolwire(bench, "serve", str(KIT), "--stdio", "--jwks", "jwks.json", "--jwt-audience", "tools")
     ],
+    "toolwire serve beside the file of a gateway": lambda bench, _: [serve_beside_gateway(bench)],
     "curl with a program": lambda bench, _: [run_program(bench, "curl", f"stdio:toolwire serve {KIT} --stdio")],
 }
 """How a user tries each of them; returns what the user reads each time."""
@@ -89,6 +99,13 @@ def name_pair(one: Impossible) -> str:
 def test_an_impossible_pair_has_a_sentence(one: Impossible, bench: Bench) -> None:
     for said in ATTEMPTS[one.attempt](bench, one):
         assert one.sentence in said
+
+
+def test_keys_in_the_environment_are_not_for_a_program(bench: Bench) -> None:
+    # no option was typed, so the sentence says where they can come from
+    said = run_toolwire(bench, "serve", str(KIT), "--stdio", TOOLWIRE_API_KEYS="key-of-ann")
+    assert "sends no key and no token: leave out" in said
+    assert "TOOLWIRE_API_KEYS" in said
 
 
 def test_every_other_pair_is_in_a_row() -> None:
