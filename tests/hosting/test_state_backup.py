@@ -10,8 +10,10 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import closing, contextmanager
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,11 +29,14 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.long_call import LongCallState, NewCall
 from toolwire.core.model import Approval, Call, Tool
+from toolwire.server.asking.restored_state import ask_after_restore
 from toolwire.server.long_calls.long_calls import open_long_calls
 from toolwire.stores.consent.open import open_approvals, open_decisions, open_grants, open_levels
+from toolwire.stores.database import Database
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 from toolwire.stores.paths import find_state_places
+from toolwire.stores.restores import RESTORES, RESTORES_FILE, add_restore
 from toolwire.testing.loopback import background
 
 T = TypeVar("T")
@@ -65,7 +70,7 @@ def run_state(*words: object) -> int:
 
 
 @contextmanager
-def serve(place: str, runs: list[str]) -> Iterator[Callable[..., tuple[int, Any]]]:
+def serve(place: str, runs: list[str]) -> Generator[Callable[..., tuple[int, Any]]]:
     """Serve two tools with their state in ``place``, and give a function that calls one."""
     kit = Toolkit("Bank")
 
@@ -166,7 +171,7 @@ def test_an_operator_can_say_that_nothing_ran_since(new_state: Callable[[], str]
 
 async def use_calls(place: str, use: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
     """Return what ``use`` returns of the long calls in ``place``."""
-    calls = open_long_calls(place)()
+    calls: Any = open_long_calls(place)()
     try:
         return await use(calls)
     finally:
@@ -324,20 +329,13 @@ def test_a_bad_backup_is_refused_in_one_sentence_and_nothing_changes(
 
 def rewrite(backup: Path, **facts: Any) -> None:
     """Write ``backup`` again with other facts in its head, as somebody could who wants it to be accepted."""
-    from io import BytesIO
-
-    from toolwire.hosting.state_backup.archive import _digest_file
-
     with tarfile.open(backup) as archive:
         head = json.loads(archive.extractfile(archive.next()).read())  # type: ignore[arg-type, union-attr]
     text = json.dumps({**head, **facts}).encode()
-    body = backup.with_name("head")
-    body.write_bytes(text)
     with tarfile.open(backup, "w") as archive:
-        member = tarfile.TarInfo(f"toolwire-state-{_digest_file(body)}.json")
+        member = tarfile.TarInfo(f"toolwire-state-{sha256(text).hexdigest()}.json")
         member.size = len(text)
         archive.addfile(member, BytesIO(text))
-    body.unlink()
 
 
 def test_a_state_is_never_overwritten(new_state: Callable[[], str], tmp_path: Path) -> None:
@@ -386,3 +384,17 @@ def test_no_key_and_no_used_token_is_in_a_backup(tmp_path: Path) -> None:
     assert key not in backup.read_bytes()
     with tarfile.open(backup) as archive:
         assert not [name for name in archive.getnames() if "confirmations" in name]
+
+
+def test_a_tool_that_remembers_keys_for_longer_is_asked_about_for_longer(tmp_path: Path) -> None:
+    day_s = 86_400.0
+    with closing(Database(tmp_path / RESTORES_FILE, RESTORES)) as rows, rows.transaction() as cursor:
+        add_restore(cursor, 1_000.0, 900.0, is_current=False)
+    now = [1_000.0 + 5 * day_s]
+    ask = ask_after_restore(None, str(tmp_path), day_s, clock=lambda: now[0])
+    assert ask is not None
+    usual, longer = (Tool(name="pay", keep_s=keep_s) for keep_s in (None, 10 * day_s))
+    assert [bool(ask(Call(tool, {}, key="k"))) for tool in (usual, longer)] == [False, True]
+    assert not ask(Call(longer, {}))
+    now[0] += 400 * day_s
+    assert ask_after_restore(None, str(tmp_path), day_s, clock=lambda: now[0]) is None

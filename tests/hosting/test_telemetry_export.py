@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -55,7 +55,7 @@ def kit(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def serve(*argv: object, **environment: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def serve(*argv: object, **environment: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
     """Start ``toolwire serve`` and give its URL and its process."""
     with subprocess.Popen(
         [sys.executable, "-m", "toolwire", "serve", "--port", "0", *map(str, argv)],
@@ -110,7 +110,7 @@ class Collector:
                 self.send_header("content-length", "0")
                 self.end_headers()
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
                 """Say nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

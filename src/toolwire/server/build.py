@@ -81,7 +81,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
     wake = options.wake or os.environ.get(WAKE_VARIABLE, "")
     engine = open_wake_engine(wake, place) if wake and options.engine is None else options.engine
     limits = options.limits if options.limits is not None else ServerLimits()
-    required = ask_after_restore(options.require_confirmation, places.inbox, limits.recorded_s)
+    required = ask_after_restore(options.require_confirmation, places.inbox, max(limits.recorded_s, limits.keep_s))
     if required is not options.require_confirmation:
         options = replace(options, require_confirmation=required)
     keys = ApiKeyCallers(options.api_keys)

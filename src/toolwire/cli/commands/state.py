@@ -71,11 +71,10 @@ def _do(arguments: argparse.Namespace, file: Path) -> BackupHead:
 
 def _describe(arguments: argparse.Namespace, file: Path, head: BackupHead) -> str:
     name, when = escaped(str(file)), show_time(head.made_at)
-    match arguments.action:
-        case "backup":
-            return f"{name} holds the state. It contains secrets, so only you can read it."
-        case "check":
-            return f"{name} is complete: a backup of {when}, made by toolwire {escaped(head.toolwire)}."
+    if arguments.action == "backup":
+        return f"{name} holds the state. It contains secrets, so only you can read it."
+    if arguments.action == "check":
+        return f"{name} is complete: a backup of {when}, made by toolwire {escaped(head.toolwire)}."
     if arguments.keep_permissions:
         return f"The state of {when} is restored, with its answers, permissions and sign-ins."
     return (

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -132,7 +132,7 @@ def read_archive(file: Path, check: Callable[[BackupHead], None], into: Path | N
 
 
 @contextmanager
-def _open_archive(file: Path) -> Iterator[tarfile.TarFile]:
+def _open_archive(file: Path) -> Generator[tarfile.TarFile]:
     with file.open("rb") as opened, tarfile.open(fileobj=opened, mode="r:") as archive:
         yield archive
 

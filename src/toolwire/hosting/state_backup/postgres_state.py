@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -132,7 +132,7 @@ def check_database_head(head: BackupHead, file: Path) -> None:
         if version < known[name].base_version:
             raise ValueError(name)
         tables.update(_list_tables(known[name]))
-    if head.files.keys() != tables or head.columns.keys() != tables or not all(head.columns.values()):
+    if set(head.files) != tables or set(head.columns) != tables or not all(head.columns.values()):
         raise ValueError("other tables")
 
 
@@ -151,7 +151,7 @@ def check_database(url: str) -> list[str]:
 
 
 @contextmanager
-def _open(place: PostgresPlace) -> Iterator[PostgresConnection]:
+def _open(place: PostgresPlace) -> Generator[PostgresConnection]:
     try:
         with place.connect(_PATIENCE_S) as connection:
             yield connection

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from toolwire.core.ledger import can_rerun
 from toolwire.core.model import Call
+from toolwire.define.options import MAX_KEEP_S
 
 from .confirmation import ConfirmationQuestion
 
@@ -22,11 +23,12 @@ _log = logging.getLogger("toolwire")
 
 
 def ask_after_restore(
-    required: ConfirmationQuestion | None, place: str, recorded_s: float, *, clock: Callable[[], float] = time.time
+    required: ConfirmationQuestion | None, place: str, kept_s: float, *, clock: Callable[[], float] = time.time
 ) -> ConfirmationQuestion | None:
     """Return ``required``, or a question that also asks about repeated calls, if the state was restored a while ago.
 
-    ``place`` is that of the state, empty for none, and ``recorded_s`` for how many seconds keys are remembered.
+    ``place`` is that of the state, empty for none, and ``kept_s`` for how many seconds keys are remembered, unless
+    a tool names a longer time.
 
     Raises:
         DefinitionError: the state cannot be read.
@@ -36,21 +38,23 @@ def ask_after_restore(
     from toolwire.stores.restores import find_restore  # loads sqlite3
 
     found = find_restore(place)
-    until = 0.0 if found is None else found.at + recorded_s
-    if found is None or found.is_current or clock() >= until:
+    if found is None or found.is_current or clock() >= found.at + max(kept_s, MAX_KEEP_S):
         return required
+    until = found.at + kept_s
     when = datetime.fromtimestamp(found.made_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    _log.warning(
-        "The state was restored from a backup of %s: calls with an idempotency key of tools that must not run twice are"
-        " asked about until %s.",
-        when,
-        datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    )
+    if clock() < until:
+        _log.warning(
+            "The state was restored from a backup of %s: calls with an idempotency key of tools that must not run twice"
+            " are asked about until %s.",
+            when,
+            datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        )
 
     def ask(call: Call) -> str:
-        if call.key and clock() < until and not can_rerun(call.tool):
+        tool = call.tool
+        if call.key and not can_rerun(tool) and clock() < max(until, found.at + (tool.keep_s or 0.0)):
             return (
-                f"{call.tool.name} may have run already with this key: the state of the server was restored from a"
+                f"{tool.name} may have run already with this key: the state of the server was restored from a"
                 f" backup of {when}. Run it?"
             )
         return "" if required is None else required(call)
