@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import threading
@@ -16,16 +15,17 @@ import httpx2
 import pytest
 
 from tests.programs import find_free_port
-from tests.support.inbox import wait_for
 from tests.support.proxies import NAME, PROXIES, WAIT_S, resolve_name, run_program, run_proxy, trust_certificate
 from tests.support.proxies import wait_until_healthy as wait_for_proxy
+from tests.support.waiting import wait_until
 
-IS_LONG = os.environ.get("TOOLWIRE_LONG") == "1"
-CALLS = 20_000 if IS_LONG else 0
-RESTARTS = 20 if IS_LONG else 2
-CLIENTS = 10 if IS_LONG else 2
-PAUSE_S = 0.0 if IS_LONG else 0.02
-ROUNDS = [[proxy] for proxy in PROXIES] if IS_LONG else [list(PROXIES)]
+from .amounts import LONG
+
+CALLS = 20_000 if LONG else 0
+RESTARTS = 20 if LONG else 2
+CLIENTS = 10 if LONG else 2
+PAUSE_S = 0.0 if LONG else 0.02
+ROUNDS = [[proxy] for proxy in PROXIES] if LONG else [list(PROXIES)]
 FILE = """
 port = {port}
 allow-host = ["{name}"]
@@ -104,7 +104,7 @@ class Clients:
 def run_gateway(folder: Path, port: int) -> Iterator[None]:
     with run_program([sys.executable, "-m", "toolwire", "gateway", "run"], port, folder) as process:
         with httpx2.Client(timeout=WAIT_S) as client:
-            wait_for(lambda: client.get(f"http://127.0.0.1:{port}/health").status_code == 200)
+            wait_until(lambda: client.get(f"http://127.0.0.1:{port}/health").status_code == 200)
         yield
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_S) == 0, (folder / f"printed-{port}.txt").read_text()
@@ -147,9 +147,9 @@ def test_no_call_is_lost_while_gateways_are_restarted(
             one.enter_context(run_gateway(folders[number % 2], ports[number % 2]))
             # the next restart begins once each proxy passes calls on to the new process
             for each, known in zip(clients, before, strict=True):
-                wait_for(lambda each=each, known=known: each.processes - known)  # type: ignore[misc]
+                wait_until(lambda each=each, known=known: each.processes - known)  # type: ignore[misc]
         for each in clients:
-            wait_for(lambda each=each: sum(each.answers.values()) >= CALLS)  # type: ignore[misc]
+            wait_until(lambda each=each: sum(each.answers.values()) >= CALLS, within=600)  # type: ignore[misc]
     found = {proxy: dict(each.answers) for proxy, each in zip(proxies, clients, strict=True)}
     print(json.dumps({"restarts": RESTARTS, "clients": CLIENTS, "answers": found}))
     assert all(list(answers) == ["200"] for answers in found.values()), found

@@ -33,8 +33,9 @@ from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.codec import Finding, FlowEnd, resume_flow
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Response
-from toolwire.core.model import Call, Kind, Problem, Result, Tool
+from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.resources import COMPLETE_RESULTS
+from toolwire.core.response_fields import HEADERS, REFUSED_BY, get_response_fields
 from toolwire.core.selection import DEFAULT_SELECTION
 from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.limits import ClientRateLimits
@@ -254,7 +255,20 @@ class _RouteToolbox:
         tool = _CLOSED if self._remote is None else self._remote.find(call.tool.id)
         if isinstance(tool, Problem) or self._remote is None:
             return tool if isinstance(tool, Problem) else _CLOSED
-        return await self._remote.run(call._replace(tool=tool), notify)
+        return _as_own(await self._remote.run(call._replace(tool=tool), notify))
+
+
+def _as_own(result: Result) -> Result:
+    """Return ``result`` of a route as one of the server in front: the route's refusal is the caller's own."""
+    fields = {
+        name: text.removeprefix(APP_ORIGIN) if isinstance(text, str) else text
+        for name, text in get_response_fields(result).items()
+        if name != "www-authenticate"  # _add_challenges sends it
+    }
+    if isinstance(result, Value):
+        return replace(result, notes={**result.notes, HEADERS: fields}) if result.notes and fields else result
+    details = {name: value for name, value in result.details.items() if name not in (REFUSED_BY, HEADERS)}
+    return replace(result, details={**details, HEADERS: fields} if fields else details)
 
 
 _CLOSED: Final = Problem(kind=Kind.OVERLOADED, message="The application is being stopped.")

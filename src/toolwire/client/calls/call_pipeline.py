@@ -61,6 +61,7 @@ from .prepared_call import (
 )
 from .questions import Questions, build_origin_question
 from .receipt_signing import build_unseen_refusal, find_signing_refusal, sign_decision
+from .response_fields import add_response_fields
 from .retry import REPEAT_NOTICE, RetryLimits, relies_on_claim
 from .session import Session
 
@@ -417,6 +418,7 @@ class CallPipeline:
     def _converse(self, prepared: PreparedCall, question: Question | None, state: CallState) -> Flow[Result]:
         """Run ``prepared`` to its end. The approved request is sent as it is; another one needs a question."""
         tool, approved, step = prepared.call.tool, prepared.request, prepared.step
+        sent = approved
         data_flow = self.session.data_flow
         while True:
             reply: Any
@@ -430,20 +432,19 @@ class CallPipeline:
                 if isinstance(reply, Problem) and "onward" in reply.details:
                     reply = yield from self._follow_redirects(prepared.replace_step(step), reply, question, state)
             self._record_reply(tool, step, reply, state)
+            sent = find_request(step) or sent
             # A confirmation goes with the same call too, in its body where a protocol has no header fields.
             is_answered = isinstance(step, (InputRequest, Question)) or (isinstance(step, Pause) and step.is_poll)
             if state.is_large:
                 following_step = yield from read_large(prepared.flow, reply)
                 if isinstance(following_step, FlowEnd):
-                    last: Result = following_step.value
-                    return last
+                    return self._add_fields(following_step.value, sent, reply)
                 step = following_step
             else:
                 try:
                     step = prepared.flow.send(reply)
                 except StopIteration as stop:
-                    result: Result = stop.value
-                    return result
+                    return self._add_fields(stop.value, sent, reply)
             # A request equal to the approved one, such as a repetition, needs no further question.
             step = mark_approved(step, like=approved)
             following = find_request(step)
@@ -457,6 +458,9 @@ class CallPipeline:
             if problem is not None:
                 return problem
             approved = following
+
+    def _add_fields(self, result: Result, sent: Request | None, reply: object) -> Result:
+        return add_response_fields(result, self.peer.url if sent is None else sent.url, reply, self.site)
 
     def _answer_server(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[Answer | Problem]:
         """Return the user's yes to ``question`` of the server, signed if it wants that; or why the call ends."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, assert_never
 
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
+from toolwire.core.response_fields import HEADERS, REFUSED_BY
 from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, embed_kept_bytes, ignore_progress
 from toolwire.limits import RulesByCaller
 from toolwire.server.asking.confirmation import ConfirmationCheck, ConfirmationTokens, DeferredVerdict, decide_in_thread
@@ -245,6 +246,8 @@ class Service:
         if isinstance(result, Problem):
             if result.kind is Kind.ACCEPTED:
                 result = _build_unfinished(call)
+            elif REFUSED_BY in result.details:
+                result = _build_foreign_refusal(call, result)
             return scrub_problem(result)  # before it is stored or logged
         return embed_kept_bytes(result, self._toolbox) if self._keeps_resources else result
 
@@ -253,6 +256,17 @@ def _build_unfinished(call: Call) -> Problem:
     """Return the Problem of a call that goes on at another server; its id there means nothing to a caller here."""
     text = f"{call.tool.name} has not ended in the time that this server waits for it; another server works on it."
     return Problem(kind=Kind.TIMEOUT, message=text)
+
+
+def _build_foreign_refusal(call: Call, problem: Problem) -> Problem:
+    """Return the Problem of a call for which another server refused the credentials of this program.
+
+    The caller's own credentials are good: a 401 or a challenge would let a client throw them away, or sign in again.
+    """
+    # CR-04
+    details = {name: value for name, value in problem.details.items() if name not in (REFUSED_BY, HEADERS)}
+    text = f"{call.tool.name} did not run: the server behind it refused the credentials of this one. {problem.message}"
+    return replace(problem, kind=Kind.FORBIDDEN, message=text, details=details)
 
 
 def _build_timeout(call: Call, limit: float) -> Problem:

@@ -1,0 +1,46 @@
+"""Keep what the header fields of a response say about its result: a challenge, an address, a version, a rate."""
+# CR-04
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urljoin
+
+from toolwire.core.http import Response
+from toolwire.core.model import Json, Kind, Result, Value
+from toolwire.core.response_fields import HEADERS, REFUSED_BY
+from toolwire.framing import text_cleaning
+
+_KEPT: Final = frozenset(
+    (b"www-authenticate", b"location", b"etag", b"last-modified", b"retry-after", b"ratelimit", b"ratelimit-policy")
+)
+_CHALLENGED: Final = (401, 403)
+_MOST_CHARACTERS: Final = 1_000
+
+
+def add_response_fields(result: Result, url: str, response: object, site: str) -> Result:
+    """Return ``result`` with the fields of ``response``, which came from ``url``, in its notes or its details.
+
+    A refusal of the credentials of this client says that it came from ``site``: whoever called this program has others.
+    """
+    fields = _read_fields(url, response) if isinstance(response, Response) else {}
+    if isinstance(result, Value):
+        return replace(result, notes={**(result.notes or {}), HEADERS: fields}) if fields else result
+    added: dict[str, Json] = {HEADERS: fields} if fields else {}
+    if result.kind is Kind.UNAUTHORIZED:
+        added[REFUSED_BY] = site
+    return replace(result, details={**result.details, **added}) if added else result
+
+
+def _read_fields(url: str, response: Response) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for name, value in response.headers:
+        if name not in _KEPT or (name == b"www-authenticate" and response.status not in _CHALLENGED):
+            continue
+        text = text_cleaning.clean(value.decode("latin-1")[:_MOST_CHARACTERS]).text
+        if name == b"location":
+            text = urljoin(url, text)
+        before = found.get(name.decode("ascii"))
+        found[name.decode("ascii")] = f"{before}, {text}" if before else text
+    return found
