@@ -193,6 +193,7 @@ class Page:
 
     def _run_toolwire(self, words: list[str], environment: Mapping[str, str], expected: str) -> str:
         argv = [sys.executable, "-m", "toolwire", *words]
+        environment = {"HOME": str(self._folder), **environment}  # where MCP hosts have their files
         answers = re.findall("(?:" + "|".join(re.escape(one.decode()) for one in _QUESTIONS) + ")(.*)", expected)
         if answers:
             self._code, printed = _run_at_terminal(argv, self._folder, self._build_environment(environment), answers)
