@@ -21,6 +21,7 @@ from typing import Final, Literal, Protocol
 from uuid import uuid4
 
 from toolwire.consent.consent_check import NO_APPROVER_REASON
+from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import Catalog
 from toolwire.core.content import describe_content
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
@@ -172,7 +173,13 @@ def read_call(catalog: Catalog, provider: Provider, name: str, arguments: Json) 
             return Problem(kind=Kind.INVALID_ARGUMENTS, message=f"The arguments are not JSON: {arguments.message}")
     if not isinstance(arguments, Mapping):
         return Problem(kind=Kind.INVALID_ARGUMENTS, message="The arguments must be an object.")
-    return Call(tool, build_tool_schema(tool.input_schema, provider).read_arguments(arguments), str(uuid4()))
+    given = build_tool_schema(tool.input_schema, provider).read_arguments(arguments)
+    if tool is CALL:  # FI-07: from here on it is the call of the tool that is meant
+        meant = read_named_call(catalog, given)
+        if isinstance(meant, Problem):
+            return meant
+        tool, given = meant.tool, dict(meant.arguments)
+    return Call(tool, given, str(uuid4()))
 
 
 def write_result(

@@ -127,7 +127,8 @@ def answer_own_call(tool: Tool, arguments: Mapping[str, Json], catalog: Catalog,
     """Return the text that a call of ``FIND`` or ``DESCRIBE`` returns, about what ``view`` shows of ``catalog``."""
     if tool is FIND:
         words, limit = arguments.get("words"), arguments.get("limit")
-        return find_tools(catalog, str(words), view, DEFAULT_LIMIT if limit is None else int(limit)).text
+        most = limit if type(limit) is int else DEFAULT_LIMIT
+        return find_tools(catalog, words if isinstance(words, str) else "", view, most).text
     names = arguments.get("names")
     listed = names[:_MOST_DESCRIBED] if isinstance(names, list) else []
     return "\n\n".join(_describe(catalog, str(name), view) for name in listed) or "Name the tools to describe."

@@ -1,0 +1,96 @@
+"""A model of any provider finds tools by words, and a call by name is the call of the tool itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from toolwire import Question, Toolkit, connect, connect_sync
+from toolwire.adapters import openai
+from toolwire.adapters.find_tools import offer_find
+
+
+def build_shop(ran: list[str]) -> Toolkit:
+    kit = Toolkit("Shop")
+
+    @kit.tool(approval="auto")
+    def list_orders() -> list[str]:
+        """List the orders."""
+        return ["o1"]
+
+    @kit.tool(approval="per-call", destructive=True)
+    def erase_order(order: str) -> str:
+        """Erase an order."""
+        ran.append(order)
+        return f"{order} is gone"
+
+    return kit
+
+
+def write_call(name: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+def list_names(box: Any) -> list[str]:
+    return sorted(one["function"]["name"] for one in openai.build_tools(box))
+
+
+@pytest.mark.requirement("FI-06", "FI-07")
+def test_a_call_by_name_asks_what_a_call_of_the_tool_asks() -> None:
+    ran: list[str] = []
+    asked: list[Question] = []
+
+    def approve(question: Question) -> bool:
+        asked.append(question)
+        return True
+
+    with connect_sync(build_shop(ran), approve=approve) as remote:
+        box = offer_find(remote, budget=0, pins=["list_orders"])
+        assert list_names(box) == ["call", "describe", "find", "list_orders"]
+        found = openai.run_tool_call_sync(box, write_call("find", words="erase an order"))["content"]
+        assert "erase_order(order*): Erase an order · asks" in str(found)
+        assert asked == []
+        given = {"order": "o1"}
+        by_name = openai.run_tool_call_sync(box, write_call("call", name="erase_order", arguments=given))
+        direct = openai.run_tool_call_sync(remote, write_call("erase_order", **given))
+        assert by_name == direct
+        first, second = ((one.call.tool, one.call.arguments, one.reasons, one.site) for one in asked)
+        assert first == second
+        assert ran == ["o1", "o1"]
+        missing = openai.run_tool_call_sync(box, write_call("call", name="nothing"))["content"]
+        assert "error" in json.loads(str(missing))
+
+
+@pytest.mark.requirement("FI-06")
+def test_an_asynchronous_connection_finds_and_calls_too() -> None:
+    ran: list[str] = []
+
+    async def use() -> tuple[str, str]:
+        async with connect(build_shop(ran), approve=lambda _: True) as remote:
+            box = offer_find(remote, budget=0)
+            found = await openai.run_tool_call(box, write_call("describe", names=["erase_order"]))
+            done = await openai.run_tool_call(box, write_call("call", name="erase_order", arguments={"order": "o2"}))
+            return str(found["content"]), str(done["content"])
+
+    found, done = asyncio.run(use())
+    assert "Erase an order" in found
+    assert "o2 is gone" in done
+    assert ran == ["o2"]
+
+
+@pytest.mark.requirement("FI-06")
+def test_only_and_budget_choose_what_is_listed() -> None:
+    ran: list[str] = []
+    with connect_sync(build_shop(ran), approve=lambda _: True) as remote:
+        assert offer_find(remote) is remote  # it fits
+        assert list_names(offer_find(remote, budget=10)) == ["call", "describe", "find"]
+        few = offer_find(remote, only=["list_orders"])
+        assert list_names(few) == ["list_orders"]
+        refused = openai.run_tool_call_sync(few, write_call("erase_order", order="o1"))["content"]
+        assert "error" in json.loads(str(refused))
+        assert ran == []
+        with pytest.raises(ValueError, match="Did you mean list_orders"):
+            offer_find(remote, only=["list_order"])
