@@ -23,9 +23,11 @@ URL = "http://127.0.0.1:9627"
 class Shop:
     """A FastAPI application with users, of which a test can leave out or change a part."""
 
-    def __init__(self, folder: Path, *, login: str = "/login", sessions: bool = True, path: str = "/orders") -> None:
+    def __init__(
+        self, folder: Path, *, login: str = "/login", sessions: bool = True, path: str = "/orders", issuer: str = URL
+    ) -> None:
         self.sign_in = authorization_server(
-            issuer=URL,
+            issuer=issuer,
             store=folder / "oauth.db",
             scopes={"read": "See your orders", "write": "Order for you"},
             users=lambda user_id: SimpleNamespace(email="ada@example.com") if user_id == "7" else None,
@@ -129,3 +131,17 @@ def test_callers_come_from_one_place(tmp_path: Path) -> None:
 def test_function_that_finds_users_needs_the_sign_in_of_the_application(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="login_url and identify_user"):
         authorization_server(issuer=URL, scopes={"read": "Read"}, store=tmp_path / "a.db", users=lambda _: None)
+
+
+@pytest.mark.requirement("AO-01")
+def test_sign_in_below_a_path_is_found_there(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, issuer=f"{URL}/shop")
+    shop.app.root_path = "/shop"
+    publish_tools(shop.app, sign_in=shop.sign_in)
+    with TestClient(shop.app, base_url=URL, root_path="/shop") as client:
+        challenge = client.get("/shop/orders").headers["www-authenticate"]
+        where = f"{URL}/.well-known/oauth-protected-resource/shop"
+        assert f'resource_metadata="{where}"' in challenge
+        assert (
+            client.get("/shop/oauth/connected", follow_redirects=False).headers["location"].startswith("/login?next=")
+        )

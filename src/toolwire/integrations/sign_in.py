@@ -158,11 +158,12 @@ def identify_by_route(app: Asgi, path: str) -> IdentifyUser:
 
     async def identify_user(scope: Mapping[str, Any]) -> str | None:
         fields = [field for field in scope["headers"] if field[0] not in _OF_A_BODY]
+        whole = str(scope.get("root_path", "")) + path
         asked = {
             **scope,
             "method": "GET",
-            "path": path,
-            "raw_path": path.encode(),
+            "path": whole,
+            "raw_path": whole.encode(),
             "query_string": b"",
             "headers": fields,
         }

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -64,7 +65,10 @@ def add_wires(app: Starlette, wires: AppWires, *, enforce: bool) -> None:
 def add_sign_in(app: Starlette, sign_in: AuthorizationServer) -> None:
     """Route the pages and the metadata of ``sign_in``, and check when ``app`` starts that users can sign in."""
     # As routes, they come after every middleware of the application, such as that of its sessions.
-    routes = [Route(path, sign_in, include_in_schema=False) for path in sorted(sign_in.paths)]
+    # Below a root path, the router sees the part of a path after it, and the sign-in sees the whole.
+    root = urlsplit(sign_in.settings.issuer).path.rstrip("/")
+    paths = sorted(sign_in.paths | {path.removeprefix(root) for path in sign_in.paths})
+    routes = [Route(path, sign_in, include_in_schema=False) for path in paths]
     app.router.routes[:0] = routes
     original = app.router.lifespan_context
 
