@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
+from tests.postgres import Postgres, shared_postgres
 from toolwire import Toolkit, asgi
 from toolwire.auth.grants import Grant, Token
 from toolwire.cli import main
@@ -38,6 +38,8 @@ from toolwire.stores.oauth.database import OAuthStore
 from toolwire.stores.paths import find_state_places
 from toolwire.stores.restores import RESTORES, RESTORES_FILE, add_restore
 from toolwire.testing.loopback import background
+
+__all__ = ["shared_postgres"]  # the fixture
 
 T = TypeVar("T")
 pytestmark = pytest.mark.requirement("PL-07")
