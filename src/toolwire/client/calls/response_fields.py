@@ -40,7 +40,10 @@ def _read_fields(url: str, response: Response) -> dict[str, Json]:
             continue
         text = text_cleaning.clean(value.decode("latin-1")[:_MOST_CHARACTERS]).text
         if name == b"location":
-            text = urljoin(url, text)
+            try:
+                text = urljoin(url, text)
+            except ValueError:  # no URL, and the result is not lost for it
+                continue
         before = found.get(name.decode("ascii"))
         found[name.decode("ascii")] = f"{before}, {text}" if before else text
     return found
