@@ -363,7 +363,7 @@ def test_token_of_a_caller_is_exchanged_and_never_reaches_the_upstream(folder: P
         (('"vault.key"', '"keys.txt"'), "Other users can read"),
         (
             ('target = "http://127', 'target = "stdio:x http://127'),
-            "toolwire.toml:9:1: callers have credentials at a URL alone",
+            "toolwire.toml:9:1: callers have credentials at a URL, or at the API",
         ),
     ],
 )
