@@ -192,8 +192,12 @@ class GracefulShutdown:
         for connection in list(connections):
             if not connection.is_unused:
                 connection.shutdown()
+        # A request whose head or body is still read is no running call yet, and must become one.
+        tasks = server.server_state.tasks
         until = asyncio.get_running_loop().time() + _FIRST_REQUEST_S
-        await _wait_while(lambda: any(one.is_unused for one in connections), until)
+        await _wait_while(
+            lambda: len(tasks) > self._app.active_calls or any(one.is_unused for one in connections), until
+        )
         for connection in list(connections):
             connection.shutdown()
 
