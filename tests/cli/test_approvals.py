@@ -279,6 +279,6 @@ def test_all_that_is_kept_for_a_site_is_shown_and_revoked_by_its_url(
 
 @pytest.mark.requirement("FU-55")
 def test_flags_say_what_they_keep(toolwire: Callable[..., Any]) -> None:
-    told = " ".join(toolwire("call", "--help").out.split())
+    told = " ".join(toolwire("call", "--help-all").out.split())
     assert "for 30 days or until a definition changes" in told
-    assert "only its definition is kept, to show later changes" in told
+    assert "Only the tool's definition is stored, to show later changes" in told

@@ -120,6 +120,12 @@ def test_ledger_has_every_numbered_requirement_once_and_in_order() -> None:
         *(f"GR-{n:02}" for n in range(1, 7)),  # growth
         *(f"RE-{n:02}" for n in range(1, 8)),  # the release
         *(f"TE-{n:02}" for n in range(1, 6)),  # the tests
+        *(f"CR-{n:02}" for n in range(1, 6)),  # crossings
+        *(f"AO-{n:02}" for n in range(1, 5)),  # applications with users of their own
+        *(f"PL-{n:02}" for n in range(1, 9)),  # platform teams
+        *(f"QF-{n:02}" for n in range(1, 11)),  # few questions
+        *(f"FI-{n:02}" for n in range(1, 10)),  # finding tools
+        *(f"FD-{n:02}" for n in range(1, 12)),  # the first hour
     ]
     assert found[len(expected) :] == [name for name in later if name in found]
 

@@ -100,7 +100,8 @@ def test_passes():
 
 @pytest.mark.parametrize(("flaky", "code"), [(2, 0), (4, 1)])
 def test_run_names_up_to_three_tests_that_passed_only_alone(tmp_path: Path, flaky: int, code: int) -> None:
-    (tmp_path / "tests" / "process").mkdir(parents=True)
+    for folder in ("process", "crossings"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
     (tmp_path / "newcomer").mkdir()
     for name in ("run.sh", "pythons.sh"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests")

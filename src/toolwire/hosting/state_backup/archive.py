@@ -16,6 +16,7 @@ import tarfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
+from hmac import compare_digest
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -143,7 +144,7 @@ def _read_head(archive: tarfile.TarFile, member: tarfile.TarInfo, file: Path) ->
     if content is None or found is None:
         raise ValueError("no head")
     text = content.read()
-    if sha256(text).hexdigest() != found[1]:
+    if not compare_digest(sha256(text).hexdigest(), found[1]):
         raise ValueError("another head")
     data: Any = json.loads(text)
     if data["format"] > _FORMAT:
