@@ -32,7 +32,9 @@ def read_upstream_rules(upstream: UpstreamSettings, asking: CallerConsent | None
 def list_rules(rules: OperatorRules) -> Iterator[tuple[RuleKind, OperatorRule]]:
     """Yield each rule with its kind, the strictest kind first."""
     for kind in RULE_KINDS:
-        yield from ((kind, rule) for rule in getattr(rules, kind))
+        of_kind: tuple[OperatorRule, ...] = getattr(rules, kind)
+        for rule in of_kind:
+            yield kind, rule
 
 
 def build_trust(trusted: Literal[True] | Collection[str], rules: OperatorRules | None) -> Trust | None:

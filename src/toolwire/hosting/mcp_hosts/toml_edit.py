@@ -92,7 +92,7 @@ def _cut_table(lines: Sequence[str], section: str, name: str) -> tuple[list[str]
 
 def _read_header(line: str) -> list[str]:
     """Return the names in the header of a table, or an empty list if ``line`` is none."""
-    data = read_toml(line) if line.lstrip().startswith("[") else None
+    data: Any = read_toml(line) if line.lstrip().startswith("[") else None
     path: list[str] = []
     while isinstance(data, list | dict) and data:
         if isinstance(data, list):
