@@ -176,7 +176,7 @@ release: $(RELEASE)/.ready ## build wheel, source and SBOM into dist/, and check
 	@$(RELEASE)/bin/python release/build.py
 
 reference: $(READY)      ## write the generated parts of docs/reference, and the index of decisions
-	@$(BIN)/python spec/python_reference.py && $(BIN)/python spec/extras.py && $(BIN)/python spec/cli_options.py && $(BIN)/python spec/mcp_hosts.py && $(BIN)/python spec/decisions.py
+	@$(BIN)/python spec/python_reference.py && $(BIN)/python spec/extras.py && $(BIN)/python spec/cli_options.py && $(BIN)/python spec/gateway_keys.py && $(BIN)/python spec/mcp_hosts.py && $(BIN)/python spec/decisions.py
 
 $(BENCH)/.ready: pyproject.toml bench/requirements.txt bench/requirements-mcp-proxy.txt
 	$(PYTHON) -m venv $(BENCH)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from spec import gateway_keys
 from spec.cli_options import MARK, write_rows
 from spec.extras import IN_FRAMEWORKS
 from toolwire.cli import parser
@@ -24,6 +25,7 @@ from toolwire.core.codec import Pending, Site
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Tool
 from toolwire.define.options import Options
+from toolwire.hosting import gateway_file
 from toolwire.protocols import BUILTIN
 from toolwire.server.build import asgi
 from toolwire.server.http.deadlines import Deadlines
@@ -134,6 +136,15 @@ def test_documented_options_equal_the_parser() -> None:
     assert above.endswith("can set for commands.\n\n")
     assert below.partition("\n\n")[0].split("\n") == write_rows()
     assert len(write_rows()) > 120
+
+
+def test_documented_keys_of_a_gateway_file_equal_its_reader() -> None:
+    above, _, below = gateway_keys.PAGE.read_text().partition(gateway_keys.MARK)
+    assert above.endswith("holds it.\n\n")
+    assert below.split("\n") == ["", *gateway_keys.write_sections(), ""]
+    for _, keys, known in gateway_keys.TABLES.values():
+        assert set(keys) == set(known)
+    assert set(gateway_keys.SERVER) == set(gateway_file._OF_THE_SERVER)
 
 
 def test_documented_exit_codes_equal_the_help() -> None:
