@@ -46,7 +46,7 @@ def build(kind: str, text: str) -> Response:
             )
             return build_consent_page(form)
         case "connected":
-            app = ConnectedApp("g1", text, [("sums", text)], "today", "today", "tomorrow")
+            app = ConnectedApp("g1", text, text, text, [("sums", text)], "today", "today", "tomorrow")
             return build_connected_page("Desk", text, [app] * 2, base="/oauth", token=text, home="/oauth/connected")
         case _:
             return build_error_page(text)

@@ -33,6 +33,7 @@ POSITIONALS = {
     "users": ["list"],
     "install": ["cursor", "kit.py", "--project"],
     "tools": [NOWHERE],
+    "find": [NOWHERE, "tea"],
     "show": [NOWHERE, "x"],
     "call": [NOWHERE, "x"],
     "calls": ["wait", NOWHERE, "x"],

@@ -89,7 +89,7 @@ def test_foreign_text_cannot_control_the_terminal(write: Callable[..., Path], to
         (("{odd}", "--to", "otc", "--kind", "opentool"), "This is no document of the kind opentool."),
         (("{odd}", "--to", "otc", "--protocol", "mcp"), "are for URLs; this source is a file"),
         (("{vector}", "--to", "soap"), "invalid choice: 'soap'"),
-        (("{vector}",), "the following arguments are required: --to"),
+        (("{vector}",), "The following arguments are required: --to"),
         (("{vector}", "--to", "otc", "--force"), "--force replaces the file of --output or --losses: name one."),
         (("{vector}", "--to", "otc", "--losses", "/"), "/ is a folder: give --losses the name of a file."),
         (("{vector}", "--to", "otc", "-o", "/nowhere/at/all.json"), "/nowhere/at/all.json cannot be written"),

@@ -750,7 +750,7 @@ def test_reload_that_is_asked_for_while_the_tools_are_loaded_comes_after_the_sta
     )
     (folder / "toolwire.toml").write_text('port = 0\n[upstreams.own]\ntarget = "tools.py"\n')
     with run_gateway() as (process, url):
-        assert "Reloaded" in wait_for_line(process, "")
+        assert wait_for_line(process, "Reloaded")
         assert list_tools(url, "otc", "") == ["abs"]
 
 

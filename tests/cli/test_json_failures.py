@@ -13,6 +13,7 @@ from toolwire.cli.parser import list_commands
 
 COMMANDS = {
     "tools": ["TARGET"],
+    "find": ["TARGET", "tea"],
     "call": ["TARGET", "name"],
     "calls": ["list", "TARGET"],
     "show": ["TARGET", "name"],
@@ -42,9 +43,9 @@ def test_json_is_printed_for_a_failure(command: str, target: str, kind: str, too
     assert failure["message"]
 
 
-WITHOUT_TARGET = {"approvals", "calls", "check", "connections", "gateway", "settings", "users"}
+WITHOUT_TARGET = {"approvals", "calls", "check", "connections", "gateway", "settings", "state", "users"}
 """``check`` lists the files that it cannot read in its JSON; ``connections`` reads only what is stored here, and
-``gateway``, ``users`` and ``settings`` their files; ``calls`` asks the servers of stored handles."""
+``gateway``, ``users``, ``settings`` and ``state`` their files; ``calls`` asks the servers of stored handles."""
 
 
 def test_every_command_with_json_is_here() -> None:

@@ -162,7 +162,7 @@ def test_limit_that_cannot_be_is_refused_in_one_sentence(
     for command in ("serve", "work"):
         outcome = toolwire(command, str(desk), "--limit", text)
         assert outcome.code == 2
-        assert f"argument --limit: {sentence}" in outcome.err
+        assert f"--limit: {sentence}" in outcome.err
 
 
 def test_worker_has_no_limits_of_connections(desk: Path, tmp_path: Path, toolwire: Callable[..., Outcome]) -> None:

@@ -102,6 +102,7 @@ def test_installed_server_has_every_option_that_the_server_itself_would_have_on_
 
 
 MEANINGS = {
+    "--find": "what a server lists, and words to search for",
     "--port": "serve listens there, the pages of chat and console on this machine alone",
     "--timeout": "a call, a server behind this one, finding a site: each has its own default",
     "--json": "what is printed differs",
@@ -172,7 +173,7 @@ NOT_IN_SETTINGS = {
     "api-key": "a secret",
 }
 ABOUT_ONE_RUN = {
-    *("json", "args", "start", "find", "tags", "findings", "file", "browser", "no-open"),
+    *("json", "args", "start", "tags", "findings", "file", "browser", "no-open"),
     *("name", "project", "print", "replace", "remove", "document", "to", "kind", "strict", "losses"),
     *("markdown", "call", "scope", "device", "as-program", "client-key", "assertion-file", "assertion-env"),
     *(

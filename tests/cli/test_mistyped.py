@@ -21,7 +21,7 @@ import pytest
         ),
         ("tools shop.py --jsn", "toolwire tools has no option --jsn. Did you mean --json? `toolwire tools --help`"),
         ("check api.json --timeout 3", "toolwire check has no option --timeout; other commands have it."),
-        ("tools shop.py --limit=3", "toolwire tools has no option --limit; serve, work, install and calls have it."),
+        ("tools shop.py --limit=3", "toolwire tools has no option --limit; other commands have it."),
         ("explain http://127.0.0.1:9 --tag a", "toolwire explain has no option --tag; other commands have it."),
         ("--json tools shop.py", "--json stands behind the command: toolwire tools --json."),
         ("--versoin", "toolwire has no option --versoin. Did you mean --version?"),

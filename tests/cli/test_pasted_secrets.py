@@ -29,6 +29,7 @@ _WORDS = {
     "KIND": "openapi",
     "FILE": "no-such-file.json",
     "ACTION": "add",
+    "WORD": "tea",
 }
 _FORMS = [
     "http://{host}/?api_key={key}&x=1#{key}",

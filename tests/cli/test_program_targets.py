@@ -149,7 +149,7 @@ def test_program_is_installed_in_a_host_with_a_reference_to_its_key(
     assert toolwire("install", "cursor", keyed, "--name", "shop", "--file", str(file), "--agree").code == 0
     entry = json.loads(file.read_text())["mcpServers"]["shop"]
     placed = keyed.replace("stdio:", f"stdio:PWD={Path.cwd()} ")
-    assert entry["args"] == ["-P", "-m", "toolwire", "serve", placed, "--agree", "--stdio"]
+    assert entry["args"] == ["-P", "-m", "toolwire", "serve", placed, "--agree", "--consent", "inbox", "--stdio"]
     assert entry["env"] == {"SHOP_TOKEN": "${env:SHOP_TOKEN}"}
     assert "theirs" not in file.read_text()
     literal = toolwire("install", "cursor", target.replace("stdio:", "stdio:TOKEN=theirs "), "--file", str(file))

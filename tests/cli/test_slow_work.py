@@ -45,7 +45,7 @@ def test_command_help_keeps_the_case_of_acronyms(toolwire: Callable[..., Any]) -
         assert (command.description or "")[0].isupper()
         assert "url" not in (command.description or "").split(), name
         assert "api" not in (command.description or "").split(), name
-    assert "protocols of a URL." in toolwire("explain", "--help").out
+    assert "a URL's protocols" in toolwire("explain", "--help").out
 
 
 def test_call_help_shows_arguments_as_optional(toolwire: Callable[..., Any]) -> None:

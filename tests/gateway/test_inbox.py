@@ -404,7 +404,7 @@ def test_always_makes_a_permission_of_this_caller_which_they_take_back(start: Ca
     waiting = in_thread(lambda: client.call("publish", {"name": "a"}))
     ann = gateway.sign_in()
     wait_for(lambda: "publish" in ann.get("/inbox").text)
-    assert "Permissions lists it" in gateway.answer(ann, answer="allow", always="yes")
+    assert "Permissions has a button to take it back" in gateway.answer(ann, answer="allow", always="yes")
     assert waiting.result(20) == (200, "published a")
     at_once = Client(gateway.url, fields={"prefer": "wait=0"})
     assert at_once.call("publish", {"name": "b"}) == (200, "published b")
@@ -513,7 +513,7 @@ def test_permission_for_one_upstream_is_none_for_another_of_the_same_site(tmp_pa
         ann = gateway.sign_in()
         page = ann.get("/inbox").text
         assert f"order at mine (POST {url}/mine/preview), for key:ann" in page
-        assert "Permissions lists it" in gateway.answer(ann, answer="allow", always="yes")
+        assert "Permissions has a button to take it back" in gateway.answer(ann, answer="allow", always="yes")
         for _ in range(2):
             client.call("mine_Shop_order", {"name": "tea"})
         assert site.done == ["/mine/preview", "/mine/preview"]

@@ -50,7 +50,7 @@ def test_stored_question_survives_a_restart_and_can_be_answered_elsewhere(tmp_pa
     first.close()
     other = Approvals(tmp_path, clock=clock)
     (waiting,) = other.list_pending()
-    assert (waiting.id, waiting.rows[0].text) == (id_, "https://a.example")
+    assert (waiting.id, waiting.rows[1].text) == (id_, "https://a.example")
     assert other.answer(id_, Answer(allowed=True, always=True))
     other.close()
     third = Approvals(tmp_path, clock=clock)

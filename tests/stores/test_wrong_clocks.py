@@ -213,7 +213,7 @@ def test_a_wrong_reading_loses_no_question_and_no_answer(place: Path | str, cloc
             approvals.ask(_bind("b3"))
         approvals.list_pending()
         clock.now = NOW + 1
-        assert [(one.id, one.rows[0].text) for one in approvals.list_pending()] == [(asked, "https://a.example")]
+        assert [(one.id, one.rows[1].text) for one in approvals.list_pending()] == [(asked, "https://a.example")]
         taken = approvals.take(id_, answered)
         assert taken is not None
         assert taken.allowed

@@ -350,8 +350,8 @@ class ServerOptions:
         "never",
         CommandOption(
             name="find",
-            help="list find, describe and call instead of all tools: always, or on MCP if the list is longer than about"
-            " 8,000 tokens (auto)",
+            help="list find, describe and call instead of all tools (never); auto: on MCP, if the list is longer than"
+            " about 8,000 tokens",
             default="never",
             choices=("auto", "always", "never"),
             in_settings=True,

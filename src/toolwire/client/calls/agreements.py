@@ -130,7 +130,7 @@ class Agreements:
                 self._agreed.add(id(tool))
             else:
                 waiting.append(tool)
-        changed = {tool.id: tuple(map(describe_change, self.find_changes(tool))) for tool in waiting}
+        changed = {tool.id: tuple(map(describe_change, self._find_changes_since_trust(tool))) for tool in waiting}
         return UntrustedTools(waiting, {id_: changes for id_, changes in changed.items() if changes})
 
     def agree(self, tools: Iterable[Tool]) -> None:
@@ -139,8 +139,8 @@ class Agreements:
             # XL-055: each is recorded by itself, so that a reader of the log finds it by its tool.
             self._agreed.add(id(tool))
             self._session.grants.add(self._agreement_key(tool))
-            known = self._define(tool)
-            self._session.grants.pin_definition(known.key, known.parts)  # QF-01: a change is shown against it
+            # QF-01: a change is shown against it. No call is asked about because of it: the site was never approved.
+            self._session.grants.pin_definition(self._agreement_key(tool), self._define(tool).parts)
             self.record(tool, "", "agreed", NO_APPROVER)
 
     def revoke_changed(self, tools: Iterable[Tool]) -> None:
@@ -158,6 +158,11 @@ class Agreements:
         known = self._define(tool)
         before = self._session.grants.find_pinned(known.key)
         return () if before is None else find_changes(before, known.parts)
+
+    def _find_changes_since_trust(self, tool: Tool) -> tuple[Change, ...]:
+        """Return how ``tool`` differs from the definition that was trusted last, or else approved."""
+        before = self._session.grants.find_pinned(self._agreement_key(tool))
+        return self.find_changes(tool) if before is None else find_changes(before, self._define(tool).parts)
 
     def find_reasons(self, call: Call) -> tuple[str, ...]:
         """Return the reasons to ask about this call, whatever was allowed before."""

@@ -323,7 +323,7 @@ class CallPipeline:
         # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
         if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
             question = build_origin_question(prepared, self.site, self.session.rules)
-        if question is None:
+        if question is None and self.session.operator is not None:
             self._record_rule(copied)
         return _CheckedCall(prepared, question)
 

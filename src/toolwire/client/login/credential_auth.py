@@ -136,7 +136,8 @@ class CredentialAuth:
         held = self._refresher.credential if is_sent else None
         if not self._may_help(request, answer.status, challenge, held):
             return None
-        return self._sign_in_again(request, challenge, held)
+        may_be_void = answer.status == 401 and held is not None and _may_concern_token(challenge, held)
+        return self._sign_in_again(request, challenge, held, may_be_void=may_be_void)
 
     def _may_help(self, request: Request, status: int, challenge: Challenge | None, held: Credential | None) -> bool:
         """Return whether another sign-in may help a request that was refused with ``status``."""
@@ -149,14 +150,15 @@ class CredentialAuth:
         return held is None or status == 401 or (held.kind == "oauth" and not set(request.scopes) <= set(held.scopes))
 
     def _sign_in_again(
-        self, request: Request, challenge: Challenge | None, held: Credential | None
+        self, request: Request, challenge: Challenge | None, held: Credential | None, *, may_be_void: bool
     ) -> Request | Problem | None:
         # Without the query, which differs between calls of one operation.
         operation = (request.method, request.url.partition("?")[0])
         named = set() if challenge is None else set(challenge.parameters.get("scope", "").split())
         wanted = named or set(request.scopes or ())
-        # A server that asks for scopes which the token has would ask forever.
-        goes_round = held is not None and bool(wanted) and wanted <= set(held.scopes)
+        # A server that asks for scopes which the token has would ask forever, unless it no longer takes the token: it
+        # may have another authorization server now (SEP-2352).
+        goes_round = held is not None and not may_be_void and bool(wanted) and wanted <= set(held.scopes)
         if self._sign_in is None or goes_round or self._sign_in_counts[operation] >= _MAX_REPEATS:
             return None
         self._sign_in_counts[operation] += 1
@@ -217,7 +219,11 @@ def _is_about_token(challenge: Challenge | None, held: Credential) -> bool:
     A server behind this one, or another kind of credential, can be refused too.
     """
     # AO-02
-    if challenge is None or challenge.parameters.get("error") != "invalid_token":
-        return False
-    metadata = challenge.parameters.get("resource_metadata")
-    return not metadata or has_same_origin(metadata, held.resource)
+    says_so = challenge is not None and challenge.parameters.get("error") == "invalid_token"
+    return says_so and _may_concern_token(challenge, held)
+
+
+def _may_concern_token(challenge: Challenge | None, held: Credential) -> bool:
+    """Return whether a 401 with ``challenge`` can be about the token of ``held``, as far as its metadata tell."""
+    metadata = "" if challenge is None else challenge.parameters.get("resource_metadata", "")
+    return _is_token_refused(challenge) and (not metadata or has_same_origin(metadata, held.resource))

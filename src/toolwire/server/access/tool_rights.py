@@ -16,7 +16,6 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final
 
-from toolwire.consent.conditions import describe_condition, is_met
 from toolwire.core.call_by_name import TOOLKIT
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Deny, Verdict
@@ -81,6 +80,8 @@ class BoundedTools:
         for pattern, conditions in self._bound.arguments:
             if not match_tool(pattern, upstream.name, call.tool.name):
                 continue
+            from toolwire.consent.conditions import describe_condition, is_met  # few servers have such conditions
+
             for condition in conditions:
                 if is_met(condition, call.tool, call.arguments) is not True:
                     text = f"You may call {call.tool.name} only where {describe_condition(condition)}. It did not run."

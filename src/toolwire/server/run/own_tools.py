@@ -8,7 +8,6 @@ from functools import partial
 
 from anyio import to_thread
 
-from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import ANONYMOUS, Call, Result, Value
 from toolwire.core.resources import Resource
@@ -38,6 +37,8 @@ class OwnTools:
         if not is_own(call.tool):
             return await self._toolbox.run(call, notify)
         # FI-02: the one rule about what a caller sees, as for a list.
+        from toolwire.consent import effective_level  # brings all of consent, which few servers need
+
         view = View(permits=partial(permits, call.context.scopes), find_level=effective_level)
         catalog = self._narrow(call, await self._find_catalog(call.context.principal))
         # The first search builds the index, which takes a second for ten thousand tools.

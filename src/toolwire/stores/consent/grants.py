@@ -14,6 +14,7 @@ from typing import Any
 from toolwire.consent.grant import (
     GRANT_LIFETIME_S,
     MAX_CLOCK_STEP_BACK_S,
+    UNASKED,
     Conditions,
     Covers,
     Grant,
@@ -255,7 +256,7 @@ class StoredGrants:
         """Return the site and the id of each tool of which an approved definition is stored."""
         # FU-55
         rows: Any = self._database.select_rows("SELECT DISTINCT origin, tool FROM pins ORDER BY origin, tool")
-        return [(row[0], row[1]) for row in rows]
+        return [(row[0], row[1]) for row in rows if not row[1].endswith(UNASKED)]  # trust is no approval of a call
 
     def forget(self, site: str) -> int:
         """Delete all grants and approved definitions of ``site``, an origin; return how many."""
