@@ -159,10 +159,10 @@ def build_connected_page(
 
 def _build_app(app: ConnectedApp, action: str, hidden: Sequence[tuple[str, str]]) -> Html:
     # AO-03: two apps can have one name, and each must be taken back by itself.
-    name = escape_text(clean_name(app.name) + (f" ({app.told_apart})" if app.told_apart else ""))
+    name = escape_text(clean_name(app.name) + (f" ({_drop_invisible(app.told_apart)})" if app.told_apart else ""))
     days = (("Comes from", app.origin), ("Allowed", app.since), ("Last used", app.last_use), ("Ends", app.until))
     rows = [("It may", build_list(_build_scope(scope, words) for scope, words in app.scopes))]
-    rows += [(label, escape_text(text)) for label, text in days]
+    rows += [(label, escape_text(_drop_invisible(text))) for label, text in days]
     button = Html(f'<button class="danger" aria-label="Take back: {name}">Take back</button>')
     form = build_form(action, button, [*hidden, ("grant", app.grant)])
     return Html(f'<section aria-label="{name}"><h2>{name}</h2>{build_facts(rows)}{form}</section>')
@@ -201,10 +201,14 @@ def build_page(
 
 def clean_name(text: str) -> str:
     """Return ``text`` of a client on one line, shortened, without control and invisible characters."""
-    cleaned = "".join(" " if character.isspace() else character for character in text)
-    # Control and invisible characters could reverse or hide parts of the name.
-    cleaned = "".join(character for character in cleaned if category(character)[0] != "C")
+    cleaned = _drop_invisible(text)
     return cleaned if len(cleaned) <= _NAME_CHARS else cleaned[: _NAME_CHARS - 1] + "…"
+
+
+def _drop_invisible(text: str) -> str:
+    """Return ``text`` on one line, without control and invisible characters, which could reverse or hide parts."""
+    cleaned = "".join(" " if character.isspace() else character for character in text)
+    return "".join(character for character in cleaned if category(character)[0] != "C")
 
 
 def _build_checkbox(row: tuple[str, str, bool]) -> Html:
