@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.crossings.kit import SECRET
 from tests.interop.mcp_makers import CACHE, start_node
+from tests.support.waiting import wait_until
 from toolwire import Context, File, InputRequest, Problem, Progress, Question, Secret, Session, connect_sync
 from toolwire.auth.receipt import ReceiptKey
 
@@ -325,12 +326,13 @@ def find_call_id(body: Any) -> str:
 
 def read_long_call(outcome: Outcome, target: Target, id_: str) -> None:
     """Ask for the result of a long call until it is there."""
-    for _ in range(10):
+
+    def read_ended() -> Any:
         status = run_curl(target, "GET", f"/calls/{id_}", {"prefer": "wait=30"}).body
-        if status["state"] == "ended":
-            outcome.value, outcome.refusal = status.get("result"), json.dumps(status.get("error", ""))[1:-1]
-            return
-    raise AssertionError(status)
+        return status if status["state"] == "ended" else None  # it waits for the answer in the inbox too
+
+    status = wait_until(read_ended)
+    outcome.value, outcome.refusal = status.get("result"), json.dumps(status.get("error", ""))[1:-1]
 
 
 def read_plain_answer(outcome: Outcome, call: Call, target: Target, answer: Answer) -> None:
