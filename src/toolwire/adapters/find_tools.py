@@ -85,8 +85,8 @@ class _ShortCatalog:
         return Value(answer_own_call(tool, arguments, self._box.catalog(), View(find_level=find_level)))
 
 
-class FindToolbox:
-    """A Toolbox with a short list; ``offer_find`` makes it."""
+class _ShortToolbox:
+    """What both forms of a toolbox with a short list share: all but the call."""
 
     def __init__(self, box: Any, shorten: Callable[[Catalog], Catalog]) -> None:
         self._box, self._short = box, _ShortCatalog(box, shorten)
@@ -102,6 +102,10 @@ class FindToolbox:
     def find_home(self, tool: Tool, /) -> ToolHome:
         """Return where ``tool`` comes from."""
         return ToolHome() if is_own(tool) else find_home(self._box, tool)
+
+
+class FindToolbox(_ShortToolbox):
+    """A Toolbox with a short list; ``offer_find`` makes it."""
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` and return its result."""
@@ -111,23 +115,8 @@ class FindToolbox:
         return result
 
 
-class SyncFindToolbox:
+class SyncFindToolbox(_ShortToolbox):
     """A blocking connection with a short list; ``offer_find`` makes it."""
-
-    def __init__(self, box: Any, shorten: Callable[[Catalog], Catalog]) -> None:
-        self._box, self._short = box, _ShortCatalog(box, shorten)
-
-    def catalog(self) -> Catalog:
-        """Return what is listed."""
-        return self._short.get()
-
-    def resource(self, handle: str, /) -> Resource | None:
-        """Return the bytes of a handle from a result, or None."""
-        return self._box.resource(handle) if isinstance(self._box, KeepsResources) else None
-
-    def find_home(self, tool: Tool, /) -> ToolHome:
-        """Return where ``tool`` comes from."""
-        return ToolHome() if is_own(tool) else find_home(self._box, tool)
 
     def call(self, name: str, arguments: Mapping[str, Json] | None = None, /) -> Result:
         """Call the tool ``name`` and return its result."""
