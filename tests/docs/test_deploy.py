@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from tests.programs import find_free_port
-from tests.support.proxies import FILES, NAME, PROXIES, WAIT_S, run_program, run_proxy, trust_certificate
+from tests.support.proxies import FILES, NAME, PROXIES, WAIT_S, run_program, run_proxy, run_server, trust_certificate
 from toolwire import Value, connect_sync
 from toolwire.cli.parser import list_commands
 from toolwire.protocols.otc.standard import RFC
@@ -73,7 +73,7 @@ def test_every_protocol_is_served_below_a_path(proxy: str, tmp_path: Path) -> No
             text = text.replace(old, new)
         return text
 
-    with run_program(argv, upstream, tmp_path), run_proxy(proxy, tmp_path, upstream, change=change) as port:
+    with run_server(argv, upstream, tmp_path), run_proxy(proxy, tmp_path, upstream, change=change) as port:
         assert ask(port, tmp_path, "GET", "/shop/health") == (200, HEALTHY)
         url = f"https://127.0.0.1:{port}/shop/"
         for protocol in ("openapi", "opentool", "otc", "mcp"):

@@ -25,8 +25,8 @@ from tests.support.proxies import (
     NAME,
     WAIT_S,
     resolve_name,
-    run_program,
     run_proxy,
+    run_server,
     trust_certificate,
     wait_until_healthy,
 )
@@ -164,7 +164,7 @@ def run_gateway(proxy: str, folder: Path, hook: str, workers: int = 1, more: str
     ) as people:
         assert people.add("ann", PASSWORD, make_user_id("ann")) is not None
     argv = [sys.executable, "-m", "toolwire", "gateway", "run"]
-    with run_program(argv, port, folder), run_proxy(proxy, folder, port, front):
+    with run_server(argv, port, folder), run_proxy(proxy, folder, port, front):
         wait_until_healthy(front, folder)
         yield f"https://{NAME}:{front}"
 
@@ -269,7 +269,7 @@ def test_pages_and_links_are_below_the_path_that_a_proxy_takes_off(
         return text.replace("proxy_pass http://toolwire;", "proxy_pass http://toolwire/;")
 
     argv = [sys.executable, "-m", "toolwire", "gateway", "run"]
-    with run_program(argv, port, tmp_path), run_proxy("nginx", tmp_path, port, front, change):
+    with run_server(argv, port, tmp_path), run_proxy("nginx", tmp_path, port, front, change):
         wait_until_healthy(front, tmp_path, "/shop/health")
         url = f"https://{NAME}:{front}/shop"
         browser = open_user().browser
@@ -303,7 +303,7 @@ def test_proxy_at_a_unix_socket_names_the_clients(
     def change(text: str) -> str:
         return text.replace("server 127.0.0.1:1 ", f"server unix:{place} ")
 
-    with run_program(argv, place, tmp_path), run_proxy("nginx", tmp_path, 1, change=change) as port:
+    with run_server(argv, place, tmp_path), run_proxy("nginx", tmp_path, 1, change=change) as port:
         wait_until_healthy(port, tmp_path)
         for address in ("127.0.0.2", "127.0.0.3"):
             with User(tmp_path, address).browser as browser:

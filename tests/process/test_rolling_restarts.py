@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from tests.programs import find_free_port
-from tests.support.proxies import NAME, PROXIES, WAIT_S, resolve_name, run_program, run_proxy, trust_certificate
+from tests.support.proxies import NAME, PROXIES, WAIT_S, resolve_name, run_proxy, run_server, trust_certificate
 from tests.support.proxies import wait_until_healthy as wait_for_proxy
 from tests.support.waiting import wait_until
 
@@ -102,9 +102,7 @@ class Clients:
 
 @contextmanager
 def run_gateway(folder: Path, port: int) -> Iterator[None]:
-    with run_program([sys.executable, "-m", "toolwire", "gateway", "run"], port, folder) as process:
-        with httpx2.Client(timeout=WAIT_S) as client:
-            wait_until(lambda: client.get(f"http://127.0.0.1:{port}/health").status_code == 200)
+    with run_server([sys.executable, "-m", "toolwire", "gateway", "run"], port, folder) as process:
         yield
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_S) == 0, (folder / f"printed-{port}.txt").read_text()

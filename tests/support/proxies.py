@@ -60,12 +60,37 @@ def run_program(argv: list[str], place: int | Path, folder: Path, env: dict[str,
 
 
 def _listens(place: int | Path) -> bool:
-    with socket.socket(socket.AF_INET if isinstance(place, int) else socket.AF_UNIX) as probe:
-        try:
-            probe.connect(("127.0.0.1", place) if isinstance(place, int) else str(place))
-        except OSError:
-            return False
+    try:
+        _connect(place).close()
+    except OSError:
+        return False
     return True
+
+
+def _connect(place: int | Path) -> socket.socket:
+    if isinstance(place, int):
+        return socket.create_connection(("127.0.0.1", place), WAIT_S)
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(WAIT_S)
+        connection.connect(str(place))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def run_server(argv: list[str], place: int | Path, folder: Path) -> Iterator[Any]:
+    """Run a server of ours as `run_program` does, until it answers: it listens some time before.
+
+    A proxy that checks it meanwhile would take it for one that has failed.
+    """
+    with run_program(argv, place, folder) as process:
+        with _connect(place) as connection:
+            connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+            assert connection.recv(100).startswith(b"HTTP/1.1 ")
+        yield process
 
 
 def fit_sample(text: str, *, port: int, upstream: int, folder: Path) -> str:
