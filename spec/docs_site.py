@@ -1,8 +1,8 @@
 """Build the documentation as a site: ``python spec/docs_site.py [FOLDER]`` (``make docs``).
 
 The pages are those of the repository, as they are read there. This script copies them below ``FOLDER``, points their
-links at the pages of the site, gives each public Python name its place on a page for its subject, and has Zensical
-build them. The build is strict: a warning, or a link that leads nowhere, ends it with 1.
+links at the pages of the site, and has Zensical build them. The build is strict: a warning, or a link that leads
+nowhere, ends it with 1.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from posixpath import relpath
 
-from python_reference import MARK, SECTIONS, Entry, Section, build_index_row, collect_entries
-from python_reference import make_anchor as name_anchor
+from python_reference import find_title, group_sections
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT = ROOT / ".cache" / "docs-site"
 _EXTRA = ROOT / "docs" / "site"
-_SPLIT = PurePosixPath("docs/reference/python.md")
 _MOVED = {
     "docs/decisions/README.md": "decisions/index.md",
     "README.md": "index.md",
@@ -66,21 +64,9 @@ def main(folder: Path) -> int:
 def write_pages(folder: Path) -> None:
     """Write every page of the site into ``folder``, and the files that they show."""
     sources = list_sources()
-    names = collect_entries()
-    anchors = {
-        name_anchor(heading): str(_find_section_page(section)) for section, entries in names for heading, _ in entries
-    }
-    for section, entries in names:
-        page = _find_section_page(section)
-        resolve = partial(_resolve_link, _SPLIT, page, sources, anchors)
-        _write(folder / page, "".join(_build_section(section, entries, resolve)))
     for source, target in sources.items():
         text = (ROOT / source).read_text(encoding="utf-8")
-        if source == _SPLIT:
-            rows = "".join(build_index_row(heading, entry) for _, entries in names for heading, entry in entries)
-            text = f"{text.partition(MARK)[0]}## All names\n\n| name | summary |\n|---|---|\n{rows}"
-        resolve = partial(_resolve_link, source, target, sources, anchors)
-        _write(folder / target, convert_page(text, resolve))
+        _write(folder / target, convert_page(text, partial(_resolve_link, source, target, sources)))
     shutil.copytree(ROOT / "docs" / "pictures", folder / "pictures")
     shutil.copytree(_EXTRA, folder / "assets")
     for example in (ROOT / "examples").glob("*.py"):
@@ -109,6 +95,8 @@ def convert_page(text: str, resolve: Callable[[str], str]) -> str:
 
 def _convert_fence(fence: re.Match[str]) -> str:
     language, name, text = fence.groups()
+    if name == "signature":  # of a Python name: it is highlighted, and not run
+        return f"```python\n{text}```"
     name = name.strip().removeprefix("peer ")
     title = f' title="{_KINDS.get(name, name)}"' if name else ""
     return f"```{language}{title}\n{text}```"
@@ -139,14 +127,11 @@ def _resolve_link(
     source: PurePosixPath,
     target: PurePosixPath,
     sources: Mapping[PurePosixPath, PurePosixPath],
-    anchors: Mapping[str, str],
     link: str,
 ) -> str:
     """Return the link of a page of the repository as one of the site."""
     name, _, anchor = link.partition("#")
     file = PurePosixPath(relpath(source.parent / name, ".")) if name else source
-    if file == _SPLIT and anchor in anchors:  # a Python name has moved to the page of its subject
-        return f"{relpath(anchors[anchor], target.parent)}#{anchor}"
     if file in sources:
         place = sources[file]
     elif file == PurePosixPath("docs/decisions"):
@@ -156,25 +141,6 @@ def _resolve_link(
         if not (ROOT / file).exists():
             raise LookupError(f"{source} links {link}, which is not there")
     return (relpath(place, target.parent) if name else "") + (f"#{anchor}" if anchor else "")
-
-
-def _build_section(section: Section, entries: list[tuple[str, Entry]], resolve: Callable[[str], str]) -> Iterator[str]:
-    """Yield the parts of the page of one subject: each name with its signature, its text and its members."""
-    yield f"# {section.title}\n\n" + (f"{_convert_prose(section.text, resolve, [])}\n\n" if section.text else "")
-    for heading, entry in entries:
-        yield f"## `{heading}` {{ #{name_anchor(heading)} }}\n\n```python\n{entry.signature}\n```\n\n"
-        yield f"{_convert_prose(entry.text, resolve, [])}\n\n"
-        yield _indent_members(_convert_prose(entry.members, resolve, []))
-
-
-def _indent_members(text: str) -> str:
-    """Return a list with the four spaces that Python-Markdown needs where GitHub takes two."""
-    return re.sub(r"^  (?=\S)", "    ", re.sub(r"^  (?=  )", "    ", text, flags=re.MULTILINE), flags=re.MULTILINE)
-
-
-def _find_section_page(section: Section) -> PurePosixPath:
-    slug = re.sub(r"[^a-z0-9]+", "-", section.title.partition(":")[0].lower()).strip("-")
-    return PurePosixPath("reference/python") / f"{slug}.md"
 
 
 def _write(file: Path, text: str) -> None:
@@ -198,8 +164,8 @@ def build_navigation() -> list[object]:
             named = re.match(r"([A-Z][^\n]*):\n\n", group)
             groups += [{named[1]: links}] if named else links
         if title == "Reference":
-            names = {section.title: str(_find_section_page(section)) for section in SECTIONS}
-            groups.append({"Python": ["reference/python.md", *({name: page} for name, page in names.items())]})
+            names = [{find_title(sections): f"reference/python/{name}.md"} for name, sections in group_sections()]
+            groups.append({"Python": ["reference/python.md", *names]})
         if title == "Background":
             groups += [{"Decisions": ["decisions/index.md"]}]
         top.append({title: groups})

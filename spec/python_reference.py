@@ -1,7 +1,8 @@
-"""Write the generated part of ``docs/reference/python.md`` from the signatures and docstrings of the public names.
+"""Write the reference of the public Python names from their signatures and docstrings.
 
-Run ``make reference`` after a change of a public name, a signature or a public docstring. ``tests/docs`` compares the
-page with what this script writes.
+There is one page for each package in ``docs/reference/python``, and an index of their names in
+``docs/reference/python.md``. Run ``make reference`` after a change of a public name, a signature or a public docstring.
+``tests/docs`` compares the pages with what this script writes.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ import dataclasses
 import functools
 import inspect
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "python.md"
+INDEX = Path(__file__).resolve().parent.parent / "docs" / "reference" / "python.md"
+FOLDER = INDEX.with_suffix("")
 MARK = "<!-- Everything below is generated: run `make reference`. -->\n"
 _LINE = 110
 
@@ -40,13 +43,25 @@ class Section(NamedTuple):
     only: tuple[str, ...] = ()
     """The names to list, for a module that has more names than its users need."""
 
+    @property
+    def page(self) -> str:
+        """Return the name of the page: that of the package, or of the subject for what ``toolwire`` itself has."""
+        package = self.module.removeprefix("toolwire").lstrip(".").partition(".")[0]
+        return package or re.sub(r"[^a-z0-9]+", "-", self.title.lower())
+
 
 SECTIONS = (
     Section(
         "toolwire",
-        "Define and serve tools",
-        "Define tools with `Toolkit`, and serve a toolkit with `asgi`. See [Serve tools](../how-to/serve.md).",
-        ("define", "server", "gateway"),
+        "Define tools",
+        "Define tools with `Toolkit`. See [the options of a tool](python.md#options-of-a-tool).",
+        ("define",),
+    ),
+    Section(
+        "toolwire",
+        "Serve tools",
+        "Serve a toolkit with `asgi`. See [Serve tools](../how-to/serve.md).",
+        ("server", "gateway"),
     ),
     Section(
         "toolwire",
@@ -54,6 +69,12 @@ SECTIONS = (
         "Connect with `connect` (asynchronous) or `connect_sync` (blocking). Both return a context manager. A `Session`"
         " holds what several connections share.",
         ("client", "core.selection", "core.resources"),
+    ),
+    Section(
+        "toolwire",
+        "What a connection offers",
+        "`connect` gives you a `Remote`, and `connect_sync` a `SyncRemote`.",
+        ("client.connection.remote", "client.connection.handle"),
     ),
     Section(
         "toolwire",
@@ -89,7 +110,7 @@ SECTIONS = (
     Section(
         "toolwire.client",
         "toolwire.client: discovery, and flows",
-        "What `connect` is made of.",
+        "The parts that `connect` uses.",
     ),
     Section(
         "toolwire.consent",
@@ -190,32 +211,64 @@ SECTIONS = (
 NOT_CONSTRUCTED = ("App", "Remote", "SyncRemote")
 
 
-def write_page() -> None:
-    """Write the generated part of the page, below the part that is written by hand."""
-    PAGE.write_text(build_page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+def write_pages() -> None:
+    """Write every page of the folder, and the generated part of the index."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir()
+    for name, text in build_pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+    INDEX.write_text(build_index(INDEX.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def build_page(page: str) -> str:
-    """Return ``page`` with a new generated part."""
+def build_index(page: str) -> str:
+    """Return ``page`` with a new generated part: a table of the pages with the names on each."""
     head, mark, _ = page.partition(MARK)
     if not mark:
-        raise LookupError(f"{PAGE.name} has no line {MARK!r}")
-    return head + MARK + "\n" + build_reference()
+        raise LookupError(f"{INDEX.name} has no line {MARK!r}")
+    rows = []
+    for name, sections in group_sections():
+        headings = [heading for _, entries in sections for heading, _ in entries]
+        links = ", ".join(
+            f"[`{one.rpartition('.')[2]}`]({FOLDER.name}/{name}.md#{make_anchor(one)})" for one in headings
+        )
+        rows.append(f"| [{find_title(sections)}]({FOLDER.name}/{name}.md) | {links} |\n")
+    return f"{head}{MARK}\n## All names\n\n| page | names |\n|---|---|\n{''.join(rows)}"
 
 
-def build_reference() -> str:
-    """Return the generated part: an index of the names, then a section for each group of names."""
-    parts, rows = [], []
+def build_pages() -> dict[str, str]:
+    """Return the text of each page by its file name."""
+    return {f"{name}.md": build_page(sections) for name, sections in group_sections()}
+
+
+def group_sections() -> list[tuple[str, list[Described]]]:
+    """Return the sections of each page, by its name, in the order of ``SECTIONS``."""
+    found: dict[str, list[Described]] = {}
     for section, entries in collect_entries():
-        parts.append(f"## {section.title}\n\n" + (f"{section.text}\n\n" if section.text else ""))
+        found.setdefault(section.page, []).append((section, entries))
+    return list(found.items())
+
+
+def find_title(sections: list[Described]) -> str:
+    """Return the title of a page: that of its section, or the package of several."""
+    first = sections[0][0]
+    return first.title if len(sections) == 1 else f"toolwire.{first.page}"
+
+
+def build_page(sections: list[Described]) -> str:
+    """Return a page: what a reader needs to know, then each name with its signature, its text and its members."""
+    parts = [f"{MARK}\n# {find_title(sections)}\n\n"]
+    for section, entries in sections:
+        parts += [f"## {section.title}\n\n"] if len(sections) > 1 else []
+        # A page lies one folder below the index, whose links the text has.
+        parts += [re.sub(r"\]\((?=[\w.])", "](../", section.text) + "\n\n"] if section.text else []
+        mark = "###" if len(sections) > 1 else "##"
         for heading, entry in entries:
-            rows.append(build_index_row(heading, entry))
-            parts.append(f"### `{heading}`\n\n```text\n{entry.signature}\n```\n\n{entry.text}\n\n{entry.members}")
-    index = "## All names\n\n| name | summary |\n|---|---|\n" + "".join(rows)
-    return (index + "\n" + "".join(parts)).rstrip("\n") + "\n"
+            parts.append(f"{mark} `{heading}`\n\n```text signature\n{entry.signature}\n```\n\n")
+            parts.append(f"{entry.text}\n\n{entry.members}")
+    return "".join(parts).rstrip("\n") + "\n"
 
 
-def collect_entries() -> list[tuple[Section, list[tuple[str, Entry]]]]:
+def collect_entries() -> list[Described]:
     """Return the entries of each section with their headings; what two sections have is in the first."""
     sections = [(section, list(list_names(section))) for section in SECTIONS]
     missing = set(import_module("toolwire").__all__) - {name for _, names in sections for name in names}
@@ -234,11 +287,6 @@ def collect_entries() -> list[tuple[Section, list[tuple[str, Entry]]]]:
             entries.append((heading, describe(import_module(section.module), name, value)))
         found.append((section, entries))
     return found
-
-
-def build_index_row(heading: str, entry: Entry) -> str:
-    """Return the row of a name in the index."""
-    return f"| [`{heading}`](#{make_anchor(heading)}) | {first_sentence(entry.text)} |\n"
 
 
 def make_anchor(heading: str) -> str:
@@ -275,11 +323,15 @@ def own_names(module: ModuleType) -> list[str]:
 
 
 class Entry(NamedTuple):
-    """What the page has of one name: its signature, its docstring, and the list of its members."""
+    """What a page has of one name: its signature, its docstring, and the list of its members."""
 
     signature: str
     text: str
     members: str
+
+
+Described: TypeAlias = tuple[Section, list[tuple[str, Entry]]]
+"""A section, and its entries with their headings."""
 
 
 def describe(module: ModuleType, name: str, value: Any) -> Entry:
@@ -416,7 +468,7 @@ def describe_member(name: str, member: Any) -> str:
         function = getattr(member, "__func__", member)
         head = ("async " if inspect.iscoroutinefunction(function) else "") + format_member(name, member)
     text = to_markdown(inspect.getdoc(member) or "")
-    return f"- `{head}`\n\n" + "".join(f"  {line}\n" if line else "\n" for line in text.split("\n")) + "\n"
+    return f"- `{head}`\n\n" + "".join(f"    {line}\n" if line else "\n" for line in text.split("\n")) + "\n"
 
 
 def format_member(name: str, member: Any) -> str:
@@ -449,13 +501,6 @@ def to_markdown(docstring: str) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def first_sentence(text: str) -> str:
-    """Return the first sentence of a docstring, on one line."""
-    first = " ".join(text.partition("\n\n")[0].split())
-    sentence = re.match(r"(?:`[^`]*`|[^`])*?[.:](?= [A-Z`]|$)", first)
-    return (sentence[0] if sentence else first).rstrip(".:").replace("|", "\\|")
-
-
 def find_source(module: ModuleType, name: str) -> tuple[ModuleType, ast.expr | None, str]:
     """Return the module that defines ``name``, the value if it is an assignment, and the text below it."""
     value = getattr(module, name)
@@ -477,4 +522,4 @@ def find_source(module: ModuleType, name: str) -> tuple[ModuleType, ast.expr | N
 
 
 if __name__ == "__main__":
-    write_page()
+    write_pages()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
@@ -26,13 +27,23 @@ def script() -> ModuleType:
     return module
 
 
-def test_reference_page_equals_the_generated_one(script: ModuleType) -> None:
-    page = script.PAGE.read_text(encoding="utf-8")
-    assert script.build_page(page) == page, "run `make reference`"
+@pytest.mark.requirement("FD-02")
+def test_reference_pages_equal_the_generated_ones(script: ModuleType) -> None:
+    pages = {page.name: page.read_text(encoding="utf-8") for page in script.FOLDER.iterdir()}
+    assert pages == script.build_pages(), "run `make reference`"
+    index = script.INDEX.read_text(encoding="utf-8")
+    assert script.build_index(index) == index, "run `make reference`"
+
+
+@pytest.mark.requirement("FD-02")
+def test_no_reference_page_is_longer_than_a_reader_can_take(script: ModuleType) -> None:
+    pages = [script.build_index(script.INDEX.read_text(encoding="utf-8")), *script.build_pages().values()]
+    assert [page.partition("# ")[2][:40] for page in pages if len(page.split()) > 4_000] == []
 
 
 def test_every_public_name_has_an_entry_with_text(script: ModuleType) -> None:
-    entries = {part.partition("`\n")[0]: part for part in script.build_reference().split("\n### `")[1:]}
+    pages = "".join(script.build_pages().values())
+    entries = {part.partition("`\n")[0]: part for part in re.split(r"\n###? `", pages)[1:]}
     assert set(toolwire.__all__) <= set(entries)
     listed = {name.rpartition(".")[2] for name in entries}
     for section in script.SECTIONS:
