@@ -50,11 +50,11 @@ def write_file(folder: Path, site: str, more: str) -> None:
     (folder / "toolwire.toml").write_text(
         f'port = 0\napi-key-file = "keys.txt"\nstate = "kept"\n{more}\n'
         f'[upstreams.notes]\ntarget = "{site}"\nkey-env = "SITE_KEY"\nagree = true\n'
-        '[upstreams.gone]\ntarget = "http://127.0.0.1:1"\n'
+        '[upstreams.gone]\ntarget = "http://127.0.0.1:1/a-secret-path"\n'
     )
 
 
-@pytest.mark.requirement("GW-06", "TE-03")
+@pytest.mark.requirement("GW-06", "TE-03", "PL-04")
 def test_metrics_have_calls_and_upstreams_at_an_address_of_their_own(folder: Path) -> None:
     with ExitStack() as serving:
         site = serving.enter_context(background(asgi(build_kit(), api_keys=["secret-of-site"])))
@@ -65,13 +65,19 @@ def test_metrics_have_calls_and_upstreams_at_an_address_of_their_own(folder: Pat
             with connect_sync(url, protocol="mcp", api_key="key-of-ann", agree=lambda _: True, retries=0) as remote:
                 assert remote.call("read") == Value("text")
                 serving.close()
-                assert isinstance(remote.call("read"), Problem)
+                for _ in range(5):
+                    assert isinstance(remote.call("read"), Problem)
             text = httpx2.get(found[0]).text
             assert 'toolwire_upstream_up{toolwire_upstream="notes"} 0.0' in strip_scopes(text)
             assert 'toolwire_upstream_up{toolwire_upstream="gone"} 0.0' in strip_scopes(text)
-            for outcome in ("answered", "failed"):
-                calls = f'toolwire_upstream_calls_total{{outcome="{outcome}",toolwire_upstream="notes"}} 1.0'
+            for outcome, count in (("answered", 1), ("failed", 5)):
+                calls = f'toolwire_upstream_calls_total{{outcome="{outcome}",toolwire_upstream="notes"}} {count}.0'
                 assert calls in strip_scopes(text)
+            assert 'toolwire_upstream_breaker_state{toolwire_upstream="notes"} 1.0' in strip_scopes(text)
+            health = httpx2.get(f"{url}/health?full", headers={"x-api-key": "key-of-ann"}).text
+            assert "The upstream gone could not be reached" in health
+            for address in (site, site.partition("://")[2], "127.0.0.1:1/", "a-secret-path"):
+                assert address not in text + health
             assert re.search(r'gen_ai_execute_tool_duration_seconds_count\{.*gen_ai_tool_name="read".*\} 1\.0', text)
             assert re.search(r"toolwire_build_info\S*\{.*version=", text)
             assert not re.search("key-of|secret-of|ann", text)

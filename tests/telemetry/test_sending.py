@@ -184,7 +184,7 @@ def test_rate_limit_result_is_recorded_as_allowed_or_limited(traced_server: tupl
     assert results == ["allowed", "limited"]
 
 
-@pytest.mark.requirement("GW-06", "OB-3")
+@pytest.mark.requirement("GW-06", "OB-3", "PL-04")
 def test_gateway_span_names_its_upstream_and_contains_the_upstream_span(traced_server: tuple[str, Sdk]) -> None:
     url, server = traced_server
     server.spans.clear()
@@ -192,7 +192,7 @@ def test_gateway_span_names_its_upstream_and_contains_the_upstream_span(traced_s
 
     async def story() -> None:
         session = Session(telemetry=sdk.telemetry)
-        async with connect(url, protocol="otc", agree=lambda _: True, session=session) as upstream:
+        async with connect(url, protocol="otc", agree=lambda _: True, session=session, name="sums") as upstream:
             door = AppTransport(asgi(merge_toolboxes([upstream]), telemetry=sdk.telemetry))
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 5}}}
             answer = await door.send(Request("POST", f"{HERE}/mcp", JSON_HEADERS, json.dumps(call).encode()))
@@ -205,7 +205,7 @@ def test_gateway_span_names_its_upstream_and_contains_the_upstream_span(traced_s
     assert server.span.parent is not None
     assert server.span.parent.span_id == sent.context.span_id
     said = attributes(here)
-    assert (said["toolwire.upstream"], said["gen_ai.tool.type"]) == ("127.0.0.1", "extension")
+    assert (said["toolwire.upstream"], said["gen_ai.tool.type"]) == ("sums", "extension")
     assert attributes(sent)["gen_ai.tool.type"] == "function"
 
 

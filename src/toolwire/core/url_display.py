@@ -73,6 +73,17 @@ def _show_urls(text: str, depth: int) -> str:
     return _URL.sub(partial(_show_match, depth), text) if ":/" in text or ":\\" in text else text
 
 
+def name_server(text: str, origin: str, name: str) -> str:
+    """Return ``text`` with ``name`` in place of each URL at ``origin``: a path can hold a secret too."""
+    # PL-04
+    if not origin or origin not in text:
+        return text
+    named = re.sub(
+        rf"{re.escape(origin)}(?![A-Za-z0-9-]|\.[A-Za-z0-9])[^\s,;)]*?(?=[.:!?]?(?:[\s,;)]|$))", lambda _: name, text
+    )
+    return named[:1].upper() + named[1:]
+
+
 def is_secret_parameter(name: str, value: str) -> bool:
     """Return whether ``value``, found under ``name``, is masked: because of its name, or because it looks random."""
     return _SECRET_NAME.search(_PLAIN.sub("", name.lower())) is not None or _is_random(value)

@@ -43,6 +43,8 @@ from toolwire.core.toolbox import (
     find_consent_handling,
     ignore_progress,
 )
+from toolwire.core.url_display import name_server
+from toolwire.core.url_origin import get_origin
 from toolwire.limits import USER_PREFIX
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.stores.credentials.caller_vault import CallerVault
@@ -398,9 +400,11 @@ class PersonalToolbox:
                 await remote.list_resources()  # then they are in its catalog; a server without any says so
         except ConnectError as error:
             kind = Kind.UNAUTHORIZED if error.kind is Kind.UNAUTHORIZED else Kind.UNREACHABLE
-            return Problem(kind=kind, message=f"{self.name} could not be reached for you. {error}")
+            why = name_server(str(error), get_origin(self.url), f"the upstream {self.name}")
+            return Problem(kind=kind, message=f"{self.name} could not be reached for you. {why}")
         except ToolwireError as error:
-            _log.error("%s could not be opened for %s: %s", self.name, principal, error)
+            why = name_server(str(error), get_origin(self.url), f"the upstream {self.name}")
+            _log.error("%s could not be opened for %s: %s", self.name, principal, why)
             return Problem(kind=Kind.UNREACHABLE, message=f"{self.name} could not be reached for you.")
         expires_at = credential.expires_at if self._exchange is not None else None
         return _CallerConnection(pending, remote, versions, expires_at)

@@ -10,7 +10,6 @@ Rules:
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from toolwire.core.check import Check
 from toolwire.core.health import HealthState, UpstreamHealth
 from toolwire.core.model import Call, Kind, Problem, RateLimit, Result, Tool
 from toolwire.core.toolbox import Notify, Toolbox, ToolUpstream, embed_kept_bytes, find_home
+from toolwire.core.url_display import name_server
 from toolwire.limits import LocalRates, MemoryWindows, Windows
 from toolwire.limits.limit_check import build_rate_check
 from toolwire.server.run.rate_count import CountCall, count_by
@@ -155,11 +155,7 @@ class Upstream:
         """Return ``failure`` with the name of the upstream in place of its address, which is the operator's alone."""
         # PL-04
         source = find_home(self.toolbox, call.tool).source
-        if not source or source not in failure.message:
-            return failure
-        name = f"the upstream {self.name}"
-        text = re.sub(rf"{re.escape(source)}[^\s,;)]*", lambda _: name, failure.message)
-        return replace(failure, message=text[:1].upper() + text[1:])
+        return replace(failure, message=name_server(failure.message, source, f"the upstream {self.name}"))
 
     def _record(self, result: Result, took_ms: float) -> None:
         if isinstance(result, Problem) and result.details.get("reason") == "breaker":

@@ -38,17 +38,24 @@ class WaitingToolbox:
     ``connect`` blocks, and raises ToolwireError while the server cannot be reached. It is called in a thread, after one
     second at first and then after twice as long each time, up to a minute, or at once if an operator asks for it.
 
-    ``fault`` is why it could not be reached last, and ``tried_at`` when, in seconds since 1970; ``since`` is when it
-    was first not reached.
+    ``explain`` returns what is said of an error. ``fault`` is why it could not be reached last, and ``tried_at`` when,
+    in seconds since 1970; ``since`` is when it was first not reached.
     """
 
     # GW-01: while one server is down, the others are served, and the gateway need not be started again.
-    def __init__(self, name: str, connect: Callable[[], Toolbox], fault: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], Toolbox],
+        fault: str = "",
+        explain: Callable[[ToolwireError], str] = str,
+    ) -> None:
         self.name = name
         self.fault = fault
         self.since: float = time.time()
         self.tried_at: float = self.since
         self._connect = connect
+        self._explain = explain
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_asked_for = asyncio.Event()
         self._no_tools = Catalog(title=name)
@@ -125,8 +132,8 @@ class WaitingToolbox:
             (found,) = await asyncio.gather(self._open(), return_exceptions=True)
             self.tried_at = time.time()
             if isinstance(found, ToolwireError):
-                self.fault = str(found)
-                _log.debug("%s", found)
+                self.fault = self._explain(found)
+                _log.debug("%s", self.fault)
             elif isinstance(found, BaseException):  # a defect of one upstream leaves the others alone
                 self.fault = f"{self.name} could not be opened: the log of the server has the details."
                 _log.error("%s could not be opened", self.name, exc_info=found)

@@ -33,6 +33,7 @@ from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Call, Kind, Secret
 from toolwire.core.toolbox import Toolbox
+from toolwire.core.url_display import name_server
 from toolwire.core.url_origin import get_origin
 from toolwire.gateway import CallerConsent
 from toolwire.gateway.personal_toolbox import PersonalToolbox
@@ -235,9 +236,17 @@ def _keep_opened(
         case ConnectError(kind=Kind.DENIED):
             raise opened
         case None | ConnectError():
-            why = f"The upstream {upstream.name} has not answered yet." if opened is None else str(opened)
+            name = f"The upstream {upstream.name}"
+
+            def explain(error: ToolwireError) -> str:
+                # PL-04: callers and logs get the name, because an address can hold a secret.
+                text = str(error).removeprefix(f"{name}: ")
+                hidden = name_server(text, get_origin(upstream.target), f"the upstream {upstream.name}")
+                return str(error) if hidden == text else hidden
+
+            why = f"{name} has not answered yet." if opened is None else explain(opened)
             _log.warning("%s It is tried again, and the others are served meanwhile.", why)
-            return WaitingToolbox(f"The upstream {upstream.name}", open_later, why)
+            return WaitingToolbox(name, open_later, why, explain)
         case ToolwireError():
             raise opened
         case _:
@@ -279,6 +288,7 @@ def _build_calls(
     asking = build_caller_consent(settings, upstream.name)
     has_rules = bool(upstream.run or upstream.ask or upstream.never)
     return UpstreamCalls(
+        name=upstream.name,
         agree=upstream.agree,
         rules=read_upstream_rules(upstream, asking) if has_rules else None,
         returns=frozenset(upstream.returns),
@@ -302,15 +312,16 @@ def _build_agreement(upstream: UpstreamSettings, ask: ApproveCommand | None) -> 
 class UpstreamCalls:
     """How remote tools are called for the callers of this server.
 
-    ``agree`` lets tools run without a question that only their site declares harmless: all, or those it names.
-    ``rules`` are those of the operator, ``returns`` what the tools return, and ``marks`` what the callers
-    have read. ``asking`` answers for the callers. ``receipts`` is the folder that keeps
+    ``name`` is what the file calls the server. ``agree`` lets tools run without a question that only their site
+    declares harmless: all, or those it names. ``rules`` are those of the operator, ``returns`` what the tools return,
+    and ``marks`` what the callers have read. ``asking`` answers for the callers. ``receipts`` is the folder that keeps
     those that the gateway signs. With ``holds_calls``, what a server asks in the middle of a call is passed on to its
-    caller. ``timeout_s`` is how long one request of a call may take,
-    ``retries`` how often it is repeated where that is safe. ``approve_command`` says whether a program may run that
-    the user has not agreed to before; without it, none may.
+    caller. ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where that
+    is safe. ``approve_command`` says whether a program may run that the user has not agreed to before; without it, none
+    may.
     """
 
+    name: str = ""
     agree: bool | Sequence[str] = False
     rules: OperatorRules | None = None
     returns: frozenset[str] = frozenset()
@@ -396,6 +407,7 @@ def build_url_options(url: str, session: Session, options: UrlOptions, calls: Up
     return build_upstream_options(
         url,
         session,
+        name=calls.name,
         approve=calls.asking,
         agree=build_trust(calls.agree or (), calls.rules),
         api_key=options.key,

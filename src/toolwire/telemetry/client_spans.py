@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 
 class ClientObserver:
-    """Observes the calls of one connection to ``url``, if spans or metrics are recorded at all."""
+    """Observes the calls of the connection ``name`` to ``url``, if spans or metrics are recorded at all."""
 
-    def __init__(self, telemetry: Telemetry, protocol: str, url: str) -> None:
+    def __init__(self, telemetry: Telemetry, protocol: str, url: str, name: str) -> None:
         self._telemetry = telemetry
         self._protocol = protocol
-        self._url = url
+        self._url, self._name = url, name
         self._is_decided = False
         self._observer: ConnectionObserver | None = None
 
     def begin(self, call: Call) -> tuple[Call, CallObservation | None]:
         """Return ``call`` as part of its trace, and its observation, or None if nothing is recorded."""
         if not self._is_decided:
-            self._observer = _create_observer(self._telemetry, self._protocol, self._url)
+            self._observer = _create_observer(self._telemetry, self._protocol, self._url, self._name)
             self._is_decided = True
         if self._observer is None:
             return (add_current_trace(call) if TRACE_MODULE in sys.modules else call), None
@@ -52,27 +52,33 @@ class ClientObserver:
         return observation.call, observation
 
 
-def _create_observer(telemetry: Telemetry, protocol: str, url: str) -> ConnectionObserver | None:
+def _create_observer(telemetry: Telemetry, protocol: str, url: str, name: str) -> ConnectionObserver | None:
     if not is_enabled(telemetry):
         return None
     from .providers import create_attributes, create_client_metrics, create_spans  # loads OpenTelemetry
 
     spans, metrics = create_spans(telemetry.tracer_provider), create_client_metrics(telemetry.meter_provider)
     attributes = create_attributes(descriptions=telemetry.descriptions, contents=telemetry.contents)
-    return ConnectionObserver(spans, metrics, attributes, protocol, url) if spans or metrics else None
+    return ConnectionObserver(spans, metrics, attributes, protocol, url, name) if spans or metrics else None
 
 
 class ConnectionObserver:
     """Observes the calls over one connection."""
 
     def __init__(
-        self, spans: Spans | None, metrics: ClientMetrics | None, attributes: Attributes, protocol: str, url: str
+        self,
+        spans: Spans | None,
+        metrics: ClientMetrics | None,
+        attributes: Attributes,
+        protocol: str,
+        url: str,
+        name: str,
     ) -> None:
         self.spans = spans
         self.metrics = metrics
         self._attributes = attributes
         self.protocol = protocol
-        self._url = url
+        self._url, self._name = url, name
 
     def start_span(self, call: Call) -> Span | None:
         """Start and return the span of ``call``, or return None without a tracer."""
@@ -82,7 +88,7 @@ class ConnectionObserver:
         served = CURRENT_CALL.get()
         if served is not None and served.span is not None and served.call_id == call.call_id:
             # The same call id: a gateway sends the call that it serves on to another server.
-            served.span.set_attribute(names.UPSTREAM, address.get(names.SERVER_ADDRESS, ""))
+            served.span.set_attribute(names.UPSTREAM, self._name)  # PL-04: the address is the operator's alone
             served.span.set_attribute(names.TOOL_TYPE, "extension")
         return self.spans.start_sent(call, {**self._attributes.describe_call(call, self.protocol), **address})
 

@@ -28,7 +28,7 @@ from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.toolbox import Notify
-from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import get_origin
 
 from .connection import Connection
 from .connection_factory import ConnectionFactory
@@ -278,7 +278,7 @@ def _load_offered(peer: Peer, transport: SyncTransport) -> Peer:
     """Return ``peer`` with its resources and prompts in the catalog; without them where the server fails to list."""
     offered = run(load_offered(peer), transport, None)
     if isinstance(offered, Problem):
-        _log.warning("%s lists no resources and prompts: %s", show_url(peer.url), offered.message)
+        _log.warning("%s lists no resources and prompts: %s", get_origin(peer.url), offered.message)
         return peer
     return replace(peer, catalog=peer.catalog.with_offered(offered))
 
@@ -328,6 +328,7 @@ def build_upstream_options(
     url: str,
     session: Session,
     *,
+    name: str = "",
     approve: Approver | None = None,
     agree: Agree | None = None,
     api_key: str | Secret | None = None,
@@ -352,6 +353,7 @@ def build_upstream_options(
     return ConnectOptions(
         url,
         session=session,
+        name=name,
         approve=approve,
         agree=agree,
         api_key=api_key,

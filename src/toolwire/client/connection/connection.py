@@ -250,7 +250,7 @@ def connection_to(
     )
     # The session refuses tools of two connections that a model could not tell apart.
     session.renew(pipeline.name, pipeline.peer.catalog)
-    sender = ClientObserver(session.telemetry, peer.protocol, peer.url)
+    sender = ClientObserver(session.telemetry, peer.protocol, peer.url, pipeline.name)
     return Connection(peer=pipeline.peer, pipeline=pipeline, observer=sender, probes=probes)
 
 

@@ -203,7 +203,9 @@ class ConnectionFactory:
         if peer_url:
             options.origins.allow(get_origin(peer_url))
         return NetworkSettings(
-            limits=TransportLimits(total_s=options.timeout_s, breaker_failures=BREAKER_FAILURES),
+            limits=TransportLimits(
+                total_s=options.timeout_s, breaker_failures=BREAKER_FAILURES, breaker_name=options.name
+            ),
             credentials=self.credentials(peer_url),
             headers=self.site_headers(peer_url),
             origins=options.origins,

@@ -72,14 +72,16 @@ class _Circuit:
 class CircuitBreaker:
     """The breakers of one transport, by origin. ``failures`` open one; 0 is no breaker.
 
+    ``name`` stands for all origins in the metric: the name of an upstream, whose address is the operator's alone.
     While ``circuits`` is empty, no origin has failed: then none is refused, and no response need be recorded.
     """
 
-    __slots__ = ("_clock", "_failures", "circuits")
+    __slots__ = ("_clock", "_failures", "_name", "circuits")
 
-    def __init__(self, failures: int, clock: Callable[[], float]) -> None:
+    def __init__(self, failures: int, clock: Callable[[], float], name: str = "") -> None:
         self._failures = failures
         self._clock = clock
+        self._name = name
         self.circuits: dict[str, _Circuit] = {}
 
     def refuse(self, origin: str) -> Problem | None:
@@ -120,12 +122,17 @@ class CircuitBreaker:
             if own.failures >= self._failures and not circuit.is_tried:
                 return
         if circuit.add_failure(self._failures, now):
-            report_breaker(origin, is_open=True)
+            self._report(origin)
 
     def _close(self, origin: str) -> None:
         circuit = self.circuits.pop(origin, None)
         if circuit is not None and circuit.pause_s:
-            report_breaker(origin, is_open=False)
+            self._report(origin)
+
+    def _report(self, origin: str) -> None:
+        # PL-04
+        changed = self.circuits.values() if self._name else filter(None, [self.circuits.get(origin)])
+        report_breaker(self._name or origin, is_open=any(circuit.pause_s for circuit in changed))
 
 
 def _build_refusal(what: str, wait_s: float, whose: str) -> Problem:

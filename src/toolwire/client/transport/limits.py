@@ -18,7 +18,8 @@ class TransportLimits:
     ``stream_bytes`` instead. A body larger than ``ratio_after_bytes`` may be at most ``ratio`` times as large as its
     compressed form. ``header_count`` limits the header fields, and ``redirects`` the redirects that are followed.
     Checked addresses are used for ``pin_s``; then the name is resolved and checked again. After ``breaker_failures`` in
-    a row, an origin is not asked for some seconds; 0 asks it always.
+    a row, an origin is not asked for some seconds; 0 asks it always. ``breaker_name`` is what metrics call the server
+    then; without it, they contain the origin.
     """
 
     # XL-012, D-13, D-14: a server can be slow, large or hostile, and none of that may exhaust the client.
@@ -35,6 +36,7 @@ class TransportLimits:
     redirects: int = 3  # XL-011
     pin_s: float = 60.0
     breaker_failures: int = 0
+    breaker_name: str = ""
 
 
 BREAKER_FAILURES = 5

@@ -146,7 +146,7 @@ class RequestRules:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits: TransportLimits = limits
-        self._breaker = CircuitBreaker(limits.breaker_failures, clock)
+        self._breaker = CircuitBreaker(limits.breaker_failures, clock, limits.breaker_name)
         self._credentials = _check_credentials(credentials or {})
         self._echoes = {
             origin: find_echoes(secret for _, secret in secrets) for origin, secrets in self._credentials.items()
