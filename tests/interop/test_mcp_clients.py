@@ -11,6 +11,7 @@ command, ``mcpdo``, keeps connections in a program of its own, and asks its user
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -20,7 +21,10 @@ from secrets import token_urlsafe
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.interop.clients.served_kit import PNG, Notes, build_kit
 from tests.interop.mcp_makers import CACHE, HERE, INSTALLED, MISSING, build_environment, start_node
@@ -32,6 +36,7 @@ TOOLS = ["add", "chart", "count", "delete", "hear", "step", "wait"]
 SERVE = [sys.executable, "-m", "toolwire", "serve", f"{HERE / 'served_kit.py'}:kit", "--stdio", "--consent", "refuse"]
 INSPECTOR = CACHE / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 MCPDO = CACHE / "node_modules/@modelcontextprotocol/inspector/clients/mcpdo/build/mcp-bin.js"
+AT_THE_PAGE = ("python-sdk-1", "typescript-sdk-2-auto", "fastmcp-auto")
 
 pytestmark = [pytest.mark.requirement("MC-12"), pytest.mark.skipif(not INSTALLED, reason=MISSING)]
 
@@ -155,3 +160,26 @@ def test_a_kept_connection_of_the_inspector_asks_its_user(era: str, transport: s
             allowed = desk.answer(desk.run("tools/call", "delete", "name:=old.txt"), "allow:=true")
     assert declined == "delete was not called: the user did not allow it."
     assert allowed == "deleted old.txt"
+
+
+@pytest.mark.requirement("FD-06", "D-24")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_client_with_a_key_works_at_the_address_of_the_page(mode: Any) -> None:
+    async def call(url: str) -> Any:
+        http = httpx2.AsyncClient(headers={"authorization": "Bearer k-12345"}, follow_redirects=True)
+        async with http, Client(streamable_http_client(url, http_client=http), mode=mode) as client:
+            return await client.call_tool("add", {"a": 1, "b": 2})
+
+    with background(asgi(build_kit(Notes()), api_keys=["k-12345"], private=True)) as url:
+        assert asyncio.run(call(f"{url}/")).structured_content == {"result": 3}
+
+
+@pytest.mark.requirement("FD-06")
+@pytest.mark.parametrize("driver", [one for one in list_drivers() if one.id in AT_THE_PAGE])
+def test_a_client_of_another_maker_does_everything_at_the_address_of_the_page(driver: Driver, tmp_path: Path) -> None:
+    notes = Notes()
+    with background(asgi(build_kit(notes), consent="refuse")) as url:
+        said = run_driver(driver, tmp_path, url=url, leaves=False)
+    check_story(said, driver.revision)
+    check_consent(said)
+    assert notes.deleted == ["old.txt"]

@@ -528,3 +528,31 @@ def test_an_option_that_does_not_exist_is_named_with_the_one_that_was_meant() ->
     with pytest.raises(TypeError, match=r"asgi has no option 'api_key': did you mean 'api_keys'\?"):
         asgi(Toolkit("T"), api_key="K1")  # type: ignore[call-arg]
     assert "K1-secret" not in repr(ServerOptions(api_keys=["K1-secret"], state="postgresql://u:K1-secret@h/d"))
+
+
+MCP_POST = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+@pytest.mark.requirement("FD-06", "D-24")
+def test_mcp_client_at_the_address_of_the_page_is_led_to_the_path_of_mcp(ask: Ask, build_served_app: Serve) -> None:
+    for options in ({}, {"api_keys": ["a-key-of-somebody"], "private": True}):  # who is told learns nothing else
+        app = build_served_app(**options)
+        posted = ask(app, "POST", "/", MCP_POST, PING)
+        listened = ask(app, "GET", "/", {"accept": "text/event-stream"})
+        left = ask(app, "DELETE", "/", {"mcp-session-id": "s"})
+        for response in (posted, listened, left):
+            assert (response.status, field(response, b"location")) == (307, b"/mcp")
+            assert json.loads(response.body)["error"]["message"] == "MCP clients connect to /mcp of this server."
+        strange = ask(app, "POST", "/", {**MCP_POST, "origin": "https://evil.example", "sec-fetch-site": "cross-site"})
+        assert (strange.status, field(strange, b"location")) == (403, None)
+
+
+@pytest.mark.requirement("FD-06")
+def test_only_mcp_clients_are_led_away_from_the_page(ask: Ask, build_served_app: Serve) -> None:
+    app = build_served_app()
+    form = {"accept": BROWSER, "content-type": "application/x-www-form-urlencoded"}
+    assert ask(app, "POST", "/", form, b"tool=nothing").status == 404
+    assert ask(app, "POST", "/", {"accept": "*/*", "content-type": "application/json"}, PING).status == 404
+    assert [ask(app, "GET", "/", {"accept": one}).status for one in (BROWSER, "*/*")] == [200, 200]
+    assert ask(app, "DELETE", "/").status == 405

@@ -156,7 +156,7 @@ class App:
         if table is None:
             table = await self.tables.wait_for(scope, path)
         fields: Fields = dict(scope["headers"])
-        entry = table.find_entry(scope["method"], path)
+        entry = table.find_entry(scope["method"], path, scope["headers"])
         # MC-10: a call without a session pays for one lookup.
         is_in_session = False
         if self.sessions.has_session(fields):
@@ -220,6 +220,8 @@ class App:
         self, table: RouteTable, entry: RouteEntry, caller: Caller, path: str, request: Request, reading: Reading
     ) -> Reading:
         """Return what ``caller`` may see of ``reading``, or a refusal."""
+        if entry.is_redirect:
+            return reading
         if entry.page is not None:  # the same for all scopes; and a form is read once, by who sent it
             return mark_private(reading) if isinstance(reading, Response) else reading
         visible = filter_reading(

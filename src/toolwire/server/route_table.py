@@ -17,7 +17,7 @@ from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 
 from .long_calls import calls_resource
-from .page.browser_request import LoginPlace, is_page_form, wants_page
+from .page.browser_request import LoginPlace, is_mcp_client, is_page_form, wants_page
 from .page.page_script import SCRIPT_PATH, build_script_response
 
 Document: TypeAlias = Response | Callable[[], Response]
@@ -49,6 +49,7 @@ class RouteEntry:
     this server. ``takes_form_key``: a field of the form may have the credentials. ``read_for_strangers`` reads the
     requests of an open path without credentials where only known callers may learn which tools there are.
     ``has_sessions``: a request may belong to a session. ``page``: the path has a page beside its data.
+    ``is_redirect``: it only names another path, to every caller.
     """
 
     read: Reader
@@ -61,6 +62,7 @@ class RouteEntry:
     read_for_strangers: Reader | None = None
     has_sessions: bool = False
     page: PeoplePage | None = None
+    is_redirect: bool = False
 
 
 def has_long_tools(catalog: Catalog) -> bool:
@@ -89,6 +91,7 @@ class RouteTable:
         self._owners: dict[str, Codec] = {}
         self._entries: dict[tuple[str, str], RouteEntry] = {}
         self._segments: dict[str, Refuse] = {}
+        self._session_path = ""
         with pause_collection():
             # FI-01: after what the caller may not see was left out.
             wires = [(codec, codec.routes(site.shorten(catalog, codec.name), site)) for codec in codecs]
@@ -107,6 +110,8 @@ class RouteTable:
                 # An unknown path below /mcp is refused in the words of MCP.
                 self._segments.setdefault(_first_segment(path), codec.refuse)
                 self._owners.setdefault(path, codec)
+                if route.has_sessions and method == "POST":
+                    self._session_path = path
         for path, document in documents.items():
             if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
                 self._entries["GET", path.removeprefix(site.root)] = _build_document_entry(document)
@@ -138,13 +143,27 @@ class RouteTable:
         site = replace(self._site, can_offload=False)
         return RouteTable(narrow(self.catalog), codecs, site, self._documents).find_entry(method, path)
 
-    def find_entry(self, method: str, path: str) -> RouteEntry:
+    def find_entry(self, method: str, path: str, headers: Headers = ()) -> RouteEntry:
         """Return the entry for ``method`` and ``path``, or an entry with a refusal in the form of the protocol.
 
-        HEAD is answered as GET. A wrong method names the right ones in ``allow``.
+        HEAD is answered as GET. A wrong method names the right ones in ``allow``. A client of MCP, known by its
+        ``headers``, is led from the page to the path of MCP.
         """
+        if path == PAGE_PATH and self._session_path and is_mcp_client(method, headers):
+            return self._build_redirect(method)
         entry = self._entries.get((method, path))
         return entry if entry is not None else self._build_missing_entry(method, path)
+
+    def _build_redirect(self, method: str) -> RouteEntry:
+        """Return the entry that leads a client of MCP from the path of the page to that of MCP."""
+        # FD-06: people paste the address of the server alone. Clients follow a 307 with their method, body and
+        # credentials; one that follows none has the sentence. The rules are those of the path of MCP.
+        address = f"{self._site.root}{self._session_path}"
+        refuse = self._entries["POST", self._session_path].refuse
+        problem = Problem(kind=Kind.NOT_FOUND, message=f"MCP clients connect to {address} of this server.")
+        refusal = refuse(problem)
+        response = Response(307, [*refusal.headers, (b"location", address.encode())], refusal.body)
+        return RouteEntry(lambda _: response, True, refuse, method == "POST", is_redirect=True)
 
     def _build_missing_entry(self, method: str, path: str) -> RouteEntry:
         allowed = self._methods.get(path)

@@ -57,6 +57,16 @@ def is_page_form(headers: Headers) -> bool:
     return wants_page(headers) and get_header(headers, b"content-type").lower().startswith(_FORM)
 
 
+def is_mcp_client(method: str, headers: Headers) -> bool:
+    """Return whether a request has the form of one to the transport of MCP, which no browser sends for a person."""
+    if method == "DELETE":
+        return bool(get_header(headers, b"mcp-session-id"))
+    takes_events = "text/event-stream" in get_header(headers, b"accept").lower()
+    return takes_events and (
+        method == "GET" or get_header(headers, b"content-type").lower().startswith("application/json")
+    )
+
+
 def _read_weight(text: str) -> float:
     for part in text.split(";"):
         name, _, value = part.partition("=")
