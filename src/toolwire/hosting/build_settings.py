@@ -55,8 +55,9 @@ def build_settings(
     remote = build_record(RemoteOptions, vars(arguments))
     urls = [text for text in arguments.targets if isinstance(read_target(text), UrlTarget)]
     has_url_options = arguments.timeout != UPSTREAM_S or read_url_options(remote, urls) != UrlOptions()
-    if not urls and not upstreams and has_url_options:
-        raise UsageError("--key, --protocol, --timeout and the selection are for URLs, and no target is one.")
+    if not urls and not upstreams and (has_url_options or arguments.returns):
+        text = "--key, --protocol, --timeout, --returns and the selection are for URLs, and no target is one."
+        raise UsageError(text)
     if not upstreams:  # the address of a gateway is in its file
         _require_audience(arguments)
     read: dict[str, Any] = {one.field: getattr(arguments, one.field) for one in list_command_options(ServerOptions)}
@@ -84,6 +85,7 @@ def build_settings(
         metrics_address=arguments.metrics_address,
         otlp=arguments.otlp,
         agree=arguments.agree,
+        returns=arguments.returns,
         remote=remote,
         is_one_process=arguments.workers == 1,
     )

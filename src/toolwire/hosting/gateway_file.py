@@ -32,7 +32,7 @@ from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
 from toolwire.hosting.gateway_address import NAME_IT, find_allowed_address
 from toolwire.hosting.gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
-from toolwire.hosting.options import RemoteOptions, list_serve_options
+from toolwire.hosting.options import RETURNS, RemoteOptions, list_serve_options
 from toolwire.hosting.serve_settings import (
     BundleSettings,
     CallerSettings,
@@ -109,9 +109,9 @@ OWN_OPTIONS: Final = {
 _SERVER_OPTIONS: Final = {
     option.name: option
     for option in list_serve_options()
-    if option.name not in OWN_OPTIONS and option.field != "document"
+    if option.name not in OWN_OPTIONS and option.field not in ("document", "returns")
 }
-"""The others, which stand above the upstreams. A document is for a class, which no upstream is."""
+"""The others, which stand above the upstreams: no upstream is a class with a document, and each has ``returns``."""
 
 
 DEFAULTS: Final[Mapping[str, Any]] = {
@@ -625,7 +625,7 @@ class _Reader:
         """Return what the operator says about the results of an upstream."""
         # QF-06
         given: Any = table.get("returns", [])
-        if not isinstance(given, list) or any(one not in ("private", "untrusted") for one in given):
+        if not isinstance(given, list) or any(one not in RETURNS for one in given):
             self._fail((*place, "returns"), 'returns must be an array of "private" and "untrusted"')
         return given
 

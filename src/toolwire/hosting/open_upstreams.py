@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network
 from toolwire.client.transport.program_limits import CommandAgreement, ProgramLimits
 from toolwire.client.transport.server_command import ServerCommand
-from toolwire.consent import ClientRules, Preferences
+from toolwire.consent import NO_PREFERENCES, ClientRules, Preferences
 from toolwire.consent.operator_rules import OperatorRules
 from toolwire.consent.policy import EVERY
 from toolwire.consent.session_marks import CALLER_IDLE_S, SessionMarks
@@ -41,7 +41,7 @@ from toolwire.gateway.sign_in_notice import SignInNotices
 from toolwire.gateway.signed_decisions import SignedDecisions
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.hosting.targets.load_code import open_code
-from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
+from toolwire.hosting.targets.url_options import UrlOptions, read_returns, read_url_options
 from toolwire.limits import ClientRateLimits, RulesByCaller
 from toolwire.server.access.tool_rights import may_use_upstream
 from toolwire.server.limit_options import read_server_limits
@@ -81,6 +81,8 @@ def open_toolboxes(settings: ServeSettings, approve_command: ApproveCommand | No
         options = read_url_options(settings.remote, urls)
         calls = UpstreamCalls(
             agree=settings.agree,
+            returns=read_returns(settings.returns),
+            marks=SessionMarks(monotonic, idle_s=CALLER_IDLE_S),
             asking=build_caller_consent(settings),
             receipts=find_state_places(settings.server.state).receipts,
             holds_calls=settings.holds_calls,
@@ -291,7 +293,7 @@ def _build_calls(
         name=upstream.name,
         agree=upstream.agree,
         rules=read_upstream_rules(upstream, asking) if has_rules else None,
-        returns=frozenset(upstream.returns),
+        returns=read_returns(f"{EVERY}={one}" for one in upstream.returns),
         marks=marks,
         asking=asking,
         receipts=find_state_places(settings.server.state).receipts,
@@ -324,7 +326,7 @@ class UpstreamCalls:
     name: str = ""
     agree: bool | Sequence[str] = False
     rules: OperatorRules | None = None
-    returns: frozenset[str] = frozenset()
+    returns: Preferences = NO_PREFERENCES
     marks: SessionMarks | None = None
     asking: CallerConsent = field(default_factory=CallerConsent)
     receipts: str = ""
@@ -377,16 +379,15 @@ def _allow(_command: ServerCommand) -> bool:
     return True
 
 
-def build_gateway_session(receipts: str, principal: str, *, returns: Collection[str] = ()) -> Session:
+def build_gateway_session(receipts: str, principal: str, *, returns: Preferences = NO_PREFERENCES) -> Session:
     """Return the session of a connection that calls for callers: for all, or for the one with the name ``principal``.
 
-    ``receipts`` is the place that keeps the receipts that the gateway signs. ``returns`` says what its tools return:
-    ``private`` data, or ``untrusted`` text.
+    ``receipts`` is the place that keeps the receipts that the gateway signs. ``returns`` says which of its
+    tools return private data, or untrusted text.
     """
-    private, untrusted = (frozenset({EVERY} if one in returns else ()) for one in ("private", "untrusted"))
     return Session(  # the limits that the site declares hold
         principal=principal,
-        preferences=Preferences(private=private, untrusted=untrusted),
+        preferences=returns,
         limits=ClientRateLimits(tool=None, connection=None),
         rules=ClientRules(questions_a_minute=_QUESTIONS_A_MINUTE),
         # CC-06: a site that requires receipts gets one of the gateway: its word that its caller decided.

@@ -27,6 +27,15 @@ read_seconds: Final = read_whole_number(1, 3_600, "number of seconds")
 read_port: Final = read_whole_number(0, 65_535, "port")
 read_processes: Final = read_whole_number(1, 1_000, "number of processes")
 _read_bytes: Final = read_whole_number(1, 10**18, "number of bytes")
+RETURNS: Final = ("private", "untrusted")
+"""What the user or the operator can say that tools return."""
+
+
+def _read_return(text: str) -> str:
+    name, _, what = text.rpartition("=")
+    if not name or what not in RETURNS:
+        raise ValueError(f"{text[:80]!r} is not NAME=private or NAME=untrusted, such as read_mail=private")
+    return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -465,6 +474,20 @@ class ServeOptions:
             default=False,
             help="trust a server's read-only tools; they run without a question for 30 days or until a definition"
             " changes. `toolwire approvals` lists and revokes this",
+        ),
+    )
+    returns: Sequence[str] = define_option(
+        (),
+        CommandOption(
+            name="returns",
+            default=[],
+            metavar="NAME=WHAT",
+            help="what a tool or server returns: private data, or untrusted text that anyone may have written; such as"
+            " read_mail=private, or *=untrusted for all. After both, a call that can send data out asks. Repeat for"
+            " more",
+            read=_read_return,
+            in_settings=True,
+            is_harmless=True,
         ),
     )
     log: str = define_option(

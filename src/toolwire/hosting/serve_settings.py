@@ -163,6 +163,7 @@ class ServeSettings:
     metrics_folder: str = ""
     otlp: str = field(default="", repr=False)
     agree: bool = False
+    returns: Sequence[str] = ()
     webhook: WebhookSettings | None = None
     remote: RemoteOptions = field(default_factory=RemoteOptions, repr=False)
     upstreams: Sequence[UpstreamSettings] = ()

@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -43,7 +44,7 @@ from toolwire.core.toolbox import ToolHome, find_home
 from toolwire.core.url_origin import get_origin
 from toolwire.hosting.options import READING_S
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import read_approval, read_key, read_url_options
+from toolwire.hosting.targets.url_options import read_approval, read_key, read_returns, read_url_options
 from toolwire.stores.paths import find_decisions_place
 
 from .lock import read_lock_file
@@ -100,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
                     agree=build_agreement(agreed=arguments.agree),
                     headers=options.headers,
                     include_site_description=options.include_site_description,
-                    preferences=Preferences(everything=read_approval(arguments.approval)),
+                    preferences=_read_preferences(arguments),
                     timeout_s=arguments.timeout,
                     discovery_s=options.discovery_s,
                     locked=locked,
@@ -145,7 +146,7 @@ def _run_in_browser(arguments: argparse.Namespace) -> int:
             "sign_in": client,
             "context": read_context(arguments, urls),
             "include_site_description": options.include_site_description,
-            "preferences": Preferences(everything=read_approval(arguments.approval)),
+            "preferences": _read_preferences(arguments),
             "timeout_s": arguments.timeout,
             "discovery_s": options.discovery_s,
             "locked": locked,
@@ -154,6 +155,11 @@ def _run_in_browser(arguments: argparse.Namespace) -> int:
         chat.conversation.connect(url, given | ({"agree": build_agreement(agreed=True)} if arguments.agree else {}))
     serve_console(source, port=arguments.port, opens=not arguments.no_open, groups=[chat.group], path="/chat")
     return OK
+
+
+def _read_preferences(arguments: argparse.Namespace) -> Preferences:
+    """Return the user's own level for every call, and what tools return."""
+    return replace(read_returns(arguments.returns), everything=read_approval(arguments.approval))
 
 
 def _check_base_url(url: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,14 @@ from toolwire.client.transport.request_headers import read_site_headers
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
-from toolwire.consent import DefinitionLock
+from toolwire.consent import DefinitionLock, Preferences
 from toolwire.core.errors import UsageError
 from toolwire.core.model import ANONYMOUS, Approval, Context, Problem, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url, get_origin
-from toolwire.hosting.options import READING_S, TOTAL_S, RemoteOptions
+from toolwire.hosting.options import READING_S, RETURNS, TOTAL_S, RemoteOptions
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
     from toolwire.client.login import SignInOptions
@@ -150,6 +150,14 @@ def read_access(remote: RemoteOptions) -> NetworkAccess:
 def read_approval(level: str | None) -> Approval | None:
     """Return the level that the user wants for every call, if there is one: per-call or deny."""
     return None if level is None else Approval(level)
+
+
+def read_returns(texts: Iterable[str]) -> Preferences:
+    """Return what ``texts``, such as ``read_mail=private``, say that tools return, as a user's preferences."""
+    # QF-06
+    named = [text.rpartition("=") for text in texts]
+    private, untrusted = (frozenset(name for name, _, what in named if what == each) for each in RETURNS)
+    return Preferences(private=private, untrusted=untrusted)
 
 
 def read_key(key: str | None, key_env: str | None) -> Secret | None:
