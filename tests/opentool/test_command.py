@@ -149,6 +149,23 @@ def test_keys_are_read_from_options_environment_and_file_and_never_printed(scrip
     assert "key-" not in "".join(process.communicate(timeout=WAIT_S))
 
 
+@pytest.mark.requirement("FD-10")
+def test_opentool_daemon_starts_and_stops_a_command(script: Any) -> None:
+    """It adds these four options, makes a key for itself and ends the tool with it."""
+    process = script(
+        "start", "--opentoolServerTag", "latest", "--opentoolServerHost", "127.0.0.1", "--opentoolServerPort", "0",
+        "--opentoolServerApiKeys", "K1",
+    )  # fmt: skip
+    url = url_of(process).removesuffix("/opentool")
+    assert ask(url, "GET", "/opentool/version", b"").status == 401
+    with SyncOpenToolClient(url, api_key="K1") as client:
+        assert client.call(FunctionCall("1", "greet")).result == {"text": "Hello!"}
+    assert ask(url, "POST", "/opentool/stop", b"", authorization="Bearer K1").json == {"status": "stopped"}
+    out, err = process.communicate(timeout=WAIT_S)
+    assert out.endswith("disposed\n")
+    assert (process.returncode, err) == (0, "")
+
+
 @pytest.mark.requirement("S-17", "A-28")
 def test_admin_key_stops_the_process_cleanly(script: Any) -> None:
     process = script("-t", "0", TOOLWIRE_ADMIN_KEY="A1")

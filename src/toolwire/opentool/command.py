@@ -57,15 +57,17 @@ def main(
 
 
 def _serve(tool: Any, given: argparse.Namespace, document: Given | None, version: str | None) -> None:
-    keys = read_keys(given.apiKeys, given.apiKeysFile)
+    keys = read_keys([*given.apiKeys, *given.opentoolServerApiKeys], given.apiKeysFile)
     admin = read_keys((), given.adminKeyFile, variable=ADMIN_KEY)
+    if len(given.opentoolServerApiKeys) == 1:  # the daemon has made this key for itself, and stops its tools with it
+        admin = admin or tuple(given.opentoolServerApiKeys)
     if len(admin) > 1:
         raise DefinitionError("There is more than one admin key: give one.")
     server = OpenToolServer(
         tool,
         host=given.toolHost,
         port=given.toolPort,
-        version=version or "1.0.0",
+        version=version or given.opentoolServerTag or "1.0.0",
         document=document,
         api_keys=keys,
         admin_key=admin[0] if admin else None,
@@ -108,6 +110,7 @@ def _parser(
     parser.add_argument(
         "--adminKeyFile", metavar="FILE", help=f"a file with the key (or {ADMIN_KEY}) for POST /opentool/stop"
     )
+    _add_daemon_options(parser)
     own = parser.add_argument_group("options of this tool") if options else parser
     for option in options:
         try:
@@ -116,6 +119,17 @@ def _parser(
             name = option.name
             raise DefinitionError(f"The parameter {name!r} would be an option there is already: rename it.") from error
     return parser
+
+
+def _add_daemon_options(parser: argparse.ArgumentParser) -> None:
+    """Add how an OpenTool Daemon and the guidelines for commands start a tool. The help does not list it."""
+    # FD-10
+    unlisted = argparse.SUPPRESS
+    parser.add_argument("_start", nargs="?", choices=("start",), help=unlisted)
+    parser.add_argument("--opentoolServerTag", help=unlisted)
+    parser.add_argument("--opentoolServerHost", dest="toolHost", default=unlisted, help=unlisted)
+    parser.add_argument("--opentoolServerPort", dest="toolPort", type=_port, default=unlisted, help=unlisted)
+    parser.add_argument("--opentoolServerApiKeys", action="append", default=[], help=unlisted)
 
 
 class _Version(argparse.Action):

@@ -397,8 +397,10 @@ def test_numbers_of_an_enum_that_are_written_as_strings_are_read_with_a_finding(
     assert found.notes == ("values of an enum of numbers that are strings, and are read as numbers: 2",)
 
 
-@pytest.mark.requirement("A-05")
-@pytest.mark.parametrize(("version", "known"), [("1.0.0", True), ("1.7.2", True), ("2.0.0", False), ("10.0.0", False)])
+@pytest.mark.requirement("A-05", "FD-10")
+@pytest.mark.parametrize(
+    ("version", "known"), [("1.0.0", True), ("1.7.2", True), ("2.0.0", True), ("3.0.0", False), ("20.0.0", False)]
+)
 def test_a_document_of_another_major_is_read_with_a_finding(version: str, known: bool) -> None:
     found = read({**whole(FUNCTION), "opentool": version})
     assert isinstance(found, Document)

@@ -103,7 +103,7 @@ def read(data: Json) -> Document | Problem:
     notes += [f"the reference {reference!r} could not be followed" for reference in sorted(walk.cuts)]
     if walk.numerals:
         notes.append(f"values of an enum of numbers that are strings, and are read as numbers: {walk.numerals}")
-    if re.match(r"1(?!\d)", data["opentool"]) is None:
+    if re.match(r"[12](?!\d)", data["opentool"]) is None:  # A-05, FD-10
         said = data["opentool"][:_MAX_TITLE]
         notes.append(f"it is of version {said!r} of OpenTool, which is not known: what is new in it is not read")
     if walk.is_cut:

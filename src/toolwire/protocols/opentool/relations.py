@@ -18,7 +18,7 @@ from .shapes import SHAPES, Member
 
 _Rule: TypeAlias = Callable[[Mapping[str, Json], Path, Report], None]
 
-_KNOWN_MAJOR: Final = re.compile(r"1(\..*)?", re.DOTALL)
+_KNOWN_MAJOR: Final = re.compile(r"[12](\..*)?", re.DOTALL)  # FD-10: 2.0.0 has a "stream" in functions
 _NO_SERVER: Final = re.compile(r"1\.0(\..*)?", re.DOTALL)
 
 
@@ -47,7 +47,7 @@ def lacks_server(version: Json) -> bool:
 def _check_document(data: Mapping[str, Json], path: Path, report: Report) -> None:
     version = data.get("opentool")
     if isinstance(version, str) and _KNOWN_MAJOR.fullmatch(version) is None:
-        text = f"{quote_text(version)} is no version of the specification that is known: 1.1.0 or 1.0.0 are."
+        text = f"{quote_text(version)} is not a known version of the specification: 1.0.0, 1.1.0 and 2.0.0 are."
         report.add_warning((path, "opentool"), "A-05", text)
     if "server" in data and lacks_server(version):
         text = f'Version {version} of the specification knows no "server": let "opentool" be "1.1.0".'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from publicsuffixlist import PublicSuffixList
@@ -24,7 +25,6 @@ _FETCHES, _FETCHES_FOR_ONE, _FETCHES_FROM_ADDRESS, _FETCHES_S = 20, 40, 60, 60.0
 
 The last is higher because many sites share the address of a content delivery network.
 """
-_SUFFIXES = PublicSuffixList()
 _UNKNOWN = invalid_client("This client is not known here.")
 
 
@@ -94,7 +94,7 @@ def _count_fetch(context: ServerContext, url: str, network: str) -> bool:
     # its subdomains and ports share one limit. The requester counts too, because domains are cheap.
     host = get_host(url).rstrip(".")
     # The list of public suffixes says where a registered domain begins (docs/decisions/0050).
-    site = _SUFFIXES.privatesuffix(host) or host
+    site = _read_suffixes().privatesuffix(host) or host
     keys = {hash_secret(f"fetched {site}"): _FETCHES, hash_secret(f"fetched for {network}"): _FETCHES_FOR_ONE}
     with context.store.write_transaction() as rows:
         if any(rows.count_attempts(key, context.now()) >= most for key, most in keys.items()):
@@ -102,6 +102,11 @@ def _count_fetch(context: ServerContext, url: str, network: str) -> bool:
         for key in keys:
             _add_fetch(context, rows, key)
     return True
+
+
+@cache  # it takes 0.1 s to read, and most servers never need it
+def _read_suffixes() -> PublicSuffixList:
+    return PublicSuffixList()
 
 
 def count_fetch_from(context: ServerContext, address: str) -> bool:
