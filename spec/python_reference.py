@@ -126,7 +126,7 @@ SECTIONS = (
     Section(
         "toolwire.auth.receipt",
         "toolwire.auth.receipt: the key that signs receipts",
-        "Needs the extra `toolwire[jwt]`. See [Receipts](../how-to/consent.md#receipts).",
+        "Needs the extra `toolwire[jwt]`. See [Receipts](../how-to/receipts.md).",
         only=("ReceiptKey",),
     ),
     Section("toolwire.server.access.callers", "toolwire.server.access.callers: other ways to identify callers", ""),
