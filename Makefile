@@ -161,7 +161,7 @@ house: $(READY)          ## print how much code there is to hold in one's head, 
 help:                    ## print these targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | sort | awk -F '|' '{ printf "%-17s %s\n", $$1, $$2 }'
 
-docs: $(READY)           ## build the documentation as a site in .cache/docs-site, and check each of its links
+docs: $(READY)           ## build the documentation as a site in .cache/docs-site/site, and check each of its links
 	@$(BIN)/python spec/docs_site.py
 
 changelog: $(READY)      ## write the fragments of news/ into CHANGELOG.md, by feature, for the version in pyproject.toml

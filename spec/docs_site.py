@@ -3,6 +3,9 @@
 The pages are those of the repository, as they are read there. This script copies them below ``FOLDER``, points their
 links at the pages of the site, and has Zensical build them. The build is strict: a warning, or a link that leads
 nowhere, ends it with 1.
+
+The site of a version is in ``FOLDER/site/1.0``. Versions that were built there before stay, and each page offers them.
+For models, each page is also there as Markdown, and ``llms.txt`` lists all of them (FD-07).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -26,29 +29,35 @@ DEFAULT = ROOT / ".cache" / "docs-site"
 _EXTRA = ROOT / "docs" / "site"
 _MOVED = {
     "docs/decisions/README.md": "decisions/index.md",
-    "README.md": "index.md",
+    "README.md": "overview.md",
     "ARCHITECTURE.md": "project/architecture.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security-policy.md",
     "VERSIONING.md": "project/versions.md",
     "CHANGELOG.md": "project/changelog.md",
-    "docs/README.md": "contents.md",
+    "docs/README.md": "index.md",
     "news/README.md": "project/change-notes.md",
 }
 _FENCE = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(`[^`\n]*`)|(!?\[(?:[^\]`]|`[^`]*`)*\]\()([^)\s]+)\)")
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$", re.MULTILINE)
 _ELSEWHERE = re.compile(r"[a-z]+:")
+_ANCHOR = re.compile(r"(?m)(^#{1,6} .+?) \{ #[^}\n]* \}$")
+_DESCRIPTION = (
+    "Give any AI model tools that ask first. Offer functions, web applications and APIs over MCP and OpenAPI."
+)
+_START = "Start here"
 _KINDS = {"output": "Output"}
 
 
 def main(folder: Path) -> int:
     """Build the site in ``folder``, below ``site``; return the exit code."""
     folder = folder.resolve()
-    for old in ("pages", "site"):
+    version = ".".join(import_module("toolwire").__version__.split(".")[:2])
+    for old in ("pages", f"site/{version}"):
         shutil.rmtree(folder / old, ignore_errors=True)
     write_pages(folder / "pages")
-    (folder / "zensical.toml").write_text(build_config(), encoding="utf-8")
+    (folder / "zensical.toml").write_text(build_config(version), encoding="utf-8")
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean", "--config-file", "zensical.toml"]
     built = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"}
@@ -57,8 +66,62 @@ def main(folder: Path) -> int:
     if built.returncode or re.search(r"\b(?:warning|error)", said, re.IGNORECASE):
         print(said, file=sys.stderr)
         return 1
-    print(f"The documentation is at {folder / 'site' / 'index.html'}.")
+    add_markdown(folder / "pages", folder / "site" / version)
+    add_version(folder / "site", version)
+    print(f"The documentation is at {folder / 'site' / version / 'index.html'}.")
     return 0
+
+
+def add_markdown(pages: Path, site: Path) -> None:
+    """Write the Markdown of each page beside its HTML, which names it, and ``llms.txt`` with all of them."""
+    for page in pages.rglob("*.md"):
+        place = site / page.relative_to(pages)
+        place.write_text(_ANCHOR.sub(r"\1", page.read_text(encoding="utf-8")), encoding="utf-8")
+        html = place.with_suffix(".html")
+        link = f'<link rel="alternate" type="text/markdown" href="{place.name}">'
+        html.write_text(html.read_text(encoding="utf-8").replace("</head>", f"{link}</head>", 1), encoding="utf-8")
+    (site / "llms.txt").write_text(build_llms_list(), encoding="utf-8")
+
+
+def build_llms_list(base: str = "") -> str:
+    """Return the list of the pages for models, with links that begin with ``base``: the navigation as Markdown."""
+
+    def build_lines(item: object, title: str = "") -> Iterator[str]:
+        match item:
+            case str():
+                yield f"- [{title or 'Start'}]({base}{item})"
+            case dict():
+                for name, one in item.items():
+                    yield from build_lines(one, name)
+            case [*several]:
+                for one in several:
+                    yield from build_lines(one, title)
+
+    parts = [f"# toolwire\n\n> {_DESCRIPTION}\n"]
+    for section in build_navigation():
+        for name, items in section.items():
+            parts.append(f"\n## {name}\n\n" + "\n".join(build_lines(items, name)) + "\n")
+    return "".join(parts)
+
+
+def add_version(site: Path, version: str) -> None:
+    """Write the list of the versions in ``site``, newest first; its start page leads to the newest."""
+    versions = sorted(
+        {version, *(one.name for one in site.iterdir() if re.fullmatch(r"\d+\.\d+", one.name))},
+        key=lambda one: tuple(map(int, one.split("."))),
+        reverse=True,
+    )
+    newest = versions[0]
+    listed = [{"version": one, "title": one, "aliases": ["latest"] if one == newest else []} for one in versions]
+    (site / "versions.json").write_text(json.dumps(listed), encoding="utf-8")
+    (site / "index.html").write_text(
+        '<!doctype html><html lang="en"><title>toolwire</title>'
+        f'<meta http-equiv="refresh" content="0; url={newest}/index.html">'
+        f'<a href="{newest}/index.html">The documentation of toolwire {newest}</a></html>\n',
+        encoding="utf-8",
+    )
+    if version == newest:
+        (site / "llms.txt").write_text(build_llms_list(f"{version}/"), encoding="utf-8")
 
 
 def write_pages(folder: Path) -> None:
@@ -148,18 +211,23 @@ def _write(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
 
 
-def build_navigation() -> list[object]:
+def build_navigation() -> list[dict[str, list[object]]]:
     """Return the navigation: the headings of the index in ``docs/README.md``, with the links below each."""
     sources = list_sources()
     index = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    top: list[object] = [{"Start": ["index.md", {"Tutorial": "tutorial.md"}, {"All pages": "contents.md"}]}]
+    top: list[dict[str, list[object]]] = [
+        {_START: ["index.md", {"Tutorial": "tutorial.md"}, {"Overview": "overview.md"}]}
+    ]
     for part in re.split(r"(?m)^## ", index)[1:]:
         title, _, text = part.partition("\n")
+        if title == _START:
+            continue
         groups: list[object] = []
         for group in re.split(r"\n(?=[A-Z][^\n]*:\n\n)", text):
             links = [
                 {_write_title(name): str(sources[PurePosixPath(relpath(f"docs/{link}", "."))])}
                 for name, link in re.findall(r"\[([^\]]+)\]\(([^)#]+\.md)\)", group)
+                if link != "reference/python.md"  # it is the first page of its own group, below
             ]
             named = re.match(r"([A-Z][^\n]*):\n\n", group)
             groups += [{named[1]: links}] if named else links
@@ -178,15 +246,15 @@ def _write_title(link: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def build_config() -> str:
-    """Return the configuration of Zensical. A TOML value is written as JSON, which it may be in all that is used."""
+def build_config(folder: str) -> str:
+    """Return the configuration of Zensical for the site in ``folder``. A TOML value is written as JSON."""
     version = import_module("toolwire").__version__
     return f"""\
 [project]
 site_name = "toolwire {version}"
-site_description = "Write a tool once and serve it over every open tool protocol."
+site_description = "{_DESCRIPTION}"
 docs_dir = "pages"
-site_dir = "site"
+site_dir = "site/{folder}"
 use_directory_urls = false
 nav = {_write_toml(build_navigation())}
 extra_css = ["assets/style.css"]
@@ -216,6 +284,8 @@ toggle.name = "Light"
 
 [project.extra]
 generator = false
+version.provider = "mike"
+version.default = "latest"
 
 [project.markdown_extensions]
 attr_list = {{}}

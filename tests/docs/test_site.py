@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, ROOT / "spec" / "docs_site.py", folder], capture_output=True, text=True, check=False
     )
     assert built.returncode == 0, built.stderr
-    return folder / "site"
+    return folder / "site" / ".".join(toolwire.__version__.split(".")[:2])
 
 
 class PageReader(HTMLParser):
@@ -108,3 +108,41 @@ def test_each_host_has_a_page_and_each_sdk_is_listed_with_one(site: Path) -> Non
 def test_search_index_has_the_pages(site: Path) -> None:
     index = json.loads((site / "search.json").read_text(encoding="utf-8"))
     assert "how-to/coming-from-fastmcp.html" in json.dumps(index)
+
+
+@pytest.mark.requirement("FD-07")
+def test_each_page_is_there_as_markdown_and_names_it(site: Path) -> None:
+    pages = [page for page in site.rglob("*.html") if page.name != "404.html"]
+    assert [page for page in pages if not page.with_suffix(".md").read_text(encoding="utf-8").strip()] == []
+    named = '<link rel="alternate" type="text/markdown" href="{}">'
+    assert [
+        page for page in pages if named.format(page.with_suffix(".md").name) not in page.read_text(encoding="utf-8")
+    ] == []
+    deploy = (site / "how-to" / "deploy.md").read_text(encoding="utf-8")
+    assert "](../reference/" in deploy
+    assert "{ #" not in deploy
+
+
+@pytest.mark.requirement("FD-07")
+@pytest.mark.parametrize("place", [".", ".."])
+def test_list_for_models_names_every_page_once(site: Path, place: str) -> None:
+    file = site / place / "llms.txt"
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("# toolwire\n\n> ")
+    links = [(file.parent / link).resolve() for link in re.findall(r"^- \[[^]]+\]\(([^)]+)\)$", text, re.MULTILINE)]
+    assert len(links) == len(set(links))
+    pages = {page.resolve() for page in site.rglob("*.md") if not {"decisions", "project"} & set(page.parts)}
+    assert pages - set(links) == set()
+    assert [link for link in links if not link.is_file()] == []
+
+
+@pytest.mark.requirement("FD-07")
+def test_versions_are_listed_and_the_start_page_leads_to_the_newest(site: Path) -> None:
+    versions = json.loads((site.parent / "versions.json").read_text(encoding="utf-8"))
+    assert versions == [{"version": site.name, "title": site.name, "aliases": ["latest"]}]
+    assert f'content="0; url={site.name}/index.html"' in (site.parent / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.requirement("FD-07")
+def test_start_page_has_a_way_in_for_each_kind_of_reader(site: Path) -> None:
+    assert {"i-write-tools", "i-build-an-agent", "i-use-an-assistant"} <= read_page(site / "index.html").anchors
