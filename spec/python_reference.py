@@ -145,7 +145,7 @@ SECTIONS = (
     Section(
         "toolwire.limits",
         "toolwire.limits: rules for the callers of a server",
-        "See [limits of a gateway](../how-to/gateway.md#limits).",
+        "See [limits of a gateway](../how-to/gateway-rules.md#limits).",
         only=("CallerRules",),
     ),
     Section("toolwire.gateway", "toolwire.gateway: several toolboxes as one", "See [Gateway](../how-to/gateway.md)."),

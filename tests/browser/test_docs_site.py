@@ -48,7 +48,7 @@ def test_a_reader_searches_the_documentation_and_opens_what_was_found(
     found.click()
     page.get_by_role("heading", level=1, name="Coming from mcpo").wait_for()
     page.get_by_role("link", name="a gateway", exact=True).first.click()
-    page.get_by_role("heading", name="A file for the whole gateway").wait_for()
+    page.get_by_role("heading", level=1, name="Run a gateway").wait_for()
     page.get_by_role("button", name="Select version").focus()
     page.get_by_role("link", name="0.9").click()
     page.get_by_role("heading", name="The old pages").wait_for()
