@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/deploy.md
+# Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/behind-a-proxy.md
 # and two shells (Debian packages, as root), the MCP conformance suite with its Node, the MCP clients of other makers, the
 # packages of examples/hono and the frameworks of agents (into .cache, with pinned digests). What cannot be installed is
 # left out: `make test` says at its end which tests did not run. So this ends with 0 in any case.

@@ -1,4 +1,4 @@
-"""The configurations of ``deploy.md`` are valid, and the servers in front of toolwire work as the page says."""
+"""The configurations of ``deploy.md`` and ``behind-a-proxy.md`` are valid, and proxies work as the page says."""
 
 from __future__ import annotations
 

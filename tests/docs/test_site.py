@@ -118,9 +118,9 @@ def test_each_page_is_there_as_markdown_and_names_it(site: Path) -> None:
     assert [
         page for page in pages if named.format(page.with_suffix(".md").name) not in page.read_text(encoding="utf-8")
     ] == []
-    deploy = (site / "how-to" / "deploy.md").read_text(encoding="utf-8")
-    assert "](../reference/" in deploy
-    assert "{ #" not in deploy
+    workers = (site / "how-to" / "several-processes.md").read_text(encoding="utf-8")
+    assert "](../reference/" in workers
+    assert "{ #" not in workers
 
 
 @pytest.mark.requirement("FD-07")

@@ -1,4 +1,4 @@
-"""The proxies of ``docs/how-to/deploy.md``, as the page prints them, on other ports and with a test's certificate."""
+"""The proxies of ``behind-a-proxy.md``, as the page prints them, on other ports and with a test's certificate."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tests.docs.page import ROOT
 from tests.programs import find_free_port
 
 NAME = "tools.example.com"
-DEPLOY_PAGE = (ROOT / "docs/how-to/deploy.md").read_text(encoding="utf-8")
-FILES = {block.name: block.text for block in read_blocks(DEPLOY_PAGE) if block.name}
-"""The named blocks of the page."""
+PAGES = [ROOT / "docs/how-to" / name for name in ("deploy.md", "behind-a-proxy.md")]
+FILES = {block.name: block.text for page in PAGES for block in read_blocks(page.read_text("utf-8")) if block.name}
+"""The named blocks of the pages."""
 WAIT_S = 60.0
 PROXIES: dict[str, tuple[str, Callable[[Path], list[str]]]] = {
     "nginx": ("nginx.conf", lambda file: ["-p", str(file.parent), "-c", str(file), "-g", NGINX]),
