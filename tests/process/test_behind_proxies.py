@@ -1,4 +1,4 @@
-"""A gateway behind each proxy of ``behind-a-proxy.md``, set up as the page says: what depends on address, scheme and host."""
+"""A gateway behind each proxy of its page, set up as the page says: what depends on address, scheme and host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two gateways behind each proxy of ``behind-a-proxy.md`` are restarted in turn: no call of any client is lost or refused."""
+"""Two gateways behind each proxy of its page are restarted in turn: no call of any client is lost or refused."""
 
 from __future__ import annotations
 
