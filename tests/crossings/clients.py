@@ -72,6 +72,8 @@ class Outcome:
     entered: list[str] = field(default_factory=list)
     """What tools asked."""
     items: list[Any] = field(default_factory=list)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """What a result of MCP says beside its content."""
 
 
 def take_item(outcome: Outcome, call: Call, target: Target, item: Any) -> None:
@@ -189,7 +191,7 @@ class Driver:
 
 def read_mcp_result(outcome: Outcome, result: Mapping[str, Any]) -> None:
     """Take the result of MCP, as a client without knowledge of us sees it."""
-    content = result["content"]
+    content, outcome.meta = result["content"], result.get("_meta") or {}
     if result.get("isError"):
         outcome.refusal = content[0]["text"]
     elif content and content[0]["type"] == "resource":

@@ -68,7 +68,7 @@ def test_recorded_error_code_equals_the_answered_code(protocol: str, kind: Kind)
     pending = read(arrival(protocol).request)
     assert isinstance(pending, Pending)
     answer = json.loads(pending.reply(Problem(kind=kind, message="No."), 1.0).body)
-    assert rpc_code(protocol, kind) == (answer.get("error") or {}).get("code")
+    assert rpc_code(protocol, Problem(kind=kind, message="No.")) == (answer.get("error") or {}).get("code")
 
 
 def test_ledger_outcomes_are_recorded_and_timed() -> None:

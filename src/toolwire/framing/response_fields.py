@@ -1,4 +1,4 @@
-"""Write the header fields that came with a result from another server as those of a response here."""
+"""Choose the header fields that came with a result from another server and hold for its caller here too."""
 # CR-04
 
 from __future__ import annotations
@@ -6,23 +6,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from toolwire.core.http import Headers
-from toolwire.core.model import Result
+from toolwire.core.model import Json, Result
 from toolwire.core.response_fields import get_response_fields
 
-_PASSED_ON: Final = ("location", "etag", "last-modified", "ratelimit", "ratelimit-policy")
+_PASSED_ON: Final = ("location", "etag", "last-modified", "retry-after", "ratelimit", "ratelimit-policy")
 """No challenge: that of another server is about other credentials than those of the caller here."""
 _VALUE: Final = re.compile(r"[\x20-\x7e]{1,1000}")
 
 
-def write_response_fields(result: Result) -> Headers:
-    """Return the fields of ``result`` that hold for its caller too."""
+def list_passed_fields(result: Result) -> dict[str, Json]:
+    """Return the fields of ``result`` that hold for its caller too, which are ASCII."""
     found = get_response_fields(result)
     if not found:
-        return ()
+        return {}
     values = ((name, found.get(name)) for name in _PASSED_ON)
-    return [
-        (name.encode("ascii"), value.encode("ascii"))
-        for name, value in values
-        if isinstance(value, str) and _VALUE.fullmatch(value)
-    ]
+    return {name: value for name, value in values if isinstance(value, str) and _VALUE.fullmatch(value)}

@@ -267,7 +267,9 @@ def _as_own(result: Result) -> Result:
     }
     if isinstance(result, Value):
         return replace(result, notes={**result.notes, HEADERS: fields}) if result.notes and fields else result
-    details = {name: value for name, value in result.details.items() if name not in (REFUSED_BY, HEADERS)}
+    # A challenge has the status of its kind over each protocol, as _add_challenges needs it.
+    left_out = {REFUSED_BY, HEADERS, *(["status"] if "www-authenticate" in get_response_fields(result) else [])}
+    details = {name: value for name, value in result.details.items() if name not in left_out}
     return replace(result, details={**details, HEADERS: fields} if fields else details)
 
 

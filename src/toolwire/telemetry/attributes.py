@@ -16,7 +16,7 @@ from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, To
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing import jsonrpc, jsontext, traceparent
 from toolwire.protocols.mcp.envelope import index_fields, read_version
-from toolwire.protocols.mcp.result import TOLD
+from toolwire.protocols.mcp.result import is_told
 from toolwire.protocols.mcp.revision import INTERNAL_ERROR, SESSION_HEADER
 
 from . import names
@@ -110,7 +110,7 @@ class Attributes:
         if call.tool.rate_limit is not None and not is_replayed(result):
             limited = problem is not None and problem.kind is Kind.RATE_LIMITED
             values[names.RATE_LIMIT] = "limited" if limited else "allowed"
-        if problem is not None and (code := rpc_code(protocol, problem.kind)) is not None:
+        if problem is not None and (code := rpc_code(protocol, problem)) is not None:
             values[names.RPC_STATUS] = str(code)
         if self._content.calls:
             values[names.RESULT] = _write_redacted(result.message if isinstance(result, Problem) else result.value)
@@ -149,11 +149,12 @@ class Attributes:
         return values
 
 
-def rpc_code(protocol: str, kind: Kind) -> int | None:
-    """Return the JSON-RPC error code of a problem in our servers, or None if the protocol does not make it an error."""
+def rpc_code(protocol: str, problem: Problem) -> int | None:
+    """Return the JSON-RPC error code that our servers give ``problem``, or None if the protocol has none for it."""
+    kind = problem.kind
     if protocol == "opentool":
         return jsonrpc.CODES.get(kind, jsonrpc.TOOL_FAILURE)
-    if protocol != "mcp" or kind in TOLD:
+    if protocol != "mcp" or is_told(problem):
         return None
     return jsonrpc.INVALID_PARAMS if kind is Kind.UNKNOWN_TOOL else jsonrpc.CODES.get(kind, INTERNAL_ERROR)
 

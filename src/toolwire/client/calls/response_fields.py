@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import urljoin
 
-from toolwire.core.http import Response
+from toolwire.core.http import Headers, Response
 from toolwire.core.model import Json, Kind, Result, Value
 from toolwire.core.response_fields import HEADERS, REFUSED_BY
 from toolwire.framing import text_cleaning
@@ -22,21 +22,31 @@ _MOST_CHARACTERS: Final = 1_000
 def add_response_fields(result: Result, url: str, response: object, site: str) -> Result:
     """Return ``result`` with the fields of ``response``, which came from ``url``, in its notes or its details.
 
-    A refusal of the credentials of this client says that it came from ``site``: whoever called this program has others.
+    Fields that the result brought itself, as over standard input or in a stream, are kept unless the response has them
+    too. A refusal of the credentials of this client says that it came from ``site``: whoever called this program has
+    others.
     """
-    fields = _read_fields(url, response) if isinstance(response, Response) else {}
+    fields = _read_fields(url, response.headers, response.status) if isinstance(response, Response) else {}
+    facts = (result.notes or {}) if isinstance(result, Value) else result.details
+    if isinstance(brought := facts.get(HEADERS), dict):
+        fields = _read_fields(url, _encode_fields(brought), 401) | fields
     if isinstance(result, Value):
-        return replace(result, notes={**(result.notes or {}), HEADERS: fields}) if fields else result
+        return replace(result, notes={**facts, HEADERS: fields}) if fields else result
     added: dict[str, Json] = {HEADERS: fields} if fields else {}
     if result.kind is Kind.UNAUTHORIZED:
         added[REFUSED_BY] = site
     return replace(result, details={**result.details, **added}) if added else result
 
 
-def _read_fields(url: str, response: Response) -> dict[str, Json]:
+def _encode_fields(fields: dict[str, Json]) -> Headers:
+    texts = ((name, value) for name, value in fields.items() if isinstance(value, str))
+    return [(name.encode("utf-8", "replace"), value.encode("latin-1", "replace")) for name, value in texts]
+
+
+def _read_fields(url: str, headers: Headers, status: int) -> dict[str, Json]:
     found: dict[str, Json] = {}
-    for name, value in response.headers:
-        if name not in _KEPT or (name == b"www-authenticate" and response.status not in _CHALLENGED):
+    for name, value in headers:
+        if name not in _KEPT or (name == b"www-authenticate" and status not in _CHALLENGED):
             continue
         text = text_cleaning.clean(value.decode("latin-1")[:_MOST_CHARACTERS]).text
         if name == b"location":

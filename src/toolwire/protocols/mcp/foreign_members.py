@@ -14,9 +14,13 @@ from typing import Any, Final
 
 from toolwire.core.model import Json, Result, Tool, Value
 from toolwire.core.offered import PAGE_SCHEME, URI_PREFIX, add_uri_prefix
+from toolwire.core.response_fields import HEADERS
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
+from toolwire.framing.response_fields import list_passed_fields
 from toolwire.validation.json_size import is_within_size
+
+from .revision import HEADERS_META
 
 MOST_DEFINITION_PARTS: Final = 2_000
 """Parts of what is passed on of one tool, resource or prompt; a text counts as one for each 64 characters."""
@@ -121,9 +125,9 @@ def write_result_members(message: bytes, result: Result, tool: Tool | None, tran
 
     ``translate`` returns a block of content in the words of the client's revision.
     """
-    notes = _get_notes(result)
+    notes, fields = _get_notes(result), list_passed_fields(result)
     data = jsontext.read(message)
-    if not notes or not isinstance(data, dict) or not isinstance(result, Value):
+    if not (notes or fields) or not isinstance(data, dict) or not isinstance(result, Value):
         return message
     answer: dict[str, Json] = data["result"]
     if answer.get("isError") is not True:
@@ -131,7 +135,9 @@ def write_result_members(message: bytes, result: Result, tool: Tool | None, tran
             answer.setdefault("structuredContent", result.value)
             answer["content"] = [translate(block) for block in notes.get("content", ())]
         answer["content"] = _write_block_members(notes, answer["content"])
-    data["result"] = _merge(answer, _rename_pages(get_object(notes, "members"), tool))
+    data["result"] = answer = _merge(answer, _rename_pages(get_object(notes, "members"), tool))
+    if fields:  # CR-04: standard input has no header fields, and the clients of other makers show none
+        answer["_meta"] = {**get_object(answer, "_meta"), HEADERS_META: fields}
     return jsontext.write(data)
 
 
@@ -154,7 +160,7 @@ def _write_block_members(notes: Mapping[str, Json], blocks: list[Any]) -> list[A
 
 def has_members(value: Value) -> bool:
     """Return whether there is anything to pass on beside ``value``."""
-    return value.notes is not None and NOTE in value.notes
+    return value.notes is not None and (NOTE in value.notes or HEADERS in value.notes)
 
 
 def _get_notes(result: Result) -> Mapping[str, Json]:

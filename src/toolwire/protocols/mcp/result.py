@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
+from toolwire.core.response_fields import HEADERS, get_response_fields
 from toolwire.framing import jsontext, problem_members
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.problem_members import CAMEL_CASE
@@ -21,9 +22,9 @@ from toolwire.framing.problem_members import CAMEL_CASE
 from . import content_blocks, foreign_members
 from .output_form import OutputForm, is_plain_text, is_untyped
 from .promised_results import note_broken_promise
-from .revision import PROBLEM_META, SERVER_META, STATELESS, TEXT_META, VERSION_HEADER
+from .revision import HEADERS_META, PROBLEM_META, SERVER_META, STATELESS, TEXT_META, VERSION_HEADER
 
-TOLD = AFTER_START | {
+_TOLD: Final = AFTER_START | {
     Kind.ACCEPTED,
     Kind.INVALID_ARGUMENTS,
     Kind.DENIED,
@@ -33,14 +34,25 @@ TOLD = AFTER_START | {
     Kind.UNREACHABLE,
     Kind.BAD_ANSWER,
 }
-"""The kinds of Problem that are told to the model, as a result with ``isError``."""
-
 _UNNAMED: Final = "2025-03-26"
 _MARKS: Final = {is_text: b',"_meta":' + jsontext.write({TEXT_META: is_text}) for is_text in (True, False)}
 _JSON_STARTS: Final = frozenset('{["-0123456789 \t\r\n')
 _JSON_WORDS: Final = frozenset(("true", "false", "null"))
 _NUMBERS: Final = frozenset({int, float, bool})
 _CONTENT_TYPES: Final = frozenset({dict, list})
+
+
+def is_told(problem: Problem) -> bool:
+    """Return whether the model is told of ``problem``, as a result with ``isError``, and not the client by an error.
+
+    Whatever status another server answered with is its result: a client takes a 404 for the end of its session, and
+    shows no sentence of a 403 or 503. Only a challenge, which is about the caller's own credentials, is an error.
+    """
+    # CR-04
+    if problem.kind in _TOLD:
+        return True
+    is_challenge = problem.kind is Kind.UNAUTHORIZED or isinstance(problem.details.get("scopes"), list)
+    return "status" in problem.details and not is_challenge
 
 
 def read_handshake_version(request: Request) -> str:
@@ -119,7 +131,8 @@ def _write_misfit(id_: bytes, content: bytes, fault: str, end: bytes) -> bytes:
 def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json] | None) -> bytes:
     """Return the answer for a problem that a model should hear of: its sentence, then what may help.
 
-    Without ``server``, it is for a client up to 2025-11-25: the text alone, because frameworks hand the rest to models.
+    Without ``server``, it is for a client up to 2025-11-25: the text and any header fields of another server, because
+    frameworks hand the rest to models.
     """
     texts = [problem.message, problem.additional_prompt_content]
     result: dict[str, Json] = {
@@ -129,6 +142,8 @@ def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json] | Non
     if server is not None:
         meta: Json = {SERVER_META: server, PROBLEM_META: write_problem(problem)}
         result |= {"resultType": "complete", "_meta": meta}
+    elif fields := get_response_fields(problem):  # CR-04
+        result["_meta"] = {HEADERS_META: dict(fields)}
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"
 
 
@@ -161,8 +176,10 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     if not isinstance(content, list) or set(map(type, content)) - {dict}:
         return Problem(kind=Kind.BAD_ANSWER, message=f'The answer to {tool.name} has no list of "content".')
     text = _join_text(content)
+    meta = result.get("_meta")
+    fields: dict[str, Json] = {HEADERS: meta[HEADERS_META]} if isinstance(meta, dict) and HEADERS_META in meta else {}
     if result.get("isError") is True:
-        problem = get_object(get_object(result, "_meta"), PROBLEM_META)
+        problem = get_object(get_object(result, "_meta"), PROBLEM_META) or {"details": fields}
         return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed and did not say why.")
     structured = result.get("structuredContent")
     # Some servers repeat their blocks there, which would hide an image in data.
@@ -172,7 +189,8 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
         value = Value(content_blocks.read(content) if content else None)
     else:
         value = Value(text if _is_text(tool, content) else _parse(text))
-    return foreign_members.add_result_members(value, result, content)
+    value = foreign_members.add_result_members(value, result, content)
+    return Value(value.value, {**(value.notes or {}), **fields}) if fields else value
 
 
 def _find_mark(form: OutputForm, value: Json) -> bytes:

@@ -22,8 +22,10 @@ from toolwire.core.catalog import VERSION, Catalog
 from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, build_deferred_reader, make_pending
 from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, make_response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
+from toolwire.core.response_fields import HEADERS
 from toolwire.framing import jsonrpc, jsontext, sse
 from toolwire.framing.call_context import read_field
+from toolwire.framing.response_fields import list_passed_fields
 
 from . import document, error_object, result
 from .document import PROGRESS
@@ -215,12 +217,13 @@ def _build_stream(function: _Function, call: Call, id_: Id) -> Streaming:
     def write_closing(outcome: Result, _duration_ms: float) -> bytes:
         if isinstance(outcome, Problem):
             return _write_error_frame(outcome, id_, form)
+        done: dict[str, Json] = {"done": function.name}
+        if fields := list_passed_fields(outcome):  # CR-04
+            done[HEADERS] = fields
         if tool.streams:
-            return _write_frame("done", {"done": function.name})
+            return _write_frame("done", done)
         said = result.write(outcome.value, function.shape, name)
-        return _write_frame("data", {"jsonrpc": "2.0", "result": said, "id": id_}) + _write_frame(
-            "done", {"done": function.name}
-        )
+        return _write_frame("data", {"jsonrpc": "2.0", "result": said, "id": id_}) + _write_frame("done", done)
 
     opening = _write_frame("start", {"start": function.name})
     return Streaming(

@@ -13,7 +13,9 @@ from collections.abc import Iterator
 
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
+from toolwire.core.response_fields import HEADERS
 from toolwire.framing import jsontext, sse
+from toolwire.framing.jsontext import get_object
 
 from . import error_object, quirks, result
 from .document import PROGRESS
@@ -69,7 +71,9 @@ class StreamReader:
             case "start", _:
                 return
             case "done", _:
-                self.ended = Value(self._values if not self._whole else self._values[-1] if self._values else None)
+                value = self._values if not self._whole else self._values[-1] if self._values else None
+                fields = get_object(mended, HEADERS) if isinstance(mended, dict) else {}  # CR-04
+                self.ended = Value(value, {HEADERS: fields} if fields else None)
             case "error", {"error": dict(error)} | dict(error):
                 self.ended = error_object.read(error)
             case "error", _:

@@ -15,7 +15,7 @@ from toolwire.core.http import Request, Response
 from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, RateLimit, Result, Value
 from toolwire.core.thread_switching import switch_threads_often
-from toolwire.framing.response_fields import write_response_fields
+from toolwire.framing.response_fields import list_passed_fields
 from toolwire.server.route_table import RouteEntry
 
 from .idempotency import mark_replayed
@@ -76,10 +76,11 @@ def build_response(pending: Pending, call: Call, result: Result, duration: float
         response = pending.reply(_build_unwritable(call), duration)
     if isinstance(result, Problem) and "rate_limited" in result.details:
         response = _add_rate_limit(response, call.tool.rate_limit, result)
-    if fields := write_response_fields(result):
+    if fields := list_passed_fields(result):
         # CR-04: what the server or route behind this one said, over each protocol; what is said here wins.
         own = {name for name, _ in response.headers}
-        more = [field for field in fields if field[0] not in own]
+        written = ((name.encode(), str(value).encode()) for name, value in fields.items())
+        more = [field for field in written if field[0] not in own]
         response = response._replace(headers=(*response.headers, *more))
     return mark_replayed(response) if call.key and is_replayed(result) else response
 
