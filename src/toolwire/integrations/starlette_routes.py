@@ -2,7 +2,7 @@
 
 Rules:
 - They come before the routes that are there, because a mount of everything, such as static files, would hide them.
-- A route of the application at one of these paths stays.
+- A route of the application at one of these paths stays, whether it is added before or after them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def add_document_route(app: Starlette, path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
     """Let ``endpoint`` answer GET and HEAD at ``path``."""
-    if not _is_taken(app, "GET", path):
+    if not _is_taken(app.router.routes, "GET", path):
         app.router.routes.insert(0, Route(path, endpoint, methods=["GET", "HEAD"], include_in_schema=False))
 
 
@@ -46,13 +46,21 @@ def add_wires(app: Starlette, wires: AppWires, *, enforce: bool) -> None:
     """
     if enforce:  # the last middleware of the application: its sessions are read before
         app.user_middleware.append(Middleware(wires.limit_routes))
-    paths = choose_paths(wires.wires, partial(_is_taken, app))
-    app.router.routes[:0] = [Route(path, wires, include_in_schema=False) for path in paths]
+    paths = choose_paths(wires.wires, partial(_is_taken, app.router.routes))
+    routes = [Route(path, wires, include_in_schema=False) for path in paths]
+    app.router.routes[:0] = routes
     original = app.router.lifespan_context
 
     @asynccontextmanager
     async def lifespan(scope: Any) -> AsyncGenerator[Any, None]:
         async with original(scope) as state:
+            # CR-01: such as a mount of other tools at /tools, which would lose /tools/call
+            own = [route for route in app.router.routes if route not in routes]
+            if any(_is_taken(own, method, path) for path in paths for method in ("GET", "POST")):
+                kept = choose_paths(wires.wires, partial(_is_taken, own))
+                for route in routes:
+                    if route.path not in kept:
+                        app.router.routes.remove(route)
             await wires.begin()
             try:
                 yield state
@@ -111,9 +119,9 @@ async def _check_sessions(app: Starlette, sign_in: AuthorizationServer) -> None:
         raise error
 
 
-def _is_taken(app: Starlette, method: str, path: str) -> bool:
-    """Return whether ``app`` has a route of its own for ``path``; a mount of everything is none."""
-    own = [route for route in app.router.routes if not (isinstance(route, Mount) and not route.path)]
+def _is_taken(routes: Iterable[BaseRoute], method: str, path: str) -> bool:
+    """Return whether one of ``routes`` is for ``path``; a mount of everything is not."""
+    own = [route for route in routes if not (isinstance(route, Mount) and not route.path)]
     return bool(_find_routes(own, method, path))
 
 

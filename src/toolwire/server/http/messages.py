@@ -20,12 +20,14 @@ async def send_response(scope: Scope, exchange: Exchange, response: Response) ->
 
 async def send_messages(scope: Scope, send: Send, response: Response) -> None:
     """Send ``response`` as ASGI messages. The connection closes after a 408 (request timeout)."""
-    status, headers, body = response
+    status, _, body = response
+    # CR-01: middleware of applications adds fields to this very list, such as GZipMiddleware of Starlette.
+    headers = list(response.headers)
     # R9: the rest of a slow request would be read as the next request. HTTP/2 has no such field.
     if status == 408 and scope.get("http_version", "1.1").startswith("1"):
-        headers = (*headers, CLOSE)
+        headers.append(CLOSE)
     if status != 304:  # its content-length would be that of the body which the client has already
-        headers = (*headers, (b"content-length", b"%d" % len(body)))
+        headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 

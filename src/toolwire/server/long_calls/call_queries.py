@@ -100,7 +100,7 @@ async def _send_changes(
                     await send_response(scope, exchange, query.reply(outcome or _NO_LIST))
                     return
                 is_open = True
-                await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
+                await send({"type": "http.response.start", "status": 200, "headers": list(_STREAM_HEADERS)})
             if outcome is None or loop.time() >= until:
                 break
             await send({"type": "http.response.body", "body": frame(outcome), "more_body": True})
