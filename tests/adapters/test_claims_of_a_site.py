@@ -100,12 +100,12 @@ def test_no_sdk_tool_object_calls_a_writing_tool_without_approval(
 
     async def call(**more: Any) -> str:
         async with connect(bank.url, protocol=wire, **more) as remote:
-            (tool,) = build.build_tools(remote)
+            tool, *_ = build.build_tools(remote)
             return str(await (tool.ainvoke(SAID) if sdk == "langchain" else tool.function(APPROVED, **SAID)))
 
     def call_sync(**more: Any) -> str:
         with connect_sync(bank.url, protocol=wire, **more) as remote:
-            (tool,) = build.build_tools_sync(remote)
+            tool, *_ = build.build_tools_sync(remote)
             return str(tool.invoke(SAID) if sdk == "langchain" else tool.function(APPROVED, **SAID))
 
     def call_async(**more: Any) -> str:

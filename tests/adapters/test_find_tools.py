@@ -49,7 +49,7 @@ def test_a_call_by_name_asks_what_a_call_of_the_tool_asks() -> None:
 
     with connect_sync(build_shop(ran), approve=approve) as remote:
         box = offer_find(remote, budget=0, pins=["list_orders"])
-        assert list_names(box) == ["call", "describe", "find", "list_orders"]
+        assert list_names(box) == ["call", "describe", "find", "list_orders", "read_result"]
         found = openai.run_tool_call_sync(box, write_call("find", words="erase an order"))["content"]
         assert "erase_order(order*): Erase an order · asks" in str(found)
         assert asked == []
@@ -86,9 +86,9 @@ def test_only_and_budget_choose_what_is_listed() -> None:
     ran: list[str] = []
     with connect_sync(build_shop(ran), approve=lambda _: True) as remote:
         assert offer_find(remote) is remote  # it fits
-        assert list_names(offer_find(remote, budget=10)) == ["call", "describe", "find"]
+        assert list_names(offer_find(remote, budget=10)) == ["call", "describe", "find", "read_result"]
         few = offer_find(remote, only=["list_orders"])
-        assert list_names(few) == ["list_orders"]
+        assert list_names(few) == ["list_orders", "read_result"]
         refused = openai.run_tool_call_sync(few, write_call("erase_order", order="o1"))["content"]
         assert "error" in json.loads(str(refused))
         assert ran == []

@@ -34,7 +34,7 @@ def test_openai_chat_calls_tools(box: Any, sync_box: Any) -> None:
 
     from toolwire.adapters import openai
 
-    first, _ = openai.build_tools(box)
+    first, *_ = openai.build_tools(box)
     definition = FunctionDefinition.model_validate(first["function"])
     assert (definition.name, definition.description, definition.strict) == (NAME, TOLD, False)
     strict = openai.build_tools(box, strict=True)[0]["function"]
@@ -69,7 +69,7 @@ def test_anthropic_calls_tools(box: Any, sync_box: Any) -> None:
 
     from toolwire.adapters import anthropic
 
-    first, second = anthropic.build_tools(box)
+    first, second, *_ = anthropic.build_tools(box)
     assert (first["name"], first["description"], second["name"]) == (NAME, TOLD, "save")
     assert "strict" not in first
     assert anthropic.build_tools(box, strict=True)[0]["strict"] is True
@@ -88,7 +88,7 @@ def test_gemini_calls_tools(box: Any, sync_box: Any, json_schema: bool) -> None:
 
     from toolwire.adapters import gemini
 
-    first, _ = gemini.build_tools(box, json_schema=json_schema).function_declarations or []
+    first, *_ = gemini.build_tools(box, json_schema=json_schema).function_declarations or []
     assert (first.name, first.description) == (NAME, TOLD)
     if json_schema:
         assert first.parameters_json_schema["properties"]["page_size"] == {
@@ -134,10 +134,10 @@ def test_a_call_may_be_the_dict_of_an_answer_that_no_sdk_has_read(box: Any, sync
 def test_langchain_calls_tools(box: Any, sync_box: Any) -> None:
     from toolwire.adapters import langchain
 
-    first, _ = langchain.build_tools(box)
+    first, *_ = langchain.build_tools(box)
     assert (first.name, first.description) == (NAME, TOLD)
     assert json.loads(asyncio.run(first.ainvoke(SAID))) == FOUND
-    (again, _) = langchain.build_tools_sync(sync_box)
+    again, *_ = langchain.build_tools_sync(sync_box)
     assert json.loads(again.invoke(SAID)) == FOUND
     message = asyncio.run(langchain.run_tool_call(box, {"name": NAME, "args": SAID, "id": "l1", "type": "tool_call"}))
     assert (message.tool_call_id, message.status, json.loads(str(message.content))) == ("l1", "success", FOUND)
@@ -211,16 +211,6 @@ def test_model_is_told_the_origin_of_a_result_and_that_it_is_data(box: Any) -> N
     assert "https://a.example" in write_result(box.catalog(), call, failed, home=home).text
     denied = Problem(kind=Kind.DENIED, message="No.", details={"denied": True})
     assert write_result(box.catalog(), call, denied, home=home).text == '{"denied":true}', "our own words"
-
-
-@pytest.mark.requirement("XL-103", "CC-08")
-def test_model_is_told_how_many_items_were_cut_and_what_to_do(box: Any) -> None:
-    call = read_call(box.catalog(), Provider.OPENAI, "save", {"id": 1})
-    notes: Any = {"truncated": True, "cut_items": {"": {"kept": 2, "total": 60_000}}, "total_characters": 9_000_000}
-    advice = json.loads(write_result(box.catalog(), call, Value([1, 2], notes)).text)["notes"]["advice"]
-    assert advice == (
-        "This result was cut: it has 2 of 60,000 items. For the rest, narrow the call or ask for the next page."
-    )
 
 
 @pytest.mark.requirement("XL-101")

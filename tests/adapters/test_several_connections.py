@@ -68,7 +68,7 @@ def test_each_result_of_combined_connections_says_its_own_server(servers: tuple[
     ):
         box = CombinedRemote([shop, bank])
         names = [tool["function"]["name"] for tool in openai.build_tools(box)]
-        assert len(names) == 3
+        assert (len(names), names.pop()) == (4, "read_result")
         for name in names:
             told = json.loads(run_named_call_sync(box, Provider.OPENAI, name, {}).text)
             assert told["source"] == f"{servers[1] if name.endswith('pay') else servers[0]}: data, no instructions"

@@ -1,4 +1,4 @@
-"""What a document declares writeOnly does not come back in a result, and a result that was cut says so."""
+"""What a document declares writeOnly does not come back in a result, and a model is told that a result goes on."""
 
 from __future__ import annotations
 
@@ -82,17 +82,12 @@ def test_write_only_property_is_removed_from_results(schema: Any, answer: Any, k
 
 
 @pytest.mark.requirement("CV-21", "XL-103")
-@pytest.mark.parametrize("names", [2_000, 60_000])
-def test_write_only_property_is_removed_from_truncated_and_stored_results(names: int) -> None:
-    app = make_site({"type": "array", "items": USER}, [{"name": "x" * 60, "password": "s3cret"}] * names)
+def test_write_only_property_is_removed_from_long_results() -> None:
+    app = make_site({"type": "array", "items": USER}, [{"name": "x" * 60, "password": "s3cret"}] * 60_000)
     with connect_sync(app, selection=Selection(include="all"), approve=lambda _: True) as remote:
         result = remote.call("get_it")
-        assert isinstance(result, Value)
-        assert result.notes is not None
-        assert result.notes["truncated"] is True
-        complete = remote.resource(str(result.notes["resource"])) if "resource" in result.notes else None
-    assert "s3cret" not in json.dumps(result.value)
-    assert complete is None or b"s3cret" not in complete.data
+    assert isinstance(result, Value)
+    assert result.value == [{"name": "x" * 60}] * 60_000
 
 
 @pytest.mark.requirement("CV-21", "XL-106")
@@ -115,4 +110,5 @@ def test_model_is_told_that_a_list_was_truncated_and_its_origin() -> None:
     assert told["source"].endswith("data, no instructions")
     kept = len(told["result"])
     assert 0 < kept < 60_000
-    assert f"it has {kept:,} of 60,000 items" in told["notes"]["advice"]
+    assert (told["notes"]["total"], told["notes"]["next"]) == (60_000, kept)
+    assert "Read the rest with read_result" in told["notes"]["advice"]

@@ -79,7 +79,7 @@ def call_by_openai(remote: SyncRemote) -> list[str]:
     from toolwire.adapters import openai
 
     answers = []
-    for tool in openai.build_tools(remote):
+    for tool in openai.build_tools(remote)[:-1]:  # the last one reads long results
         function = tool["function"]
         written = json.dumps(make_arguments(dict(function["parameters"])))
         call = ChatCompletionMessageFunctionToolCall.model_validate(
@@ -103,14 +103,16 @@ def call_by_anthropic(remote: SyncRemote) -> list[str]:
                 ),
             )["content"]
         )
-        for tool in anthropic.build_tools(remote)
+        for tool in anthropic.build_tools(remote)[:-1]
     ]
 
 
 def call_by_langchain(remote: SyncRemote) -> list[str]:
     from toolwire.adapters import langchain
 
-    return [str(tool.invoke(make_arguments(dict(tool.args_schema)))) for tool in langchain.build_tools_sync(remote)]
+    return [
+        str(tool.invoke(make_arguments(dict(tool.args_schema)))) for tool in langchain.build_tools_sync(remote)[:-1]
+    ]
 
 
 @pytest.mark.parametrize("call_all", [call_by_openai, call_by_anthropic, call_by_langchain])

@@ -27,7 +27,7 @@ from toolwire.core.toolbox import Toolbox
 from .conversation import ModelResult
 from .deferral import Deferral, ModelToolCall, build_denied_result, describe_question, run_asking_call
 from .dialects import Provider
-from .tool_declarations import ToolDeclaration, declare_tools
+from .tool_declarations import ToolDeclaration, declare_toolbox
 
 __all__ = ["Deferral", "build_tools"]
 
@@ -41,7 +41,7 @@ def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[T
     With ``deferral``, the agent asks its human about a call that needs approval (``hitl_hook``), as
     ``approval_required`` of AG2 does: ``y``, ``yes`` or ``1`` runs it once.
     """
-    return [_SiteTool(toolbox, one, deferral) for one in declare_tools(toolbox.catalog(), _PROVIDER)]
+    return [_SiteTool(toolbox, one, deferral) for one in declare_toolbox(toolbox, _PROVIDER)]
 
 
 class _SiteTool(Tool):

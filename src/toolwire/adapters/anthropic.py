@@ -26,7 +26,7 @@ from toolwire.core.toolbox import Toolbox
 from .conversation import ModelCall, ModelError, ModelResult, ModelTurn, read_call_data
 from .dialects import Provider
 from .images import encode_image
-from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
+from .tool_declarations import NamedCaller, declare_toolbox, run_named_call, run_named_call_sync
 
 _MAX_TOKENS: Final = 4_096
 
@@ -38,7 +38,7 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
     """
     # XL-090
     tools: list[ToolParam] = []
-    for one in declare_tools(toolbox.catalog(), _choose_provider(strict=strict)):
+    for one in declare_toolbox(toolbox, _choose_provider(strict=strict)):
         tool = ToolParam(name=one.name, description=one.description, input_schema=dict(one.input_schema.schema))
         if one.input_schema.is_strict:
             tool["strict"] = True

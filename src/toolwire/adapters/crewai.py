@@ -17,7 +17,7 @@ except ModuleNotFoundError as _error:
 from pydantic import BaseModel, ConfigDict
 
 from .dialects import Provider
-from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call_sync
 
 _PROVIDER = Provider.OPENAI
 
@@ -27,7 +27,7 @@ def build_tools_sync(remote: NamedCaller) -> list[BaseTool]:
 
     A failure and a denial are a ``ToolFailure``, which counts as one in CrewAI. No result is taken from its cache.
     """
-    return [_build(remote, declaration) for declaration in declare_tools(remote.catalog(), _PROVIDER)]
+    return [_build(remote, declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
 
 
 def _build(remote: NamedCaller, declaration: ToolDeclaration) -> BaseTool:

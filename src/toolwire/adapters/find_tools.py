@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Json, Problem, Result, Tool, Value
-from toolwire.core.resources import Resource
+from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, ResultLimits
 from toolwire.core.toolbox import KeepsResources, Notify, ToolHome, find_home, ignore_progress
 from toolwire.find import View
 from toolwire.find.short_list import BUDGET_TOKENS, ShortList, answer_own_call, fits_budget, is_own
@@ -98,6 +98,12 @@ class _ShortToolbox:
     def resource(self, handle: str, /) -> Resource | None:
         """Return the bytes of a handle from a result, or None."""
         return self._box.resource(handle) if isinstance(self._box, KeepsResources) else None
+
+    @property
+    def result_limits(self) -> ResultLimits:
+        """How much of a result a model is given at once."""
+        limits: ResultLimits = getattr(self._box, "result_limits", DEFAULT_RESULT_LIMITS)
+        return limits
 
     def find_home(self, tool: Tool, /) -> ToolHome:
         """Return where ``tool`` comes from."""

@@ -17,7 +17,7 @@ from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelCall, ModelResult, read_call_data
 from .dialects import Provider
-from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call, run_named_call_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
 
 def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True) -> types.Tool:
@@ -26,7 +26,7 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True) -> 
     ``json_schema`` declares them by ``parameters_json_schema``, else by the older ``parameters``.
     """
     # XL-090
-    declarations = declare_tools(toolbox.catalog(), _choose_provider(json_schema=json_schema))
+    declarations = declare_toolbox(toolbox, _choose_provider(json_schema=json_schema))
     return types.Tool(function_declarations=[_build_declaration(one, json_schema=json_schema) for one in declarations])
 
 

@@ -31,7 +31,7 @@ from .deferral import (
     run_deferred_call,
 )
 from .dialects import Provider
-from .tool_declarations import ToolDeclaration, declare_tools
+from .tool_declarations import ToolDeclaration, declare_toolbox
 
 __all__ = ["Deferral", "build_tools"]
 
@@ -44,7 +44,7 @@ def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[B
     With ``deferral``, a call that needs approval requests a confirmation of ADK: its ``hint`` is what the user must
     see, and a function response with ``{"confirmed": true}`` runs the call.
     """
-    return [_SiteTool(toolbox, one, deferral) for one in declare_tools(toolbox.catalog(), _PROVIDER)]
+    return [_SiteTool(toolbox, one, deferral) for one in declare_toolbox(toolbox, _PROVIDER)]
 
 
 class _SiteTool(BaseTool):

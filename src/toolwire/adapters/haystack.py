@@ -30,7 +30,7 @@ from .conversation import ModelResult
 from .deferral import CALL_AGAIN, Deferral, ModelToolCall, identify_call, run_deferred_call, run_deferred_call_sync
 from .dialects import Provider
 from .images import encode_image
-from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, read_call
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, read_call
 
 __all__ = ["ConsentPolicy", "build_tools", "build_tools_sync"]
 
@@ -138,7 +138,7 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, policy: ConsentPolicy
 
         return _build(declaration, images=images, async_function=call)
 
-    return [build(declaration) for declaration in declare_tools(toolbox.catalog(), _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(toolbox, _PROVIDER)]
 
 
 def build_tools_sync(remote: NamedCaller, *, images: bool = False, policy: ConsentPolicy | None = None) -> list[Tool]:
@@ -154,7 +154,7 @@ def build_tools_sync(remote: NamedCaller, *, images: bool = False, policy: Conse
 
         return _build(declaration, images=images, function=call)
 
-    return [build(declaration) for declaration in declare_tools(remote.catalog(), _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
 
 
 def _attach(policy: ConsentPolicy | None, connection: Any) -> None:

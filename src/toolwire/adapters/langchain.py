@@ -30,7 +30,7 @@ from .deferral import (
 )
 from .dialects import Provider
 from .images import encode_image
-from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call, run_named_call_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
 __all__ = ["Deferral", "approve", "build_tools", "build_tools_sync", "deny", "run_tool_call", "run_tool_call_sync"]
 
@@ -52,7 +52,7 @@ def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[B
 
         return StructuredTool(**_describe(declaration), coroutine=call)
 
-    return [build(declaration) for declaration in declare_tools(toolbox.catalog(), _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(toolbox, _PROVIDER)]
 
 
 def build_tools_sync(remote: NamedCaller, *, deferral: Deferral | None = None) -> list[BaseTool]:
@@ -65,7 +65,7 @@ def build_tools_sync(remote: NamedCaller, *, deferral: Deferral | None = None) -
 
         return StructuredTool(**_describe(declaration), func=call)
 
-    return [build(declaration) for declaration in declare_tools(remote.catalog(), _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
 
 
 async def run_tool_call(toolbox: Toolbox, call: ToolCall, *, images: bool = False) -> ToolMessage:

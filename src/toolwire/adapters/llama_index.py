@@ -23,7 +23,7 @@ from toolwire.core.toolbox import Toolbox
 from .conversation import ModelResult
 from .deferral import Deferral, ModelToolCall, approve, deny, describe_question, read_answer, run_asking_call
 from .dialects import Provider
-from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call, run_named_call_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
 __all__ = ["Deferral", "approve", "build_tools", "build_tools_sync", "deny"]
 
@@ -56,7 +56,7 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | 
         call_in_workflow.__annotations__["toolwire_context"] = Context
         return _build(declaration, async_fn=call_in_workflow)
 
-    declarations = declare_tools(toolbox.catalog(), _PROVIDER)
+    declarations = declare_toolbox(toolbox, _PROVIDER)
     return [build(one) if deferral is None else build_waiting(one, deferral) for one in declarations]
 
 
@@ -70,7 +70,7 @@ def build_tools_sync(remote: NamedCaller, *, images: bool = False) -> list[Funct
 
         return _build(declaration, fn=call)
 
-    return [build(declaration) for declaration in declare_tools(remote.catalog(), _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
 
 
 def _build_ask(context: Context, deferral: Deferral) -> Callable[[Question], Awaitable[ModelResult | None]]:

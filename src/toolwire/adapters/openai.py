@@ -30,7 +30,7 @@ from toolwire.core.toolbox import Toolbox
 from .conversation import ModelCall, ModelError, ModelResult, ModelTurn, read_call_data
 from .dialects import Provider
 from .images import encode_image
-from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
+from .tool_declarations import NamedCaller, declare_toolbox, run_named_call, run_named_call_sync
 
 
 def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list[ChatCompletionFunctionToolParam]:
@@ -49,7 +49,7 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
                 strict=one.input_schema.is_strict,
             ),
         )
-        for one in declare_tools(toolbox.catalog(), _choose_provider(strict=strict))
+        for one in declare_toolbox(toolbox, _choose_provider(strict=strict))
     ]
 
 

@@ -24,7 +24,7 @@ from .conversation import ModelResult
 from .deferral import CALL_AGAIN, Deferral, ModelToolCall, describe_question, identify_call, run_deferred_call
 from .dialects import Provider
 from .images import encode_image
-from .tool_declarations import ToolDeclaration, declare_tools, read_call
+from .tool_declarations import ToolDeclaration, declare_toolbox, read_call
 
 __all__ = ["Deferral", "build_tools", "describe_question"]
 
@@ -44,8 +44,7 @@ def build_tools(
     """
     provider = Provider.OPENAI_STRICT if strict else Provider.OPENAI
     return [
-        _Builder(toolbox, provider, one, deferral, images=images).build()
-        for one in declare_tools(toolbox.catalog(), provider)
+        _Builder(toolbox, provider, one, deferral, images=images).build() for one in declare_toolbox(toolbox, provider)
     ]
 
 

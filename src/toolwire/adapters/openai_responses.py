@@ -18,7 +18,7 @@ from toolwire.core.toolbox import Toolbox
 from .conversation import ModelCall, ModelResult, read_call_data
 from .dialects import Provider
 from .images import encode_image
-from .tool_declarations import NamedCaller, declare_tools, run_named_call, run_named_call_sync
+from .tool_declarations import NamedCaller, declare_toolbox, run_named_call, run_named_call_sync
 
 
 def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list[FunctionToolParam]:
@@ -35,7 +35,7 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
             parameters=dict[str, Any](one.input_schema.schema),
             strict=one.input_schema.is_strict,
         )
-        for one in declare_tools(toolbox.catalog(), _choose_provider(strict=strict))
+        for one in declare_toolbox(toolbox, _choose_provider(strict=strict))
     ]
 
 

@@ -25,7 +25,7 @@ from .deferral import (
     run_waiting_call_sync,
 )
 from .dialects import Provider
-from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox
 
 __all__ = ["Deferral", "build_tools", "build_tools_sync"]
 
@@ -50,7 +50,7 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | 
 
         return _build(declaration, call)
 
-    return [build(declaration) for declaration in declare_tools(toolbox.catalog(), _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(toolbox, _PROVIDER)]
 
 
 def build_tools_sync(remote: NamedCaller, *, images: bool = False, deferral: Deferral | None = None) -> list[Tool[Any]]:
@@ -64,7 +64,7 @@ def build_tools_sync(remote: NamedCaller, *, images: bool = False, deferral: Def
 
         return _build(declaration, call)
 
-    return [build(declaration) for declaration in declare_tools(remote.catalog(), _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
 
 
 def _read_call(

@@ -18,7 +18,7 @@ except ModuleNotFoundError as _error:
     raise explain_missing_module(_error, "smolagents") from _error
 
 from .dialects import Provider
-from .tool_declarations import NamedCaller, ToolDeclaration, declare_tools, run_named_call_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call_sync
 
 _PROVIDER = Provider.GEMINI  # no references and no lists of types: smolagents takes each argument by itself
 _TYPES: Final = frozenset(("string", "boolean", "integer", "number", "array", "object", "null"))
@@ -29,7 +29,7 @@ def build_tools_sync(remote: NamedCaller) -> list[Tool]:
 
     Their calls block, and return the text that a model reads. A name that is none in Python is changed.
     """
-    return [_SiteTool(remote, declaration) for declaration in declare_tools(remote.catalog(), _PROVIDER)]
+    return [_SiteTool(remote, declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
 
 
 class _SiteTool(Tool):  # type: ignore[misc]  # smolagents may not be installed where this is checked

@@ -18,16 +18,17 @@ HANDLE_PREFIX = "resource:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultLimits:
-    """How much of one result the caller gets; the complete result stays under a handle.
+    """How much of one result is read, and how much of it a model is given at once.
 
-    ``bytes`` is the largest response that is read, ``characters`` the longest JSON or text, ``items`` the most events
-    of a stream.
+    ``bytes`` is the largest response that is read as data, and the most that is kept of a stream; ``items`` are the
+    most items of a stream. ``characters`` is the longest result that a model is given whole: of a longer one it gets
+    the first part, and reads the rest with the tool ``read_result``.
     """
 
-    # XL-103, XL-106
+    # XL-103, XL-106, QF-10
 
-    bytes: int = 1024 * 1024
-    characters: int = 100_000
+    bytes: int = 16 * 1024 * 1024
+    characters: int = 20_000
     items: int = 10_000
 
 

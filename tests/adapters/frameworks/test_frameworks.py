@@ -170,9 +170,11 @@ def test_what_an_agent_reads_is_framed_as_data_of_the_site(told: Told) -> None:
 @every
 @pytest.mark.requirement("CC-08")
 def test_an_agent_reads_that_a_result_was_cut_and_how_to_get_the_rest(told: Told) -> None:
+    assert "read_result" in {one["name"] for one in told["look"]["declared"]}
     notes = told.read("cut")["notes"]
     assert notes["truncated"] is True
-    assert "of 1,000 items. For the rest, narrow the call or ask for the next page." in notes["advice"]
+    assert notes["total"] == 1_000
+    assert "Read the rest with read_result" in notes["advice"]
 
 
 @every

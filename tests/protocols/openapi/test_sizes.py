@@ -15,8 +15,8 @@ from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Response
 from toolwire.core.model import Tool, Value
 from toolwire.core.resources import Resources, ResultLimits
-from toolwire.framing import jsontext
-from toolwire.protocols.openapi.response import results, truncate_json
+from toolwire.framing import jsontext, truncate_json
+from toolwire.protocols.openapi.response import results
 from toolwire.protocols.openapi.response.results import Expected
 from toolwire.validation import compile_schema
 
@@ -167,7 +167,7 @@ def test_truncation_keeps_a_number_whole_or_drops_it() -> None:
 
 @pytest.mark.requirement("XL-100", "XL-103")
 def test_data_above_the_resource_limit_is_described_without_a_handle() -> None:
-    small = Expected(resources=Resources(b"salt", most_bytes=10), caps=ResultLimits(characters=5))
+    small = Expected(resources=Resources(b"salt", most_bytes=10), caps=ResultLimits(bytes=5))
     for media_type in (b"image/png", b"text/plain"):
         result = results.read(Response(200, ((b"content-type", media_type),), b"x" * 11), small)
         assert isinstance(result, Value)

@@ -101,7 +101,7 @@ def test_chunk_boundaries_do_not_change_the_stream_items(stream: tuple[bytes, by
 @pytest.mark.requirement("XL-103", "XL-106", "OQ-6")
 def test_result_items_are_limited_but_progress_reports_every_item() -> None:
     lines = [b'"%s"\n' % (b"x" * 98) for _ in range(100)]
-    result, heard = hear(lines, b"application/jsonl", caps=ResultLimits(characters=1_012))
+    result, heard = hear(lines, b"application/jsonl", caps=ResultLimits(bytes=1_012))
     assert isinstance(result, Value)
     assert (len(result.value), len(heard)) == (10, 100)
     assert (result.notes or {})["truncated"] is True

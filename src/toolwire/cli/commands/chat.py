@@ -21,7 +21,7 @@ from typing import Final
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import NamedCaller, read_call, write_result
+from toolwire.adapters.tool_declarations import NamedCaller, read_call, read_kept_result, write_result
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.context_options import read_context
@@ -181,10 +181,12 @@ def _run_conversation(model: Model, box: SyncRemote | CombinedRemote, provider: 
     def run_call(call: ModelCall) -> ModelResult:
         catalog = box.catalog()
         asked = read_call(catalog, provider, call.name, call.arguments)
+        if (kept := read_kept_result(box, asked)) is not None:
+            return kept
         home = ToolHome() if isinstance(asked, Problem) else find_home(box, asked.tool)
         result = asked if isinstance(asked, Problem) else box.call(asked.tool.id, dict(asked.arguments))
-        written = write_result(catalog, asked, result, provider, home=home)
-        # The model gets the whole result; the user sees it as the site suggests, where that fits it.
+        written = write_result(catalog, asked, result, provider, home=home, toolbox=box)
+        # The user sees it as the site suggests, where that fits it.
         is_displayed = (
             isinstance(asked, Call)
             and isinstance(result, Value)

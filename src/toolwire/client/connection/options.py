@@ -130,7 +130,7 @@ class ConnectOptions:
 
     ``selection`` says which tools to use; ``Selection(include="all")`` uses those of a document without ``x-llm`` too.
     ``overlay`` is an OpenAPI Overlay (a file or its data), which is applied to the document before it is read. ``caps``
-    limits how much of a result is passed on; the whole result is at ``remote.resource(handle)``. What the site says of
+    limits how much of a response is read, and how much of a result a model is given at once. What the site says of
     itself is not in ``remote.catalog()``, because a model may read that; ``include_site_description`` puts it there.
 
     Raises:
@@ -157,7 +157,7 @@ class ConnectOptions:
     agree: Agree | None = None  # XL-044: the site alone cannot waive consent
     context: Context = ANONYMOUS  # C-10, OTC-015: a tool gets only the secrets that it requires
     allow_origins: AllowOrigins = ()  # D-07: a document cannot send calls to another server
-    caps: ResultLimits = DEFAULT_RESULT_LIMITS  # XL-103: a model gets a bounded part of a result
+    caps: ResultLimits = DEFAULT_RESULT_LIMITS  # XL-103, QF-10: a model gets a bounded part of a result
     token: str | Secret | None = None
     keys: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)  # XL-112: where a scheme says
     credential_store: CredentialStore | None = None  # XL-111: those of earlier connections

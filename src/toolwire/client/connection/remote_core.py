@@ -40,7 +40,7 @@ from toolwire.core.model import (
     make_call,
 )
 from toolwire.core.offered import Offered
-from toolwire.core.resources import Resource
+from toolwire.core.resources import Resource, ResultLimits
 from toolwire.core.toolbox import OutputPromise
 from toolwire.core.user_input import InputProvider
 
@@ -139,6 +139,11 @@ class RemoteCore(Generic[TransportT, NotifyT]):
     def tags(self) -> Mapping[str, int]:
         """Return how many tools the server offers under each tag, whatever was selected; empty without tags."""
         return self._connection.peer.tags
+
+    @property
+    def result_limits(self) -> ResultLimits:
+        """How much of a result is read, and how much of it a model is given at once."""
+        return self._connection.peer.result_limits
 
     def findings(self) -> tuple[str, ...]:
         """Return what of the server's description was left out or read differently, and why, a sentence each.

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.tool_declarations import read_call, write_result
+from toolwire.adapters.tool_declarations import read_call, read_kept_result, write_result
 from toolwire.client import Session, SyncRemote, connect_sync
 from toolwire.client.approvers.browser_approver import InputServer, QuestionServer
 from toolwire.client.connection.combined_remote import CombinedRemote
@@ -343,6 +343,8 @@ class Conversation:
     def _run_call(self, provider: Provider, call: ModelCall) -> ModelResult:
         catalog = self._box.catalog()
         asked = read_call(catalog, provider, call.name, call.arguments)
+        if (kept := read_kept_result(self._box, asked)) is not None:
+            return kept
         home = ToolHome()
         if isinstance(asked, Call):
             home = find_home(self._box.box, asked.tool)
@@ -352,7 +354,7 @@ class Conversation:
         else:
             result, tool, arguments = asked, None, call.arguments
         self._add(Called(call.name, arguments, tool, result, self._find_site(tool)))
-        return write_result(catalog, asked, result, provider, home=home)
+        return write_result(catalog, asked, result, provider, home=home, toolbox=self._box)
 
     def _find_site(self, tool: Tool | None) -> str:
         """Return the site of a tool, where it is clear."""

@@ -2,7 +2,7 @@
 
 Rules:
 - A response is untrusted data: hidden characters are removed, and ``Value.notes`` name its origin.
-- A long response is cut, and the notes say so, with the handle of the complete response.
+- A response that is too large to read is cut, and the notes say so, with the handle of the complete response.
 """
 # XL-104, XL-103
 
@@ -21,19 +21,17 @@ from toolwire.core.content import (
     Image,
     build_form,
     clean_file_name,
-    describe_content,
     read_content,
 )
 from toolwire.core.http import JSON_HEADERS, Response, get_header
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, Resources, ResultLimits
 from toolwire.framing import jsontext, rate_headers, stream_types, text_cleaning
-from toolwire.framing.cut_notice import count_cut_items
 from toolwire.protocols.openapi import problems
 from toolwire.protocols.openapi.request.media_types import get_essence, is_json, is_text, is_xml
 from toolwire.protocols.openapi.request.plan import WriteOnlyRemover
 
-from . import streaming, truncate_json
+from . import streaming
 from .streaming import StreamReader
 
 _UTF_8_MARK = b"\xef\xbb\xbf"
@@ -249,9 +247,8 @@ def _find_undeclared(responses: Mapping[str, Mapping[str, Json]], response: Resp
 
 
 def _read_json(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Result:
-    caps = expected.caps
     # Too large to parse: its start is shown as text, and a handle leads to the whole.
-    if len(body) > caps.bytes:
+    if len(body) > expected.caps.bytes:
         resource = Resource(data=body, media_type=media_type or "application/json")
         return _read_text(body, "utf-8", resource, expected, notes)
     data = jsontext.read(body.removeprefix(_UTF_8_MARK))
@@ -263,15 +260,6 @@ def _read_json(body: bytes, media_type: str, expected: Expected, notes: dict[str
     # A search in the bytes is far cheaper than walking the data, and hidden characters are rare.
     if text_cleaning.may_hide(body):
         data = _clean(data, notes)
-    # MC-07: the bytes of an image reach no model, so they are no text that is too long for one.
-    if (
-        len(body) > caps.characters
-        and (characters := truncate_json.count_characters(describe_content(data))) > caps.characters
-    ):
-        whole, data = data, truncate_json.truncate(data, caps.characters)
-        if cut := count_cut_items(whole, data):
-            notes["cut_items"] = cut
-        _note_truncation(Resource(data=body, media_type=media_type), characters, expected, notes)
     return Value(data, notes)
 
 
@@ -284,11 +272,9 @@ def _read_untyped(body: bytes, expected: Expected, notes: dict[str, Json]) -> Re
 
 
 def _read_text(body: bytes, encoding: str, whole: Resource, expected: Expected, notes: dict[str, Json]) -> Value:
-    text: str = body[: expected.caps.bytes].decode(encoding, "replace")
-    if len(text) > expected.caps.characters or len(body) > expected.caps.bytes:
-        _note_truncation(whole, None, expected, notes)
-        text = text[: expected.caps.characters]
-    return Value(_clean(text, notes), notes)
+    if len(body) > expected.caps.bytes:
+        _note_truncation(whole, expected, notes)
+    return Value(_clean(body[: expected.caps.bytes].decode(encoding, "replace"), notes), notes)
 
 
 def _clean(data: Json, notes: dict[str, Json]) -> Json:
@@ -300,11 +286,9 @@ def _clean(data: Json, notes: dict[str, Json]) -> Json:
     return text_cleaning.clean_data(data)
 
 
-def _note_truncation(whole: Resource, characters: int | None, expected: Expected, notes: dict[str, Json]) -> None:
+def _note_truncation(whole: Resource, expected: Expected, notes: dict[str, Json]) -> None:
     notes["truncated"] = True
     notes["total_bytes"] = len(whole.data)
-    if characters is not None:
-        notes["total_characters"] = characters
     if expected.resources is not None and (handle := expected.resources.keep(whole)):
         notes["resource"] = handle
 
@@ -321,7 +305,7 @@ def _read_items(body: bytes, expected: Expected, notes: dict[str, Json]) -> Resu
     except ValueError as error:
         return _build_problem(f"The server sent a stream that cannot be read: {error}.")
     if heard.is_truncated:
-        _note_truncation(Resource(data=body), None, expected, notes)
+        _note_truncation(Resource(data=body), expected, notes)
     return Value(heard.items, notes)
 
 

@@ -14,9 +14,7 @@ from typing import NamedTuple
 
 from toolwire.core.model import Json, Problem, Progress
 from toolwire.core.resources import ResultLimits
-from toolwire.framing import jsontext, sse
-
-from . import truncate_json
+from toolwire.framing import jsontext, sse, truncate_json
 
 _SEPARATOR = b"\x1e"
 _START_OF_JSON = frozenset(b'{["-0123456789tfn')
@@ -38,7 +36,7 @@ class StreamReader:
     def __init__(self, caps: ResultLimits, clean: Callable[[Json], Json]) -> None:
         self._caps, self._clean = caps, clean
         self._decoder: _Records | _Events | None = None
-        self._room = caps.characters - 2
+        self._room = caps.bytes - 2
         self._count = 0
         self.items: list[Json] = []
         self.has_begun: bool = False

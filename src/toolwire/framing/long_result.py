@@ -1,0 +1,222 @@
+"""Give a model a long result in parts: the shape and the first part of it, and the tool ``read_result`` for the rest.
+
+Rules:
+- A part says what it is a part of, and where the next one begins. Nothing is left out without a word.
+- Each value of a result can be reached: what is too long for one part is named with the path that reads it.
+"""
+# QF-10: the rules above.
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from toolwire.core.call_by_name import TOOLKIT
+from toolwire.core.json_pointer import MISSING, join_pointer, parse_pointer, take_step
+from toolwire.core.model import Approval, Json, Kind, Problem, Tool
+
+from . import jsontext
+from .truncate_json import count_characters, truncate
+
+READ_RESULT: Final = Tool(
+    name="read_result",
+    toolkit=TOOLKIT,
+    description=(
+        "Read more of a result that was too long to return whole. `handle` is in its notes. The answer says how many"
+        " items, members or lines there are, and where the `next` part begins."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string", "description": "The handle in the notes of the result."},
+            "path": {
+                "type": "string",
+                "description": (
+                    "A JSON Pointer to a part, such as /items/3/name. `*` is every item of a list: /items/*/name is one"
+                    " column, /items/*/id,name are several. Empty is the whole result."
+                ),
+            },
+            "from": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "The first item, member or line of the part to read. The first one is 0.",
+            },
+            "count": {"type": "integer", "minimum": 1, "description": "How many to read; as many as fit by default."},
+        },
+        "required": ["handle"],
+    },
+    # What comes back is a part of what another tool returned, so no schema is promised. That text may be anybody's.
+    hints={"mcp": {"untyped": True, "annotations": {"openWorldHint": True}}},
+    safe=True,
+    idempotent=True,
+    approval=Approval.AUTO,
+)
+
+_LINE_CHARACTERS: Final = 1_000
+_SHAPE_CHARACTERS: Final = 1_000
+_SHAPE_DEPTH: Final = 4
+_SHAPE_MEMBERS: Final = 40
+_SHAPE_ITEMS: Final = 20
+_FOR_NOTES: Final = 5
+"""One of so many parts of the room is for what is said of a part."""
+
+
+class Part(NamedTuple):
+    """A part of a result, and what is said of it: what it is a part of, and how to read on."""
+
+    value: Json
+    notes: dict[str, Json]
+
+
+def cut_result(whole: Json, characters: int, name: str, handle: str) -> Part:
+    """Return the first part of ``whole``, in about ``characters`` with its notes.
+
+    ``name`` is that of ``READ_RESULT`` in the list of the model. Without a ``handle``, nothing more can be read.
+    """
+    part = Part(truncate(whole, characters - characters // _FOR_NOTES), {})
+    # Of a list or a text, the rest begins at a whole item or line. An object keeps all its members, cut inside.
+    if not isinstance(whole, Mapping) and isinstance(first := read_part(whole, {}, characters), Part):
+        part = first
+    notes = {**part.notes, "truncated": True, "total_characters": count_characters(whole)}
+    notes["shape"] = describe_shape(whole)[: min(_SHAPE_CHARACTERS, characters // _FOR_NOTES)]
+    if not handle:
+        advice = "This is the first part of a result that is too long to keep: narrow the call, or ask for a page."
+        return Part(part.value, {**notes, "advice": advice})
+    advice = (
+        f"This is the first part of a long result. Read the rest with {name}: `path` is a JSON Pointer, or columns of"
+        " a list, such as /items/*/id,name; `from` and `count` choose items, members or lines."
+    )
+    return Part(part.value, {**notes, "handle": handle, "advice": advice})
+
+
+def describe_shape(value: Json, depth: int = _SHAPE_DEPTH) -> str:
+    """Return what ``value`` consists of, such as ``{orders: 3200 of {id, total}, next}``, without its contents."""
+    if isinstance(value, str):
+        return f"text of {value.count(chr(10)) + 1:,} lines" if "\n" in value else "text"
+    if isinstance(value, list):
+        inner = _describe_items(value, depth - 1) if depth else ""
+        return f"{len(value):,} of {inner}" if inner else f"{len(value):,} items"
+    if not isinstance(value, Mapping):
+        return type(value).__name__
+    return f"{{{_describe_members(value, depth - 1)}}}" if depth else f"object of {len(value):,} members"
+
+
+def _describe_items(items: list[Json], depth: int) -> str:
+    objects = [one for one in items[:_SHAPE_ITEMS] if isinstance(one, Mapping)]
+    if objects:
+        joined: dict[str, Json] = {}
+        for one in objects:
+            joined = {**one, **joined}
+        return f"{{{_describe_members(joined, depth)}}}"
+    return describe_shape(items[0], depth) if items and isinstance(items[0], list) else ""
+
+
+def _describe_members(members: Mapping[str, Json], depth: int) -> str:
+    texts = [
+        f"{name[:100]}: {describe_shape(one, depth)}" if isinstance(one, list | Mapping) and one else name[:100]
+        for name, one in list(members.items())[:_SHAPE_MEMBERS]
+    ]
+    return ", ".join(texts + ["..."] * (len(members) > _SHAPE_MEMBERS))
+
+
+def read_part(whole: Json, arguments: Mapping[str, Json], characters: int) -> Part | Problem:
+    """Return the part of ``whole`` that the ``arguments`` of a call of ``READ_RESULT`` choose, in ``characters``."""
+    path, start, count = arguments.get("path", ""), arguments.get("from", 0), arguments.get("count")
+    if not isinstance(path, str) or type(start) is not int or start < 0:
+        return _refuse('"path" must be a JSON Pointer, and "from" a whole number from 0.')
+    if count is not None and (type(count) is not int or count < 1):
+        return _refuse('"count" must be a whole number from 1.')
+    if path and not path.startswith("/"):
+        path = f"/{path}"
+    found = _select(whole, parse_pointer(path))
+    if found is MISSING:
+        return _refuse(f"There is no {path[:200]!r} in this result: it is {describe_shape(whole)[:_SHAPE_CHARACTERS]}.")
+    return _read_from(found, path, start, count, characters)
+
+
+def _refuse(text: str) -> Problem:
+    return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
+
+
+def _select(node: Json, steps: list[str]) -> Json:
+    """Return what ``steps`` lead to, or ``MISSING``; ``*`` leads to what the others lead to from every item."""
+    for index, step in enumerate(steps):
+        if step == "*" and isinstance(node, list):
+            rest = steps[index + 1 :]
+            found = [_select_column(item, rest) for item in node]
+            return MISSING if found and all(one is MISSING for one in found) else [_or_null(one) for one in found]
+        node = take_step(node, step)
+        if node is MISSING:
+            return MISSING
+    return node
+
+
+def _select_column(item: Json, steps: list[str]) -> Json:
+    found = _select(item, steps)
+    if found is not MISSING or not steps or "," not in steps[-1]:
+        return found
+    # A member may have a comma in its name, so several columns are the second guess.
+    row = _select(item, steps[:-1])
+    names = steps[-1].split(",")
+    kept = {name: one for name in names if (one := take_step(row, name)) is not MISSING}
+    return kept or MISSING
+
+
+def _or_null(found: Json) -> Json:
+    return None if found is MISSING else found
+
+
+def _read_from(found: Json, path: str, start: int, count: int | None, characters: int) -> Part | Problem:
+    """Return the part of ``found``, which is at ``path``, from its item, member or line ``start``."""
+    if isinstance(found, str):
+        units: list[Json] = list(_split_lines(found, max(1, min(_LINE_CHARACTERS, characters // 10))))
+    elif isinstance(found, Mapping):
+        units = [{name: one} for name, one in found.items()]
+    elif isinstance(found, list):
+        units = found
+    else:
+        return Part(found, {})
+    total = len(units)
+    if start and start >= total:
+        what = "line" if isinstance(found, str) else "member" if isinstance(found, Mapping) else "item"
+        return _refuse(f'There are {total:,} {what}s in {path[:200]!r}: "from" must be 0 to {max(0, total - 1)}.')
+    asked = units[start:] if count is None else units[start : start + count]
+    taken, is_cut = _take(asked, characters - characters // _FOR_NOTES)
+    notes: dict[str, Json] = {"from": start, "count": len(taken), "total": total}
+    if start + len(taken) < total:
+        notes["next"] = start + len(taken)
+    if is_cut:  # a line never is
+        notes["truncated"] = True
+        notes["path_of_whole"] = _point_at(path, found, start)
+    if isinstance(found, str):
+        return Part("".join(map(str, taken)), notes)
+    if isinstance(found, Mapping):
+        return Part({name: one for unit in taken if isinstance(unit, Mapping) for name, one in unit.items()}, notes)
+    return Part(taken, notes)
+
+
+def _take(units: list[Json], characters: int) -> tuple[list[Json], bool]:
+    """Return the first of ``units`` that fit in ``characters``, and whether the only one of them had to be cut."""
+    taken: list[Json] = []
+    for unit in units:
+        cost = len(jsontext.write(unit).decode()) + 1
+        if cost > characters:
+            return (taken, False) if taken else ([truncate(unit, characters)], True)
+        taken.append(unit)
+        characters -= cost
+    return taken, False
+
+
+def _point_at(path: str, found: Json, start: int) -> str:
+    """Return the path of the item or member ``start`` of ``found``, which is at ``path``."""
+    before, star, _ = path.partition("/*")
+    if star:  # the item that the column is from: the path goes on from there
+        return join_pointer(before, start)
+    return join_pointer(path, list(found)[start] if isinstance(found, Mapping) else start)
+
+
+def _split_lines(text: str, most: int) -> Iterable[str]:
+    """Yield the lines of ``text`` with their ends; one of more than ``most`` characters counts as several."""
+    for line in text.splitlines(keepends=True):
+        for start in range(0, len(line), most):
+            yield line[start : start + most]
