@@ -379,6 +379,7 @@ def _create_parser(version: str) -> Parser:
     _add_conform(_add_command(add, "conform", "check that a server conforms to its protocols"))
     _add_convert(_add_command(add, "convert", "convert tools from one kind of document to another"))
     _add_overlay(_add_command(add, "overlay", "write a first overlay for another organization's API"))
+    _add_publish(_add_command(add, "publish", "write what the MCP registry takes for a server"))
     _add_size(_add_command(add, "size", "count the tokens that the tools cost with each provider"))
     _add_approvals(_add_command(add, "approvals", "answer questions, and list permissions and decisions"))
     _add_console(_add_command(add, "console", "open the console: questions, permissions, decisions"))
@@ -830,6 +831,19 @@ def _add_overlay(parser: Parser) -> None:
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
     _add_reading_timeout(parser)
     _add_keys(parser)
+
+
+def _add_publish(parser: Parser) -> None:
+    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    parser.add_argument(
+        "--server-json", action="store_true", help="print server.json, for mcp-publisher; nothing is sent"
+    )
+    parser.add_argument("--url", default="", metavar="URL", help="where MCP clients reach it (the URL of the target)")
+    parser.add_argument(
+        "--name", default="", metavar="NAME", help="its name in the registry; the default is the host's"
+    )
+    _add_reading_timeout(parser)
+    _add_remote(parser)
 
 
 def _add_size(parser: Parser) -> None:

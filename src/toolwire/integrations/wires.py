@@ -39,6 +39,7 @@ from toolwire.core.response_fields import HEADERS, REFUSED_BY, get_response_fiel
 from toolwire.core.selection import DEFAULT_SELECTION
 from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.limits import ClientRateLimits
+from toolwire.protocols.mcp.server_card import CARD_PATH, CATALOG_PATH
 from toolwire.protocols.openapi.discovery import find
 from toolwire.protocols.openapi.document.paths import NAME
 from toolwire.server import App
@@ -195,6 +196,8 @@ def choose_paths(wires: ServerOptions, is_taken: Callable[[str, str], bool]) -> 
         taken = next((path for path in paths if any(is_taken(method, path) for method in ("GET", "POST"))), None)
         if taken is None:
             chosen += paths
+            if protocol == "mcp":  # FD-09
+                chosen += [path for path in (CARD_PATH, CATALOG_PATH) if not is_taken("GET", path)]
         else:
             _log.warning("%s is a route of the application, so its tools are not served over %s.", taken, protocol)
     return chosen

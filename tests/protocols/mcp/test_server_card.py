@@ -8,11 +8,14 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
+from fastapi import FastAPI
 
 from toolwire import Toolkit, asgi, connect_sync
 from toolwire.core.errors import ToolwireError
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Json
+from toolwire.integrations.asgi import publish_tools as publish_tools_of
+from toolwire.integrations.fastapi import publish_tools
 from toolwire.testing.loopback import background
 from toolwire.testing.wire import HERE, AppTransport
 
@@ -85,6 +88,23 @@ def test_card_says_nothing_of_tools_and_is_there_without_a_key() -> None:
 def test_names_that_nobody_reads_any_more_are_not_served(path: str) -> None:
     response, _ = get(asgi(make_kit()), path)
     assert response.status == 404
+
+
+def test_card_and_catalog_of_a_web_application_are_served_unless_it_has_them() -> None:
+    app = FastAPI(title="Tea shop", version="3.1.4")
+
+    @app.get("/.well-known/ai-catalog.json")
+    def catalog() -> dict[str, str]:
+        return {"own": "yes"}
+
+    publish_tools(app)
+    _, card = get(app, "/mcp/server-card")
+    assert (card["name"], card["version"]) == ("localhost/tea-shop", "3.1.4")
+    assert get(app, "/.well-known/ai-catalog.json")[1] == {"own": "yes"}
+    document = {"openapi": "3.1.0", "info": {"title": "Tea shop", "version": "3.1.4"}, "paths": {}}
+    front = publish_tools_of(app, document)
+    assert get(front, "/.well-known/ai-catalog.json")[1]["entries"][0]["url"] == "/mcp/server-card"
+    assert get(front, "/mcp/server-card")[1]["title"] == "Tea shop"
 
 
 class Site:

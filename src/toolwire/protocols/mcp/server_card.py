@@ -1,6 +1,7 @@
-"""Serve the server card of MCP, and the AI catalog that names it: who this is and where, before a client connects.
+"""Say who a server is and where, before a client connects: the server card of MCP, the AI catalog and ``server.json``.
 
-Sources: SEP-2127 (experimental-ext-server-card) and the AI Catalog draft, read in November 2026. Neither names tools.
+Sources: SEP-2127 (experimental-ext-server-card) and the AI Catalog draft, read in November 2026, and the schema of the
+MCP registry of 2025-12-11. None of them names tools.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ CATALOG_PATH: Final = "/.well-known/ai-catalog.json"
 CARD_PATH: Final = "/mcp/server-card"
 CARD_TYPE: Final = "application/mcp-server-card+json"
 _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
+_REGISTRY_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _LONGEST: Final = 100
 """The most characters of a title and of a description."""
 _HEADERS: Final = ((b"cache-control", b"public, max-age=300"), (b"access-control-allow-origin", b"*"))
@@ -34,22 +36,16 @@ def build_card_routes(catalog: Catalog, site: Site) -> Routes:
     the word of its caller. A card without that address names no endpoint, which its reader knows already.
     """
     # FD-09
-    name = re.sub(r"[^a-zA-Z0-9._-]+", "-", catalog.title).strip("-.").lower()[:_LONGEST] or "server"
     host = urlsplit(site.public_url).hostname or "localhost"
-    title = catalog.title.strip()[:_LONGEST] or name
+    described = _describe(catalog, host)
+    title = described["title"]
     base = site.public_url or site.root
-    card: dict[str, Json] = {
-        "$schema": _SCHEMA,
-        "name": f"{_reverse(host)}/{name}",
-        "version": catalog.version,
-        "title": title,
-        "description": " ".join(catalog.description.split())[:_LONGEST].strip() or title,
-    }
+    card: dict[str, Json] = {"$schema": _SCHEMA, **described}
     if site.public_url:
         remote: dict[str, Json] = {"type": "streamable-http", "url": f"{base}/mcp"}
         card["remotes"] = [remote | {"supportedProtocolVersions": [*SUPPORTED]}]
     entry: dict[str, Json] = {
-        "identifier": f"urn:air:{host}:{name}",
+        "identifier": f"urn:air:{host}:{described['name'].rpartition('/')[2]}",
         "displayName": title,
         # The draft renamed `mediaType` to `type`; readers of either find it.
         "type": CARD_TYPE,
@@ -60,6 +56,31 @@ def build_card_routes(catalog: Catalog, site: Site) -> Routes:
     return {
         ("GET", CARD_PATH): _build_route(write(card), CARD_TYPE),
         ("GET", CATALOG_PATH): _build_route(write(listed), "application/json"),
+    }
+
+
+def build_server_json(catalog: Catalog, url: str, *, name: str = "", needs_key: bool = False) -> dict[str, Json]:
+    """Return what the MCP registry takes for the server at ``url``, its MCP endpoint.
+
+    ``name`` is its name there, else the reversed host name and the title. With ``needs_key``, a client sends a key.
+    """
+    remote: dict[str, Json] = {"type": "streamable-http", "url": url}
+    if needs_key:
+        text = "Your API key, after the word Bearer and a space"
+        remote["headers"] = [{"name": "Authorization", "description": text, "isRequired": True, "isSecret": True}]
+    described = _describe(catalog, urlsplit(url).hostname or "localhost")
+    return {"$schema": _REGISTRY_SCHEMA, **described, "name": name or described["name"], "remotes": [remote]}
+
+
+def _describe(catalog: Catalog, host: str) -> dict[str, str]:
+    """Return the name, version, title and description of a server, within the lengths of both schemas."""
+    name = re.sub(r"[^a-zA-Z0-9._-]+", "-", catalog.title).strip("-.").lower()[:_LONGEST] or "server"
+    title = catalog.title.strip()[:_LONGEST] or name
+    return {
+        "name": f"{_reverse(host)}/{name}",
+        "version": catalog.version,
+        "title": title,
+        "description": " ".join(catalog.description.split())[:_LONGEST].strip() or title,
     }
 
 

@@ -1,0 +1,73 @@
+"""``toolwire publish``: write what a registry takes, to hand to its own publisher. Nothing is sent."""
+# FD-09
+
+from __future__ import annotations
+
+import argparse
+import re
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from toolwire.cli.exits import OK
+from toolwire.cli.parser import read_remote
+from toolwire.cli.targets.open_target import open_target
+from toolwire.cli.terminal.screen import json_text
+from toolwire.cli.terminal.terminal_approver import build_terminal_approver
+from toolwire.client import SyncRemote
+from toolwire.core.errors import UsageError
+from toolwire.hosting.targets.target import UrlTarget, read_target
+from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key
+from toolwire.protocols.mcp.server_card import build_server_json
+
+_NAME: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the server.json of the target."""
+    if not arguments.server_json:
+        raise UsageError("Say what to write: --server-json is what the MCP registry takes.")
+    is_url = isinstance(read_target(arguments.target), UrlTarget)
+    if not (is_url or arguments.url):
+        raise UsageError("Say where MCP clients will reach these tools: --url https://tools.example.com/mcp.")
+    if arguments.name and not _NAME.fullmatch(arguments.name):
+        raise UsageError(f"{arguments.name!r} is not a name of the registry: it is like io.github.yourname/shop.")
+    key = read_key(arguments.key, arguments.key_env)
+    reach = UrlOptions(
+        key=key,
+        protocol="mcp" if is_url else arguments.protocol,
+        access=read_access(read_remote(arguments)),
+        headers=read_headers(read_remote(arguments)),
+        include_site_description=True,  # no model reads it here
+        discovery_s=arguments.timeout,
+    )
+    with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
+        url = arguments.url or (source.url if isinstance(source, SyncRemote) else "")
+        _check_url(url)
+        print(json_text(build_server_json(source.catalog(), url, name=arguments.name, needs_key=bool(key)), indent=2))
+    return OK
+
+
+def _check_url(url: str) -> None:
+    """Check that the registry would list ``url``.
+
+    Raises:
+        UsageError: it would not.
+    """
+    if not _is_listed(url):
+        text = "The registry lists addresses that everyone reaches, by https and without a key in them"
+        raise UsageError(f"{text}: name yours with --url https://tools.example.com/mcp.")
+
+
+def _is_listed(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        return False
+    if parts.scheme != "https" or parts.username or parts.query or not url.isprintable() or " " in url:
+        return False
+    try:
+        return ip_address(host).is_global
+    except ValueError:
+        return "." in host and not host.endswith((".local", ".internal", ".localhost"))
