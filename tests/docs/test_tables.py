@@ -72,7 +72,7 @@ def read_rows(page: str, heading: str = "") -> list[list[str]]:
 )
 def test_documented_limits_equal_the_defaults(heading: str, limits: Any) -> None:
     written = [(name, default.replace(",", "")) for name, default, *_ in read_rows("limits.md", heading)]
-    values = {field.name: getattr(limits, field.name) for field in fields(limits)}
+    values = {field.name: getattr(limits, field.name) for field in fields(limits) if field.name != "breaker_name"}
     assert written == [
         (name, "none" if value is None else f"{value:g}" if value < 1 else str(int(value)))
         for name, value in values.items()
