@@ -15,7 +15,7 @@ from spec import mcp_hosts
 from tests.support.mcp_sessions import ALLOW, PATIENCE_S, Desk, Session, build_call, next_message, read_events
 from toolwire import App, asgi
 from toolwire.hosting.mcp_hosts.host_files import HOSTS
-from toolwire.hosting.mcp_hosts.host_profiles import HOST_PROFILES, YES, HostProfile
+from toolwire.protocols.mcp.host_profiles import HOST_PROFILES, YES, HostProfile
 from toolwire.testing import background
 
 pytestmark = pytest.mark.requirement("QF-07")

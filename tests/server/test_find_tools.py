@@ -205,27 +205,6 @@ def test_a_caller_finds_and_calls_only_what_their_scopes_allow(protocol: str) ->
 
 
 @pytest.mark.requirement("FI-01")
-def test_auto_shortens_only_a_list_of_mcp_that_is_too_long_for_a_model() -> None:
-    def list_names(app: App, *headers: tuple[bytes, bytes]) -> list[str]:
-        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-        return [tool["name"] for tool in read_data(post(app, "/mcp", body, *headers))["result"]["tools"]]
-
-    small = asgi(build_shop([]), find="auto")
-    assert "erase_order" in list_names(small)
-    kit = Toolkit("Large")
-    for number in range(90):
-        kit.tool(name=f"tool_{number}", description="A long text about what it does. " * 12)(lambda: "done")
-    large = asgi(kit, find="auto")
-    assert sorted(list_names(large)) == ["call", "describe", "find"]
-    assert "tool_7" in list_names(large, (b"user-agent", b"toolwire/1.0"))
-    listed = SyncAppTransport(large)
-    assert b"tool_7" in listed.send(Request("GET", f"{HERE}/tools", ((b"host", b"127.0.0.1:9627"),))).body
-    listed.close()
-    assert post(large, *build_request("mcp", "tool_7", {}, by_name=False)).status == 200
-    assert b"done" in post(large, *build_request("mcp", "tool_7", {}, by_name=True)).body
-
-
-@pytest.mark.requirement("FI-01")
 def test_a_tool_of_the_server_that_is_called_like_one_of_ours_is_still_reached() -> None:
     kit = Toolkit("Phone")
 

@@ -9,6 +9,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from toolwire.consent import effective_level
@@ -17,7 +18,8 @@ from toolwire.core.model import Approval, Call, Json, Problem, Result, Tool, Val
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, ResultLimits
 from toolwire.core.toolbox import KeepsResources, Notify, ToolHome, find_home, ignore_progress
 from toolwire.find import View
-from toolwire.find.short_list import BUDGET_TOKENS, ShortList, answer_own_call, fits_budget, is_own
+from toolwire.find.short_list import answer_own_call, is_own, shorten_list
+from toolwire.framing.list_size import BUDGET_TOKENS, fits_budget
 
 BoxT = TypeVar("BoxT")
 
@@ -44,8 +46,7 @@ def offer_find(
     if only is None and budget and fits_budget(catalog, budget):
         return toolbox
     if only is None:
-        short = ShortList(mode="always", pins=pins)
-        shortened: Any = _build(box, lambda whole: short.shorten(whole, ""))
+        shortened: Any = _build(box, partial(shorten_list, pins=pins))
     else:
         names = only
         shortened = _build(box, lambda whole: _select(whole, names))

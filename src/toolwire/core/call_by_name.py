@@ -14,6 +14,8 @@ from .catalog import Catalog
 from .model import Json, Kind, Problem, Tool
 
 TOOLKIT: Final = "toolwire"
+NAMES: Final = frozenset({"find", "describe", "call"})
+"""The names of the tools by which a model finds the others and calls them."""
 
 CALL: Final = Tool(
     name="call",

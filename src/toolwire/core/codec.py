@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MethodType
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from .call_status import CallPage, CallStatus
 from .catalog import NAME, Catalog
@@ -233,7 +233,7 @@ class Deferred(Generic[T]):
             self._built = [self._build()]
         return self._built[0]
 
-    def read(self, answer: Callable[[T], Reading]) -> Reading | BlockingTask:
+    def read(self, answer: Callable[[T], Reading | BlockingTask]) -> Reading | BlockingTask:
         """Return what ``answer`` returns for the value, or the task that must build it first."""
         return BlockingTask(self.get) if self._can_offload and not self._built else answer(self.get())
 
@@ -249,6 +249,20 @@ def _get_itself(response: Response) -> Response:
 
 NO_PAGE: Callable[[], str] = str
 """Finds no page: that of a server without an inbox."""
+
+
+class ModelLists(Protocol):
+    """Decides whether a list is too long for a model, and makes the short one that stands for it."""
+
+    # FI-01
+
+    def needs_short(self, catalog: Catalog, *, shows_forms: bool) -> bool:
+        """Return whether a client that gives its list to a model gets the short one."""
+        ...
+
+    def shorten(self, catalog: Catalog) -> Catalog:
+        """Return the short list, in which each tool of ``catalog`` is still found by its name."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,8 +282,7 @@ class Site:
     ``judge_output`` says what the output schema of a tool is worth. ``sign_in`` is OpenAPI's security scheme by which a
     user signs in, None if there are only keys; ``takes_keys`` is false if callers have no other credentials.
     ``public_url`` is the address by which users call the server, empty if nobody has said it. ``shorten`` returns what
-    is listed of a catalog on the protocol of that name. ``lists_all_to_programs`` is true if a client that searches by
-    itself gets the whole list all the same.
+    is listed of a catalog on every protocol, and ``model_lists`` makes the lists of clients that give them to a model.
     """
 
     # S-13
@@ -288,8 +301,8 @@ class Site:
     takes_keys: bool = True
     public_url: str = ""
     judge_output: Callable[[Tool], OutputPromise] = field(default=judge_unknown_output, repr=False, compare=False)
-    shorten: Callable[[Catalog, str], Catalog] = field(default=lambda catalog, _: catalog, repr=False, compare=False)
-    lists_all_to_programs: bool = False
+    shorten: Callable[[Catalog], Catalog] = field(default=lambda catalog: catalog, repr=False, compare=False)
+    model_lists: ModelLists | None = field(default=None, repr=False, compare=False)
 
     def defer(self, build: Callable[[], T]) -> Deferred[T]:
         """Return the value that ``build`` returns for all tools, which is built when it is first needed."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW
 from toolwire.core.codec import NO_PAGE, Codec, Site
-from toolwire.core.model import Call
 from toolwire.core.toolbox import Toolbox, find_consent_handling, find_output_judge, list_caller_checks
 from toolwire.protocols import BUILTIN
 from toolwire.stores.limits.open import open_windows
@@ -35,6 +33,7 @@ from .asking.user_asker import InputStates
 from .deadline_scheduler import DeadlineScheduler
 from .long_calls.long_calls import LongCalls, open_long_calls
 from .mcp.requests import McpRequests
+from .model_lists import build_shortener, open_model_lists
 from .mounted_tables import MountedTables
 from .options import ServerOptions
 from .parts import ServerParts
@@ -42,6 +41,7 @@ from .route_table import Document, has_long_tools, list_scopes
 from .run.call_headers import CallHeaders
 from .run.call_runner import CallRunner
 from .run.idempotency import IdempotencyRunner, open_ledger
+from .run.own_tools import OwnTools
 from .run.rate_count import build_rate_counter
 from .run.service import Service
 
@@ -64,7 +64,7 @@ def build_app(
     authorizer, rights = options.authorizer, open_rights(rules, toolbox)
     bundles = open_bundles(options.bundles, toolbox)
     service = Service(
-        toolbox if options.find == "never" else _add_own_tools(toolbox, partial(narrow_for_call, rights, bundles)),
+        toolbox,
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
         # that cannot run.
         checks=(
@@ -90,6 +90,8 @@ def build_app(
             *(() if inbox is None else (_confirm_by_inbox(confirm),)),
         ),
     )
+    if options.find != "never":
+        service.add_own_tools(OwnTools(toolbox, partial(narrow_for_call, rights, bundles)))
     long_calls = LongCalls(
         open_store=open_long_calls(None) if parts.long_calls is None else parts.long_calls,
         engine=parts.engine,
@@ -154,22 +156,6 @@ def build_app(
     )
 
 
-def _add_own_tools(toolbox: Toolbox, narrow: Callable[[Call, Catalog], Catalog]) -> Toolbox:
-    from .run.own_tools import OwnTools  # FI-01: a server that lists all its tools pays nothing for it
-
-    return OwnTools(toolbox, narrow)
-
-
-def _build_shortener(options: ServerOptions) -> dict[str, Any]:
-    """Return the members of a Site that say which tools are listed."""
-    if options.find == "never":
-        return {}
-    from toolwire.find.short_list import ShortList  # as above
-
-    shorten = ShortList(mode=options.find, pins=tuple(options.pins)).shorten
-    return {"shorten": shorten, "lists_all_to_programs": options.find == "auto"}
-
-
 def _choose_question(toolbox: Toolbox, options: ServerOptions, *, of_all: bool) -> ConfirmationQuestion | None:
     """Return the question that the server requires of every caller, else the one for a host that shows forms."""
     required = options.require_confirmation
@@ -218,7 +204,8 @@ def _describe_site(toolbox: Toolbox, options: ServerOptions, parts: ServerParts,
         takes_keys=parts.takes_keys,
         public_url=options.public_url or ("" if resource is None else resource.base_url),
         judge_output=find_output_judge(toolbox),
-        **_build_shortener(options),
+        shorten=build_shortener(options),
+        model_lists=open_model_lists(options, needs_receipts=parts.receipts is not None),
     )
 
 

@@ -19,7 +19,6 @@ from .limits import QUESTION_WAIT_S
 if TYPE_CHECKING:  # every command reads the options of a server, and most run none
     from toolwire.core.ledger import Ledger
     from toolwire.core.long_call import CallEngine
-    from toolwire.find.short_list import FindMode
     from toolwire.limits import CallerRules, RatesFail, ToolBundle
     from toolwire.telemetry.calls import Telemetry
     from toolwire.validation import Authorizer
@@ -35,6 +34,8 @@ if TYPE_CHECKING:  # every command reads the options of a server, and most run n
 
 SessionUse: TypeAlias = Literal["needed", "all", "none"]
 """Which MCP clients of up to 2025-11-25 get a session: those that show forms, all, or none."""
+FindMode: TypeAlias = Literal["auto", "always", "never"]
+"""When a server lists ``find``, ``describe`` and ``call`` instead of its tools."""
 
 
 def _check_limit(text: str) -> str:
@@ -123,7 +124,8 @@ class ServerOptions:
     With ``find="always"``, every protocol lists three tools instead of all: ``find`` searches the tools by words,
     ``describe`` shows definitions, and ``call`` calls a tool by its name, with the same checks, question and record as
     a call of the tool itself. With ``auto``, MCP lists these three if all tools together take more than about 8,000
-    tokens; other toolwire clients still get the whole list. ``pins`` are tools that are listed beside them.
+    tokens; clients that search by themselves still get the whole list, and so does a client that cannot show forms if
+    it is trusted to ask its user about some tool. ``pins`` are tools that are listed beside them.
 
     Raises:
         DefinitionError: ``consent``, ``sessions``, ``find``, ``ask_wait`` or ``public_url`` is not valid.
@@ -347,12 +349,12 @@ class ServerOptions:
     engine: CallEngine | None = None
     public_url: str = ""
     find: FindMode = define_option(
-        "never",
+        "auto",
         CommandOption(
             name="find",
-            help="list find, describe and call instead of all tools (never); auto: on MCP, if the list is longer than"
-            " about 8,000 tokens",
-            default="never",
+            help="list find, describe and call instead of all tools; auto: on MCP, if all tools take more than about"
+            " 8,000 tokens (auto)",
+            default="auto",
             choices=("auto", "always", "never"),
             in_settings=True,
             is_harmless=True,

@@ -94,7 +94,8 @@ class RouteTable:
         self._session_path = ""
         with pause_collection():
             # FI-01: after what the caller may not see was left out.
-            wires = [(codec, codec.routes(site.shorten(catalog, codec.name), site)) for codec in codecs]
+            listed = site.shorten(catalog)
+            wires = [(codec, codec.routes(listed, site)) for codec in codecs]
         for codec, routes in wires:
             for (method, path), route in routes.items():
                 is_open = route.is_public and (route.is_tool_free or not site.private)

@@ -38,6 +38,7 @@ from toolwire.protocols.mcp import headers as header_text
 from toolwire.protocols.mcp.header_arguments import find_tool_mirror
 from toolwire.protocols.mcp.revision import (
     HANDSHAKE,
+    LIST_HEADER,
     METHOD_HEADER,
     NAME_HEADER,
     NAMED_BY,
@@ -296,7 +297,10 @@ class _Connection:
                     self._write(update)
 
     async def _post_older(self, body: bytes) -> Response:
-        return await self._post(body, [*_FIELDS, *self._agreed])
+        response = await self._post(body, [*_FIELDS, *self._agreed])
+        # FI-01: what was chosen at the beginning holds until the end.
+        self._agreed += [field for field in response.headers if field[0] == LIST_HEADER and field[1]]
+        return response
 
     async def _post(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> Response:
         """Give a message to the application, write what it streams, and return its response."""

@@ -25,12 +25,12 @@ from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url, get_host
 from toolwire.hosting.mcp_hosts.host_files import HOSTS, Host, HostFile, build_entry, read_host_file
-from toolwire.hosting.mcp_hosts.host_profiles import HOST_PROFILES, HostProfile
 from toolwire.hosting.open_upstreams import open_toolbox
 from toolwire.hosting.secret_words import choose_program_name, find_secret_word
 from toolwire.hosting.targets.target import FileTarget, ModuleTarget, UrlTarget, read_target
 from toolwire.hosting.targets.url_options import read_url_options
 from toolwire.hosting.toml_file import SECRET_FIELD
+from toolwire.protocols.mcp.host_profiles import HOST_PROFILES, HostProfile
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.paths import STATE_VARIABLE, WAKE_VARIABLE, find_state_folder
 

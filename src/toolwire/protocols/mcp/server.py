@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple, TypeAlias
 
 from toolwire.core.call_by_name import CALL, read_named_call
@@ -50,6 +50,7 @@ from .answers import (
 )
 from .header_arguments import Mirror, find_mirrored
 from .headers import find_mismatch
+from .list_choice import ListChoice
 from .offered_methods import build_capabilities, build_offered_methods
 from .output_form import OutputForm, build_output_form
 from .progress import Notifications
@@ -57,6 +58,7 @@ from .result import is_told, read_handshake_version, write_ending, write_failure
 from .revision import (
     HANDSHAKE,
     HEADER_MISMATCH,
+    LIST_META,
     MISSING_CAPABILITY,
     STATELESS,
     SUPPORTED,
@@ -68,8 +70,6 @@ from .server_card import build_card_routes
 LIST_TTL_MS = 60_000
 
 ACCEPTED = Response(202)
-
-_OWN_AGENT = "toolwire/"
 
 _HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
 _STATELESS_FIELD = STATELESS.encode()
@@ -136,13 +136,18 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     def describe(tool: Tool, name: str) -> Json:
         return site.cache.get(write_tool, tool, name)
 
-    def list_tools(listed: Catalog) -> Method:
-        tools = site.defer(lambda: write_pages("tools", document.write(listed, describe), cached, end))
-        return lambda asked: tools.read(lambda pages: answer_page(pages, asked))
+    choice = None if site.model_lists is None else ListChoice(catalog, site.model_lists, site)
 
-    list_short, whole = list_tools(catalog), catalog.whole if site.lists_all_to_programs else None
+    def write_tools(listed: Catalog) -> Mapping[Json, bytes]:
+        is_same = choice is None or not choice.depends_on_client()
+        members = cached if is_same else {**cached, "cacheScope": "private"}
+        return write_pages("tools", document.write(listed, describe), members, end)
+
+    tools = site.defer(lambda: write_tools(catalog))
     lists: dict[str, Method] = {
-        "tools/list": list_short if whole is None else _choose_list(list_short, list_tools(whole)),
+        "tools/list": choice.answer_lists(write_tools)
+        if choice is not None
+        else lambda asked: tools.read(lambda pages: answer_page(pages, asked)),
         **build_offered_methods(catalog.offered, cached, server, end),
     }
     usual = _build_usual_context(site)
@@ -164,37 +169,35 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         version: write_static({"protocolVersion": version, "serverInfo": server, **notifying}, end)
         for version in HANDSHAKE
     }
+
+    def answer_calls(*, mirrors: bool) -> Method:
+        whole: Method = partial(_call_tool, _Calls(catalog, known, said, mirrors, find_form))
+        if choice is None:
+            return whole
+        find_short = cache(lambda: _Calls(choice.shorten(), {}, said, mirrors, find_form))
+        return choice.answer_calls(lambda asked: _call_tool(find_short(), asked), whole)
+
     handshake: dict[str, Method] = {
         "initialize": partial(
             _initialize,
             greetings,
             lasting if site.has_sessions else {},
+            choice,
             has_inbox=site.find_inbox_page is not NO_PAGE,
         ),
         "ping": partial(build_answer, b"}}"),  # nothing at all: clients of these revisions compare
         **lists,
-        "tools/call": partial(_call_tool, _Calls(catalog, known, said, mirrors=False, find_form=find_form)),
+        "tools/call": answer_calls(mirrors=False),
     }
     stateless: dict[str, Method] = {
         "server/discover": partial(build_answer, discovery),
         change_notices.METHOD: change_notices.open_subscription,
         **lists,
-        "tools/call": partial(_call_tool, _Calls(catalog, known, said, mirrors=True, find_form=find_form)),
+        "tools/call": answer_calls(mirrors=True),
         **tasks,
     }
     read = partial(_read, Revision(handshake, {}), Revision(stateless, _STATELESS_STATUS))
     return {("POST", "/mcp"): Route(read, has_sessions=site.has_sessions), **build_card_routes(catalog, site)}
-
-
-def _choose_list(short: Method, whole: Method) -> Method:
-    """Return what answers with the ``whole`` list to a client that chooses tools by itself, as a gateway does."""
-    # FI-06
-
-    def answer(asked: AskedMethod) -> Reading | BlockingTask:
-        agent = get_header(asked.request.headers, b"user-agent")
-        return (whole if agent.startswith(_OWN_AGENT) else short)(asked)
-
-    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,12 +447,17 @@ def _build_streaming(call: Call, reply: Callable[[Result, float], Response], not
 
 
 def _initialize(
-    greetings: Mapping[str, bytes], lasting: Mapping[str, bytes], asked: AskedMethod, *, has_inbox: bool
-) -> Response | SessionOffer:
+    greetings: Mapping[str, bytes],
+    lasting: Mapping[str, bytes],
+    choice: ListChoice | None,
+    asked: AskedMethod,
+    *,
+    has_inbox: bool,
+) -> Reading | BlockingTask:
     """Return the answer to ``initialize``; an offer of a session where the server keeps them.
 
     ``greetings`` are the answers without a session, by revision, and ``lasting`` those within one. With ``has_inbox``
-    there may be a page to tell a user of.
+    there may be a page to tell a user of. ``choice`` is the one between two lists, which holds for a session.
     """
     version = asked.params.get("protocolVersion")
     if not isinstance(version, str):
@@ -460,7 +468,7 @@ def _initialize(
         return answer
     # MC-10
     capabilities = get_object(asked.params, "capabilities")
-    return SessionOffer(
+    offer = SessionOffer(
         answer,
         build_answer(lasting[version], asked),
         capabilities,
@@ -469,6 +477,9 @@ def _initialize(
         has_id=version in WITH_SESSIONS,
         refuse=partial(build_refusal, asked.id),
     )
+    if choice is None:
+        return offer
+    return choice.choose(asked, lambda chosen: offer._replace(capabilities={**capabilities, LIST_META: chosen}))
 
 
 def _refuse_unreadable(request: Request, problem: Problem) -> Response:

@@ -13,7 +13,8 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import RemoteChanges, SessionOffer, Subscription
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
-from toolwire.protocols.mcp.revision import SESSION_HEADER, STATELESS, VERSION_HEADER
+from toolwire.framing.jsontext import get_text
+from toolwire.protocols.mcp.revision import LIST_HEADER, LIST_META, SESSION_HEADER, STATELESS, VERSION_HEADER
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.http.exchange import STDIO_EXTENSION, Exchange, Scope
 from toolwire.server.http.messages import read_body, send_response
@@ -107,7 +108,8 @@ class McpRequests:
     async def take_offer(self, scope: Scope, offer: SessionOffer, client: McpClient) -> Response:
         """Return the answer to a ``client`` that begins: within a session if it gets one."""
         if STDIO_EXTENSION in scope.get("extensions", ()):
-            return offer.lasting
+            choice = get_text(offer.capabilities, LIST_META).encode()
+            return offer.lasting._replace(headers=(*offer.lasting.headers, (LIST_HEADER, choice)))
         is_wanted = self._use == "all" or (self._use == "needed" and offer.has_forms)
         if not is_wanted or not offer.has_id or self._is_draining():
             return offer.stateless

@@ -13,8 +13,11 @@ from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.model import Json, Problem
 from toolwire.core.offered import Offered
 from toolwire.framing import jsontext
+from toolwire.framing.jsontext import get_text
 from toolwire.protocols.mcp import change_notices
+from toolwire.protocols.mcp.list_choice import ALL
 from toolwire.protocols.mcp.resource_subscriptions import UPDATED
+from toolwire.protocols.mcp.revision import LIST_META
 from toolwire.server.limits import ServerLimits
 
 from .event_stream import EventStream
@@ -52,6 +55,8 @@ class McpSession:
         self.prefix: bytes = f"{node}-".encode() if node else b""
         # Whether the host can be asked in it. A host that cannot be asked can do without a session.
         self.asks: bool = ELICITATION in capabilities
+        # FI-01: which list of tools its model has; the one of an older version had all tools.
+        self.tool_list: bytes = (get_text(capabilities, LIST_META) or ALL).encode()
         self.host: McpHost = McpHost(capabilities, wait_s=limits.answer_s, mark=f"{node}-" if node else "")
         self.running: dict[bytes, asyncio.Task[None]] = {}
         self.streams: dict[int, EventStream] = {}

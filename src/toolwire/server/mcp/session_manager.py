@@ -38,7 +38,7 @@ from toolwire.protocols.mcp.resource_subscriptions import (
     UNSUBSCRIBE,
     ResourceSubscriptions,
 )
-from toolwire.protocols.mcp.revision import INTERNAL_ERROR, SESSION_HEADER
+from toolwire.protocols.mcp.revision import INTERNAL_ERROR, LIST_HEADER, SESSION_HEADER
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
 from toolwire.server.http.response_stream import wait_for_disconnect
@@ -277,7 +277,7 @@ class McpSessionManager:
     ) -> None:
         message = jsontext.read(body)
         if not isinstance(message, dict):
-            await self._pass_on(scope, exchange, body)
+            await self._pass_on(scope, exchange, session, body)
             return
         id_, method = message.get("id"), message.get("method")
         if method is None and ("result" in message or "error" in message):
@@ -293,7 +293,7 @@ class McpSessionManager:
             return
         is_full = len(session.running) >= self._limits.session_calls or _write_id(id_) in session.running
         if is_full and not session.asks and method != "initialize":  # I-26: as it would be answered without a session
-            await self._pass_on(scope, exchange, body)
+            await self._pass_on(scope, exchange, session, body)
             return
         refusal = _find_refusal(session, message, self._limits.session_calls)
         if refusal is not None:
@@ -301,7 +301,7 @@ class McpSessionManager:
         elif isinstance(id_, (str, int)) and isinstance(method, str):
             await self._run(scope, exchange, session, message, body, view)
         else:  # another notification, or no message of the protocol
-            await self._pass_on(scope, exchange, body)
+            await self._pass_on(scope, exchange, session, body)
 
     async def _pass_answer_on(self, session: McpSession, message: Mapping[str, Json], body: bytes) -> Response:
         """Give an answer that no question of this process waits for to the process that may wait for it."""
@@ -326,10 +326,10 @@ class McpSessionManager:
             has_room = False
         return Response(202) if has_room else _refuse_message(_LOST)
 
-    async def _pass_on(self, scope: Scope, exchange: Exchange, body: bytes) -> None:
+    async def _pass_on(self, scope: Scope, exchange: Exchange, session: McpSession, body: bytes) -> None:
         """Answer what is no request as the application does without a session."""
         inner = InnerExchange(body, _ignore)
-        await self._serve(_leave_session(scope), inner)
+        await self._serve(_leave_session(scope, session), inner)
         await send_response(scope, exchange, inner.response)
 
     async def _run(
@@ -395,9 +395,10 @@ class McpSessionManager:
     ) -> Response:
         """Return the answer of the application to one request, after what it asks and tells was written."""
         fields = dict(scope["headers"])
+        own = _leave_session(scope, session)
 
         def post(text: bytes) -> Awaitable[Response]:
-            return self._post(scope, text, write)
+            return self._post(own, text, write)
 
         if b"text/event-stream" not in fields.get(b"accept", b"").lower():
             return await session.host.refuse_with_pages(message, body, post)  # nothing can be asked on the way
@@ -435,7 +436,7 @@ class McpSessionManager:
                     last = data  # the answer: the user may have to be asked before it is sent
 
         inner = InnerExchange(body, take_piece)
-        await self._serve(_leave_session(scope), inner)
+        await self._serve(scope, inner)
         # The answer came as an event. Whoever sends it decides between JSON and a stream.
         return Response(inner.response.status, JSON_HEADERS, last) if last else inner.response
 
@@ -674,9 +675,13 @@ def _find_refusal(session: McpSession, message: Mapping[str, Json], most_calls: 
     return None
 
 
-def _leave_session(scope: Scope) -> Scope:
-    """Return ``scope`` without its session: the application answers each request by itself."""
-    return {**scope, "headers": [field for field in scope["headers"] if field[0] != SESSION_HEADER]}
+def _leave_session(scope: Scope, session: McpSession) -> Scope:
+    """Return ``scope`` without its session: the application answers each request by itself.
+
+    All that it needs to know of the session is which list of tools the client has.
+    """
+    left = [field for field in scope["headers"] if field[0] not in (SESSION_HEADER, LIST_HEADER)]
+    return {**scope, "headers": [*left, (LIST_HEADER, session.tool_list)]}
 
 
 async def _ignore(_: bytes) -> None:

@@ -35,6 +35,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.mcp.remote_changes import name_list_changes
 from toolwire.protocols.mcp.resource_subscriptions import MAX_SUBSCRIPTIONS, SUBSCRIBE
+from toolwire.protocols.mcp.revision import LIST_META
 from toolwire.stores.sessions.session_rows import (
     EVENT,
     MAX_UPDATES,
@@ -258,9 +259,10 @@ class SharedSessions:
         await self.begin()
         told = NoticePosition(await self.run(self._digest_lists, seen), 0)
         # The server uses no other capability, and what a client declares has no bound.
-        kept = jsontext.write({name: value for name, value in capabilities.items() if name == "elicitation"})
+        used = {name: value for name, value in capabilities.items() if name in ("elicitation", LIST_META)}
+        kept = jsontext.write(used)
         if len(kept) > MAX_CAPABILITIES:
-            kept = b'{"elicitation":{"form":{}}}' if "elicitation" in capabilities else b"{}"
+            kept = jsontext.write({name: {"form": {}} if name == "elicitation" else used[name] for name in used})
         stored = StoredSession(owner, share, kept.decode(), DEFAULT_LOG_LEVEL, {}, told)
         return await self.run(self._rows.open, key, stored)
 

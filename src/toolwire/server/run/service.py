@@ -14,6 +14,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple, assert_never
 
+from toolwire.core.call_by_name import TOOLKIT
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.response_fields import HEADERS, REFUSED_BY
@@ -27,6 +28,7 @@ from toolwire.server.long_calls.long_calls import LongCalls
 from toolwire.telemetry.redaction import scrub_problem
 
 from .idempotency import IdempotencyRunner
+from .own_tools import OwnTools
 from .rate_count import CountCall
 from .stored_items import store_items
 
@@ -73,6 +75,7 @@ class Service:
         self._long_calls: LongCalls | None = None
         self._inputs = InputStates(ConfirmationTokens(), None) if inputs is None else inputs
         self._toolbox = toolbox
+        self._own_tools: OwnTools | None = None
         self._keeps_resources = isinstance(toolbox, KeepsResources)
         self._idempotency = idempotency
         self._checks = tuple(checks)
@@ -87,6 +90,10 @@ class Service:
         self._active_by_caller: dict[str, int] = {}
         self.active_calls: int = 0
         self.draining = False
+
+    def add_own_tools(self, own_tools: OwnTools) -> None:
+        """Leave the calls of the tools that find others to ``own_tools``."""
+        self._own_tools = own_tools
 
     def add_long_calls(self, long_calls: LongCalls) -> None:
         """Leave the calls of long tools to ``long_calls``, once their checks have passed."""
@@ -236,7 +243,9 @@ class Service:
         try:
             # CO-02: a long call is listed where it is kept.
             purpose = None if call.tool.long else call
-            result = await self._scheduler.run_within(self._toolbox.run(call, notify), limit, purpose)
+            own = self._own_tools if call.tool.toolkit == TOOLKIT else None
+            running = (self._toolbox if own is None else own).run(call, notify)
+            result = await self._scheduler.run_within(running, limit, purpose)
         except DeadlineExceeded:
             return _build_timeout(call, limit)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller is answered
