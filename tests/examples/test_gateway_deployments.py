@@ -54,7 +54,7 @@ def render_chart(**values: Any) -> dict[str, Any]:
         )
         text = text.replace("{{ .Release.Name }}", "toolwire-gateway")
         text = re.sub(r"\{\{ \.Values\.(\w+) \| toJson \}\}", lambda match: json.dumps(known[match[1]]), text)
-        text = re.sub(r"\{\{ \.Values\.(\w+) \| sha256sum \}\}", "0" * 64, text)
+        text = re.sub(r"\{\{ \.Values\.(\w+) \| sha256sum \| quote \}\}", json.dumps("0" * 64), text)
         text = re.sub(r"\{\{ \.Values\.(\w+) \}\}", lambda match: str(known[match[1]]), text)
         assert "{{" not in text, template.name
         one = yaml.safe_load(text)
@@ -91,7 +91,9 @@ def test_kubernetes_runs_two_replicas_that_share_a_state(way: str) -> None:
     assert found.keys() == {"ConfigMap", "Deployment", "Service", "PodDisruptionBudget"}
     deployment, service = found["Deployment"], found["Service"]
     check_file(found["ConfigMap"]["data"]["toolwire.toml"], deployment["spec"]["replicas"])
-    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    metadata = deployment["spec"]["template"]["metadata"]
+    assert all(isinstance(value, str) for value in metadata.get("annotations", {}).values())
+    labels = metadata["labels"]
     for selector in (
         deployment["spec"]["selector"]["matchLabels"],
         service["spec"]["selector"],
