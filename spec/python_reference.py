@@ -97,7 +97,7 @@ SECTIONS = (
     Section(
         "toolwire.client.login",
         "Sign in from a connection",
-        "See [Sign in to a site](../how-to/oauth.md#sign-in-to-a-site).",
+        "See [Sign in to a site](../how-to/sign-in.md).",
         only=("SignInUser", "SignInOptions", "ClientIdentity"),
     ),
     Section(
