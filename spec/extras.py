@@ -30,7 +30,7 @@ PURPOSES: Final = {
     "keyring": "credentials in the keyring of the system",
     "redis": "rate limits counted in Redis",
     "postgres": "[state in PostgreSQL](../how-to/state.md)",
-    "docket": "[workers on other machines](../how-to/state.md#workers-on-other-machines), by Redis",
+    "docket": "[workers on other machines](../how-to/workers.md), by Redis",
     "dbos": "the same, by PostgreSQL",
     "fastapi": "[the tools of a FastAPI application](../how-to/fastapi.md)",
     "starlette": "the tools of a Starlette application",
