@@ -324,7 +324,7 @@ def test_page_works_below_a_path_and_by_keyboard(page: Any, desk: Desk, serve: C
     page.keyboard.press("Enter")
     page.get_by_role("region", name="Answer").wait_for()
     assert desk.looked == ["tea"]
-    assert json.dumps(page.url).endswith('/desk/#tool"')
+    assert json.dumps(page.url).endswith('/desk/#result"')
 
 
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg' onload='hacked=1'><script>hacked=1</script></svg>"
@@ -458,3 +458,80 @@ def test_address_of_a_protocol_and_a_wrong_one_lead_to_the_tools(
         assert page.evaluate("document.activeElement.textContent") == "To the content"
         page.get_by_role("link", name="See the tools of this server").press("Enter")
         page.get_by_role("heading", name="Shop").wait_for()
+
+
+LAYOUT_SHIFT = """() => new Promise((tell) => {
+  let shift = 0;
+  const watched = new PerformanceObserver((list) => { for (const one of list.getEntries()) shift += one.value; });
+  watched.observe({type: "layout-shift", buffered: true});
+  requestAnimationFrame(() => requestAnimationFrame(() => tell(shift)));
+})"""
+"""How much of the page has moved since it was opened: 0 is nothing."""
+
+
+@pytest.mark.requirement("FD-06")
+def test_on_a_phone_the_chosen_tool_comes_first_and_the_list_is_folded(page: Any, site: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 800})
+    page.goto(f"{site}/?tool=find_goods&/words=tea")
+    tools = page.get_by_role("navigation", name="Tools")
+    assert page.get_by_role("heading", name="find_goods").bounding_box()["y"] < 200
+    assert not tools.is_visible()
+    page.get_by_text("All tools (4)").click()
+    assert tools.bounding_box()["y"] > page.get_by_role("button", name="Try it").bounding_box()["y"]
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert tools.bounding_box()["x"] < page.get_by_role("heading", name="find_goods").bounding_box()["x"]
+    assert page.get_by_text("All tools (4)").count() == 1
+    assert not page.get_by_text("All tools (4)").is_visible()
+
+
+@pytest.mark.requirement("FD-06")
+def test_page_opens_at_the_result_of_an_action_and_nothing_moves(page: Any, site: str) -> None:
+    page.set_viewport_size({"width": 360, "height": 640})
+    page.goto(f"{site}/?tool=place_order")
+    press(page, "Add to lines")
+    assert page.evaluate("document.activeElement.name") == "/lines/0/sku"
+    assert 0 <= page.locator("[name='/lines/0/sku']").bounding_box()["y"] < 640
+    page.get_by_label("street").fill("Main 1")
+    page.get_by_label("city").fill("Bonn")
+    page.locator("[name='/lines/0/sku']").fill("tea")
+    press(page, "Try it")
+    assert 0 <= page.get_by_role("heading", name="Place order").bounding_box()["y"] < 320
+    press(page, "Allow this call")
+    assert 0 <= page.get_by_role("heading", name="Answer").bounding_box()["y"] < 320
+    assert page.evaluate(LAYOUT_SHIFT) == 0
+
+
+@pytest.mark.requirement("FD-06", "D-26")
+def test_last_calls_of_a_tab_are_listed_and_fill_the_form_again(
+    page: Any, serve: Callable[..., str], look: Callable[[str], None]
+) -> None:
+    kit = toolwire.Toolkit("Desk")
+
+    @kit.tool(approval="auto", safe=True)
+    def open_door(room: str, pin: Annotated[str, Field(json_schema_extra={"writeOnly": True})]) -> str:
+        """Open a door."""
+        return f"{room} is open"
+
+    @kit.tool(approval="auto", safe=True)
+    def broken() -> str:
+        """Fail."""
+        raise toolwire.ToolError("The goods are not here today.")
+
+    site = serve(lambda _: toolwire.asgi(kit))
+    page.goto(f"{site}/?tool=open_door&/room=attic")
+    assert not page.get_by_role("heading", name="Last calls").is_visible()
+    page.get_by_label("pin").fill("secret-pin")
+    press(page, "Try it")
+    page.get_by_role("heading", name="Last calls").wait_for()
+    try_tool(page, f"{site}/?tool=broken")
+    page.get_by_role("heading", name="Last calls").wait_for()
+    calls = page.locator("[data-history] li")
+    assert calls.locator(".end").all_inner_texts() == ["tool_failed", "done"]
+    look("server-history")
+    assert "secret-pin" not in page.evaluate("JSON.stringify(sessionStorage)") + page.content()
+    calls.get_by_role("link", name="open_door").click()
+    assert page.get_by_label("room").input_value() == "attic"
+    assert page.get_by_label("pin").input_value() == ""
+    press(page, "Forget them")
+    assert not page.get_by_role("heading", name="Last calls").is_visible()
+    assert page.evaluate("sessionStorage.length") == 0

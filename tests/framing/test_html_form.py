@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.framing.html_form import build_form_fields, change_items, has_lists, read_form
+from toolwire.framing.html_form import (
+    build_form_fields,
+    change_items,
+    find_changed_item,
+    has_lists,
+    read_form,
+    write_link_fields,
+)
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -202,3 +209,56 @@ def test_link_fills_a_list_without_its_counter() -> None:
     }
     assert read_form(whole, {"/tags": "[no"}) == {}
     assert len(read_form(whole, {f"/tags/{number}": "x" for number in range(500)})["tags"]) == 100
+
+
+@pytest.mark.requirement("FD-06")
+@given(ARGUMENTS)
+def test_link_fills_every_kind_of_argument(arguments: dict[str, Any]) -> None:
+    fields = write_link_fields(SCHEMA, arguments)
+    assert json.dumps(read_form(SCHEMA, fields), sort_keys=True) == json.dumps(arguments, sort_keys=True)
+
+
+@pytest.mark.requirement("FD-06")
+def test_link_that_a_person_writes_fills_choices_and_whole_values() -> None:
+    fields = {"/text": "x", "/count": "2", "/kind": "a", "/gift": "true", "/line": '{"sku": "tea"}', "/lines": "[]"}
+    found = {"text": "x", "count": 2, "kind": "a", "gift": True, "line": {"sku": "tea"}, "lines": []}
+    assert read_form(SCHEMA, fields) == found
+    digits = {"type": "object", "properties": {"level": {"enum": ["1", "2"]}}}
+    assert read_form(digits, {"/level": "1"}) == read_form(digits, {"/level": '"1"'}) == {"level": "1"}
+
+
+@pytest.mark.requirement("FD-06", "D-26")
+def test_link_to_a_call_has_no_secret() -> None:
+    pin = {"type": "string", "writeOnly": True}
+    nested = {"type": "object", "properties": {"word": {"type": "string", "format": "password"}, "to": {}}}
+    free = {"oneOf": [{"type": "object", "properties": {"key": pin}}, {"type": "string"}]}
+    schema = {"type": "object", "properties": {"pin": pin, "card": nested, "free": free, "name": {"type": "string"}}}
+    values = {"pin": "s-1", "card": {"word": "s-2", "to": 1}, "free": {"key": "s-3"}, "name": "Ada"}
+    assert write_link_fields(schema, values) == {"/name": "Ada", "/card/to": "1"}
+
+
+@pytest.mark.requirement("FD-06")
+def test_example_is_a_placeholder_and_no_value() -> None:
+    properties = {
+        "city": {"type": "string", "examples": ["Bonn <b>"]},
+        "count": {"type": "integer", "examples": [3]},
+        "plan": {"examples": [{"a": 1}]},
+        "when": {"type": "string", "format": "date-time"},
+        "pin": {"type": "string", "writeOnly": True, "examples": ["0000"]},
+        "amount": {"type": "string", "format": "decimal", "examples": ["9.90"]},
+    }
+    html = build_form_fields({"type": "object", "properties": properties}, {}, {})
+    shown = ("Bonn &lt;b&gt;", "3", "{&quot;a&quot;: 1}", "2027-03-01T10:00:00Z", "9.90")
+    assert all(f'placeholder="{one}"' in html for one in shown)
+    assert html.count("placeholder=") == len(shown)
+    assert html.count('inputmode="decimal"') == 1
+    assert not any(Fields(html).fields.values())
+
+
+@pytest.mark.requirement("FD-06")
+def test_item_that_was_added_has_the_focus() -> None:
+    before = {"#/lines": "1", "/lines/0/sku": "tea", "add": "/lines"}
+    changed = change_items(before)
+    assert changed is not None
+    html = build_form_fields(SCHEMA, read_form(SCHEMA, changed), {}, find_changed_item(changed, before))
+    assert html.index("autofocus") > html.index('id="at/lines/1/sku"') > html.index('id="at/lines/0/qty"')

@@ -6,12 +6,13 @@ import logging
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 from typing import Any
 
 import pytest
 
 from tests.support.conformance import build_kit
-from toolwire import ApiKey, Context, DefinitionError, Secret, ServerLimits, Toolkit, asgi
+from toolwire import ApiKey, Context, DefinitionError, Secret, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Route
 from toolwire.core.http import Request, Response
@@ -556,3 +557,30 @@ def test_only_mcp_clients_are_led_away_from_the_page(ask: Ask, build_served_app:
     assert ask(app, "POST", "/", {"accept": "*/*", "content-type": "application/json"}, PING).status == 404
     assert [ask(app, "GET", "/", {"accept": one}).status for one in (BROWSER, "*/*")] == [200, 200]
     assert ask(app, "DELETE", "/").status == 405
+
+
+@pytest.mark.requirement("FD-06")
+def test_page_shows_the_raw_messages_that_a_client_of_each_protocol_hears(ask: Ask) -> None:
+    kit = Toolkit("Desk")
+
+    @kit.tool(approval="auto", safe=True)
+    async def count(context: Context, fails: bool = False) -> str:
+        await context.report_progress(1, 2, "half <b>")
+        await context.info("counted")
+        if fails:
+            raise ToolError("It broke.")
+        return "done"
+
+    form = {"accept": BROWSER, "content-type": "application/x-www-form-urlencoded", "origin": HERE}
+    page = ask(asgi(kit), "POST", "/", form, b"tool=count&step=try")
+    text = unescape(page.body.decode())
+    assert (page.status, field(page, b"content-type")) == (200, b"text/html; charset=utf-8")
+    assert b"default-src 'none'" in (field(page, b"content-security-policy") or b"")
+    mcp = text[text.index("<summary>Model Context Protocol") :]
+    assert '"progressToken":' in mcp[: mcp.index("Notifications")]
+    heard = mcp[mcp.index("Notifications") : mcp.index("<h3>Response")]
+    assert '"method":"notifications/progress"' in heard
+    assert '"method":"notifications/message"' in heard
+    assert "<b>" not in page.body.decode().partition("half ")[2][:4]
+    failed = ask(asgi(kit), "POST", "/", form, b"tool=count&step=try&/fails=true")
+    assert (failed.status, b"It broke." in failed.body, b"notifications/message" in failed.body) == (200, True, True)

@@ -27,6 +27,7 @@ _DEEPEST = 4
 _MOST_ITEMS = 100
 _LONG_TEXT = 300
 _TYPES = {"date": "date", "time": "time", "email": "email", "uri": "url", "url": "url", "password": "password"}
+_NUMBERS_AS_TEXT = ("decimal", "money", "number")
 _EXAMPLES = {"date-time": "2027-03-01T10:00:00Z", "duration": "PT15M", "uuid": "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"}
 
 
@@ -39,6 +40,7 @@ class _Field(NamedTuple):
     root: Schema
     required: bool
     depth: int
+    focus: str = ""
 
     @property
     def kind(self) -> str:
@@ -56,6 +58,10 @@ class _Field(NamedTuple):
             return "array" if self.depth < _DEEPEST and isinstance(schema.get("items"), dict) else "json"
         return kind if kind in ("boolean", "integer", "number", "string") else "json"
 
+    def step_to_item(self, number: int) -> _Field:
+        """Return the field of an item of a list."""
+        return self.step(str(number), self.schema["items"], required=True)
+
     def list_members(self) -> list[_Field]:
         """Return the fields of an object."""
         required = self.schema.get("required", ())
@@ -68,13 +74,21 @@ class _Field(NamedTuple):
         """Return the field of a member or an item."""
         whole = _resolve(schema, self.root)
         pointer = f"{self.pointer}/{name.replace('~', '~0').replace('/', '~1')}"
-        return _Field(pointer, name, whole, self.root, required, self.depth + 1)
+        return _Field(pointer, name, whole, self.root, required, self.depth + 1, self.focus)
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether a page may not show the value, once it was typed."""
+        return self.schema.get("writeOnly") is True or self.schema.get("format") == "password"
 
 
-def build_form_fields(schema: Schema, values: Mapping[str, Json], faults: Mapping[str, str]) -> Html:
-    """Return the fields for an object of ``schema``, filled with ``values``; ``faults`` says what is wrong, by name."""
+def build_form_fields(schema: Schema, values: Mapping[str, Json], faults: Mapping[str, str], focus: str = "") -> Html:
+    """Return the fields for an object of ``schema``, filled with ``values``; ``faults`` says what is wrong, by name.
+
+    ``focus`` is the JSON Pointer of a value: its first field gets the focus.
+    """
     html = []
-    for field in _build_root(schema).list_members():
+    for field in _build_root(schema)._replace(focus=focus).list_members():
         wrong = "; ".join(text for name, text in faults.items() if _is_about(name, field.label))
         html.append(_build_field(field, values.get(field.label), wrong))
     return join_html(html)
@@ -84,6 +98,25 @@ def read_form(schema: Schema, fields: Mapping[str, str]) -> dict[str, Json]:
     """Return the arguments that are in ``fields``."""
     found = {field.label: _read_field(field, fields) for field in _build_root(schema).list_members()}
     return {name: value for name, value in found.items() if value is not _LEFT_OUT}
+
+
+def write_link_fields(schema: Schema, values: Mapping[str, Json]) -> dict[str, str]:
+    """Return the fields by which a link fills the form with ``values``, without what is secret."""
+    # FD-06
+    found: dict[str, str] = {}
+    pending = [(field, values.get(field.label)) for field in _build_root(schema).list_members()]
+    while pending:
+        field, value = pending.pop(0)
+        if value is None or field.is_secret or (field.kind == "json" and _may_have_secrets(field)):
+            continue
+        if field.kind == "object" and isinstance(value, Mapping):
+            pending += [(one, value.get(one.label)) for one in field.list_members()]
+        elif field.kind == "array" and isinstance(value, list) and value:
+            pending += [(field.step_to_item(number), one) for number, one in enumerate(value)]
+        else:
+            is_text = isinstance(value, str) and field.kind in ("string", "decimal")
+            found[field.pointer] = str(value) if is_text else json.dumps(value, ensure_ascii=False)
+    return found
 
 
 def change_items(fields: Mapping[str, str]) -> dict[str, str] | None:
@@ -104,6 +137,13 @@ def change_items(fields: Mapping[str, str]) -> dict[str, str] | None:
         new = name.replace(f"{pointer}/{after[0]}", f"{pointer}/{after[0] - 1}", 1) if after else name
         moved[new] = text
     return {**moved, f"{COUNT}{pointer}": str(count - 1)}
+
+
+def find_changed_item(changed: Mapping[str, str], before: Mapping[str, str]) -> str:
+    """Return the JSON Pointer of the item that ``change_items`` added, or of the one after that which it removed."""
+    if ADD in before:
+        return f"{before[ADD]}/{_read_count(changed, before[ADD]) - 1}"
+    return before.get(REMOVE, "")
 
 
 def has_lists(schema: Schema) -> bool:
@@ -180,11 +220,18 @@ def _build_field(field: _Field, value: Json, wrong: str = "") -> Html:
     pointer = escape_text(field.pointer)
     described = Html(f' aria-describedby="about{pointer}"') if _describe(field) or wrong else NO_HTML
     invalid = Html(' aria-invalid="true"') if wrong else NO_HTML
-    attributes = Html(f'id="at{pointer}" name="{pointer}"{described}{invalid}')
+    has_focus = field.focus and f"{field.pointer}/".startswith(f"{field.focus}/")
+    focused = Html(" autofocus") if has_focus else NO_HTML
+    attributes = Html(f'id="at{pointer}" name="{pointer}"{described}{invalid}{focused}')
     return Html(
         f'<div class="field"><label for="at{pointer}">{_build_label(field)}</label>'
         f"{_build_input(field, value, attributes)}{_build_about(field, wrong)}</div>"
     )
+
+
+def _may_have_secrets(field: _Field) -> bool:
+    text = json.dumps([field.schema, field.root.get("$defs")], default=str)
+    return '"writeOnly"' in text or '"password"' in text
 
 
 def _build_label(field: _Field) -> Html:
@@ -220,31 +267,27 @@ def _build_input(field: _Field, value: Json, attributes: Html) -> Html:
         named += [(json.dumps(one), _name_choice(one)) for one in choices]
         chosen = json.dumps(value) if value in choices else ""
         return Html(f"<select {attributes}{needed}>{build_options(named, chosen)}</select>")
+    placeholder = Html(f' placeholder="{escape_text(example)}"') if (example := _find_example(field)) else NO_HTML
     if field.kind == "json" or (field.kind == "string" and _get_limit(schema) > _LONG_TEXT):
         text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return Html(f'<textarea {attributes} spellcheck="false">\n{escape_text(text)}</textarea>')
+        return Html(f'<textarea {attributes}{placeholder} spellcheck="false">\n{escape_text(text)}</textarea>')
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if field.kind in ("integer", "number", "decimal"):
         mode = Html("numeric" if field.kind == "integer" else "decimal")
-        return Html(f'<input {attributes} inputmode="{mode}" autocomplete="off" value="{escape_text(text)}"{needed}>')
-    format_ = schema.get("format")
-    is_secret = schema.get("writeOnly") is True or format_ == "password"
-    kind = "password" if is_secret else _TYPES.get(str(format_), "text")
-    example = _EXAMPLES.get(format_, "") if isinstance(format_, str) else ""
-    placeholder = Html(f' placeholder="{escape_text(example)}"') if example else NO_HTML
-    shown = "" if is_secret else text  # a page that is kept holds no secret
-    return Html(
-        f'<input {attributes} type="{escape_text(kind)}" autocomplete="off" value="{escape_text(shown)}"{placeholder}>'
-    )
+        more = Html(f'inputmode="{mode}" autocomplete="off" value="{escape_text(text)}"{needed}{placeholder}')
+        return Html(f"<input {attributes} {more}>")
+    mode = Html(' inputmode="decimal"') if schema.get("format") in _NUMBERS_AS_TEXT else NO_HTML
+    kind = "password" if field.is_secret else _TYPES.get(str(schema.get("format")), "text")
+    shown = "" if field.is_secret else text  # a page that is kept holds no secret
+    more = Html(f'autocomplete="off" value="{escape_text(shown)}"{mode}{placeholder}')
+    return Html(f'<input {attributes} type="{escape_text(kind)}" {more}>')
 
 
 def _build_list(field: _Field, value: Json, wrong: str) -> Html:
     items = value if isinstance(value, list) else []
     parts = []
     for number, item in enumerate(items[:_MOST_ITEMS]):
-        one = field.step(str(number), field.schema["items"], required=True)._replace(
-            label=f"{field.label} {number + 1}"
-        )
+        one = field.step_to_item(number)._replace(label=f"{field.label} {number + 1}")
         parts.append(
             Html(
                 f'{_build_field(one, item)}<button name="{REMOVE}" value="{escape_text(one.pointer)}" formnovalidate>'
@@ -256,6 +299,16 @@ def _build_list(field: _Field, value: Json, wrong: str) -> Html:
     button = Html(f'<button name="{ADD}" value="{pointer}" formnovalidate>Add to {label}</button>')
     legend = Html(f"<legend>{_build_label(field)}</legend>{_build_about(field, wrong)}")
     return Html(f"<fieldset>{legend}{counter}{join_html(parts)}<p>{button}</p></fieldset>")
+
+
+def _find_example(field: _Field) -> str:
+    """Return an example of the value as it is typed: one of the tool's author, or one of the format."""
+    # FD-06
+    examples = field.schema.get("examples")
+    if isinstance(examples, list) and examples and not field.is_secret:
+        first = examples[0]
+        return (first if isinstance(first, str) else json.dumps(first, ensure_ascii=False, default=str))[:_LONG_TEXT]
+    return _EXAMPLES.get(str(field.schema.get("format")), "")
 
 
 def _name_choice(value: Json) -> str:
@@ -276,16 +329,17 @@ def _is_about(name: str, label: str) -> bool:
 
 def _read_field(field: _Field, fields: Mapping[str, str]) -> Json:
     if field.kind == "object":
+        if isinstance(whole := _read_whole(fields.get(field.pointer, "")), dict):
+            return whole
         found = {one.label: _read_field(one, fields) for one in field.list_members()}
         given = {name: value for name, value in found.items() if value is not _LEFT_OUT}
         # An optional object whose texts are all empty was not meant.
         return given if field.required or any(value not in ("", []) for value in given.values()) else _LEFT_OUT
     if field.kind == "array":
-        if isinstance(whole := _read_whole_list(fields.get(field.pointer, "")), list):
-            return whole
+        if isinstance(whole := _read_whole(fields.get(field.pointer, "")), list):
+            return whole[:_MOST_ITEMS]
         items = [
-            _read_field(field.step(str(number), field.schema["items"], required=True), fields)
-            for number in range(_read_count(fields, field.pointer))
+            _read_field(field.step_to_item(number), fields) for number in range(_read_count(fields, field.pointer))
         ]
         return ["" if one is _LEFT_OUT else one for one in items] if items or field.required else _LEFT_OUT
     return _read_text(field, fields)
@@ -298,7 +352,11 @@ def _read_text(field: _Field, fields: Mapping[str, str]) -> Json:
         return text if text or field.required else _LEFT_OUT
     if not text.strip():
         return _LEFT_OUT
-    return text.strip() if field.kind == "decimal" else _read_json(text)
+    value = text.strip() if field.kind == "decimal" else _read_json(text)
+    # FD-06: a link has a choice as a person writes it, without quotation marks.
+    return (
+        text if field.kind == "enum" and value not in field.schema["enum"] and text in field.schema["enum"] else value
+    )
 
 
 def _read_json(text: str) -> Json:
@@ -309,13 +367,9 @@ def _read_json(text: str) -> Json:
     return value
 
 
-def _read_whole_list(text: str) -> Json:
-    """Return the list that a link gives as JSON, or None."""
-    try:
-        value: Json = json.loads(text) if text.startswith("[") else None
-    except (ValueError, RecursionError):
-        return None
-    return value[:_MOST_ITEMS] if isinstance(value, list) else None
+def _read_whole(text: str) -> Json:
+    """Return the list or the object that a link gives as JSON, or None."""
+    return _read_json(text) if text.startswith(("[", "{")) else None
 
 
 def _read_count(fields: Mapping[str, str], pointer: str) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from toolwire.consent.question_page import build_tool_badges
 from toolwire.core.call_status import CallStatus
@@ -17,7 +17,7 @@ from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem, Tool, Value
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_fields import build_form, build_submit
-from toolwire.framing.html_form import build_form_fields, has_lists
+from toolwire.framing.html_form import build_form_fields, has_lists, write_link_fields
 from toolwire.framing.html_page import (
     NO_STORE,
     build_alert,
@@ -33,6 +33,7 @@ from toolwire.framing.html_page import (
     build_policy,
     write_page,
 )
+from toolwire.framing.jsontext import get_object
 from toolwire.framing.visible_text import make_visible
 
 from .call_part import (
@@ -49,6 +50,10 @@ from .page_script import SCRIPT_PATH
 from .wire_exchange import WireExchange, Wires, write_python
 
 _MOST_LISTED = 200
+_MOST_LIST_CHARS = 36_000
+"""How much HTML the list may be: a page has at most 60 kB, without the answer of a tool."""
+_MOST_UNGROUPED = 20
+_LONGEST_LINE, _LONGEST_LINK = 160, 2_000
 _POLICY = build_policy(script="'self'")
 _MOST_REQUESTS = 4
 _NOTHING: Mapping[str, Json] = {}
@@ -56,14 +61,17 @@ _NO_FAULTS: Mapping[str, str] = {}
 
 
 class Answer(NamedTuple):
-    """How a call ended: its result as HTML, and the call on each protocol with the response to it.
+    """How a call ended: its result as HTML, and the call on each protocol with its notices and the response to it.
 
-    ``shows_media`` says that the HTML may have images and sounds.
+    Notices are the messages that came before the response. ``id`` is that of the call, and ``end`` says in words how
+    it ended. ``shows_media`` says that the HTML may have images and sounds.
     """
 
     html: Html
-    exchanges: Sequence[tuple[WireExchange, str]]
+    exchanges: Sequence[tuple[WireExchange, str, str]]
     duration_ms: float
+    id: str
+    end: str
     shows_media: bool = False
 
 
@@ -73,7 +81,8 @@ class View:
 
     ``base`` is the URL of the page; ``words`` are searched for; ``name`` is the chosen tool, with the ``arguments`` in
     its form and ``faults`` in them; ``problem`` is said above the form; ``html`` stands in place of the form.
-    ``is_live`` says that a script on the page asks this server how a call stands.
+    ``is_live`` says that a script on the page asks this server how a call stands. ``focus`` is the JSON Pointer of the
+    value whose field has the focus.
     """
 
     base: str
@@ -86,6 +95,7 @@ class View:
     is_live: bool = False
     answer: Answer | None = None
     exchanges: Sequence[WireExchange] = ()
+    focus: str = ""
 
 
 class IndexPage:
@@ -107,10 +117,7 @@ class IndexPage:
 
     def _build_page(self, view: View, status: int) -> Response:
         tool = self._catalog.names.get(view.name)
-        chosen = self._build_intro() if tool is None else self._build_tool(view, tool)
-        right = Html(f"{chosen}{self._build_connect(view)}")
-        left = Html(f'<div class="card">{self._build_search(view)}{self._build_list(view)}</div>')
-        columns = Html(f'<div class="split"><div>{left}</div><div>{right}</div></div>')
+        columns = self._build_start(view) if tool is None else self._build_chosen(view, tool)
         title = view.name if tool is not None else self._catalog.title
         page = build_html_page(
             # D-01, D-25: behind a gateway, these texts come from other sites. Hidden characters are shown, HTML is
@@ -133,6 +140,23 @@ class IndexPage:
         fields = build_page_headers(build_policy(script="'self'", is_live=view.is_live, shows_media=shows_media))
         return Response(status, (*fields, (b"etag", tag) if is_plain else NO_STORE), body)
 
+    def _build_start(self, view: View) -> Html:
+        left = Html(f'<div class="card">{self._build_search(view)}{self._build_list(view)}</div>')
+        right = Html(f"{self._build_intro()}{self._build_connect(view)}{self._build_history()}")
+        return Html(f'<div class="split"><div>{left}</div><div>{right}</div></div>')
+
+    def _build_chosen(self, view: View, tool: Tool) -> Html:
+        """Return the page of a tool. On a narrow screen it comes first, and the list is folded."""
+        # FD-06: without a script. The fold has no content of its own: the style hides what follows it while it is shut,
+        # and hides the fold itself on a wide screen.
+        fold = Html(f"<details><summary>All tools ({len(self._catalog.names):,})</summary></details>")
+        listed = Html(f"<div>{self._build_search(view)}{self._build_list(view)}</div>")
+        more = Html(f"{self._build_wires(view, tool)}{self._build_connect(view)}{self._build_history()}")
+        return Html(
+            f'<div class="split chosen"><div>{self._build_tool(view, tool)}</div>'
+            f'<div class="card tools">{fold}{listed}</div><div>{more}</div></div>'
+        )
+
     def _build_intro(self) -> Html:
         about = join_html(
             Html(f"<p>{escape_text(line)}</p>") for line in self._catalog.description.split("\n") if line.strip()
@@ -140,6 +164,15 @@ class IndexPage:
         some = "Choose a tool to see what it takes, and to try it." if self._catalog.names else _NO_TOOLS
         return Html(
             f'<div class="card"><h1>{show_text(self._catalog.title)}</h1>{about}<p>{escape_text(some)}</p></div>'
+        )
+
+    def _build_history(self) -> Html:
+        """Return the place where the script lists the last calls that were made in this tab."""
+        # FD-06: it stays hidden without a script. Neither values that are secret nor results are in it.
+        return Html(
+            f'<div class="card" data-history="{escape_text(self._root)}" hidden><h2>Last calls</h2>'
+            '<ol class="timeline"></ol><p class="muted">Only this tab has them, without results and secrets.</p>'
+            '<p><button type="button" class="small">Forget them</button></p></div>'
         )
 
     def _build_search(self, view: View) -> Html:
@@ -151,37 +184,44 @@ class IndexPage:
         )
 
     def _build_list(self, view: View) -> Html:
-        """Return the tools that the words describe, or all of them, by toolkit."""
-        names = {tool.id: name for name, tool in self._catalog.names.items()}
+        """Return the tools that the words describe, or all of them: many in groups."""
         tools: Iterable[Tool] = self._catalog.names.values()
         if view.words.strip():
             from toolwire.find import search_tools  # most servers are asked for no words
 
             tools = search_tools(self._catalog, view.words, _MOST_LISTED)
-        # A page of thousands of tools would be slow, and the search finds the others.
-        shown = list(tools)[:_MOST_LISTED]
-        if not shown:
-            words = "No tool is described by these words." if view.words.strip() else _NO_TOOLS
+        listed = list(tools)
+        if not listed:
+            words = f"No tool is described by these words. {_OTHER_WORDS}" if view.words.strip() else _NO_TOOLS
             return build_empty(words)
-        groups: dict[str, list[Tool]] = {}
-        for tool in shown:
-            groups.setdefault(tool.toolkit, []).append(tool)
-        parts = []
-        for toolkit, members in groups.items():
-            heading = Html(f"<h2>{show_text(toolkit)}</h2>") if len(groups) > 1 else NO_HTML
-            items = [self._build_item(names[tool.id], tool, view.name) for tool in members if tool.id in names]
-            parts.append(Html(f"{heading}{build_list(items, 'items')}"))
-        left_out = len(self._catalog.names) - len(shown)
-        more = (
-            Html(f'<p class="muted">{left_out:,} more: search for them.</p>')
-            if left_out and not view.words
-            else NO_HTML
-        )
+        has_many = not view.words.strip() and len(listed) > _MOST_UNGROUPED
+        names = {tool.id: name for name, tool in self._catalog.names.items()}
+        groups = _group_tools(listed, by_tag=has_many)
+        # A page of thousands of tools would be slow, and the search finds the others: each group shows some.
+        most, room, shown = max(_MOST_LISTED // len(groups), 3), _MOST_LIST_CHARS, 0
+        parts: list[Html] = []
+        for title, members in groups.items():
+            items: list[Html] = []
+            for tool in members[:most]:
+                if room > 0 and tool.id in names:
+                    items.append(self._build_item(names[tool.id], tool, view.name))
+                    room -= len(items[-1])
+            shown += len(items)
+            html = build_list(items, "items")
+            if len(groups) > 1 and items:
+                is_open = not has_many or any(names.get(tool.id) == view.name for tool in members)
+                summary = f"{make_visible(title) or 'Others'} ({len(members):,})"
+                html = build_fold(summary, html, is_open=is_open, kind="group")
+            parts.append(html if items else NO_HTML)
+        left_out = len(listed) - shown
+        more = Html(f'<p class="muted">{left_out:,} more: search for them.</p>') if left_out else NO_HTML
         return Html(f'<nav aria-label="Tools">{join_html(parts)}</nav>{more}')
 
     def _build_item(self, name: str, tool: Tool, chosen: str) -> Html:
         current = Html(' aria-current="page"') if name == chosen else NO_HTML
-        about = Html(f'<span class="muted">{show_text(tool.description.partition(chr(10))[0])}</span>')
+        line = tool.description.partition("\n")[0]
+        line = line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE].rstrip()}…"
+        about = Html(f'<span class="muted">{show_text(line)}</span>')
         address = escape_text(f"{self._root}/?tool={quote(name, safe='')}#tool")
         return Html(
             f'<a href="{address}"{current}><span class="name">{show_text(name)}</span> {about}</a>'
@@ -191,17 +231,18 @@ class IndexPage:
     def _build_tool(self, view: View, tool: Tool) -> Html:
         lines = [line.strip() for line in (*tool.description.split("\n"), tool.hint) if line.strip()]
         about = join_html(Html(f"<p>{show_text(line)}</p>") for line in lines)
-        alert = build_alert(make_visible(view.problem))
-        form = view.html or self._build_form(view, tool)
-        answer = NO_HTML if view.answer is None else self._build_answer(view.answer)
+        answer = NO_HTML if view.answer is None else self._build_answer(view, tool, view.answer)
+        result = Html(f"{build_alert(make_visible(view.problem))}{answer}{view.html}")
+        # FD-06: each form of the page leads to it.
+        result = Html(f'<div id="result">{result}</div>') if result else NO_HTML
         badges = build_list(build_tool_badges(tool), "badges")
         return Html(
-            f'<div class="card" id="tool"><h1>{build_code(view.name)}</h1>{badges}'
-            f"{about}{alert}{answer}{form}</div>{self._build_wires(view, tool)}"
+            f'<div class="card" id="tool"><h1>{build_code(view.name)}</h1>{badges}{about}{result}'
+            f"{NO_HTML if view.html else self._build_form(view, tool)}</div>"
         )
 
     def _build_form(self, view: View, tool: Tool) -> Html:
-        fields = build_form_fields(tool.input_schema, view.arguments, view.faults)
+        fields = build_form_fields(tool.input_schema, view.arguments, view.faults, view.focus)
         # Enter presses the first button of a form: without this one, that would be a button of a list.
         first = Html('<button class="first" name="step" value="try" tabindex="-1" aria-hidden="true">Try it</button>')
         asks = "You are asked before it runs." if asks_first(tool) else "It only reads, and runs at once."
@@ -210,7 +251,7 @@ class IndexPage:
             f'{self.build_key_field()}<div class="actions"><button class="primary" name="step" value="try">Try it'
             f'</button></div><p class="muted">{escape_text(asks)}</p>'
         )
-        return build_form(f"{self._root}/#tool", html, [("tool", view.name)])
+        return build_form(f"{self._root}/#result", html, [("tool", view.name)])
 
     def build_call(self, status: CallStatus, name: str) -> Html:
         """Return how a long call stands, with a form that answers what it asks, and one that looks again."""
@@ -254,17 +295,32 @@ class IndexPage:
         """Return the field for the key of a server that needs one; the page never shows a key again."""
         return build_key_field(field_id) if self._needs_key else NO_HTML
 
-    def _build_answer(self, answer: Answer) -> Html:
-        took = Html(f'<p class="muted">{answer.duration_ms:.1f} ms</p>')
-        return Html(f'<section aria-label="Answer"><h2>Answer</h2>{answer.html}{took}</section>')
+    def _build_answer(self, view: View, tool: Tool, answer: Answer) -> Html:
+        fields = write_link_fields(tool.input_schema, view.arguments)
+        query = urlencode([("tool", view.name), *fields.items()], quote_via=quote)
+        address = f"{self._root}/?{query}"
+        link = NO_HTML
+        if len(address) <= _LONGEST_LINK:
+            link = Html(f' · <a href="{escape_text(address)}">link to this call</a>')
+        entry = {"id": answer.id, "tool": view.name, "link": address if link else "", "end": answer.end}
+        took = Html(f'<p class="muted">{answer.duration_ms:.1f} ms{link}</p>')
+        return Html(
+            f'<section aria-label="Answer" data-entry="{escape_text(json.dumps(entry))}"><h2>Answer</h2>{answer.html}'
+            f"{took}</section>"
+        )
 
     def _build_wires(self, view: View, tool: Tool) -> Html:
         """Return the call in the words of each protocol, as curl and as Python."""
-        answered = view.answer.exchanges if view.answer is not None else [(one, "") for one in view.exchanges]
+        answered = view.answer.exchanges if view.answer is not None else [(one, "", "") for one in view.exchanges]
         parts: list[Html] = []
-        for exchange, response in answered:
+        for exchange, notices, response in answered:
             curl = exchange.write_curl(needs_key=self._needs_key)
-            texts = (("Request", exchange.write_request()), ("As curl", curl), ("Response", response))
+            texts = (
+                ("Request", exchange.write_request()),
+                ("As curl", curl),
+                ("Notifications", notices),
+                ("Response", response),
+            )
             html = join_html(_build_text(heading, text, exchange.title) for heading, text in texts if text)
             parts.append(build_fold(exchange.title, html, is_open=bool(response) and not parts))
         program = write_python(
@@ -308,6 +364,7 @@ class IndexPage:
         return build_lines([*links, *shown, *more])
 
 
+_OTHER_WORDS = "Try fewer or other words, or clear the field to see all tools."
 _NO_TOOLS = "There is no tool here yet. Add a function with @toolkit.tool and start the server again."
 
 
@@ -315,6 +372,20 @@ def _build_text(heading: str, text: str, title: str) -> Html:
     """Return one text of a call on the protocol ``title``, such as its request."""
     label = f"{title}: {heading.removeprefix('As ').lower()}"
     return Html(f"<h3>{escape_text(heading)}</h3>{build_code_block(text, label)}")
+
+
+def _group_tools(tools: Iterable[Tool], *, by_tag: bool) -> dict[str, list[Tool]]:
+    """Return ``tools`` by toolkit; those of one toolkit by their first tag in its document, if ``by_tag``."""
+    groups: dict[str, list[Tool]] = {}
+    for tool in tools:
+        groups.setdefault(tool.toolkit, []).append(tool)
+    if not by_tag or len(groups) > 1:
+        return groups
+    tagged: dict[str, list[Tool]] = {}
+    for tool in tools:
+        tags = get_object(tool.hints, "openapi").get("tags")
+        tagged.setdefault(str(tags[0]) if isinstance(tags, list) and tags else "", []).append(tool)
+    return tagged
 
 
 def asks_first(tool: Tool) -> bool:

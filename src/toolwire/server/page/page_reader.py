@@ -31,16 +31,29 @@ from toolwire.consent.question_page import (
 from toolwire.core.call_status import CallPage, CallStatus
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Deny, Question
-from toolwire.core.codec import CallAction, CallQuery, Codec, Pending, Reader, Reading, Site
+from toolwire.core.codec import CallAction, CallQuery, Codec, Pending, Reader, Reading, Site, Streaming
 from toolwire.core.content import has_content
 from toolwire.core.http import Request, Response
-from toolwire.core.model import ANONYMOUS, Approval, Call, Context, Json, Kind, Problem, Result, Tool, UserAnswer
+from toolwire.core.model import (
+    ANONYMOUS,
+    Approval,
+    Call,
+    Context,
+    Json,
+    Kind,
+    Problem,
+    Progress,
+    Result,
+    Tool,
+    UserAnswer,
+)
+from toolwire.core.toolbox import ignore_progress
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import is_call_id, read_status
 from toolwire.framing.form_sender import find_form_sender
 from toolwire.framing.html import NO_HTML, Html
 from toolwire.framing.html_fields import build_form
-from toolwire.framing.html_form import change_items, read_form
+from toolwire.framing.html_form import change_items, find_changed_item, read_form
 from toolwire.framing.html_page import build_alert, build_notice
 from toolwire.framing.jsontext import get_object
 from toolwire.validation import build_arguments_check
@@ -53,6 +66,8 @@ from .refusal_page import build_refusal_page
 from .wire_exchange import Wires, build_exchanges
 
 _ALLOWED, _DENIED = UserAnswer("page", allowed=True), UserAnswer("page", allowed=False)
+_LOG_LEVEL = "debug"
+_MOST_HEARD = 200
 _WAIT_S = 1.0
 """How long the page waits for the end of a long call before it shows how far it is, in seconds."""
 _OF_A_CALL = ("accept", "call", "cancel", "decline")
@@ -128,7 +143,7 @@ class PageReader:
         arguments = read_form(tool.input_schema, fields if changed is None else changed)
         view = self._show_tool(view, name, arguments)
         if changed is not None:
-            return self._page.build(view)
+            return self._page.build(replace(view, focus=find_changed_item(changed, fields)))
         verdict = self._check(Call(tool, arguments))
         if isinstance(verdict, Deny):
             problem = verdict.problem
@@ -136,7 +151,10 @@ class PageReader:
         return self._ask(view, tool, fields) if asks_first(tool) else self._run(view, tool, ANONYMOUS)
 
     def _show_tool(self, view: View, name: str, arguments: Mapping[str, Json]) -> View:
-        call = Call(self._catalog.names[name], arguments, call_id=f"page-{secrets.token_hex(6)}")
+        tool, context = self._catalog.names[name], ANONYMOUS
+        if tool.reports or tool.streams:  # FD-06: the request of a client that wants all that it can hear
+            context = replace(context, report=ignore_progress, log_level=_LOG_LEVEL)
+        call = Call(tool, arguments, call_id=f"page-{secrets.token_hex(6)}", context=context)
         exchanges = build_exchanges(self._catalog, self._codecs, self._site, view.base, call)
         return replace(view, name=name, arguments=arguments, exchanges=exchanges)
 
@@ -179,12 +197,35 @@ class PageReader:
         context = replace(ANONYMOUS, confirmation=word, user_answer=_DENIED)
         return Pending(Call(tool, view.arguments, context=context), lambda _result, _duration_ms: shown)
 
-    def _run(self, view: View, tool: Tool, context: Context) -> Pending:
+    def _run(self, view: View, tool: Tool, context: Context) -> Pending | Streaming:
         if tool.long:  # LC-05: what takes longer is shown as a call that goes on
             context = replace(context, wait_s=_WAIT_S, takes_input=True)
+        elif tool.reports or tool.streams:
+            return self._listen(view, tool, replace(context, log_level=_LOG_LEVEL))
         return Pending(Call(tool, view.arguments, context=context), self._build_reply(view, tool))
 
-    def _build_reply(self, view: View, tool: Tool) -> Callable[[Result, float], Response]:
+    def _listen(self, view: View, tool: Tool, context: Context) -> Streaming:
+        """Return the call whose messages are kept for the page. Nothing is sent before its end."""
+        heard: list[Progress] = []
+        reply = self._build_reply(view, tool, heard)
+        headers: list[tuple[bytes, bytes]] = []  # those of the page, which are known with it
+
+        def hear(progress: Progress) -> bytes:
+            if len(heard) < _MOST_HEARD:
+                heard.append(progress)
+            return b""
+
+        def close(result: Result, duration_ms: float) -> bytes:
+            response = reply(result, duration_ms)
+            headers[:] = response.headers
+            return response.body
+
+        call = Call(tool, view.arguments, context=context)
+        return Streaming(call, headers, b"", hear, close, lambda problem: reply(problem, 0.0))
+
+    def _build_reply(
+        self, view: View, tool: Tool, heard: Sequence[Progress] = ()
+    ) -> Callable[[Result, float], Response]:
         def reply(result: Result, duration_ms: float) -> Response:
             if isinstance(result, Problem) and result.kind is Kind.ACCEPTED:
                 known = read_status(dict(get_object(result.details, "call")))
@@ -197,9 +238,12 @@ class PageReader:
                 shown = replace(view, faults=result.parameter_errors)
             else:
                 html, status, shown = build_result(result.value), 200, view
-            answered = [(one, one.write_response(result, duration_ms)) for one in view.exchanges]
+            answered = [
+                (one, one.write_notices(heard), one.write_response(result, duration_ms)) for one in view.exchanges
+            ]
             shows_media = not isinstance(result, Problem) and has_content(result.value)
-            answer = Answer(html, answered, duration_ms, shows_media)
+            end = result.kind.value if isinstance(result, Problem) else "done"
+            answer = Answer(html, answered, duration_ms, secrets.token_hex(6), end, shows_media)
             return self._page.build(replace(shown, answer=answer), status)
 
         return reply
@@ -237,7 +281,7 @@ class PageReader:
         return self._page.build(replace(view, html=html))
 
     def _build_form(self, html: Html, hidden: Sequence[tuple[str, str]]) -> Html:
-        return build_form(f"{self._site.root}/#tool", html, hidden)
+        return build_form(f"{self._site.root}/#result", html, hidden)
 
     def _find_base(self, request: Request) -> str:
         """Return the URL of the page as the browser has it."""

@@ -29,7 +29,7 @@ from toolwire.core.codec import (
     Subscription,
 )
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Call, Json, Problem, Result
+from toolwire.core.model import Call, Json, Problem, Progress, Result
 
 Wires: TypeAlias = Sequence[tuple[Codec, Routes]]
 """Each protocol with its paths."""
@@ -51,6 +51,12 @@ class WireExchange(NamedTuple):
         """Return the request as text: its line, the header fields that matter, and the body."""
         fields = [f"{name.decode('latin-1')}: {value.decode('latin-1')}" for name, value in self._list_fields()]
         return "\n".join([f"{self.request.method} {self.request.url}", *fields, *_show_body(self.request.body)])
+
+    def write_notices(self, heard: Sequence[Progress]) -> str:
+        """Return the messages that a stream of this protocol has for ``heard``, as text; nothing without a stream."""
+        if not isinstance(self.reading, Streaming):
+            return ""
+        return _cut(b"".join(self.reading.frame(one) for one in heard)).strip()
 
     def write_response(self, result: Result, duration_ms: float) -> str:
         """Return the response to ``result`` as text."""
