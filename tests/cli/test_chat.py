@@ -17,6 +17,7 @@ from examples.recipes.app import Settings, create_app
 from examples.recipes.book import Books
 from examples.scripted_model import lines, provider
 from tests.cli.test_serve import start_serve
+from toolwire import Toolkit, asgi
 from toolwire.oauth import Accounts, OAuthStore
 from toolwire.testing.loopback import background
 
@@ -107,6 +108,45 @@ def test_model_is_told_that_a_call_was_denied(recipes: str, book: Book, terminal
         assert at.end() == 0
         assert "r1" in book.recipes
         assert model.heard[-1]["messages"][-1] == {"role": "tool", "tool_call_id": "c1-0", "content": '{"denied":true}'}
+
+
+@pytest.mark.requirement("FI-09", "FI-07")
+def test_model_finds_the_tools_of_a_large_site_by_words(terminal: Callable[..., Any]) -> None:
+    kit, erased = Toolkit("Archive"), list[str]()
+    for number in range(90):
+        kit.tool(name=f"read_page_{number}", description="A long text about a page. " * 16, safe=True)(lambda: "page")
+
+    @kit.tool(destructive=False)
+    def erase_order(order: str) -> str:
+        """Erase an order."""
+        erased.append(order)
+        return "gone"
+
+    by_name = [("call", {"name": "erase_order", "arguments": {"order": "o1"}})]
+    story = lines([("find", {"words": "erase an order", "limit": 1})], by_name, "It is gone.")
+    with background(asgi(kit)) as url, provider(story) as model:
+        at = terminal("chat", url, "--base-url", f"{model.url}/v1", "--model", "scripted", NO_COLOR="1")
+        at.wait_for(b"you> ")
+        greeting = [line for line in at.shown.decode().splitlines() if line and not line.startswith("you>")]
+        assert greeting == [
+            f"{url}: 91 tools, which the model finds by words",
+            "Calls that need your consent ask you first.",
+            "/tools lists the tools, /help shows the commands, /quit ends.",
+        ]
+        at.type("Erase order o1")
+        at.wait_for(b"May this be called? ")
+        at.wait_for(b"[y/N] ")
+        assert b'order = "o1"' in at.shown or b'order "o1"' in at.shown
+        assert erased == []
+        at.type("y")
+        at.wait_for(b"It is gone.")
+        at.type("/quit")
+        assert at.end() == 0
+    assert erased == ["o1"]
+    names = {tool["function"]["name"] for tool in model.heard[0]["tools"]}
+    assert {"call", "describe", "find"} <= names
+    assert not any("page" in name for name in names)
+    assert "erase_order(order*): Erase an order" in model.heard[1]["messages"][-1]["content"]
 
 
 @pytest.mark.requirement("XL-081", "XL-136", "D-32", "FU-23")

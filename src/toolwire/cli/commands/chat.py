@@ -21,6 +21,7 @@ from typing import Final
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
+from toolwire.adapters.find_tools import offer_find
 from toolwire.adapters.tool_declarations import NamedCaller, read_call, read_kept_result, write_result
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
@@ -51,6 +52,8 @@ from .lock import read_lock_file
 from .tools import COLUMNS, build_rows
 
 _SHOWN: Final = 300
+_NAMED: Final = 8
+"""How many tools the greeting names; of more, it says how many there are."""
 _ENDS: Final = ("/quit", "/exit")
 _HELP: Final = """\
 /tools  list the tools, and which of them ask you first
@@ -115,9 +118,10 @@ def run(arguments: argparse.Namespace) -> int:
             print_warning(sentence)
         box: SyncRemote | CombinedRemote = remotes[0] if len(remotes) == 1 else CombinedRemote(remotes)
         provider = _MODELS[arguments.api][1]
-        model = _build_model(arguments, box, _write_system(remotes))
-        _print_greeting(remotes, box)
-        return _run_conversation(model, box, provider)
+        offered = offer_find(box)  # FI-09: for as long as the chat lasts
+        model = _build_model(arguments, offered, _write_system(remotes))
+        _print_greeting(remotes, box, is_short=offered is not box)
+        return _run_conversation(model, box, offered, provider)
 
 
 def _run_in_browser(arguments: argparse.Namespace) -> int:
@@ -177,7 +181,11 @@ def _remove_frame(text: str) -> str:
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
 
 
-def _run_conversation(model: Model, box: SyncRemote | CombinedRemote, provider: Provider) -> int:
+def _run_conversation(
+    model: Model, whole: SyncRemote | CombinedRemote, box: SyncRemote | CombinedRemote, provider: Provider
+) -> int:
+    """Talk until the user ends it. The model has the tools of ``box``, and the user sees those of ``whole``."""
+
     def run_call(call: ModelCall) -> ModelResult:
         catalog = box.catalog()
         asked = read_call(catalog, provider, call.name, call.arguments)
@@ -203,7 +211,7 @@ def _run_conversation(model: Model, box: SyncRemote | CombinedRemote, provider: 
         if text is None or text in _ENDS:
             return OK
         if text.startswith("/"):
-            _run_command(text, box)
+            _run_command(text, whole)
         elif text:
             try:
                 if not converse(model, text, run_call, _print_turn):
@@ -238,11 +246,13 @@ def _read_message() -> str | None:
     return line.strip() if line else None
 
 
-def _print_greeting(remotes: Sequence[SyncRemote], box: NamedCaller) -> None:
-    names = ", ".join(escaped(name) for name in box.catalog().names)
-    _print_dim(f"{_list_sites(remotes)}: {names or 'no tools'}")
+def _print_greeting(remotes: Sequence[SyncRemote], box: NamedCaller, *, is_short: bool) -> None:
+    names = box.catalog().names
+    tools = f"{len(names):,} tools" if len(names) > _NAMED else ", ".join(map(escaped, names)) or "no tools"
+    _print_dim(f"{_list_sites(remotes)}: {tools}{', which the model finds by words' if is_short else ''}")
     if sys.stdin.isatty():
-        _print_dim("/tools shows them, /help shows the commands, /quit ends.")
+        _print_dim("Calls that need your consent ask you first.")
+        _print_dim("/tools lists the tools, /help shows the commands, /quit ends.")
 
 
 def _write_system(remotes: Sequence[SyncRemote]) -> str:

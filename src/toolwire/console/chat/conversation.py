@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
+from toolwire.adapters.find_tools import offer_find
 from toolwire.adapters.tool_declarations import read_call, read_kept_result, write_result
 from toolwire.client import Session, SyncRemote, connect_sync
 from toolwire.client.approvers.browser_approver import InputServer, QuestionServer
@@ -125,6 +126,8 @@ class SiteBox:
     def __init__(self, find_remotes: Callable[[], list[SyncRemote]]) -> None:
         self._find_remotes = find_remotes
         self._combined: tuple[list[SyncRemote], SyncRemote | CombinedRemote | None] = ([], None)
+        self.offered: SyncRemote | CombinedRemote | None = None
+        """What the model has of it: three tools by which it finds the others, where they are too many."""
 
     @property
     def box(self) -> SyncRemote | CombinedRemote | None:
@@ -132,20 +135,19 @@ class SiteBox:
         remotes, (known, box) = self._find_remotes(), self._combined
         if remotes != known:
             box = None if not remotes else remotes[0] if len(remotes) == 1 else CombinedRemote(remotes)
+            self.offered = None if box is None else offer_find(box)  # FI-09: until a site comes or goes
             self._combined = remotes, box
         return box
 
     def catalog(self) -> Catalog:
-        """Return the tools of all sites."""
-        box = self.box
-        return _NO_TOOLS if box is None else box.catalog()
+        """Return the tools of all sites, as the model has them."""
+        return _NO_TOOLS if self.box is None or self.offered is None else self.offered.catalog()
 
     def call(self, name: str, arguments: Any, /) -> Result:
         """Call a tool with all checks of its connection."""
-        box = self.box
-        if box is None:
+        if self.box is None or self.offered is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message="No site is connected.")
-        return box.call(name, arguments)
+        return self.offered.call(name, arguments)
 
 
 _NO_TOOLS: Final = Catalog()
@@ -200,10 +202,6 @@ class Conversation:
         """Return what waits under an id, or None."""
         with self._lock:
             return self._waiting.get(id_)
-
-    def list_tools(self) -> Catalog:
-        """Return the tools of all connected sites."""
-        return self._box.catalog()
 
     # What the user does
 
@@ -347,7 +345,7 @@ class Conversation:
             return kept
         home = ToolHome()
         if isinstance(asked, Call):
-            home = find_home(self._box.box, asked.tool)
+            home = find_home(self._box.offered, asked.tool)
             result, tool = self._box.call(asked.tool.id, dict(asked.arguments)), asked.tool
             arguments: Json = dict(asked.arguments)
             self._drop_links()
