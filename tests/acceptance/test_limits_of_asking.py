@@ -46,14 +46,14 @@ def test_after_three_denials_of_a_tool_the_user_is_not_asked_again() -> None:
     kit, asked = Toolkit("Kit"), list[str]()
 
     for name in ("act", "other"):
-        kit.add(lambda: None, name=name, description="Act.", approval="per-call")
+        kit.add(lambda n=0: n, name=name, description="Act.", approval="per-call")
 
     def deny(question: Question) -> Answer:
         asked.append(question.call.tool.name)
         return Answer(allowed=False)
 
     with background(asgi(kit)) as url, connect_sync(url, approve=deny) as remote:
-        results = [remote.call("act") for _ in range(5)]
+        results = [remote.call("act", {"n": number}) for number in range(5)]
         remote.call("other")
     assert asked == ["act", "act", "act", "other"]
     details = [dict(result.details) for result in results if isinstance(result, Problem)]

@@ -20,7 +20,7 @@ from toolwire.consent.binding import CredentialRef
 from toolwire.consent.decision_record import find_chain_fault
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Question
-from toolwire.core.codec import Flow, Peer, fetch
+from toolwire.core.codec import Flow, Pause, Peer, fetch
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Result
@@ -299,11 +299,11 @@ def test_denial_and_missing_approver_end_the_call_without_retry(session: Session
     site = Site(ADD)
     pipeline = site.pipeline(session, retries=RetryLimits(retries=5))
     assert details(site.run(pipeline, "add", NO)) == {"denied": True}
-    assert details(site.run(pipeline, "add", Answer(allowed=False, reason="too dear"))) == {
+    assert details(site.run(pipeline, "add", Answer(allowed=False, reason="too dear"), n=1)) == {
         "denied": True,
         "reason": "too dear",
     }
-    assert details(site.run(pipeline, "add", None)) == UNASKED
+    assert details(site.run(pipeline, "add", None, n=2)) == UNASKED
     assert site.requests == []
 
 
@@ -316,8 +316,8 @@ def test_after_three_refusals_a_tool_is_not_asked_about_again_in_this_session(se
         return NO
 
     pipeline = site.pipeline(session)
-    for _ in range(5):
-        last = site.run(pipeline, "add", person)
+    for number in range(5):
+        last = site.run(pipeline, "add", person, n=number)
     assert asked == ["add"] * 3
     assert details(last) == {"denied": True, "reason": "blocked for this session"}
     site.run(pipeline, "other", person)
@@ -384,7 +384,7 @@ def test_every_decision_is_recorded_without_its_contents(clock: Clock) -> None:
         clock.now += 2.5
         return Answer(allowed=True, always=True, channel="page", reason=canary)
 
-    site.run(pipeline, "add", Answer(allowed=False, always=True, reason=canary, channel="terminal"), text=canary)
+    site.run(pipeline, "add", Answer(allowed=False, always=True, reason=canary, channel="terminal"), n=1, text=canary)
     site.run(pipeline, "add", Answer(allowed=False, reason="timeout", channel="page"), text=canary)
     site.run(pipeline, "add", None, text=canary)
     site.run(pipeline, "add", person, text=canary)
@@ -645,7 +645,7 @@ def test_denied_call_is_not_counted_and_a_limited_call_causes_no_question(sessio
         return Answer(allowed=len(asked) > 1)
 
     pipeline = site.pipeline(session)
-    results = [site.run(pipeline, "add", person) for _ in range(3)]
+    results = [site.run(pipeline, "add", person, n=number) for number in range(3)]
     assert [result.ok for result in results] == [False, True, False]
     assert details(results[-1])["rate_limited"] is True
     assert asked == [1, 1]
@@ -725,7 +725,7 @@ def test_costly_calls_of_a_connection_stop_at_the_user_limit(clock: Clock, cost:
         return Answer(allowed=True, always=True)
 
     pipeline = site.pipeline(session)
-    assert site.run(pipeline, "buy", NO).ok is False  # what is not sent costs nothing
+    assert site.run(pipeline, "buy", NO, n=1).ok is False  # what is not sent costs nothing
     assert [site.run(pipeline, name, person).ok for name in ("buy", "sell", "buy", "sell")] == [
         True,
         True,
@@ -747,3 +747,84 @@ def test_costly_calls_are_unlimited_by_default(session: Session) -> None:
     site = Site(BUY)
     pipeline = site.pipeline(session)
     assert all(site.run(pipeline, "buy", YES).ok for _ in range(5))
+
+
+def start(site: Site, pipeline: CallPipeline, **arguments: Json) -> Flow[Result]:
+    return pipeline.run(Call(pipeline.peer.catalog.names["add"], arguments, "c1"))
+
+
+@pytest.mark.requirement("QF-03")
+def test_same_call_in_parallel_is_asked_about_once_and_made_once(session: Session) -> None:
+    site = Site(ADD)
+    pipeline = site.pipeline(session)
+    first, second, other = (start(site, pipeline, text=text) for text in ("a", "a", "b"))
+    assert isinstance(first.send(None), Question)
+    assert isinstance(second.send(None), Pause), "its question is the one that waits"
+    assert isinstance(other.send(None), Question), "other arguments are another question"
+    assert isinstance(first.send(YES), Request)
+    assert isinstance(second.send(None), Pause)
+    third = start(site, pipeline, text="a")
+    assert isinstance(third.send(None), Question), "the question has its yes: this is another call"
+    results = [end(first, Response(200, (), b'"done"')), end(second, None)]
+    assert results == [Value("done"), Value("done")]
+    assert [list(result.notes or ()) for result in results if isinstance(result, Value)] == [[], ["same_call"]]
+    records = [entry.record.decision for entry in session.audit.entries()]
+    assert records == ["allowed", "joined"]
+
+
+@pytest.mark.requirement("QF-03")
+def test_same_call_gets_the_no_of_the_question_that_waits_and_for_a_minute(session: Session, clock: Clock) -> None:
+    site = Site(ADD)
+    pipeline = site.pipeline(session)
+    first, second = (start(site, pipeline, text="a") for _ in range(2))
+    first.send(None)
+    second.send(None)
+    no = Answer(allowed=False, reason="not today")
+    refused = {"denied": True, "reason": "not today"}
+    assert [details(end(first, no)), details(end(second, None))] == [refused, refused]
+    assert details(site.run(pipeline, "add", YES, text="a")) == refused, "nobody is asked"
+    assert site.run(pipeline, "add", YES, text="b").ok
+    clock.now += 60
+    assert site.run(pipeline, "add", YES, text="a").ok
+    assert site.run(pipeline, "add", NO, text="a").ok is False, "a yes is for one call"
+
+
+@pytest.mark.requirement("QF-03")
+def test_same_call_is_asked_about_if_the_one_that_waited_was_given_up(session: Session) -> None:
+    site = Site(ADD)
+    pipeline = site.pipeline(session)
+    first, second = (start(site, pipeline) for _ in range(2))
+    first.send(None)
+    second.send(None)
+    first.close()
+    assert isinstance(second.send(None), Question)
+
+
+@pytest.mark.requirement("QF-03")
+@pytest.mark.parametrize("bounds", [None, GrantBounds(uses=1)])
+def test_same_call_runs_if_the_answer_covers_later_calls(session: Session, bounds: GrantBounds | None) -> None:
+    site = Site(ADD)
+    pipeline = site.pipeline(session)
+    first, second = (start(site, pipeline) for _ in range(2))
+    first.send(None)
+    second.send(None)
+    assert isinstance(first.send(Answer(allowed=True, always=True, bounds=bounds)), Request)
+    assert end(first, Response(200, (), b'"done"')).ok
+    assert isinstance(second.send(None), Request)
+
+
+@pytest.mark.requirement("QF-03")
+def test_program_learns_at_once_that_an_always_is_not_kept(session: Session) -> None:
+    site = Site(replace(ADD, blanket_allowed=False))
+    result = site.run(site.pipeline(session), "add", Answer(allowed=True, always=True))
+    assert isinstance(result, Value)
+    assert result.notes == {"always_not_kept": "its site does not allow it."}
+
+
+def end(flow: Flow[Result], said: object) -> Result:
+    try:
+        flow.send(said)
+    except StopIteration as stop:
+        result: Result = stop.value
+        return result
+    raise AssertionError("the call goes on")

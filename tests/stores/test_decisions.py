@@ -79,6 +79,19 @@ def test_answer_is_accepted_once_for_its_question_before_its_timeout(tmp_path: P
     approvals.close()
 
 
+@pytest.mark.requirement("QF-03")
+def test_no_counts_for_the_same_call_for_a_minute(tmp_path: Path, clock: Clock) -> None:
+    approvals = Approvals(tmp_path, clock=clock)
+    no = Answer(allowed=False, reason="not today", channel="store")
+    id_ = approvals.ask(QUESTION)
+    assert approvals.answer(id_, no)
+    assert [approvals.take(approvals.ask(QUESTION), "b1") for _ in range(2)] == [no, no]
+    assert list(approvals.list_pending()) == []
+    clock.now += 60
+    assert approvals.ask(QUESTION) != id_
+    approvals.close()
+
+
 def test_question_contents_are_deleted_after_the_answer(tmp_path: Path, clock: Clock) -> None:
     approvals = Approvals(tmp_path, clock=clock)
     id_ = approvals.ask(QUESTION)

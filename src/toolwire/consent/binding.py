@@ -31,6 +31,9 @@ class CredentialRef(NamedTuple):
 NO_CREDENTIAL = CredentialRef()
 DECISION_VALID_S = 300.0
 """How many seconds a decision is valid."""
+REFUSAL_S = 60.0
+"""For how many seconds the same call gets the same no, and nobody is asked."""
+# QF-03
 
 
 def compute_identity(secret: str) -> str:

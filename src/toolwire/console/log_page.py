@@ -32,6 +32,7 @@ _SIGNS = {
     "denied": "reads",
     "blocked": "costs",
     "throttled": "costs",
+    "joined": "costs",
     "timeout": "costs",
     "changed": "destroys",
     "revoked": "safe",

@@ -51,10 +51,10 @@ from .long_calls import LongCall, WaitLimits, find_call_id, list_calls
 from .prepared_call import (
     CallState,
     PreparedCall,
+    add_answer_notes,
     extend_approval,
     find_request,
     mark_approved,
-    mark_edited,
     prepare_call,
     read_large,
     replace_url,
@@ -269,6 +269,7 @@ class CallPipeline:
         """
         state = CallState(waits=self.waits) if state is None else state
         flows: list[Flow[Result]] = []
+        result: Result | None = None
         try:
             begun = self._check(call, state)
             if not isinstance(begun, _CheckedCall):
@@ -278,13 +279,14 @@ class CallPipeline:
             flows.append(prepared.flow)
             if question is not None:
                 question = self._add_repeat_notice(question, prepared)
-                answered = yield from self._questions.ask_permission(prepared, question, state)
-                if isinstance(answered, Problem):
+                answered = yield from self._questions.ask_once(prepared, question, state)
+                if not isinstance(answered, PreparedCall):
+                    result = answered
                     return answered
                 permitted = answered
                 flows.append(permitted.flow)  # arguments that the user changed make a second flow
             # XL-064: counted after the answer of the user, just before it is sent.
-            result: Result | None = self._budget.take(tool)
+            result = self._budget.take(tool)
             if result is None:
                 result = yield from self._converse(permitted, question, state)
                 self.session.marks.add_result(self.name, permitted.call, self.preferences.get())
@@ -292,13 +294,16 @@ class CallPipeline:
                     result = yield from self._settle_problem(tool, result, state)
                 if self.session.data_flow is not None:
                     yield from self._record_texts(self.session.data_flow, result, state)
-            return result if permitted is prepared else mark_edited(result)
+            is_plain = permitted is prepared and not state.always_fault
+            result = result if is_plain else add_answer_notes(result, state, is_edited=permitted is not prepared)
+            return result
         # Only a store of decisions raises it: requests are sent by the driver.
         except ConnectionError as error:
             # XL-055: what cannot be recorded is not done.
             text = f"{call.tool.name} was not called: decisions cannot be kept now ({error})."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
         finally:
+            state.end(result)
             for flow in flows:
                 flow.close()
 

@@ -25,8 +25,9 @@ from toolwire.core.codec import (
 )
 from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Call, Problem, Result, Tool, Value
+from toolwire.core.model import Call, Json, Problem, Result, Tool, Value
 
+from .asked_calls import AskedCall
 from .long_calls import LongCall, WaitLimits, prefer_async
 from .retry import RetryLimits
 from .server_confirmation import send_call
@@ -39,6 +40,8 @@ class CallState:
     which files its arguments are. An approval covers the same request when that is sent again. If the server goes on
     with the call after its answer, the caller waits as long as ``waits`` says; if that is None, the caller only starts
     the call. ``long_call`` is then the call that goes on. ``can_ask`` says that the server may ask the user meanwhile.
+    ``asked`` is this call for others like it while its user is asked. ``always_fault`` says why an "always" of the
+    user was not kept.
     """
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
@@ -48,6 +51,8 @@ class CallState:
         "_binding",
         "_reasons",
         "_unseen",
+        "always_fault",
+        "asked",
         "can_ask",
         "files",
         "is_large",
@@ -65,11 +70,24 @@ class CallState:
         self.long_call: LongCall | None = None
         self.files: Mapping[str, str] = {}
         self.status: int | None = None
+        self.asked: AskedCall | None = None
+        self.always_fault: str = ""
         self.is_large: bool = False
         self._binding = ""
         self._reasons: frozenset[str] = frozenset()
         self._approved_at = 0.0
         self._unseen = False
+
+    def note_answer(self, *, is_refused: bool = False, is_permitted: bool = False) -> None:
+        """Tell the same calls that wait what the user decided."""
+        if self.asked is not None:
+            self.asked.is_refused, self.asked.is_permitted = is_refused, is_permitted
+
+    def end(self, result: Result | None) -> None:
+        """Give ``result`` to the same calls that wait; None if this call was given up."""
+        if self.asked is not None:
+            self.asked.end(result)
+            self.asked = None
 
     @property
     def last_binding(self) -> str:
@@ -186,12 +204,15 @@ def replace_url(step: FlowStep, url: str) -> FlowStep:
     return map_request(step, lambda request: request._replace(url=url))
 
 
-def mark_edited(result: Result) -> Result:
-    """Return ``result`` with a note that the user changed the arguments."""
+def add_answer_notes(result: Result, state: CallState, *, is_edited: bool) -> Result:
+    """Return ``result`` with notes that the user changed the arguments, and why an "always" was not kept."""
     # XL-051: the model learns that the result is not that of its own arguments.
+    notes: dict[str, Json] = {"arguments_changed_by_user": True} if is_edited else {}
+    if state.always_fault:
+        notes["always_not_kept"] = state.always_fault
     if isinstance(result, Value):
-        return Value(result.value, {**(result.notes or {}), "arguments_changed_by_user": True})
-    return replace(result, details={**result.details, "arguments_changed_by_user": True})
+        return Value(result.value, {**(result.notes or {}), **notes})
+    return replace(result, details={**result.details, **notes})
 
 
 def build_refusal(tool: Tool, answer: Answer) -> Problem:

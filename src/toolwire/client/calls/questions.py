@@ -22,18 +22,20 @@ from toolwire.consent import ClientRules, build_denial
 from toolwire.consent.binding import DECISION_VALID_S, compute_binding
 from toolwire.consent.change_words import describe_change
 from toolwire.consent.policy import can_allow_always
+from toolwire.consent.tool_definition import compute_digest, to_plain_json
 from toolwire.core.check import Answer, Check, Deny, Question
-from toolwire.core.codec import Codec, Flow, Peer, ask
+from toolwire.core.codec import Codec, Flow, Peer, ask, pause
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.http import Request
-from toolwire.core.model import Approval, Cost, Json, Kind, Problem, Tool
+from toolwire.core.model import Approval, Call, Cost, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin
 from toolwire.limits.throttle import build_rate_limited
 from toolwire.validation import copy_arguments
 
 from .agreements import Agreements, CallParties, CurrentDefinitions
+from .asked_calls import share_result
 from .budget import Budget
 from .prepared_call import CallState, PreparedCall, build_refusal, prepare_call
 from .retry import RetryLimits
@@ -41,6 +43,9 @@ from .retry import RetryLimits
 _log = logging.getLogger("toolwire.client")
 _BLOCKED = "blocked for this session"
 _GRANTED = Answer(allowed=True, channel="grant")
+_REPEATED = Answer(allowed=False, channel="same question")
+_EVERY_S = 0.1
+"""How often a call looks whether the same call, which waits for its answer, is over."""
 _CHANGED = Problem(
     kind=Kind.CONFLICT,
     message="What was approved is not what would be sent any more; nothing was sent. Call it again to be asked again.",
@@ -81,6 +86,47 @@ class Questions:
             return refusal
         return (yield from self._ask(prepared, question, state))
 
+    def ask_once(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Result]:
+        """Return what ``ask_permission`` returns, or the result of the same call, if that waits or was just refused."""
+        # QF-03
+        calls, key = self.parties.session.asked_calls, self._find_call_key(prepared.call, state)
+        if not key:
+            return (yield from self.ask_permission(prepared, question, state))
+        while True:
+            if (refusal := calls.find_refusal(key)) is not None:
+                self.agreements.record(prepared.call.tool, "", "denied", _REPEATED)
+                return refusal
+            asked, is_first = calls.enter(key, state)
+            if is_first:
+                break
+            while not asked.is_over:
+                yield from pause(_EVERY_S)
+            if asked.is_permitted:
+                if self._has_grant(prepared, question):
+                    return prepared
+            elif asked.result is not None:
+                self.agreements.record(prepared.call.tool, "", "joined", _REPEATED)
+                return share_result(asked, asked.result, state)
+        state.asked = asked
+        refusal = None
+        try:
+            answered = yield from self.ask_permission(prepared, question, state)
+            refusal = answered if asked.is_refused and isinstance(answered, Problem) else None
+        finally:
+            calls.close(key, asked, refusal)
+        return answered
+
+    def _find_call_key(self, call: Call, state: CallState) -> str:
+        """Return the digest by which the same call is known, or ``""`` for one that its user has decided about."""
+        context, session = call.context, self.parties.session
+        is_decided = context.confirmation or context.receipt or context.user_answer or context.input_responses
+        if is_decided or state.last_binding:
+            return ""
+        name, identity = self.parties.name, self.parties.credential(call.tool).identity
+        who = [name, session.principal, context.principal, identity, call.key, state.prefers_async]
+        what = [call.tool.id, self.agreements.grant_key(call.tool).definition, to_plain_json(call.arguments)]
+        return compute_digest([*who, *what])
+
     def preview(self, prepared: PreparedCall, question: Question) -> Question | None:
         """Return ``question`` as the user would see it, or None if a grant may cover it. Nothing is counted."""
         tool = prepared.call.tool
@@ -88,6 +134,10 @@ class Questions:
         if self._is_always_allowed(prepared, question) and grants.has_bounded_grant(key):
             return None
         return self._complete_question(prepared, question, self._compute_binding(prepared))
+
+    def _has_grant(self, prepared: PreparedCall, question: Question) -> bool:
+        grants, key = self.parties.session.grants, self.agreements.grant_key(prepared.call.tool)
+        return self._is_always_allowed(prepared, question) and grants.has_grant(key)
 
     def _spend_grant(self, prepared: PreparedCall, question: Question, state: CallState) -> bool:
         """Return whether a grant with bounds covers the call, which is then spent by one use."""
@@ -117,6 +167,7 @@ class Questions:
             record(tool, bound, decision, answer, took_s)
             if decision == "denied":
                 session.prompt_limit.record_denial(self._subject(tool))
+                state.note_answer(is_refused=True)
             elif decision == "unasked":
                 # The user did not see the question, so it must not count against those that they will see.
                 session.prompt_limit.undo_prompt()
@@ -140,9 +191,11 @@ class Questions:
         always = answer.always is True and full.always_allowed and answer.keep_level is None
         has_known_bounds = answer.bounds is None or isinstance(answer.bounds, GrantBounds)
         if answer.always is True and not always and answer.keep_level is None:
-            # I-21: a program whose "always" is not kept must learn of it.
-            _log.warning("%s was called once; your always is not kept: %s", tool.name, _explain_no_always(full))
+            # I-21, QF-03: a program whose "always" is not kept must learn of it.
+            state.always_fault = _explain_no_always(full)
+            _log.warning("%s was called once; your always is not kept: %s", tool.name, state.always_fault)
         self.agreements.remember(permitted.call, always=always and has_known_bounds, bounds=answer.bounds)
+        state.note_answer(is_permitted=always and has_known_bounds)
         state.add_approval(full, bound, session.clock(), unseen=answer.unseen)
         return permitted
 

@@ -27,6 +27,7 @@ from toolwire.limits import ClientRateLimits
 from toolwire.stores import MemoryAudit, MemoryGrants
 from toolwire.telemetry.calls import Telemetry
 
+from .asked_calls import AskedCalls
 from .receipt_signing import FindKey
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
@@ -91,6 +92,7 @@ class Session:
         self.prompt_limit: PromptLimit = PromptLimit(clock, limit=rules.questions_a_minute)
         self.data_flow: DataFlow | None = DataFlow() if traced else None
         self.marks: SessionMarks = SessionMarks(clock)
+        self.asked_calls: AskedCalls = AskedCalls(clock)
         self._catalogs: dict[str, Catalog] = {}
         self._names = _Names()
         self._lock = threading.Lock()  # connections open in several threads

@@ -3,7 +3,7 @@
 
 Rules:
 - A question is in the inbox for five minutes. The same call of the same caller shares it.
-- An answer counts once, for exactly the call that the question shows.
+- A yes counts once, for exactly the call that the question shows. A no counts for the same call for a minute.
 - A permission for later calls is the caller's own, for one definition of one tool, where the policy of the tool leaves
   room for it. What the user takes back asks again.
 - Each caller can add at most ten questions a minute in one process. At most 200 wait at a time, 50 of one caller.

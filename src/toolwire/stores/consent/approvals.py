@@ -3,7 +3,7 @@
 A user's "always" for later calls is a grant, in ``grants``.
 
 Rules:
-- An answer is valid for one digest, once, and only until the question expires.
+- An answer is valid for one digest and only until the question expires: a yes once, a no for a minute.
 - What a question showed is deleted when the question is over.
 - A question belongs to the caller of its call. Where an answer names a caller, it counts for that caller's questions
   alone.
@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from toolwire.consent.binding import DECISION_VALID_S
+from toolwire.consent.binding import DECISION_VALID_S, REFUSAL_S
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.display import DisplayRow, build_display_rows
 from toolwire.core.check import Answer, Question
@@ -158,7 +158,7 @@ class Approvals:
         return is_stored
 
     def take(self, id_: str, binding: str) -> Answer | None:
-        """Return the answer once, or None while there is none. An expired question is answered with a timeout.
+        """Return a yes once and a no for a minute, or None while there is none. An expired question is a timeout.
 
         The answer says who gave it and where, if that is known.
         """
@@ -175,7 +175,11 @@ class Approvals:
                 return Answer(allowed=False, reason="timeout", channel="store")
             if row[0] is None:
                 return None
-            cursor.execute("UPDATE questions SET used = 1, shown = '[]' WHERE id = ?", (id_,))
+            if row[0]:
+                cursor.execute("UPDATE questions SET used = 1, shown = '[]' WHERE id = ?", (id_,))
+            else:  # QF-03: the same call gets the same no for a minute
+                until = min(row[3], now + REFUSAL_S)
+                cursor.execute("UPDATE questions SET expires_at = ?, shown = '[]' WHERE id = ?", (until, id_))
             kept = cursor.execute("SELECT bounds FROM answer_bounds WHERE id = ?", (id_,)).fetchone()
             found = cursor.execute("SELECT decider, channel FROM answer_deciders WHERE id = ?", (id_,)).fetchone()
         decider, channel = found or ("", "store")

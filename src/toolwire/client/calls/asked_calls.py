@@ -1,0 +1,96 @@
+"""Ask the user once where the same call comes twice: in parallel, or again soon after a no.
+
+Rules:
+- A yes belongs to one call. The same call that comes while the question waits is not made: it gets the result of the
+  call that was asked about, with a note.
+- A no holds for a minute: the same call gets it again, and nobody is asked.
+- Once a question has its yes, the same call is another call, with a question of its own.
+"""
+# QF-03
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from toolwire.consent.binding import REFUSAL_S
+from toolwire.core.model import Kind, Problem, Result, Value
+
+if TYPE_CHECKING:
+    from .prepared_call import CallState
+
+_MOST_REFUSALS = 1_000
+_NOTE = (
+    "the same call waited for the same answer of the user, which allows one call: it ran once, and this is its result"
+)
+
+
+class AskedCall:
+    """A call whose question waits. When it ``is_over``, ``result`` is what came of it; None if it was given up.
+
+    ``is_refused`` says that the user said no, and ``is_permitted`` that the yes covers later calls too.
+    """
+
+    __slots__ = ("is_over", "is_permitted", "is_refused", "result", "state")
+
+    def __init__(self, state: CallState) -> None:
+        self.state = state
+        self.result: Result | None = None
+        self.is_refused = False
+        self.is_permitted = False
+        self.is_over = False
+
+    def end(self, result: Result | None) -> None:
+        """Give ``result`` to the same calls that wait."""
+        self.result = result
+        self.is_over = True
+
+
+class AskedCalls:
+    """The calls of a session whose questions wait, and the refusals of the last minute, by digests of calls."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()  # calls run in several threads
+        self._waiting: dict[str, AskedCall] = {}
+        self._refusals: OrderedDict[str, tuple[float, Problem]] = OrderedDict()
+
+    def find_refusal(self, key: str) -> Problem | None:
+        """Return the user's no to the same call, if it is less than a minute old."""
+        with self._lock:
+            at, refusal = self._refusals.get(key, (0.0, None))
+        return refusal if refusal is not None and self._clock() - at < REFUSAL_S else None
+
+    def enter(self, key: str, state: CallState) -> tuple[AskedCall, bool]:
+        """Return the call that is asked about, and whether it is this one, which then must end it."""
+        with self._lock:
+            known = self._waiting.get(key)
+            if known is not None:
+                return known, False
+            asked = self._waiting[key] = AskedCall(state)
+            return asked, True
+
+    def close(self, key: str, asked: AskedCall, refusal: Problem | None = None) -> None:
+        """End the question of ``asked``: what comes from now on is another call. Keep ``refusal``, the user's no."""
+        with self._lock:
+            if self._waiting.get(key) is asked:
+                del self._waiting[key]
+            if refusal is not None:
+                self._refusals.pop(key, None)
+                self._refusals[key] = self._clock(), refusal
+                if len(self._refusals) > _MOST_REFUSALS:
+                    self._refusals.popitem(last=False)
+
+
+def share_result(asked: AskedCall, result: Result, state: CallState) -> Result:
+    """Return the ``result`` of ``asked`` for the same call with ``state``, which was not made."""
+    state.status, state.long_call = asked.state.status, asked.state.long_call
+    if isinstance(result, Value):
+        return Value(deepcopy(result.value), {**(result.notes or {}), "same_call": _NOTE})
+    if result.kind is Kind.DENIED:  # a model reads exactly these details
+        return result
+    return replace(result, details={**deepcopy(dict(result.details)), "same_call": _NOTE})
