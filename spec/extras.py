@@ -22,7 +22,7 @@ PURPOSES: Final = {
     "server": "`toolwire serve`: uvicorn",
     "cli": "terminal output: tables, colours, formatted results",
     "yaml": "documents in YAML",
-    "jwt": "[signed tokens](../how-to/authentication.md) of callers",
+    "jwt": "[signed tokens](../how-to/signed-tokens.md) from callers",
     "telemetry": "[traces and metrics](observability.md)",
     "metrics": "[metrics as Prometheus text, spans and metrics by OTLP](observability.md#send-them-to-a-collector)",
     "oauth": "[the OAuth client and the authorization server](../how-to/oauth.md)",

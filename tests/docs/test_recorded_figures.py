@@ -108,7 +108,7 @@ def test_page_of_scale_has_the_figures_of_its_record_and_says_what_is_lost() -> 
 @pytest.mark.requirement("LC-02", "LC-03", "GW-04")
 def test_pages_of_long_calls_and_limits_have_the_limits_of_the_code() -> None:
     long_calls, limits = (
-        (ROOT / "docs" / page).read_text(encoding="utf-8")
+        " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
         for page in ("reference/long-calls.md", "reference/limits.md")
     )
     assert f"N seconds have passed, at most {MAX_WAIT_S:.0f} |" in long_calls
