@@ -178,12 +178,13 @@ def _names(url: str) -> list[str]:
         return []
 
 
-def test_missing_uvicorn_names_what_to_install(desk: Path) -> None:
+@pytest.mark.parametrize("package", ["uvicorn", "uvloop"])
+def test_missing_package_names_what_to_install(package: str, desk: Path) -> None:
     code = (
         "import sys\n"
-        "sys.modules['uvicorn'] = None\n"
+        f"sys.modules[{package!r}] = None\n"
         "from toolwire.cli import main\n"
-        f"sys.exit(main(['serve', {str(desk)!r}]))"
+        f"sys.exit(main(['serve', '--workers', '2', '--state', {str(desk.parent / 'kept')!r}, {str(desk)!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")

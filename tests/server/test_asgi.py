@@ -1,6 +1,7 @@
 """The application as a client meets it: guard, keys, limits, methods, entity tags, the end."""
 
 import asyncio
+import gzip
 import json
 import logging
 import re
@@ -547,6 +548,27 @@ def test_mcp_client_at_the_address_of_the_page_is_led_to_the_path_of_mcp(ask: As
             assert json.loads(response.body)["error"]["message"] == "MCP clients connect to /mcp of this server."
         strange = ask(app, "POST", "/", {**MCP_POST, "origin": "https://evil.example", "sec-fetch-site": "cross-site"})
         assert (strange.status, field(strange, b"location")) == (403, None)
+
+
+@pytest.mark.requirement("FD-06")
+def test_path_of_mcp_can_end_with_a_slash(ask: Ask, build_served_app: Serve) -> None:
+    for options, status in (({}, 200), ({"api_keys": ["a-key-of-somebody"], "private": True}, 401)):
+        app = build_served_app(**options)
+        assert [ask(app, "POST", path, MCP_POST, PING).status for path in ("/mcp", "/mcp/")] == [status, status]
+    assert ask(app, "POST", "/mcp//", MCP_POST, PING).status in (401, 404)
+
+
+@pytest.mark.requirement("A-29")
+def test_compressed_body_is_refused_by_its_name(ask: Ask, build_served_app: Serve) -> None:
+    body = json.dumps({"request": {"tool_id": "add", "input": {"a": 1, "b": 2}}}).encode()
+    fields = {"content-type": "application/json"}
+    app = build_served_app()
+    refused = ask(app, "POST", "/call", {**fields, "content-encoding": "gzip"}, gzip.compress(body))
+    assert refused.status == 415
+    said = json.loads(refused.body)["message"]
+    assert said == "Send the body without compression, not with Content-Encoding: gzip."
+    for coding in ({}, {"content-encoding": "identity"}):
+        assert ask(app, "POST", "/call", {**fields, **coding}, body).status == 200
 
 
 @pytest.mark.requirement("FD-06")

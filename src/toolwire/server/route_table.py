@@ -173,6 +173,9 @@ class RouteTable:
         if self._has_calls and method == "POST" and path == calls_resource.PATH:  # a key cannot be in the query
             return self._build_calls_entry(method, path)
         root = self._site.root
+        # FD-06: a slash too many is what other servers of MCP end their path with.
+        if allowed is None and self._session_path and path == f"{self._session_path}/":
+            return self.find_entry(method, self._session_path)
         if allowed is None:
             refuse = self._segments.get(_first_segment(path), build_plain_refusal)
             return RouteEntry(

@@ -25,6 +25,8 @@ from weakref import WeakSet
 from toolwire.core.lazy_import import explain_missing_module
 
 try:
+    # here, because a worker without it would be started again for ever
+    import uvloop
     from uvicorn import Config
     from uvicorn.config import STARTUP_FAILURE
     from uvicorn.supervisors import ChangeReload, Multiprocess
@@ -159,14 +161,12 @@ class ServerConfig(Config):
         if json:  # uvicorn has just replaced the handlers of its loggers
             log_json()
 
-    def get_loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    def get_loop_factory(self) -> Callable[[], asyncio.AbstractEventLoop]:
         """Return a function that creates the event loop; that of a worker accepts its part of the connections."""
-        create, load = super().get_loop_factory(), self.load_of_workers
-        if create is None:
-            return create
+        load = self.load_of_workers
 
         def create_loop() -> asyncio.AbstractEventLoop:
-            loop = create()
+            loop = uvloop.new_event_loop()
             create_server = loop.create_server
 
             async def listen(factory: Any, *, sock: Any, ssl: Any, **more: Any) -> Any:
