@@ -72,6 +72,12 @@ SIGN_IN: Final[Mapping[str, Key]] = {
     "clients": Key("table", "apps that you register: `name` and `redirect-uris`"),
     "cache": Key("seconds", "how long a worker can accept a revoked token, at most 60 (0)"),
     "operators": Key("array of names", "the users who can open the console"),
+    "issuer": Key("URL", "the OpenID provider at which users sign in, instead of with accounts of the gateway"),
+    "client-id": Key("text", "the name under which the gateway is registered at the issuer"),
+    "client-secret-env": Key("name of a variable", "the environment variable that holds the secret of that client"),
+    "groups-claim": Key("text", "the claim that lists the groups of a user (`groups`)"),
+    "claims": Key("array of conditions", "who can sign in, by the claims of the issuer (everyone)"),
+    "operator-groups": Key("array of groups", "the groups whose users can open the console"),
 }
 TABLES: Final[Mapping[str, tuple[str, Mapping[str, Key], tuple[str, ...]]]] = {
     "[upstreams.NAME]": ("one server, document or program", UPSTREAM, gateway_file._OF_A_GATEWAY),

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/behind-a-proxy.md
 # and two shells (Debian packages, as root), the MCP conformance suite with its Node, the MCP clients of other makers, the
-# packages of examples/hono and the frameworks of agents (into .cache, with pinned digests). What cannot be installed is
+# packages of examples/hono, an OpenID provider and the frameworks of agents (into .cache, with pinned digests). What cannot be installed is
 # left out: `make test` says at its end which tests did not run. So this ends with 0 in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 0
@@ -9,6 +9,7 @@ suite=.cache/mcp-conformance
 clients=.cache/mcp-clients
 frameworks=.cache/agent-frameworks
 sample=.cache/hono
+provider=.cache/openid-provider
 policy=/usr/sbin/policy-rc.d
 
 PATH=$PATH:/usr/sbin  # where Debian puts ip, nginx and haproxy, and where a user's PATH does not look
@@ -65,6 +66,14 @@ install_sample() {
         || echo "npm could not install the packages of examples/hono"
 }
 
+install_provider() {
+    echo "Installing an OpenID provider into $provider"
+    mkdir -p "$provider" && cp tests/interop/openid/package*.json "$provider" \
+        && install_modules "$provider" \
+        && cp tests/interop/openid/package-lock.json "$provider/installed.json" \
+        || echo "npm could not install the OpenID provider"
+}
+
 client_locks() { cat tests/interop/clients/package-lock.json tests/interop/clients/*.txt; }
 
 install_clients() {
@@ -105,6 +114,7 @@ install_missing_packages() {
 ( install_missing_packages ) &
 cmp -s tests/interop/conformance/package-lock.json "$suite/installed.json" || install_suite
 { cmp -s examples/hono/package-lock.json "$sample/installed.json" || install_sample; } &
+{ cmp -s tests/interop/openid/package-lock.json "$provider/installed.json" || install_provider; } &
 { client_locks | cmp -s - "$clients/installed.txt" || install_clients; } &
 { framework_locks | cmp -s - "$frameworks/installed.txt" || install_frameworks; } &
 wait

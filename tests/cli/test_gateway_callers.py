@@ -25,6 +25,7 @@ from uvicorn import Config
 
 from tests.cli.conftest import Outcome
 from tests.cli.test_gateway import find_free_port, run_gateway
+from tests.support.people import read_fields
 from toolwire import Context, Kind, Problem, Toolkit, Value, asgi, connect_sync
 from toolwire.client.login import SignInUser
 from toolwire.oauth import authorization_server
@@ -113,11 +114,6 @@ def write_file(folder: Path, more: str = "", **sites: str) -> None:
     head = f'port = {port}\npublic-url = "http://127.0.0.1:{port}"\n'
     text = f'{head}api-key-file = "keys.txt"\nkey-file = "vault.key"\nstate = "kept"\n{tables}{more}'
     (folder / "toolwire.toml").write_text(text)
-
-
-def read_fields(page: str) -> dict[str, str]:
-    found = re.findall(r'type="hidden" name="([^"]*)" value="([^"]*)"', page)
-    return {name: html.unescape(value) for name, value in found}
 
 
 def sign_in(page: str, key: str, name: str) -> httpx2.Response:

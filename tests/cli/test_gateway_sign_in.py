@@ -14,21 +14,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from mcp.client.auth import OAuthClientProvider
-from mcp.client.session import ClientSession
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
 
 from tests.cli.conftest import Outcome
 from tests.cli.test_gateway import find_free_port, run_gateway, wait_for_line
-from tests.cli.test_gateway_callers import QUICK, Site, read_fields, serve_site
+from tests.cli.test_gateway_callers import QUICK, Site, serve_site
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
 from tests.support.inbox import wait_for
+from tests.support.people import CALLBACK, PASSWORD, Person, read_fields, use, walk
 from tests.support.token_storage import Storage
 from toolwire.console.sessions import OperatorSessions, SignedIn
 from toolwire.hosting.gateway_sign_in import make_user_id
@@ -38,7 +35,6 @@ from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
-PASSWORD = "correct horse"
 LISTEN = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -53,7 +49,6 @@ LISTEN = {
     },
 }
 """A request to hear of changes."""
-CALLBACK = "http://127.0.0.1:9/callback"
 TABLES = """
 [sign-in]
 name = "The <b>team's</b> tools"
@@ -121,68 +116,6 @@ def add_people(place: str) -> None:
     with closing(Accounts(OAuthStore(place), hasher=QUICK)) as people:
         for name in ("ann", "bob"):
             assert people.add(name, PASSWORD, make_user_id(name)) is not None
-
-
-class Person(NamedTuple):
-    """A person with a browser of their own, and what their program keeps."""
-
-    name: str
-    browser: httpx2.Client
-    storage: Storage
-
-
-def walk(person: Person, url: str, end: str, seen: list[str] | None = None, name: str = "") -> httpx2.Response:
-    """Do what a person does from ``url`` on, until an address begins with ``end``; ``seen`` gets each page."""
-    answer = person.browser.get(url)
-    for _ in range(12):
-        location = answer.headers.get("location", "")
-        if str(answer.url).startswith(end) or location.startswith(end):
-            return answer
-        if location:
-            answer = person.browser.get(str(answer.url.join(location)))
-            continue
-        text = answer.text
-        if seen is not None:
-            seen.append(text)
-        if onward := re.findall(r'class="button primary" href="([^"]*)"', text):
-            answer = person.browser.get(html.unescape(onward[0]))
-            continue
-        form: dict[str, Any] = dict(read_fields(text))
-        if 'name="password"' in text:
-            form |= {"name": name or person.name, "password": PASSWORD}
-        else:
-            form |= {"scope": re.findall(r'name="scope" value="([^"]*)"', text), "decision": "allow"}
-        action = re.findall(r'action="([^"]*)"', text)[0]
-        answer = person.browser.post(str(answer.url.join(action)), data=form)
-    raise AssertionError(answer.text)
-
-
-async def use(url: str, person: Person, tool: str = "", seen: list[str] | None = None) -> Any:
-    """Sign in with the client of the MCP SDK, and return the text of a call, or the names of the tools."""
-    back = ""
-
-    async def redirect(page: str) -> None:
-        nonlocal back
-        answer = await asyncio.to_thread(walk, person, page, CALLBACK, seen)
-        back = answer.headers["location"]
-
-    async def callback() -> AuthorizationCodeResult:
-        query = parse_qs(urlsplit(back).query)
-        return AuthorizationCodeResult(code=query["code"][0], state=query["state"][0], iss=query["iss"][0])
-
-    metadata = OAuthClientMetadata(redirect_uris=[CALLBACK], client_name="Host", token_endpoint_auth_method="none")
-    provider = OAuthClientProvider(f"{url}/mcp", metadata, person.storage, redirect, callback)
-    async with (
-        httpx2.AsyncClient(auth=provider, timeout=30) as http,
-        streamable_http_client(f"{url}/mcp", http_client=http) as streams,
-        ClientSession(streams[0], streams[1]) as session,
-    ):
-        await session.initialize()
-        if not tool:
-            return sorted(one.name for one in (await session.list_tools()).tools)
-        result = await session.call_tool(tool, {})
-        content: Any = result.content[0]
-        return content.text
 
 
 @pytest.fixture
@@ -688,6 +621,13 @@ FAULTS = [
     ('public-url = "https://tools.example/a"\n[sign-in]', "toolwire.toml:2:1: where people sign in, public-url has"),
     ('[callers.a]\nmembers = ["b"]\n[callers.b]', "toolwire.toml:3:1: 'b' has a table, or is in another group."),
     ("[callers.a]\nmembers = 1", "toolwire.toml:3:1: members is an array of names of callers."),
+    ('[sign-in]\nissuer = "http://login.example"\nclient-id = "a"', "toolwire.toml:3:1: issuer is an https URL"),
+    ('[sign-in]\nissuer = "https://login.example"', "toolwire.toml:3:1: an issuer needs client-id"),
+    ('[sign-in]\noperator-groups = ["a"]', "toolwire.toml:3:1: operator-groups is for people who sign in elsewhere"),
+    (
+        '[sign-in]\nissuer = "https://a.example"\nclient-id = "a"\nclaims = [1]',
+        "toolwire.toml:5:1: sign-in: condition 1",
+    ),
     ("[sign-in]", "Who may sign in, and who did, is kept in the state"),
 ]
 

@@ -55,7 +55,7 @@ def test_make_test_collects_skipped_programs_for_its_last_line(bare: Path, tmp_p
 
 def test_test_run_continues_if_nothing_can_be_installed(bare: Path, tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
-    for folder in ("conformance", "clients"):
+    for folder in ("conformance", "clients", "openid"):
         shutil.copytree(ROOT / "tests" / "interop" / folder, checkout / "tests" / "interop" / folder)
     frameworks = "adapters/frameworks"
     shutil.copytree(ROOT / "tests" / frameworks, checkout / "tests" / frameworks)

@@ -31,7 +31,7 @@ from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
 from toolwire.hosting.gateway_address import NAME_IT, find_allowed_address
-from toolwire.hosting.gateway_sign_in import EVERYONE, ClientSettings, SignInSettings
+from toolwire.hosting.gateway_sign_in import EVERYONE, ClientSettings, ProviderSettings, SignInSettings
 from toolwire.hosting.options import RETURNS, RemoteOptions, list_serve_options
 from toolwire.hosting.serve_settings import (
     BundleSettings,
@@ -69,7 +69,11 @@ _OF_A_CALLER: Final = (
 _TOOL_PATTERN: Final = re.compile(r"[A-Za-z0-9_*?-]{1,64}(?:\.[^\s\[\]]{1,200})?")
 _MOST_PATTERNS: Final = 1_000
 _LIST_OF_TOOLS: Final = 'an array of patterns: "UPSTREAM", or "UPSTREAM.TOOL", with * and ?'
-_OF_A_SIGN_IN: Final = ("name", "scopes", "default-scopes", "registration", "clients", "cache", "operators")
+_OF_A_PROVIDER: Final = ("client-id", "client-secret-env", "groups-claim", "claims", "operator-groups")
+_OF_A_SIGN_IN: Final = (
+    *("name", "scopes", "default-scopes", "registration", "clients", "cache", "operators", "issuer"),
+    *_OF_A_PROVIDER,
+)
 _MOST_RUNNING: Final = 100_000
 _LONGEST_S: Final = 3_600
 _RULES: Final[tuple[RuleKind, ...]] = ("run", "ask", "never")
@@ -238,7 +242,42 @@ class _Reader:
             clients=self._read_clients(table),
             cache_s=self._read_number(place, table, "cache", _LONGEST_CACHE_S, least=0) or 0,
             operators=self._read_operators(table),
+            provider=self._read_provider(table),
         )
+
+    def _read_provider(self, table: Mapping[str, Any]) -> ProviderSettings | None:
+        """Return the external issuer at which people sign in, or None if they have accounts here."""
+        # PL-03
+        place, issuer = (_SIGN_IN,), self._read_url((_SIGN_IN,), table, "issuer")
+        if not issuer:
+            if given := next((one for one in _OF_A_PROVIDER if one in table), ""):
+                self._fail((*place, given), f"{given} is for people who sign in elsewhere: name the issuer")
+            return None
+        is_local = urlsplit(issuer).hostname in LOCAL_HOSTS
+        if urlsplit(issuer).query or urlsplit(issuer).fragment or not (issuer.startswith("https://") or is_local):
+            self._fail((*place, "issuer"), "issuer is an https URL without a query (http on this machine)")
+        client_id = self._read_text(place, table, "client-id")
+        if not client_id or not client_id.isprintable():
+            self._fail((*place, "issuer"), "an issuer needs client-id, the name of this gateway there")
+        groups_claim = self._read_text(place, table, "groups-claim") if "groups-claim" in table else "groups"
+        operators = self._read_groups((*place, "operator-groups"), table.get("operator-groups", []))
+        return ProviderSettings(
+            issuer=issuer,
+            client_id=client_id,
+            client_secret_env=self._read_text(place, table, "client-secret-env"),
+            groups_claim=groups_claim,
+            claims=self._read_conditions(
+                (*place, "claims"), table.get("claims", []), '[["/hd", "eq", "team.example"]]'
+            ),
+            operator_groups=operators,
+        )
+
+    def _read_groups(self, place: tuple[str, ...], names: Any) -> Sequence[str]:
+        if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
+            self._fail(place, f'{place[-1][:40]} must be an array of groups, such as ["platform"]')
+        if EVERY_CALLER in names or len(names) > _MOST_MEMBERS:
+            self._fail(place, f"name each group, at most {_MOST_MEMBERS:,}: there is no name for all of them")
+        return names
 
     def _read_operators(self, table: Mapping[str, Any]) -> Sequence[str]:
         """Return the names of the people who may open the console; nobody may whom the file does not name."""
@@ -326,7 +365,7 @@ class _Reader:
             for member in self._read_members(group, table):
                 if member in read:
                     self._fail((_CALLERS, group, "members"), f"{member[:40]!r} has a table, or is in another group")
-                read[member] = replace(read[group], claims=())
+                read[member] = replace(read[group], claims=(), member_of=group)
         return read
 
     def _read_members(self, group: str, table: Mapping[str, Any]) -> Sequence[str]:

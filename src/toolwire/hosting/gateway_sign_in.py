@@ -3,24 +3,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from toolwire.core.condition import read_ask_when
 from toolwire.core.errors import DefinitionError, UsageError
+from toolwire.core.model import Json, Problem, Secret
+from toolwire.core.url_origin import get_host, get_origin
 from toolwire.limits import USER_PREFIX, RulesByCaller
-from toolwire.server.access.caller_rules import apply_rules
+from toolwire.server.access.caller_rules import apply_rules, find_group, list_groups, meets_claims
 from toolwire.server.access.callers import Caller
 from toolwire.server.access.people import FindUser, SignedInUser
 from toolwire.stores.paths import find_state_places
 
 if TYPE_CHECKING:
-    from toolwire.oauth import Accounts, AuthorizationServer
+    from toolwire.oauth import Accounts, AuthorizationServer, OAuthStore
+    from toolwire.oauth.openid_provider import OpenIdProvider
 
 EVERYONE: Final = "tools"
 """The scope of what every person may use who signs in, because an upstream asks for none."""
+_GOOGLE: Final = "accounts.google.com"
+_SESSION_S: Final = 12 * 3_600.0
 _NO_STATE: Final = (
     'Who may sign in, and who did, is kept in the state: name a folder or a PostgreSQL URL, such as state = "state".'
 )
@@ -35,12 +44,32 @@ class ClientSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """The external issuer at which people sign in, as a file has it.
+
+    ``client_secret_env`` is the variable with the secret, empty for a public client. ``groups_claim`` is the claim with
+    the groups of a person. ``claims`` are conditions that the claims of everyone who signs in must meet, written as
+    those of ``ask_when``. The people of ``operator_groups`` may open the console.
+    """
+
+    # PL-03
+
+    issuer: str
+    client_id: str
+    client_secret_env: str = ""
+    groups_claim: str = "groups"
+    claims: Sequence[Json] = ()
+    operator_groups: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SignInSettings:
     """How people sign in at a gateway, as its file has it.
 
     ``scopes`` maps each scope to the words that people read. With ``registration``, an app may register itself;
     ``clients`` are those that the operator registered, by their ids. ``cache_s`` is for how many seconds a worker may
-    accept a token that was revoked elsewhere. ``operators`` are the names of people who may open the console.
+    accept a token that was revoked elsewhere. ``operators`` are the names of people who may open the console. With a
+    ``provider``, people sign in there; else with the accounts of the gateway.
     """
 
     issuer: str
@@ -51,6 +80,7 @@ class SignInSettings:
     clients: Mapping[str, ClientSettings] = field(default_factory=dict)
     cache_s: int = 0
     operators: Sequence[str] = ()
+    provider: ProviderSettings | None = None
 
 
 class OpenSignIn(NamedTuple):
@@ -70,11 +100,18 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
     """
     from toolwire.auth.clients import Client  # an extra, and most servers do without
     from toolwire.oauth import OAuthStore, authorization_server  # as above
+    from toolwire.stores.oauth.issuer_accounts import VALID_S  # as above
 
     store = OAuthStore(find_people_place(state))
+    provider = None if settings.provider is None else open_provider(settings.provider, store)
+    users = open_people(store) if provider is None else provider
+    # PL-03: what the issuer says of a person is read again at each sign-in, so a session is short.
+    lasting: dict[str, Any] = (
+        {} if provider is None else {"session_s": _SESSION_S, "grant_s": VALID_S, "idle_s": VALID_S}
+    )
 
     def find_scopes(person: str) -> frozenset[str] | None:
-        own = rules.find(person).scopes
+        own = rules.find(person, find_group(_build_caller(users.find(person), person), rules)).scopes
         return None if own is None else own | {EVERYONE}
 
     server = authorization_server(
@@ -82,7 +119,7 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
         name=settings.name,
         scopes=settings.scopes,
         default_scopes=tuple(settings.default_scopes or settings.scopes),
-        users=open_people(store),
+        users=users,
         store=store,
         clients=tuple(
             Client(id=name, name=one.name, redirect_uris=tuple(one.redirect_uris))
@@ -93,14 +130,70 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
         drop_unknown_scopes=True,
         cache_s=float(settings.cache_s),
         find_scopes=find_scopes,
+        **lasting,
     )
+    groups_claim = "" if settings.provider is None else settings.provider.groups_claim
 
     async def find_user(headers: Sequence[tuple[bytes, bytes]]) -> SignedInUser | None:
         person = await server.find_user(headers)
+        if person is None:
+            return None
         # In their own browser, people are not limited to what they allowed an app.
-        return None if person is None else SignedInUser(apply_rules(Caller(person.id), rules), person.name)
+        caller = apply_rules(_build_caller(person, person.id), rules)
+        return SignedInUser(caller, person.name, groups=list_groups(caller, rules, groups_claim))
 
     return OpenSignIn(server, find_user, "/oauth/login")
+
+
+def _build_caller(account: object, name: str) -> Caller:
+    """Return the caller ``name`` with what the issuer says of the person, if there is one."""
+    return Caller(name, claims=getattr(account, "claims", {}))
+
+
+def open_provider(settings: ProviderSettings, store: OAuthStore) -> OpenIdProvider:
+    """Return the external issuer that ``settings`` name, with its people in ``store``.
+
+    Raises:
+        UsageError: the environment has no such variable.
+    """
+    from toolwire.client.transport.limits import TransportLimits
+    from toolwire.client.transport.network import Network
+    from toolwire.oauth.openid_provider import OpenIdProvider  # an extra, and most servers do without
+    from toolwire.stores.oauth.issuer_accounts import IssuerAccounts  # as above
+
+    name = settings.client_secret_env
+    if name and not os.environ.get(name):
+        raise UsageError(f"The environment has no variable {name} to take the secret of the sign-in from.")
+    conditions = read_ask_when(settings.claims, "sign-in", "claims")
+    network = Network(limits=TransportLimits(total_s=10.0, redirects=0), allow_private=(get_origin(settings.issuer),))
+    return OpenIdProvider(
+        settings.issuer,
+        settings.client_id,
+        IssuerAccounts(store, settings.issuer),
+        network.send,
+        secret=Secret(os.environ[name]) if name else None,
+        groups_claim=settings.groups_claim,
+        admits=lambda claims: meets_claims(conditions, claims),
+    )
+
+
+def list_issuer_faults(settings: SignInSettings | None, state: Path | str) -> Iterator[str]:
+    """Yield a sentence for each thing that will not work at the external issuer, if there is one, or is too open.
+
+    Raises:
+        ToolwireError: the issuer or the state cannot be used at all.
+    """
+    if settings is None or settings.provider is None:
+        return
+    from toolwire.oauth import OAuthStore  # an extra, and most commands do without
+
+    provider = settings.provider
+    if get_host(provider.issuer) == _GOOGLE and not provider.claims:
+        yield 'Everyone with a Google account can sign in: write claims = [["/hd", "eq", "YOUR-DOMAIN"]] in [sign-in].'
+    with closing(OAuthStore(find_people_place(state))) as store:
+        found = asyncio.run(open_provider(provider, store).find_metadata())
+    if isinstance(found, Problem):
+        yield found.message
 
 
 def find_people_place(state: Path | str) -> str:

@@ -103,6 +103,10 @@ def _describe_people(file: GatewayFile) -> Iterator[str]:
         yield f"public-url = {file.public_url}"
     if file.sign_in is not None:
         yield from (f"sign-in: {name} may open the console" for name in file.sign_in.operators)
+        if (provider := file.sign_in.provider) is not None:
+            names = _name_variables(list(filter(None, [provider.client_secret_env])))
+            yield f"sign-in: people sign in at {provider.issuer}{names}"
+            yield from (f"sign-in: the group {name} may open the console" for name in provider.operator_groups)
         for name, client in file.sign_in.clients.items():
             yield f"sign-in: the app {name} gets its codes at {', '.join(client.redirect_uris)}"
     for name, caller in file.callers.items():

@@ -160,19 +160,20 @@ def list_rule_rows(upstream: UpstreamSettings) -> list[FileRuleRow]:
     ]
 
 
-def build_operator_finder(find_user: FindUser, names: Iterable[str]) -> FindSignedIn:
-    """Return what finds the operator who is signed in at a browser as one of the people called ``names``.
+def build_operator_finder(find_user: FindUser, names: Iterable[str], groups: Iterable[str] = ()) -> FindSignedIn:
+    """Return what finds the operator who is signed in at a browser: one of the people in ``names`` or ``groups``.
 
     A name is that with which the person signs in, or their name in calls (``user:NAME:DIGITS``).
     """
-    known = frozenset(names)
+    known, known_groups = frozenset(names), frozenset(groups)
 
     async def find_operator(headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | Problem | None:
         user = await find_user(headers)
         if user is None:
             return None
         principal = user.caller.name
-        if principal.startswith(USER_PREFIX) and not known.isdisjoint((principal, read_user_name(principal))):
+        is_named = not known.isdisjoint((principal, read_user_name(principal)))
+        if principal.startswith(USER_PREFIX) and (is_named or not known_groups.isdisjoint(user.groups)):
             return SignedIn(principal, SESSION_S, by_account=True)
         text = f"You are signed in as {make_visible(user.name)}, who is no operator of this server."
         return Problem(kind=Kind.FORBIDDEN, message=text)

@@ -106,8 +106,10 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         from .caller_inbox import add_inbox  # brings the pages of the console, which few servers have
 
         app = add_inbox(app, settings, served.callers, served.sign_in)
-    people = () if settings.sign_in is None or served.sign_in is None else settings.sign_in.operators
-    if not operators and not people:
+    people = settings.sign_in
+    if people is not None and not (people.operators or (people.provider and people.provider.operator_groups)):
+        people = None
+    if not operators and people is None:
         return app
     # It brings the console, which few servers have.
     from .operator_console import (
@@ -120,8 +122,10 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
     )
 
     known = Operators(operators)
-    if people and (sign_in := served.sign_in) is not None:
-        known = Operators(operators, build_operator_finder(sign_in.find_user, people), sign_in.login_path)
+    if people is not None and (sign_in := served.sign_in) is not None:
+        groups = () if people.provider is None else people.provider.operator_groups
+        find_person = build_operator_finder(sign_in.find_user, people.operators, groups)
+        known = Operators(operators, find_person, sign_in.login_path)
     places = find_state_places(settings.server.state)
     upstreams = [
         ServedUpstream(one.name, one.target, box, list_rule_rows(one))

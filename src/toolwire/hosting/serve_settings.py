@@ -20,7 +20,7 @@ from toolwire.server.asking.host_consent import HostConsent
 from toolwire.server.options import ServerOptions
 from toolwire.stores.paths import STATE_VARIABLE, StatePlaces, find_state_folder, find_state_places
 
-from .gateway_sign_in import ClientSettings, SignInSettings
+from .gateway_sign_in import ClientSettings, ProviderSettings, SignInSettings
 from .options import RemoteOptions, TokenOptions
 
 SETTINGS = "TOOLWIRE_SERVE"
@@ -86,7 +86,7 @@ class CallerSettings:
     """The rules of a gateway for one caller, as its file has them; ``None`` or an empty text leaves what holds.
 
     ``tools``, ``effects`` and ``arguments`` are the most that the caller may use; see ``ToolBound``. Conditions are
-    written as those of ``ask_when``.
+    written as those of ``ask_when``. ``member_of`` is the group whose table has the caller as a member.
     """
 
     scopes: Sequence[str] | None = None
@@ -96,6 +96,7 @@ class CallerSettings:
     answered_by: Sequence[str] = ()
     webhook: WebhookSettings | None = None
     claims: Sequence[Json] = ()
+    member_of: str = ""
     tools: Sequence[str] | None = None
     effects: Sequence[Effect] | None = None
     arguments: Mapping[str, Sequence[Json]] = field(default_factory=dict)
@@ -111,6 +112,7 @@ class CallerSettings:
             inbox=self.questions == "inbox",
             answered_by=frozenset(self.answered_by),
             claims=read_ask_when(self.claims, "a caller", "claims"),
+            member_of=self.member_of,
             bound=_build_bound(self.tools, self.effects)._replace(
                 arguments=tuple(
                     (pattern, read_ask_when(some, pattern, "arguments")) for pattern, some in self.arguments.items()
@@ -229,7 +231,8 @@ def _read_sign_in(data: dict[str, Any] | None) -> SignInSettings | None:
     if data is None:
         return None
     clients = {name: ClientSettings(**one) for name, one in data.pop("clients").items()}
-    return SignInSettings(**data, clients=clients)
+    provider = data.pop("provider")
+    return SignInSettings(**data, clients=clients, provider=None if provider is None else ProviderSettings(**provider))
 
 
 def _read_webhook(data: dict[str, Any] | None) -> WebhookSettings | None:

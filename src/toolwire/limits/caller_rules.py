@@ -16,7 +16,7 @@ USER_PREFIX = "user:"
 """How the name in calls begins of a person who signed in at the server: ``user:NAME:DIGITS``."""
 
 _PREFIXES = ("key:", "jwt:")
-_NAME_IN_CALLS = re.compile(r"key:|jwt:|user:.*:[0-9]+\Z|(?:key|jwt)-[0-9a-f]{12,64}\Z|\*\Z", re.DOTALL)
+_NAME_IN_CALLS = re.compile(r"key:|jwt:|user:.*:[0-9a-f]+\Z|(?:key|jwt)-[0-9a-f]{12,64}\Z|\*\Z", re.DOTALL)
 
 
 def list_rule_names(principal: str) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class CallerRules:
     client of the caller confirms a call by itself. ``answered_by`` names the other callers and users who answer the
     questions of this caller in the inbox. ``bound`` is the most that the caller may use of the tools, whatever its
     scopes, its consent and its permissions say. ``claims`` are conditions: the rules are also for each caller whose
-    claims meet all of them and whom no rules name.
+    claims meet all of them and whom no rules name. ``member_of`` is the group whose rules these are.
     """
 
     # GW-01, AT-35, PL-02
@@ -85,6 +85,7 @@ class CallerRules:
     answered_by: frozenset[str] = frozenset()
     bound: ToolBound = NO_BOUND
     claims: tuple[Condition, ...] = ()
+    member_of: str = ""
 
 
 NO_RULES = CallerRules()
@@ -126,6 +127,15 @@ class RulesByCaller:
             known = (self._rules.get(name) for name in list_rule_names(principal)[1:])
             found = next((one for one in known if one is not None), None)
         return found
+
+    def has_table(self, name: str) -> bool:
+        """Return whether there are rules of this name."""
+        return name in self._rules
+
+    def find_member_groups(self, principal: str) -> frozenset[str]:
+        """Return the group of which the rules name the caller ``principal`` as a member."""
+        found = self.find_named(principal)
+        return frozenset((found.member_of,)) if found is not None and found.member_of else frozenset()
 
     def can_answer(self, decider: str, principal: str, *, by_account: bool) -> bool:
         """Return whether ``decider`` may answer the questions of ``principal``; both are names in calls.

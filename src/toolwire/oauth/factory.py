@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import Any, cast
 
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network
@@ -18,6 +18,7 @@ from toolwire.server.oauth import (
     Fetch,
     FindUser,
     IdentifyUser,
+    IdentityProvider,
     OAuthSettings,
     ServerContext,
     Users,
@@ -57,7 +58,7 @@ def authorization_server(
     ``users`` checks passwords and finds accounts; see ``open_accounts``. If users sign in at your application, set
     ``login_url`` to its page and ``identify_user`` to a function that takes the ASGI scope of a request and returns the
     id of the signed-in user, or None. Then ``users`` can be a function that takes the id of a user as text and returns
-    your own object for that user, or None.
+    your own object for that user, or None. If ``users`` is an ``IdentityProvider``, users sign in at its issuer.
 
     Raises:
         DefinitionError: a setting is wrong, or the database cannot be used.
@@ -86,6 +87,9 @@ def authorization_server(
         audit=audit,
         now=now,
         identify_user=identify_user,
+        identity_provider=None
+        if callable(users) or not hasattr(users, "identify")
+        else cast("IdentityProvider", users),
     )
     return AuthorizationServer(context)
 

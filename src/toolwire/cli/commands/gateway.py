@@ -36,6 +36,7 @@ from toolwire.hosting.gateway_file import (
     parse_gateway_file,
     read_gateway_file,
 )
+from toolwire.hosting.gateway_sign_in import list_issuer_faults
 from toolwire.hosting.gateway_trust import keep_trust, trust_gateway
 from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, open_upstream, refuse_nameless_callers
 from toolwire.hosting.serve_app import build_app
@@ -112,7 +113,10 @@ def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:
             for one in rows
         ]
         print_table(("upstream", "target", "tools", "need consent", "state"), cells, sys.stdout)
-    for fault in list_deployment_faults(file.arguments, settings):
+    for fault in (
+        *list_deployment_faults(file.arguments, settings),
+        *list_issuer_faults(settings.sign_in, settings.server.state),
+    ):
         print_warning(fault)
     return OK if len(opened) == len(rows) else NOT_FOUND
 
@@ -187,7 +191,9 @@ def _list(file: GatewayFile, *, as_json: bool) -> int:
     ]
     print_table(("upstream", "target", "for callers with"), cells, sys.stdout)
     if file.sign_in is not None:
-        print(f"People sign in at {file.sign_in.issuer}. `toolwire users list` prints them.")
+        provider = file.sign_in.provider
+        where = f", with their accounts at {escaped(provider.issuer)}" if provider is not None else ""
+        print(f"People sign in at {file.sign_in.issuer}{where}. `toolwire users list` prints them.")
     return OK
 
 

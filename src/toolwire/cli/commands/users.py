@@ -46,6 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
     file = parse_gateway_file(data, path.name)
     if file.sign_in is None:
         raise UsageError(f"Nobody signs in at this gateway: {path} has no table [sign-in].")
+    provider = file.sign_in.provider
+    is_external = provider is not None
+    if provider is not None and arguments.action in ("add", "password"):
+        raise UsageError(f"Users sign in at {provider.issuer}: add them, or change their passwords, there.")
     full, state = path.parent.resolve() / path.name, file.arguments.state
     # AT-40: a database of another host learns the passwords of the environment.
     if "://" in (state or ""):
@@ -56,24 +60,26 @@ def run(arguments: argparse.Namespace) -> int:
     with closing(open_people(find_people_place(state))) as people:
         if arguments.action == "list":
             rules = RulesByCaller({name: one.build_rules() for name, one in file.callers.items()})
-            return _list(people, rules, as_json=arguments.json)
+            return _list(people, rules, is_external=is_external, as_json=arguments.json)
         if arguments.action == "add":
             return _add(people, arguments.name, as_json=arguments.json)
         person = people.find_by_name(arguments.name)
-        if person is None:
+        if person is None or is_external is not (person in people.list_all(has_password=False)):
             raise UsageError(f"There is no {arguments.name!r}: `toolwire users list` prints who there is.")
-        return _change(people, person, arguments.action, file.arguments, as_json=arguments.json)
+        return _change(
+            people, person, arguments.action, file.arguments, is_external=is_external, as_json=arguments.json
+        )
 
 
-def _list(people: Accounts, rules: RulesByCaller, *, as_json: bool) -> int:
+def _list(people: Accounts, rules: RulesByCaller, *, is_external: bool, as_json: bool) -> int:
     rows: list[dict[str, Any]] = []
-    for person in people.list_all():
+    for person in people.list_all(has_password=not is_external):
         scopes = rules.find(person.id).scopes
         rows.append({"name": person.name, "caller": person.id, "scopes": None if scopes is None else sorted(scopes)})
     if as_json:
         print(json_text(rows, indent=2))
     elif not rows:
-        print("Nobody may sign in yet: `toolwire users add NAME`.")
+        print("Nobody has signed in yet." if is_external else "Nobody may sign in yet: `toolwire users add NAME`.")
     else:
         cells = [
             [
@@ -108,7 +114,15 @@ def _add(people: Accounts, name: str, *, as_json: bool) -> int:
     return OK
 
 
-def _change(people: Accounts, person: StoredAccount, action: str, server: argparse.Namespace, *, as_json: bool) -> int:
+def _change(
+    people: Accounts,
+    person: StoredAccount,
+    action: str,
+    server: argparse.Namespace,
+    *,
+    is_external: bool,
+    as_json: bool,
+) -> int:
     """Do ``action`` with ``person``; ``server`` has the options of the gateway."""
     said: dict[str, Any] = {"name": person.name, "caller": person.id}
     if action == "password":
@@ -125,8 +139,9 @@ def _change(people: Accounts, person: StoredAccount, action: str, server: argpar
         # Only who was made for a gateway has credentials at its upstreams under this name.
         said["credentials"] = forget_caller(person.id, server.state) if person.id.startswith(USER_PREFIX) else 0
         said["calls"] = _cancel_calls(person.id, server)
+        barred = "is deleted here, and may sign in again" if is_external else "may no longer sign in"
         sentence = (
-            f"{person.name} may no longer sign in. {said['apps']} apps ended, {said['credentials']} credentials at"
+            f"{person.name} {barred}. {said['apps']} apps ended, {said['credentials']} credentials at"
             f" upstreams are deleted, and {said['calls']} long calls are cancelled."
         )
     print(json_text(said, indent=2) if as_json else sentence)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from toolwire.core.http import Headers
 from toolwire.core.json_pointer import MISSING, resolve_pointer
@@ -74,9 +74,27 @@ def find_group(caller: Caller, rules: RulesByCaller) -> str:
     if not rules.groups or rules.find_named(caller.name) is not None:
         return ""
     for group, conditions in rules.groups.items():
-        if all(_is_claimed(condition, caller.claims) for condition in conditions):
+        if meets_claims(conditions, caller.claims):
             return group
     return ""
+
+
+def list_groups(caller: Caller, rules: RulesByCaller, groups_claim: str = "") -> frozenset[str]:
+    """Return all groups that ``caller`` belongs to: those that ``rules`` define, and those that the issuer names.
+
+    Where rules have the name of a group of the issuer, the rules alone say who belongs to it.
+    """
+    # PL-03: some issuers let their users make groups, and none may be one of the file's.
+    said = caller.claims.get(groups_claim) if groups_claim else None
+    named = said if isinstance(said, list) else [said]
+    found = {one for one in named if isinstance(one, str) and one and not rules.has_table(one)}
+    found |= {group for group, conditions in rules.groups.items() if meets_claims(conditions, caller.claims)}
+    return frozenset(found) | rules.find_member_groups(caller.name)
+
+
+def meets_claims(conditions: Sequence[Condition], claims: Mapping[str, Json]) -> bool:
+    """Return whether ``claims`` meet all ``conditions``."""
+    return all(_is_claimed(condition, claims) for condition in conditions)
 
 
 def _is_claimed(condition: Condition, claims: Mapping[str, Json]) -> bool:

@@ -14,12 +14,13 @@ from .callers import Caller
 class SignedInUser(NamedTuple):
     """Who is signed in at the server itself: as which caller, and the name that pages show.
 
-    ``by_key``: by the key of a caller, in a session that a page can end.
+    ``by_key``: by the key of a caller, in a session that a page can end. ``groups`` are those that the user belongs to.
     """
 
     caller: Caller
     name: str
     by_key: bool = False
+    groups: frozenset[str] = frozenset()
 
 
 FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedInUser | None]]

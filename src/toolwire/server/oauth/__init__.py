@@ -7,7 +7,7 @@ room of ``server`` imports it.
 from .app import AuthorizationServer
 from .app_users import AppUsers, FindUser
 from .protected_app import build_refusal, identify_caller, protect_app
-from .server_context import Account, Fetch, IdentifyUser, ServerContext, Users
+from .server_context import Account, Fetch, IdentifyUser, IdentityProvider, ServerContext, Users
 from .settings import OAuthSettings
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Fetch",
     "FindUser",
     "IdentifyUser",
+    "IdentityProvider",
     "OAuthSettings",
     "ServerContext",
     "Users",

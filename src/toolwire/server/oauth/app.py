@@ -32,6 +32,7 @@ from toolwire.stores.outage_log import OutageLog
 from .app_users import AppUsers
 from .authorization_endpoint import handle_authorization, handle_consent
 from .connected_page import handle_connected, list_grants, list_last_uses, revoke_own_grant
+from .issuer_sign_in import handle_issuer_callback, handle_issuer_login
 from .pages import build_error_page
 from .protected_app import RequiredScopes, identify_request, protect_app
 from .registration import handle_registration
@@ -244,7 +245,10 @@ def _build_endpoints(context: ServerContext) -> Mapping[str, tuple[tuple[str, ..
     }
     if not context.settings.connected_url:
         found[f"{base}/connected"] = (("GET", "POST"), handle_connected, False)
-    if not context.settings.login_url:
+    if context.identity_provider is not None:
+        found[f"{base}/login"] = (("GET",), handle_issuer_login, False)
+        found[f"{base}/callback"] = (("GET",), handle_issuer_callback, False)
+    elif not context.settings.login_url:
         found[f"{base}/login"] = (("GET", "POST"), handle_login, False)
     if context.settings.registration:
         found[f"{base}/register"] = (("POST",), handle_registration, True)

@@ -67,7 +67,7 @@ async def _ask_user(
     context: ServerContext, session: AccountSession, user: Account, client: Client, authorization: AuthorizationRequest
 ) -> Response:
     """Return the consent page, or the redirect with a code if the user allowed the same before."""
-    authorization = _narrow_scopes(context, user, authorization)
+    authorization = await context.run_in_thread(_narrow_scopes, context, user, authorization)
     if not authorization.scopes:
         return build_error_page("Your account may do nothing of what this app asks for. Ask who runs this server.", 403)
     earlier = await context.run_in_thread(_compare_earlier, context, user, client, authorization)

@@ -22,6 +22,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.server.run.worker_threads import ThreadPool
 from toolwire.stores.oauth.database import GrantEvent, OAuthRows, OAuthStore, StoreUnavailableError
+from toolwire.stores.oauth.issuer_accounts import Identity
 from toolwire.telemetry.oauth_metrics import TokenCount
 
 from .settings import OAuthSettings
@@ -71,6 +72,24 @@ class Users(Protocol):
 
 IdentifyUser: TypeAlias = Callable[[Mapping[str, Any]], "str | int | Awaitable[str | int | None] | None"]
 """Takes the ASGI scope of a request. Returns the id of the user who is signed in at your application, or None."""
+
+
+class IdentityProvider(Users, Protocol):
+    """An external issuer at whose page the users of this server sign in."""
+
+    async def build_login_url(self, redirect_uri: str, *, state: str, nonce: str, verifier: str) -> str | Problem:
+        """Return the URL of the issuer's page, or why there is none now."""
+        ...
+
+    async def identify(
+        self, answer: Mapping[str, str], redirect_uri: str, *, nonce: str, verifier: str
+    ) -> Identity | Problem:
+        """Return who signed in, by the ``answer`` that the browser brings back; else why nobody did."""
+        ...
+
+    def save(self, identity: Identity, /) -> Account:
+        """Store who signed in, and return the account. It may be slow."""
+        ...
 
 
 class OAuthRequest(NamedTuple):
@@ -142,6 +161,7 @@ class ServerContext:
     on_revoke: list[Callable[[], None]] = field(default_factory=list)
     token_count: TokenCount = field(default_factory=TokenCount)
     identify_user: IdentifyUser | None = None
+    identity_provider: IdentityProvider | None = None
     threads: ThreadPool = field(default_factory=partial(ThreadPool, _THREADS, _THREADS))
     delayed_sign_ins: CapacityLimiter = field(default_factory=partial(CapacityLimiter, _MAX_DELAYED))
     pause: Callable[[float], Awaitable[None]] = sleep

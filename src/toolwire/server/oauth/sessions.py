@@ -25,6 +25,8 @@ from .server_context import Account, OAuthRequest, ServerContext
 
 _MAX_FIELDS = 100
 _ID = re.compile(r"[A-Za-z0-9_-]{43}")
+# A path of this site only: browsers read "//" and "/\" at the beginning as another host.
+_LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,11 @@ def read_form(text: str) -> dict[str, list[str]] | OAuthError:
         return parse_qs(text, max_num_fields=_MAX_FIELDS)
     except ValueError:
         return OAuthError(error="invalid_request", description="This form has too many fields.")
+
+
+def keep_inside(context: ServerContext, onward: str) -> str:
+    """Return the path of this site to go to next; ``onward`` if it is one."""
+    return onward if _LOCAL_PATH.fullmatch(onward) else context.settings.base_path.removesuffix("/oauth") + "/"
 
 
 def _load_session(context: ServerContext, request: OAuthRequest) -> AccountSession:

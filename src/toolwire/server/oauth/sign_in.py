@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import urlencode
 
 from toolwire.auth.clients import hash_secret
@@ -12,10 +11,16 @@ from toolwire.core.http import Response
 
 from .pages import build_error_page, build_login_page
 from .server_context import Account, BusyError, OAuthRequest, ServerContext, build_redirect, take_slot
-from .sessions import AccountSession, begin_session, build_cookie, find_session, read_form, read_own_form
+from .sessions import (
+    AccountSession,
+    begin_session,
+    build_cookie,
+    find_session,
+    keep_inside,
+    read_form,
+    read_own_form,
+)
 
-# A path of this site only: browsers read "//" and "/\" at the beginning as another host.
-_LOCAL_PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 _MAX_ATTEMPTS, _MAX_ATTEMPTS_OF_ADDRESS, _MAX_ATTEMPTS_OF_NAME, _ATTEMPT_S = 5, 30, 20, 60.0
 """The limits of wrong passwords a minute: for one name from one address, from one address, and for one name.
 
@@ -46,7 +51,7 @@ async def handle_login(context: ServerContext, request: OAuthRequest) -> Respons
     if isinstance(user, str):
         return _show_login(context, session, fields.get("next", ""), user, name=fields.get("name", ""))
     new_session = await context.run_in_thread(begin_session, context, user, session)
-    return build_redirect(_keep_inside(context, fields.get("next", "")), build_cookie(context, new_session.secret))
+    return build_redirect(keep_inside(context, fields.get("next", "")), build_cookie(context, new_session.secret))
 
 
 async def handle_logout(context: ServerContext, request: OAuthRequest) -> Response:
@@ -56,7 +61,7 @@ async def handle_logout(context: ServerContext, request: OAuthRequest) -> Respon
     if isinstance(fields, OAuthError):
         return _show_refusal(fields)
     await context.run_in_thread(_end_session, context, session)
-    return build_redirect(_keep_inside(context, fields.get("next", "")), build_cookie(context, ""))
+    return build_redirect(keep_inside(context, fields.get("next", "")), build_cookie(context, ""))
 
 
 async def _check_user(context: ServerContext, name: str, password: str, network: str) -> Account | str:
@@ -132,7 +137,7 @@ def _show_login(
     *,
     name: str = "",
 ) -> Response:
-    settings, inside = context.settings, _keep_inside(context, onward)
+    settings, inside = context.settings, keep_inside(context, onward)
     hidden = [("next", inside), ("token", session.form_token)]
     joint = "&" if "?" in settings.sign_up_url else "?"
     sign_up = f"{settings.sign_up_url}{joint}{urlencode({'next': inside})}" if settings.sign_up_url else ""
@@ -148,8 +153,3 @@ def _show_login(
 
 def _show_refusal(refusal: OAuthError) -> Response:
     return build_error_page(refusal.description, refusal.status)
-
-
-def _keep_inside(context: ServerContext, onward: str) -> str:
-    """Return the path of this site to go to next; ``onward`` if it is one."""
-    return onward if _LOCAL_PATH.fullmatch(onward) else context.settings.base_path.removesuffix("/oauth") + "/"

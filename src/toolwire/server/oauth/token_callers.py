@@ -9,12 +9,13 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 
 from toolwire.auth.challenge import write_challenge
 from toolwire.auth.clients import hash_secret
+from toolwire.auth.grants import Grant, Token
 from toolwire.auth.scopes import write_scopes
 from toolwire.auth.server_metadata import RESOURCE_PATH, build_server_metadata, well_known_url
 from toolwire.core.http import Headers
@@ -67,15 +68,15 @@ class TokenCallers:
             return _NO_TOKEN
         generation, context = self._generation, self._context
         try:
-            found = await context.run_in_thread(find_access_token, context, token)
+            found = await context.run_in_thread(_find_grant, context, token)
         except StoreUnavailableError as error:
             self._outages.record_failure("a token cannot be looked up: %s.", error)
             return _NOT_NOW
         self._outages.record_success()
         if found is None:
             return _BAD_TOKEN
-        known, grant = found
-        caller = Caller(grant.user, frozenset(known.scopes), grant.client_id)
+        known, grant, claims = found
+        caller = Caller(grant.user, frozenset(known.scopes), grant.client_id, claims=claims)
         left_s = min(context.settings.cache_s, known.until - context.now(), grant.until - context.now())
         # A revocation during the lookup may be about this token: then it is not cached.
         if left_s > 0 and generation == self._generation:
@@ -117,6 +118,16 @@ class TokenCallers:
     def _forget(self) -> None:
         self._generation += 1
         self._cache.clear()
+
+
+def _find_grant(context: ServerContext, text: str) -> tuple[Token, Grant, Mapping[str, Json]] | None:
+    """Return a valid token with its grant, and what the issuer says of its user where users sign in at one."""
+    found = find_access_token(context, text)
+    if found is None or context.identity_provider is None:
+        return None if found is None else (*found, {})
+    # PL-03: the groups of a user are those of the last sign-in, which must not be too old.
+    account = context.users.find(found[1].user)
+    return None if account is None else (*found, getattr(account, "claims", {}))
 
 
 def _read_token(fields: Fields) -> str:

@@ -68,10 +68,10 @@ class Accounts:
                 rows.change_password(known[0], self._hasher.hash(password))
         return StoredAccount(known[0], known[1])
 
-    def list_all(self) -> list[StoredAccount]:
-        """Return all accounts, by name."""
+    def list_all(self, *, has_password: bool = True) -> list[StoredAccount]:
+        """Return all accounts, by name; without ``has_password``, those of the users of an external issuer."""
         with self._store.read_transaction() as rows:
-            return [StoredAccount(*known) for known in rows.list_users()]
+            return [StoredAccount(*known) for known in rows.list_users(has_password=has_password)]
 
     def find_by_name(self, name: str) -> StoredAccount | None:
         """Return the account with this name, or None."""
@@ -109,7 +109,7 @@ class Accounts:
     def find(self, user_id: str) -> StoredAccount | None:
         """Return the account with this id, or None."""
         with self._store.write_transaction() as rows:
-            known = rows.find_user(user_id)
+            known = rows.find_user(user_id, has_password=True)
         return None if known is None else StoredAccount(*known)
 
 

@@ -168,19 +168,28 @@ class OAuthRows:
         add = "INSERT INTO oauth_users (id, name, folded, password) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
         return self._run(add, user_id, name, name.casefold(), password) == 1
 
+    def save_user(self, user_id: str, name: str) -> None:
+        """Store a user who signs in elsewhere and has no password here, with the name for pages."""
+        # The id stands where a name would: users of an issuer can share a name, and none may take that of an account.
+        add = "INSERT INTO oauth_users (id, name, folded, password) VALUES (?, ?, ?, '')"
+        self._run(f"{add} ON CONFLICT (id) DO UPDATE SET name = excluded.name", user_id, name, user_id.casefold())
+
     def find_user_by_name(self, name: str) -> tuple[str, str, str] | None:
         """Return the id, name and password hash of the user called ``name``."""
         row = self._find("SELECT id, name, password FROM oauth_users WHERE folded = ?", name.casefold())
         return None if row is None else (row[0], row[1], row[2])
 
-    def find_user(self, user_id: str) -> tuple[str, str] | None:
-        """Return the id and name of a user."""
-        row = self._find("SELECT id, name FROM oauth_users WHERE id = ?", user_id)
+    def find_user(self, user_id: str, *, has_password: bool) -> tuple[str, str] | None:
+        """Return the id and name of a user who has a password here, or who signs in at an issuer and has none."""
+        compared = "<>" if has_password else "="
+        row = self._find(f"SELECT id, name FROM oauth_users WHERE id = ? AND password {compared} ''", user_id)
         return None if row is None else (row[0], row[1])
 
-    def list_users(self) -> list[tuple[str, str]]:
-        """Return the id and name of each user, by name."""
-        return [(row[0], row[1]) for row in self._list("SELECT id, name FROM oauth_users ORDER BY folded")]
+    def list_users(self, *, has_password: bool) -> list[tuple[str, str]]:
+        """Return the id and name of each user, by name: of those with a password here, or of those of an issuer."""
+        compared = "<>" if has_password else "="
+        statement = f"SELECT id, name FROM oauth_users WHERE password {compared} '' ORDER BY folded"
+        return [(row[0], row[1]) for row in self._list(statement)]
 
     def remove_user(self, user_id: str) -> None:
         """Delete a user. Their grants and sessions stay: revoke and end them too."""
