@@ -41,5 +41,7 @@ def read_words(text: str, split: Callable[[str], dict[str, None]]) -> dict[str, 
     words = split(text)
     if _SIGNS.isdisjoint(words):
         return words
+    if "<" not in text and _INSTRUCTION.search(text) is None:
+        return words
     plain = _TAG.sub(" ", _TAGGED.sub(" ", text))
     return split(" ".join(one for one in _SENTENCE.findall(plain) if _INSTRUCTION.search(one) is None))

@@ -52,20 +52,21 @@ _SYNONYMS: Final = (
 
 
 class WordSplitter(dict[str, tuple[str, ...]]):
-    """The stems of each compound word that was split, such as those of ``listOpenIssues``; filler has none.
+    """The stems of each text without a space that was split, such as ``(listOpenIssues)``; filler has none.
 
     A list of tools repeats its words, so each is split once.
     """
 
-    def __missing__(self, compound: str) -> tuple[str, ...]:
-        words = [word.lower() for word in _PARTS.findall(compound[:_LONGEST])]
-        stems = self[compound] = tuple(stem_word(word) for word in words if word not in _FILLER)
+    def __missing__(self, text: str) -> tuple[str, ...]:
+        parts = (part for compound in _COMPOUND.findall(text) for part in _PARTS.findall(compound[:_LONGEST]))
+        words = [part.lower() for part in parts]
+        stems = self[text] = tuple(stem_word(word) for word in words if word not in _FILLER)
         return stems
 
     def split(self, text: str) -> dict[str, None]:
         """Return the stems of the words in ``text``, each once, in their order."""
         # All in C: a list of ten thousand tools has a million words.
-        return dict.fromkeys(chain.from_iterable(map(self.__getitem__, _COMPOUND.findall(text))))
+        return dict.fromkeys(chain.from_iterable(map(self.__getitem__, text.split())))
 
 
 def _collect_synonyms(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
