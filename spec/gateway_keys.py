@@ -27,6 +27,7 @@ _RULES: Final = "array of tool names, `*` patterns, `reads` or `writes`, or tabl
 SERVER: Final[Mapping[str, Key]] = {
     "key-file": Key("path", "the file that holds the key which encrypts the callers' credentials"),
     "public-url": Key("URL", "the address that callers and users know; links, cookies and tokens name it"),
+    "self-approval": Key("true or false", "whether users can answer questions about their own calls (true)"),
     "webhook": Key("table", "where to send a notice about each waiting question: `url`, `secret-env`, `arguments`"),
 }
 UPSTREAM: Final[Mapping[str, Key]] = {

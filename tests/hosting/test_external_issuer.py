@@ -32,12 +32,20 @@ def tell_name(context: Context) -> str:
     return context.principal
 
 
+@desk.tool(approval="per-call")
+def publish() -> str:
+    """Publish it."""
+    return "published"
+
+
 @desk.tool(safe=True, approval="auto")
 def audit() -> str:
     """Look at the books."""
     return "all is well"
 '''
 TABLES = """
+self-approval = false
+
 [sign-in]
 name = "Team tools"
 issuer = "{issuer}"
@@ -50,7 +58,7 @@ operator-groups = ["platform"]
 claims = [["/groups", "eq", "leads"]]
 
 [callers."*"]
-tools = ["desk.tell_name"]
+tools = ["desk.tell_name", "desk.publish"]
 
 [upstreams.desk]
 target = "desk.py"
@@ -91,10 +99,10 @@ def test_program_of_a_person_calls_as_the_subject_that_the_issuer_names(
     place: Place, people: dict[str, Person]
 ) -> None:
     assert re.fullmatch(r"user:sub-ann:[0-9a-f]{12}", asyncio.run(use(place.url, people["ann"], "tell_name")))
-    assert asyncio.run(use(place.url, people["ann"])) == ["audit", "tell_name"]
+    assert asyncio.run(use(place.url, people["ann"])) == ["audit", "publish", "tell_name"]
     # The names that a person chooses at the issuer give no rights.
     assert asyncio.run(use(place.url, people["eve"], "tell_name")).startswith("user:sub-eve:")
-    assert asyncio.run(use(place.url, people["eve"])) == ["tell_name"]
+    assert asyncio.run(use(place.url, people["eve"])) == ["publish", "tell_name"]
 
 
 def sign_in(place: Place, person: Person) -> httpx2.Client:
@@ -163,6 +171,28 @@ def test_sign_in_leads_to_no_other_site(place: Place, people: dict[str, Person],
 
 def test_password_of_the_gateway_is_asked_for_nowhere(place: Place, people: dict[str, Person]) -> None:
     assert people["ann"].browser.post(f"{place.url}/oauth/login", data={"name": "ann"}).status_code == 405
+
+
+def answer(browser: httpx2.Client, page: str) -> httpx2.Response:
+    """Allow the call of the newest question on a page."""
+    text = browser.get(page, follow_redirects=True).text
+    form = dict(re.findall(r'name="(token)" value="([^"]*)"', text))
+    newest = re.findall(r'<article class="card" data-key="([^"]*)"', text)[-1]
+    return browser.post(page, data={**form, "id": newest, "answer": "allow"})
+
+
+def test_person_does_not_answer_the_questions_of_their_own_apps(place: Place, people: dict[str, Person]) -> None:
+    inbox, console = f"{place.url}/inbox/", f"{place.url}/console/inbox"
+    ann, bob = (sign_in(place, people[name]) for name in ("ann", "bob"))
+    assert inbox.rstrip("/") in asyncio.run(use(place.url, people["bob"], "publish"))
+    refused = answer(bob, inbox)
+    assert (refused.status_code, "your own app makes this call" in refused.text) == (403, True)
+    assert answer(ann, console).status_code == 303
+    assert asyncio.run(use(place.url, people["bob"], "publish")) == "published"
+    # Nor does an operator, whose console shows the questions of all.
+    assert inbox.rstrip("/") in asyncio.run(use(place.url, people["ann"], "publish"))
+    for page in (inbox, console):
+        assert answer(ann, page).status_code == 403
 
 
 def write_file(folder: Path, issuer: str) -> None:

@@ -32,7 +32,7 @@ from toolwire.stores.consent.approvals import PendingQuestion
 from . import inbox_page, permissions_page
 from .page import Page, PageRequest, Redirect, SignInWords, build_heading, build_part
 from .page_tables import PageTables
-from .source import ConsoleSource
+from .source import NO_CALLER_RULES, ConsoleSource
 
 CHANNEL: Final = "inbox"
 """What the log of decisions says of an answer that a caller gave here."""
@@ -42,7 +42,6 @@ _WORDS: Final = SignInWords(
     "Your key or token for this server. It is checked once, and not kept.",
     "This server does not know this key.",
 )
-NO_RULES: Final = RulesByCaller({})
 _LAST: Final = 50
 _STREAMS_EACH: Final = 20
 _KINDS: Final = {"allowed": "safe", "denied": "destroys"}
@@ -70,8 +69,10 @@ class _Inbox:
             return ""
         names = sorted(self.rules.find(asked.principal).answered_by)
         who = f"{', '.join(names)}, or an operator" if names else "an operator of this server"
+        if self.session.by_account:
+            return f"You cannot answer this: your own app makes this call. It is for {who}."
         text = f"You cannot answer this here: the program that asks has the same key or token. It is for {who}."
-        if asked.principal.startswith(USER_PREFIX):
+        if asked.principal.startswith(USER_PREFIX) and self.rules.find(asked.principal).self_approval:
             return f"{text} Or sign in with your account instead of a token."
         return text
 
@@ -113,7 +114,7 @@ class _Inbox:
         return self.rules.can_answer(self.session.name, principal, by_account=self.session.by_account)
 
 
-def build_caller_tables(source: ConsoleSource, rules: RulesByCaller = NO_RULES) -> PageTables:
+def build_caller_tables(source: ConsoleSource, rules: RulesByCaller = NO_CALLER_RULES) -> PageTables:
     """Return the pages for callers, over the stores of ``source``. The name of a session is that of its caller.
 
     ``rules`` say who answers for whom.

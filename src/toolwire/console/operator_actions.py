@@ -71,12 +71,17 @@ class AllQuestions:
     def explain_refusal(self, asked: PendingQuestion) -> str:
         """Return why this operator cannot answer a question, or an empty text if they can."""
         # AT-35: an operator with a key may be a caller too, whose programs have that key.
-        session = self.session
-        is_by_key = self.source.keeps_actions and not session.by_account
-        own = (session.name, *list_rule_names(f"key:{session.name}")[:-1]) if is_by_key else ()
-        if frozenset(own).isdisjoint(list_rule_names(asked.principal)[:-1]):
+        session, is_server = self.session, self.source.keeps_actions
+        name = session.name if session.by_account else f"key:{session.name}"
+        own = {session.name, *list_rule_names(name)[:-1]} if is_server else set()
+        if own.isdisjoint(list_rule_names(asked.principal)[:-1]):
             return ""
-        return "You cannot answer this: the program that asks has the same key. Another operator can."
+        if not session.by_account:
+            return "You cannot answer this: the program that asks has the same key. Another operator can."
+        # PL-03
+        if self.source.rules.find(asked.principal).self_approval:
+            return ""
+        return "You cannot answer this: your own app makes this call. Another operator can."
 
     def answer(self, asked: PendingQuestion, answer: Answer) -> bool:
         """Store the answer to a question, and return whether it still waited and is theirs to answer."""

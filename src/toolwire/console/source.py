@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Final, Literal
 
 from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Problem
+from toolwire.limits import RulesByCaller
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.ended_sessions import EndedSessions
 from toolwire.stores.consent.grants import StoredGrants
@@ -88,6 +89,8 @@ class FileRuleRow:
     words: str
 
 
+NO_CALLER_RULES: Final = RulesByCaller({})
+
 OfferFinder = Callable[[str], "Sequence[OfferedTool] | Problem"]
 """Looks at what the site at a URL offers, and calls nothing."""
 DifferenceFinder = Callable[[str], "Sequence[str] | Problem"]
@@ -100,7 +103,8 @@ class ConsoleSource:
 
     ``place`` holds the questions, the permissions, the rules and the decisions: a folder, or the URL of a PostgreSQL.
     All functions may block; they run in threads.
-    With ``keeps_actions``, what an operator does is in the log too. ``file_rules`` are those of a gateway's file.
+    With ``keeps_actions``, what an operator does is in the log too. ``file_rules`` are those of a gateway's file,
+    and ``rules`` those for its callers.
     """
 
     place: Place
@@ -120,6 +124,7 @@ class ConsoleSource:
     file_rules: Sequence[FileRuleRow] = ()
     find_faults: Callable[[], Sequence[str]] = tuple
     keeps_actions: bool = False
+    rules: RulesByCaller = NO_CALLER_RULES
 
     # They stay open: a page and the look for news then cost a query each.
     @cached_property

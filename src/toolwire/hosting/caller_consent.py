@@ -66,7 +66,14 @@ def find_inbox(settings: ServeSettings) -> Inbox | None:
     place = places.inbox or find_decisions_place()
     callers = tuple((name, one.webhook) for name, one in settings.callers.items() if one.webhook is not None)
     where = str(place if is_in_database(place) else Path(place).absolute())
-    return _open_inbox(where, page, settings.webhook, callers, settings.remote.ca_file or "")
+    return _open_inbox(
+        where,
+        page,
+        settings.webhook,
+        callers,
+        settings.remote.ca_file or "",
+        self_approval=settings.has_self_approval,
+    )
 
 
 @lru_cache(maxsize=8)
@@ -76,6 +83,8 @@ def _open_inbox(
     every: WebhookSettings | None,
     callers: tuple[tuple[str, WebhookSettings], ...],
     ca_file: str,
+    *,
+    self_approval: bool,
 ) -> Inbox:
     # The upstreams and the server itself share it, with its limits for each caller and its queue of messages.
     told: Webhooks | None = None
@@ -85,7 +94,7 @@ def _open_inbox(
             callers={name: _build_webhook(one) for name, one in callers},
             ca_file=ca_file or None,
         )
-    return open_inbox(place, page_url=page_url, on_question=told)
+    return open_inbox(place, page_url=page_url, on_question=told, self_approval=self_approval)
 
 
 def find_webhook_faults(inbox: Inbox | None) -> list[str]:

@@ -96,7 +96,8 @@ _OF_A_GATEWAY: Final = (
     "exchange",
 )
 """The members of an upstream that are no options of ``toolwire serve``."""
-_OF_THE_SERVER: Final = ("key-file", "public-url", "webhook")
+_SELF_APPROVAL: Final = "self-approval"
+_OF_THE_SERVER: Final = ("key-file", "public-url", "webhook", _SELF_APPROVAL)
 """The members above the upstreams that are no options of ``toolwire serve``."""
 _OF_A_BUNDLE: Final = ("title", "tools", "effects")
 _BUNDLE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -190,6 +191,7 @@ class _Reader:
             seen.add(name.casefold())
         public_url = self._read_url((), content, "public-url") or find_allowed_address(arguments)
         callers, webhook = self._read_callers(content, tuple(tables)), self._read_webhook((), content)
+        callers = self._refuse_self_approval(content, callers, arguments)
         self._check_deciders(callers, arguments, has_users=_SIGN_IN in content)
         told = [(), *((_CALLERS, name) for name, one in callers.items() if one.webhook is not None)]
         if (webhook is not None or len(told) > 1) and not self._has_inbox(arguments, callers):
@@ -367,6 +369,22 @@ class _Reader:
                     self._fail((_CALLERS, group, "members"), f"{member[:40]!r} has a table, or is in another group")
                 read[member] = replace(read[group], claims=(), member_of=group)
         return read
+
+    def _refuse_self_approval(
+        self, content: Mapping[str, Any], callers: dict[str, CallerSettings], arguments: Namespace
+    ) -> dict[str, CallerSettings]:
+        """Return the rules of ``callers``, of whom none answers for themselves where the file says so."""
+        # PL-03
+        is_allowed, place = content.get(_SELF_APPROVAL, True), (_SELF_APPROVAL,)
+        if not isinstance(is_allowed, bool):
+            self._fail(place, f"{_SELF_APPROVAL} is true or false, not {describe_type(is_allowed)}")
+        if is_allowed:
+            return callers
+        if arguments.receipts:
+            self._fail(place, "a receipt is the answer of the caller's own user: leave out receipts")
+        # What a client asked its own user is no answer of another one, so every question goes to the inbox.
+        found = {EVERY_CALLER: CallerSettings(), **callers}
+        return {name: replace(one, questions="inbox", self_approval=False) for name, one in found.items()}
 
     def _read_members(self, group: str, table: Mapping[str, Any]) -> Sequence[str]:
         """Return the names of the callers who have the rules of this table too, each for themselves."""

@@ -16,7 +16,7 @@ from toolwire.console.front import ConsoleFront, ServedApp
 from toolwire.console.page import SignInWords
 from toolwire.console.page_tables import FindSignedIn
 from toolwire.console.sessions import SESSION_S, SignedIn
-from toolwire.console.source import FileRuleRow
+from toolwire.console.source import NO_CALLER_RULES, FileRuleRow
 from toolwire.core.catalog import Catalog
 from toolwire.core.health import list_health
 from toolwire.core.model import Kind, Problem, RateLimit, Tool
@@ -53,11 +53,15 @@ _MOST_CALLS: Final = 100
 
 
 class Operators(NamedTuple):
-    """Who may open a console: names by the digests of their keys, and people who sign in at ``login_path``."""
+    """Who may open a console: names by the digests of their keys, and people who sign in at ``login_path``.
+
+    ``rules`` say whose questions they may answer.
+    """
 
     keys: Mapping[str, str]
     find_person: FindSignedIn | None = None
     login_path: str = ""
+    rules: RulesByCaller = NO_CALLER_RULES
 
 
 class ServedUpstream(NamedTuple):
@@ -122,6 +126,7 @@ def add_console(
         file_rules=[rule for one in upstreams for rule in one.rules],
         limit_notes=_NOTES if is_counted else (*_NOTES, _IN_MEMORY),
         keeps_actions=True,
+        rules=operators.rules,
     )
     # Workers share the keys, and so the secret: each of them knows the sessions of the others. Where people are let in,
     # there may be no key, so the secret is of the state too.

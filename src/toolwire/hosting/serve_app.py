@@ -121,11 +121,11 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         list_rule_rows,
     )
 
-    known = Operators(operators)
+    known = Operators(operators, rules=rules)
     if people is not None and (sign_in := served.sign_in) is not None:
         groups = () if people.provider is None else people.provider.operator_groups
         find_person = build_operator_finder(sign_in.find_user, people.operators, groups)
-        known = Operators(operators, find_person, sign_in.login_path)
+        known = Operators(operators, find_person, sign_in.login_path, rules)
     places = find_state_places(settings.server.state)
     upstreams = [
         ServedUpstream(one.name, one.target, box, list_rule_rows(one))

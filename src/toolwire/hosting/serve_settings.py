@@ -86,7 +86,8 @@ class CallerSettings:
     """The rules of a gateway for one caller, as its file has them; ``None`` or an empty text leaves what holds.
 
     ``tools``, ``effects`` and ``arguments`` are the most that the caller may use; see ``ToolBound``. Conditions are
-    written as those of ``ask_when``. ``member_of`` is the group whose table has the caller as a member.
+    written as those of ``ask_when``. ``member_of`` is the group whose table has the caller as a member. Without
+    ``self_approval``, the caller's own user answers none of its questions.
     """
 
     scopes: Sequence[str] | None = None
@@ -97,6 +98,7 @@ class CallerSettings:
     webhook: WebhookSettings | None = None
     claims: Sequence[Json] = ()
     member_of: str = ""
+    self_approval: bool = True
     tools: Sequence[str] | None = None
     effects: Sequence[Effect] | None = None
     arguments: Mapping[str, Sequence[Json]] = field(default_factory=dict)
@@ -113,6 +115,7 @@ class CallerSettings:
             answered_by=frozenset(self.answered_by),
             claims=read_ask_when(self.claims, "a caller", "claims"),
             member_of=self.member_of,
+            self_approval=self.self_approval,
             bound=_build_bound(self.tools, self.effects)._replace(
                 arguments=tuple(
                     (pattern, read_ask_when(some, pattern, "arguments")) for pattern, some in self.arguments.items()
@@ -187,6 +190,11 @@ class ServeSettings:
         """Whether a call may wait in this process for an answer of its caller: not where there are several workers."""
         # MC-09: the answer may come to another worker.
         return self.is_one_process and self.server.sessions != "none"
+
+    @property
+    def has_self_approval(self) -> bool:
+        """Whether users may answer the questions of their own calls."""
+        return all(one.self_approval for one in self.callers.values())
 
     @property
     def has_inbox(self) -> bool:

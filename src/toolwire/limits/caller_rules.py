@@ -73,7 +73,8 @@ class CallerRules:
     client of the caller confirms a call by itself. ``answered_by`` names the other callers and users who answer the
     questions of this caller in the inbox. ``bound`` is the most that the caller may use of the tools, whatever its
     scopes, its consent and its permissions say. ``claims`` are conditions: the rules are also for each caller whose
-    claims meet all of them and whom no rules name. ``member_of`` is the group whose rules these are.
+    claims meet all of them and whom no rules name. ``member_of`` is the group whose rules these are. Without
+    ``self_approval``, no user answers the questions of their own calls.
     """
 
     # GW-01, AT-35, PL-02
@@ -86,6 +87,7 @@ class CallerRules:
     bound: ToolBound = NO_BOUND
     claims: tuple[Condition, ...] = ()
     member_of: str = ""
+    self_approval: bool = True
 
 
 NO_RULES = CallerRules()
@@ -143,13 +145,13 @@ class RulesByCaller:
         ``by_account`` says that ``decider`` signed in as a user, and not with a credential for calls. A user answers
         the own questions. A credential answers those of other callers alone, where their rules name it.
         """
+        rules, names = self.find(principal), frozenset(list_rule_names(decider)[:-1])
+        is_own = not names.isdisjoint(list_rule_names(principal)[:-1])
         # AT-35: the program that makes the call holds the credential, so its answer would be no user's.
-        if by_account and decider == principal:
-            return True
-        names = frozenset(list_rule_names(decider)[:-1])
-        if not by_account and not names.isdisjoint(list_rule_names(principal)[:-1]):
+        # PL-03: of the calls of a user's apps, the file can say the same.
+        if is_own and not (by_account and rules.self_approval):
             return False
-        return not names.isdisjoint(self.find(principal).answered_by)
+        return (by_account and decider == principal) or not names.isdisjoint(rules.answered_by)
 
     def choose_scopes(self, principal: str, granted: frozenset[str] | None, group: str = "") -> frozenset[str] | None:
         """Return the scopes of a caller whose credentials have ``granted``; None means all."""

@@ -172,10 +172,17 @@ def choose_inbox(options: ServerOptions, place: str, rules: RulesByCaller | None
     return given if isinstance(given, Inbox) else open_inbox(given or place, on_question=options.on_question)
 
 
-def open_inbox(place: Path | str = "", *, page_url: str = "", on_question: TellQuestion | None = None) -> Inbox:
+def open_inbox(
+    place: Path | str = "",
+    *,
+    page_url: str = "",
+    on_question: TellQuestion | None = None,
+    self_approval: bool = True,
+) -> Inbox:
     """Return the inbox in ``place``, by default where ``toolwire approvals`` looks.
 
-    ``page_url`` is the address of its page, and ``on_question`` gets each new question.
+    ``page_url`` is the address of its page, and ``on_question`` gets each new question. Without ``self_approval``, no
+    permission counts that a caller's own user may have given.
 
     Raises:
         DefinitionError: the place cannot be used.
@@ -189,7 +196,13 @@ def open_inbox(place: Path | str = "", *, page_url: str = "", on_question: TellQ
         chosen = own
     else:
         raise NoHomeError("This user has no home folder for the questions of the inbox: name a place with --state.")
-    return Inbox(chosen, is_default=chosen == own, page_url=page_url, on_question=on_question)
+    return Inbox(
+        chosen,
+        is_default=chosen == own,
+        page_url=page_url,
+        on_question=on_question,
+        self_approval=self_approval,
+    )
 
 
 def _find_resource(callers: Callers | None) -> ProtectedResource | None:

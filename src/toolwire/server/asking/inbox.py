@@ -90,6 +90,7 @@ class Inbox:
 
     ``place`` is a folder or the URL of a PostgreSQL. ``clock`` returns seconds and never goes back. ``page_url`` is the
     address of the inbox page; what ``on_question`` gets names no other. ``on_question`` gets each new question.
+    Without ``self_approval``, no permission counts that a caller's own user may have given.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Inbox:
         clock: Callable[[], float] = time.monotonic,
         page_url: str = "",
         on_question: TellQuestion | None = None,
+        self_approval: bool = True,
     ) -> None:
         """Open the store.
 
@@ -116,6 +118,8 @@ class Inbox:
         self._clock = clock
         self._page_url = page_url
         self._on_question = on_question
+        # PL-03: a permission from before the operator forbade it must not go on.
+        self._connection = CONNECTION if self_approval else f"{CONNECTION} of others"
         self._limits: OrderedDict[str, PromptLimit] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -263,9 +267,9 @@ class Inbox:
 
         principal = call.context.principal
         if upstream is None:
-            return grant_key(_HERE, call.tool, principal=principal, connection=CONNECTION)
+            return grant_key(_HERE, call.tool, principal=principal, connection=self._connection)
         # XL-047: not of the description and the schemas alone, so that a site cannot move the tool to another path.
-        connection = f"{CONNECTION} of {upstream.name}" if upstream.name else CONNECTION
+        connection = f"{self._connection} of {upstream.name}" if upstream.name else self._connection
         return GrantKey(principal, connection, upstream.site, call.tool.id, upstream.definition)
 
     def _spend_grant(self, key: GrantKey, call: Call) -> bool:
