@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -12,7 +14,7 @@ import pytest
 from mcp import Client
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from toolwire import Toolkit, asgi
+from toolwire import File, Toolkit, asgi
 from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_app import build_app
 from toolwire.hosting.serve_settings import ServeSettings
@@ -45,10 +47,10 @@ def gateway(request: pytest.FixtureRequest) -> Iterator[Gateway]:
             yield Gateway(f"{front}/mcp", deleted)
 
 
-def call(url: str, answer: Answer | None, arguments: dict[str, Any] | None = None) -> Any:
+def call(url: str, answer: Answer | None, arguments: dict[str, Any] | None = None, tool: str = "delete") -> Any:
     async def story() -> Any:
         async with Client(url, elicitation_callback=answer) as client:
-            return await client.call_tool("delete", arguments or {"name": "old.txt"})
+            return await client.call_tool(tool, arguments or {"name": "old.txt"})
 
     return anyio.run(story)
 
@@ -113,6 +115,30 @@ def test_server_with_required_confirmation_asks_for_its_own_tools() -> None:
         call(f"{url}/mcp", answer)
     assert deleted == ["old.txt"]
     assert "cannot be undone" in shown[0]
+
+
+@pytest.mark.requirement("XL-049", "CR-01")
+def test_form_for_a_large_file_shows_its_size_and_digest() -> None:
+    kit, sizes = Toolkit("Album"), list[int]()
+
+    @kit.tool(destructive=True)
+    def replace(photo: File, note: str = "") -> str:
+        """Replace the photo."""
+        sizes.append(len(photo.data))
+        return "replaced"
+
+    content = bytes(range(256)) * 1_000
+    photo = f"data:image/png;name=cat.png;base64,{b64encode(content).decode()}"
+    answer, shown = build_answer("accept", allow=True)
+    with background(asgi(kit, require_confirmation=ask_about_destructive)) as url:
+        assert not call(f"{url}/mcp", answer, {"photo": photo}, "replace").is_error
+        assert not call(f"{url}/mcp", answer, {"photo": b64encode(content).decode()}, "replace").is_error
+        refused = call(f"{url}/mcp", answer, {"photo": "aGVsbG8=", "note": "x" * 30_000}, "replace")
+    digest = f"(256,000 bytes, SHA-256 {sha256(content).hexdigest()})"
+    assert [f'"photo":"data:image/png;name=cat.png;base64 {digest}"' in shown[0], digest in shown[1]] == [True, True]
+    assert (sizes, len(shown)) == ([256_000, 256_000], 2)
+    said = "replace did not run: its arguments are too long for a form in which its user could allow it."
+    assert refused.content[0].text.startswith(said)
 
 
 @pytest.mark.requirement("CC-01", "CC-02")

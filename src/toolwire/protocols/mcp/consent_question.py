@@ -5,13 +5,15 @@ asks its user and sends the call again, with what the user entered and with the 
 
 Rules:
 - Only a client that declares forms is asked. Another gets the problem as before, and the call does not run.
-- The question shows every argument in full. A call that is too large for that is not asked about.
+- The question shows every argument in full; of files, where that is too long, the size and the digest. A call that is
+  too large for that is not asked about.
 - The word alone confirms nothing here: the user must have allowed the call in the form.
 """
 # XL-049, XL-053, XL-056
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -42,6 +44,8 @@ VISIT_WAIT_S = 45.0
 _ALLOW = "allow"
 _MAX_QUESTION = 20_000
 _MAX_PAGES = 5
+_LONG_FILE = 500
+"""A file is shown by its digest if its text is longer than this, in characters."""
 _TELLING = frozenset((CONFIRMATION_META, CONSENT_META, RECEIPT_META, UNANSWERED_META, CONTEXT_META, "traceparent"))
 """The members of ``_meta`` that change the context of a call."""
 
@@ -152,6 +156,10 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
     if "receipt" in get_object(problem.details, "confirmation"):
         text = f"{call.tool.name} did not run: it needs a receipt, which a client signs when its user has decided,"
         return replace(problem, message=f"{text} and this client sends none. Use a client that signs receipts.")
+    if can_ask(params) and "word" in get_object(problem.details, "confirmation"):  # it was too long for a form
+        text = f"{call.tool.name} did not run: its arguments are too long for a form in which its user could allow it."
+        how = "Send less, or start the server with --consent inbox: users then decide in the inbox."
+        return replace(problem, message=f"{text} {how}")
     # What another site wants of the gateway, such as a receipt, is no matter of this client.
     if can_show_forms(params) or not _EXPLAINED.isdisjoint(problem.details):
         return problem
@@ -191,15 +199,45 @@ def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str
         return None
     if "receipt" in asked:  # CC-06: a form proves nothing
         return None
-    arguments = jsontext.write(clean_data(call.arguments)).decode()
-    words = fill_template(call.tool.question, call.arguments) if call.tool.question else ""
-    said = f"The site's words: {words}\n" if words else ""  # CC-02: beside the arguments, never instead of them
-    message = clean_data(f"{question}\n\nTool: {call.tool.name}\n{said}Arguments: {arguments}")
+    message = _write_message(call, question, call.arguments)
+    if len(message) > _MAX_QUESTION:
+        message = _write_message(call, question, _describe_files(dict(call.arguments), call.tool.input_schema))
     if len(message) > _MAX_QUESTION:
         return None
     allow = {"type": "boolean", "title": "Allow this call", "default": False}
     form: Json = {"type": "object", "properties": {_ALLOW: allow}, "required": [_ALLOW]}
     return write_form(id_, {"name": CONSENT, "message": message, "schema": form, "state": word}, server)
+
+
+def _write_message(call: Call, question: str, values: Json) -> str:
+    arguments = jsontext.write(clean_data(values)).decode()
+    words = fill_template(call.tool.question, call.arguments) if call.tool.question else ""
+    said = f"The site's words: {words}\n" if words else ""  # CC-02: beside the arguments, never instead of them
+    return str(clean_data(f"{question}\n\nTool: {call.tool.name}\n{said}Arguments: {arguments}"))
+
+
+def _describe_files(value: Json, schema: Mapping[str, Json]) -> Json:
+    """Return ``value`` with the size and the digest of each long file in it, which nobody could read."""
+    # CR-01
+    match value:
+        case str() if len(value) > _LONG_FILE and schema.get("contentEncoding") == "base64":
+            return _describe_file(value)
+        case dict():
+            members = get_object(schema, "properties")
+            return {name: _describe_files(one, get_object(members, name)) for name, one in value.items()}
+        case list():
+            return [_describe_files(one, get_object(schema, "items")) for one in value]
+        case _:
+            return value
+
+
+def _describe_file(text: str) -> str:
+    head, _, data = text.rpartition(",") if text.startswith("data:") else ("", "", text)
+    try:
+        content = b64decode(data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4), validate=True)
+    except ValueError:  # it is no file, so all of it is shown
+        return text
+    return f"{head}{' ' * bool(head)}({len(content):,} bytes, SHA-256 {sha256(content).hexdigest()})"
 
 
 def write_form(id_: bytes, asked: Mapping[str, Json], server: Mapping[str, Json]) -> bytes:
