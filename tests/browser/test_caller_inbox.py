@@ -103,6 +103,38 @@ def test_question_is_answered_by_keyboard_and_no_key_is_in_the_address(page: Any
     assert (answer.allowed, answer.always) == (True, False)
 
 
+@pytest.mark.requirement("QF-05", "CO-04")
+def test_questions_of_one_task_stand_together_and_say_what_differs(
+    page: Any, show: Shown, look: Callable[[str], None]
+) -> None:
+    order = build_question().call
+    calls = [order._replace(arguments={**order.arguments, "by": by}) for by in ("2027-03-01", "2027-04-01")]
+    wipe = replace(build_question("wipe"), title="", target="", reasons=())
+    show.ask(call=calls[0], binding="first")
+    show.ask(call=wipe.call, binding="other", connection="archive")
+    show.ask(call=calls[1], binding="second")
+    show.open(page)
+    look("caller-tasks")
+    headings = page.get_by_role("heading", level=2).all_inner_texts()
+    assert headings == [
+        "2 calls at http://127.0.0.1:9723, for key:agent",
+        "1 call at http://127.0.0.1:9723, by the connection archive, for key:agent",
+    ]
+    marked = [page.locator("article").nth(number).locator("dt[data-differs]") for number in range(3)]
+    assert [one.all_inner_texts() for one in marked] == [["by\nin the body; differs"]] * 2 + [[]]
+    assert page.locator("article").nth(0).get_by_text("What differs is marked.").count() == 1
+    # Each is answered by itself, and the one that destroys something needs its words.
+    page.locator("article").nth(1).get_by_role("button", name="Allow this call").click()
+    page.locator("article").nth(1).get_by_role("button", name="Allow this call").click()
+    page.get_by_text("To allow this, type: wipe yes").wait_for()
+    waiting = Approvals(show.folder)
+    assert [waiting.take(waiting.find(one) or "", one) is not None for one in ("first", "second", "other")] == [
+        False,
+        True,
+        False,
+    ]
+
+
 @pytest.mark.requirement("GW-04")
 def test_own_questions_come_live_and_those_of_others_do_not(page: Any, show: Shown) -> None:
     show.open(page)

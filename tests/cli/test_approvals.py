@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.orders import build_order
 from tests.support.waiting import wait_until
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.tool_definition import compute_digest
@@ -281,3 +282,22 @@ def test_flags_say_what_they_keep(toolwire: Callable[..., Any]) -> None:
     told = " ".join(toolwire("call", "--help-all").out.split())
     assert "for 30 days or until a definition changes" in told
     assert "Only the tool's definition is stored, to show later changes" in told
+
+
+@pytest.mark.requirement("QF-05")
+def test_list_puts_the_questions_of_a_task_together_and_marks_what_differs(
+    state: Path, toolwire: Callable[..., Any]
+) -> None:
+    order, approvals = build_order(request=None), Approvals(state)
+    later = order.call._replace(arguments={**order.call.arguments, "by": "2027-04-01"})
+    first = approvals.ask(replace(order, binding="first"))
+    other = approvals.ask(replace(order, binding="other", site="https://b.example"))
+    second = approvals.ask(replace(order, binding="second", call=later))
+    approvals.close()
+    listed = toolwire("approvals").out
+    assert [listed.index(one) for one in (first, second, other)] == sorted(map(listed.index, (first, second, other)))
+    assert listed.startswith("2 calls at http://127.0.0.1:9723:\n")
+    assert 'by = "2027-03-01"  (in the body; differs)' in listed
+    assert listed.count("differs)") == 2
+    waiting = json.loads(toolwire("approvals", "--json").out)["waiting"]
+    assert [one["differs"] for one in waiting] == [["by"], ["by"], []]

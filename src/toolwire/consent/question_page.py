@@ -45,6 +45,7 @@ from .display import (
     needs_typed_confirmation,
 )
 from .origin_display import display_origin
+from .question_groups import DIFFERS
 
 PAGE_HEADERS: Final = (*build_page_headers(build_policy()), NO_STORE)
 """The header fields of each response: no frames, no resources from elsewhere, no caching."""
@@ -205,8 +206,10 @@ def _build_argument(row: DisplayRow, value: Json, *, is_unshown: bool) -> Html:
 
 def _build_row(row: DisplayRow, html: Html) -> Html:
     note = Html(f" <small>{escape_text(row.note)}</small>") if row.note and row.label not in _SITES else NO_HTML
-    marked = Html(' data-hidden="yes"') if row.note.endswith("hidden") else NO_HTML
-    return Html(f"<dt>{escape_text(row.label)}{note}</dt><dd{marked}>{html}</dd>")
+    differs = Html(' data-differs="yes"') if row.note.endswith(DIFFERS) else NO_HTML
+    is_hidden = row.note.removesuffix(f"; {DIFFERS}").endswith("hidden")
+    marked = Html(' data-hidden="yes"') if is_hidden else NO_HTML
+    return Html(f"<dt{differs}>{escape_text(row.label)}{note}</dt><dd{differs}{marked}>{html}</dd>")
 
 
 def _build_text(row: DisplayRow) -> Html:

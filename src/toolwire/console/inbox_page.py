@@ -12,10 +12,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
 from toolwire.consent.bounds_form import ALWAYS, build_bounds_fields, read_bounds
 from toolwire.consent.display import ACTION, confirmation_text
+from toolwire.consent.question_groups import QuestionGroup, describe_differences, group_questions, mark_differing
 from toolwire.consent.question_page import (
     build_answer_buttons,
     build_later_part,
@@ -32,7 +34,7 @@ from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_alert, build_notice
 from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 
-from .page import Page, PageRequest, Redirect, build_empty_card, build_heading
+from .page import Page, PageRequest, Redirect, build_empty_card, build_heading, count_words
 from .source import ConsoleSource
 
 _REASON_CHARS = 500
@@ -118,10 +120,25 @@ def store_answer(source: ConsoleSource, asked: PendingQuestion, answer: Answer, 
 
 
 def _build(questions: Questions, request: PageRequest, words: InboxWords, wrong: str, fault: str) -> Page:
-    waiting = questions.list_pending()
+    groups = group_questions(questions.list_pending())
+    # One question needs no heading of its task: it names all that a heading would.
+    is_grouped = any(len(group.questions) > 1 for group in groups)
+    level = 3 if is_grouped else 2
+
+    def build_card(group: QuestionGroup[PendingQuestion], one: PendingQuestion) -> Html:
+        shown = replace(one, rows=mark_differing(one.rows, group.differing.get(one.id, frozenset())))
+        refusal, same = questions.explain_refusal(one), group.differing.get(one.id)
+        about = NO_HTML if same is None else build_notice(describe_differences(same))
+        return _build_card(
+            request, shown, words.path, fault if one.id == wrong else "", refusal, about=about, level=level
+        )
+
     cards = join_html(
-        _build_card(request, one, words.path, fault if one.id == wrong else "", questions.explain_refusal(one))
-        for one in waiting
+        Html(
+            f"{_build_group_heading(group) if is_grouped else NO_HTML}"
+            f"{join_html(build_card(group, one) for one in group.questions)}"
+        )
+        for group in groups
     )
     heading = build_heading(words.title, "Each answer is for exactly the call that is shown, once.")
     cards = cards or build_empty_card("Nothing waits for you.", words.help_html)
@@ -129,7 +146,16 @@ def _build(questions: Questions, request: PageRequest, words: InboxWords, wrong:
     return Page(words.title, html, ("inbox",), status=400 if fault else 200, width="")
 
 
-def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: str, refusal: str) -> Html:
+def _build_group_heading(group: QuestionGroup[PendingQuestion]) -> Html:
+    """Return the heading of one task. Its key is the same for as long as the task asks."""
+    key = sha256(group.words.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    number = count_words(len(group.questions), "call")
+    return Html(f'<h2 data-key="task-{escape_text(key)}">{escape_text(number)} at {escape_text(group.words)}</h2>')
+
+
+def _build_card(
+    request: PageRequest, asked: PendingQuestion, path: str, fault: str, refusal: str, *, about: Html, level: int
+) -> Html:
     question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed)
     tool = question.call.tool
     action = next((row.text for row in asked.rows if row.label == ACTION), "")
@@ -144,8 +170,8 @@ def _build_card(request: PageRequest, asked: PendingQuestion, path: str, fault: 
     return Html(
         f'<article class="card" data-key="{escape_text(asked.id)}" data-over="This question is over: it was answered '
         f'elsewhere, or its time has ended." aria-label="{escape_text(tool.name)}">{build_alert(fault)}'
-        f"{build_question_heading(action, tool.name, question.site)}"
+        f"{build_question_heading(action, tool.name, question.site, level=level)}{about}"
         f'<p class="muted">asked {build_moment(asked.asked_at)}, may be answered until '
-        f"{build_moment(asked.expires_at)}</p>{build_waiting_parts(asked.rows, level=3)}"
+        f"{build_moment(asked.expires_at)}</p>{build_waiting_parts(asked.rows, level=level + 1)}"
         f"{build_notice(refusal, 'costs') if refusal else form}</article>"
     )

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from getpass import getuser
@@ -24,6 +25,7 @@ from toolwire.consent.bound_text import build_bounds, parse_named_bound, parse_u
 from toolwire.consent.decision_record import ChainedDecision, Decision, find_chain_fault
 from toolwire.consent.grant import Permission, group_permissions
 from toolwire.consent.origin_display import name_programs
+from toolwire.consent.question_groups import QuestionGroup, describe_differences, group_questions, mark_differing
 from toolwire.core.check import Answer, Question
 from toolwire.core.condition import ONLY, write_conditions
 from toolwire.core.errors import ToolwireError, UsageError
@@ -32,7 +34,7 @@ from toolwire.core.model import Approval, Json, Problem
 from toolwire.core.selection import Selection
 from toolwire.framing.call_document import write_time
 from toolwire.hosting.targets.url_options import UrlOptions, find_site
-from toolwire.stores.consent.approvals import build_answer_record
+from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 from toolwire.stores.consent.audit import list_audit_files
 from toolwire.stores.consent.open import (
     Place,
@@ -106,8 +108,15 @@ def _list(place: Place, *, as_json: bool) -> int:
     if as_json:
         listed: dict[str, Json] = {
             "waiting": [
-                {"id": one.id, "until": write_time(one.expires_at), "rows": [row._asdict() for row in one.rows]}
-                for one in waiting
+                {
+                    "id": one.id,
+                    "until": write_time(one.expires_at),
+                    "task": group.words,
+                    "differs": sorted(group.differing.get(one.id, ())),
+                    "rows": [row._asdict() for row in one.rows],
+                }
+                for group in group_questions(waiting)
+                for one in group.questions
             ],
             "grants": [
                 {
@@ -127,10 +136,7 @@ def _list(place: Place, *, as_json: bool) -> int:
         listed["definitions"] = [{"site": site, "tool": tool} for site, tool in pinned]
         print(json_text(listed, indent=2))
         return OK
-    for one in waiting:
-        print(f"{one.id}  waits until {show_time(one.expires_at)}")
-        for line in list_question(one.rows):
-            print(f"  {line}")
+    _print_waiting(group_questions(waiting))
     if granted:
         rows = [
             (
@@ -153,6 +159,20 @@ def _list(place: Place, *, as_json: bool) -> int:
         rows_of_pins = [(name_programs(site), escaped(tool)) for site, tool in pinned]
         print_table(("site", "approved once: a changed definition is shown"), rows_of_pins, sys.stdout)
     return OK
+
+
+def _print_waiting(groups: Sequence[QuestionGroup[PendingQuestion]]) -> None:
+    """Print the questions that wait, those of one task together."""
+    # QF-05
+    for group in groups:
+        if len(group.questions) > 1:
+            print(f"{len(group.questions)} calls at {group.words}:")
+        for one in group.questions:
+            print(f"{one.id}  waits until {show_time(one.expires_at)}")
+            if (differing := group.differing.get(one.id)) is not None:
+                print(f"  {describe_differences(differing)}")
+            for line in list_question(mark_differing(one.rows, differing or frozenset())):
+                print(f"  {line}")
 
 
 def _write_conditions(row: Permission) -> Json:
