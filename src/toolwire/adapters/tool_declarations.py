@@ -30,7 +30,7 @@ from toolwire.core.toolbox import Toolbox, ToolHome, embed_kept_bytes, find_home
 from toolwire.framing import jsontext
 from toolwire.framing.cut_notice import describe_cut
 from toolwire.framing.jsontext import get_object
-from toolwire.framing.long_result import READ_RESULT
+from toolwire.framing.long_result import READ_RESULT, find_reading_name
 from toolwire.framing.next_steps import NextStep, list_next_steps
 from toolwire.framing.text_cleaning import clean_data
 from toolwire.framing.tool_description import describe_tool
@@ -120,22 +120,6 @@ def declare_toolbox(toolbox: Toolbox | NamedCaller, provider: Provider) -> tuple
         schema = build_tool_schema(READ_RESULT.input_schema, Provider.ANTHROPIC)
     text = describe_tool(READ_RESULT)
     return (*declared, ToolDeclaration(name=name, description=text, input_schema=schema, tool=READ_RESULT))
-
-
-def find_reading_name(catalog: Catalog) -> str:
-    """Return the name of ``read_result`` beside the tools of ``catalog``; ``""`` if none of them returns much.
-
-    A tool of the user keeps its name, so ours has another one then.
-    """
-    if all(_returns_little(tool) for tool in catalog.names.values()):
-        return ""
-    names = (READ_RESULT.name, *(f"{READ_RESULT.toolkit}_{READ_RESULT.name}{number or ''}" for number in range(100)))
-    return next((name for name in names if name not in catalog.names), "")
-
-
-def _returns_little(tool: Tool) -> bool:
-    kind = None if tool.output_schema is None else tool.output_schema.get("type")
-    return tool.output_schema is None or kind in ("boolean", "integer", "null", "number")
 
 
 def name_tools(catalog: Catalog) -> dict[str, tuple[str, Tool]]:

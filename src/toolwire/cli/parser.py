@@ -580,7 +580,7 @@ def _add_install(parser: Parser) -> None:
     parser.add_argument("--replace", action="store_true", help="overwrite another server with this name")
     parser.add_argument("--remove", action="store_true", help="remove the server from the MCP host")
     _add_options(parser, ServeOptions, "document")
-    _add_options(parser, ServerOptions, "state", "wake", "limits", "consent", "find", "pins")
+    _add_options(parser, ServerOptions, "state", "wake", "limits", "consent", "find", "pins", "result_limit")
     _add_options(parser, ServeOptions, "agree", "returns")
     _add_options(parser, RemoteOptions, "include_site_description")
     _add_upstream_timeout(parser)

@@ -9,9 +9,11 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from toolwire.core.call_by_name import TOOLKIT
+from toolwire.core.catalog import Catalog
 from toolwire.core.json_pointer import MISSING, join_pointer, parse_pointer, take_step
 from toolwire.core.model import Approval, Json, Kind, Problem, Tool
 
@@ -59,6 +61,38 @@ _SHAPE_MEMBERS: Final = 40
 _SHAPE_ITEMS: Final = 20
 _FOR_NOTES: Final = 5
 """One of so many parts of the room is for what is said of a part."""
+
+
+PART_NOTE: Final = "part"
+"""The note of a value that is a part of a result, with what is said of it beside it."""
+
+
+def is_reading(tool: Tool) -> bool:
+    """Return whether ``tool`` is ``READ_RESULT``, under any name."""
+    return tool.toolkit == TOOLKIT and tool.input_schema is READ_RESULT.input_schema
+
+
+def find_reading_name(catalog: Catalog) -> str:
+    """Return the name of ``READ_RESULT`` beside the tools of ``catalog``; ``""`` if none of them returns much.
+
+    A tool of the user keeps its name, so ours has another one then.
+    """
+    if all(returns_little(tool) for tool in catalog.names.values()):
+        return ""
+    names = (READ_RESULT.name, *(f"{TOOLKIT}_{READ_RESULT.name}{number or ''}" for number in range(100)))
+    return next((name for name in names if name not in catalog.names), "")
+
+
+def returns_little(tool: Tool) -> bool:
+    """Return whether ``tool`` returns nothing, a number or a boolean."""
+    kind = None if tool.output_schema is None else tool.output_schema.get("type")
+    return tool.output_schema is None or kind in ("boolean", "integer", "null", "number")
+
+
+def add_reading(listed: Catalog, catalog: Catalog) -> Catalog:
+    """Return what is ``listed`` of ``catalog`` with ``READ_RESULT``, where one of all tools may return much."""
+    name = find_reading_name(catalog)
+    return replace(listed, tools=(*listed.tools, replace(READ_RESULT, name=name))) if name else listed
 
 
 class Part(NamedTuple):

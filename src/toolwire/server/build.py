@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from toolwire.stores.sessions.session_rows import SessionRows
 
     from .access.protected_resource import ProtectedResource
+    from .run.long_results import ResultStore
 
 _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 
@@ -106,6 +107,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
         ),
         sessions=choose_session_use(options.sessions, places.sessions),
         session_rows=open_session_rows(places.sessions, limits),
+        results=_open_results(places.sessions) if options.result_limit and places.sessions else None,
         long_calls=open_long_calls(_find_long_calls(place)),
         engine=engine,
     )
@@ -124,6 +126,15 @@ def open_session_rows(place: str, limits: ServerLimits) -> SessionRows | None:
 
     bounds = SessionBounds(limits.sessions, limits.sessions_each, limits.session_idle_s, limits.session_s)
     return open_sessions(place, bounds)
+
+
+def _open_results(place: str) -> ResultStore:
+    """Return where the long results of MCP hosts are kept for all processes: where these share sessions."""
+    from toolwire.stores.sessions.result_rows import open_results  # loads sqlite3
+
+    from .run.long_results import KEPT_S, MOST_BYTES  # QF-10: few servers need it
+
+    return open_results(place, kept_s=KEPT_S, most_bytes=MOST_BYTES)
 
 
 def choose_session_use(sessions: SessionUse | None, place: str = "") -> SessionUse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW
@@ -45,6 +46,9 @@ from .run.own_tools import OwnTools
 from .run.rate_count import build_rate_counter
 from .run.service import Service
 
+if TYPE_CHECKING:
+    from .run.long_results import ResultStore
+
 
 def build_app(
     toolbox: Toolbox, options: ServerOptions, parts: ServerParts, *, codecs: Sequence[Codec] = BUILTIN
@@ -63,8 +67,9 @@ def build_app(
     confirm = _build_confirmation(toolbox, options, parts, words, asked)
     authorizer, rights = options.authorizer, open_rights(rules, toolbox)
     bundles = open_bundles(options.bundles, toolbox)
+    served = _cut_long_results(toolbox, options.result_limit, parts.results) if options.result_limit else toolbox
     service = Service(
-        toolbox,
+        served,
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
         # that cannot run.
         checks=(
@@ -91,7 +96,7 @@ def build_app(
         ),
     )
     if options.find != "never":
-        service.add_own_tools(OwnTools(toolbox, partial(narrow_for_call, rights, bundles)))
+        service.add_own_tools(OwnTools(toolbox, served, partial(narrow_for_call, rights, bundles)))
     long_calls = LongCalls(
         open_store=open_long_calls(None) if parts.long_calls is None else parts.long_calls,
         engine=parts.engine,
@@ -156,6 +161,12 @@ def build_app(
     )
 
 
+def _cut_long_results(toolbox: Toolbox, characters: int, store: ResultStore | None) -> Toolbox:
+    from .run.long_results import LongResults, MemoryResults  # QF-10: few servers need it
+
+    return LongResults(toolbox, characters, MemoryResults() if store is None else store)
+
+
 def _choose_question(toolbox: Toolbox, options: ServerOptions, *, of_all: bool) -> ConfirmationQuestion | None:
     """Return the question that the server requires of every caller, else the one for a host that shows forms."""
     required = options.require_confirmation
@@ -206,6 +217,7 @@ def _describe_site(toolbox: Toolbox, options: ServerOptions, parts: ServerParts,
         judge_output=find_output_judge(toolbox),
         shorten=build_shortener(options),
         model_lists=open_model_lists(options, needs_receipts=parts.receipts is not None),
+        cuts_results=options.result_limit > 0,
     )
 
 

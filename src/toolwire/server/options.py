@@ -16,6 +16,9 @@ from toolwire.core.url_origin import read_origin
 
 from .limits import QUESTION_WAIT_S
 
+LEAST_RESULT = 1_000
+MOST_RESULT = 10_000_000
+
 if TYPE_CHECKING:  # every command reads the options of a server, and most run none
     from toolwire.core.ledger import Ledger
     from toolwire.core.long_call import CallEngine
@@ -127,8 +130,12 @@ class ServerOptions:
     tokens; clients that search by themselves still get the whole list, and so does a client that cannot show forms if
     it is trusted to ask its user about some tool. ``pins`` are tools that are listed beside them.
 
+    With ``result_limit``, an MCP host gets the first part of a result that has more characters, and its model reads the
+    rest with the tool ``read_result``, which is listed too. Other toolwire clients and other protocols get the whole.
+
     Raises:
-        DefinitionError: ``consent``, ``sessions``, ``find``, ``ask_wait`` or ``public_url`` is not valid.
+        DefinitionError: ``consent``, ``sessions``, ``find``, ``ask_wait``, ``result_limit`` or ``public_url`` is not
+            valid.
     """
 
     # XL-066, A-12, A-53, XL-056, XL-113
@@ -372,6 +379,20 @@ class ServerOptions:
         ),
     )
 
+    result_limit: int = define_option(
+        0,
+        CommandOption(
+            name="result-limit",
+            help="give an MCP host the first part of a longer result, and the tool read_result for the rest"
+            " (0: the whole)",
+            default=0,
+            metavar="CHARACTERS",
+            read=read_whole_number(0, MOST_RESULT, "number of characters"),
+            in_settings=True,
+            is_harmless=True,
+        ),
+    )
+
     def __post_init__(self) -> None:
         # A wrong option fails where it is written, before anything is opened. The class is frozen, so what an iterable
         # gives only once is kept through object.
@@ -384,6 +405,11 @@ class ServerOptions:
         _check_consent(self.consent, asks=self.ask_hosts)
         if self.sessions not in (None, *get_args(SessionUse)):
             raise DefinitionError(f'sessions is "needed", "all" or "none", not {self.sessions!r}.')
+        if type(self.result_limit) is not int or not (
+            self.result_limit == 0 or LEAST_RESULT <= self.result_limit <= MOST_RESULT
+        ):
+            text = f"result_limit is 0, or from {LEAST_RESULT:,} to {MOST_RESULT:,} characters,"
+            raise DefinitionError(f"{text} not {self.result_limit!r}.")
         if not 0 <= self.ask_wait <= QUESTION_WAIT_S:
             raise DefinitionError(f"ask_wait is from 0 to {QUESTION_WAIT_S:g} seconds, not {self.ask_wait!r}.")
         if self.public_url and read_origin(self.public_url) is None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # few servers keep sessions, or take tokens of others
     from toolwire.stores.sessions.session_rows import SessionRows
 
     from .access.protected_resource import ProtectedResource
+    from .run.long_results import ResultStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,5 +54,6 @@ class ServerParts:
     receipts: ReceiptVerifier | None = None
     sessions: SessionUse = "all"
     session_rows: SessionRows | None = None
+    results: ResultStore | None = None
     long_calls: Callable[[], LongCallStore] | None = None
     engine: CallEngine | None = None

@@ -34,6 +34,7 @@ from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT
 from toolwire.framing.jsontext import encode_fragment, get_object, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
+from toolwire.framing.long_result import PART_NOTE, READ_RESULT, add_reading, find_reading_name, returns_little
 
 from . import change_notices, consent_question, content_blocks, document, envelope, foreign_members, task_server
 from .answers import (
@@ -71,6 +72,9 @@ LIST_TTL_MS = 60_000
 
 ACCEPTED = Response(202)
 
+_OWN_AGENT = "toolwire/"
+_PART_FORM = OutputForm(None, is_untyped=True)
+
 _HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
 _STATELESS_FIELD = STATELESS.encode()
 _PLAIN_END = b"}}"
@@ -85,7 +89,7 @@ class _ServerWords(NamedTuple):
     """What every answer to a call has: the server's name, its end; and what holds for hosts that cannot be asked.
 
     ``usual_context`` is that of a call which says nothing about its user, its trace or a confirmation: of most calls.
-    ``find_inbox_page`` is that of the site.
+    ``find_inbox_page`` and ``cuts_results`` are those of the site.
     """
 
     server: Mapping[str, Json]
@@ -94,6 +98,7 @@ class _ServerWords(NamedTuple):
     requires_confirmation: bool
     usual_context: Context
     find_inbox_page: Callable[[], str]
+    cuts_results: bool
 
 
 class _KnownTool(NamedTuple):
@@ -128,30 +133,32 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     end = write_ending(server)
     cached = {"ttlMs": LIST_TTL_MS, "cacheScope": "private" if site.keys else "public"}
     build_form: FindForm = _FormBuilder(site.judge_output)
-    write_tool: Callable[[Tool, str], Json] = _ToolWriter(site.judge_output)
 
     def find_form(tool: Tool, name: str) -> OutputForm:
         return site.cache.get(build_form, tool, name)
 
-    def describe(tool: Tool, name: str) -> Json:
-        return site.cache.get(write_tool, tool, name)
-
     choice = None if site.model_lists is None else ListChoice(catalog, site.model_lists, site)
 
-    def write_tools(listed: Catalog) -> Mapping[Json, bytes]:
+    def write_tools(listed: Catalog, write_tool: _ToolWriter) -> Mapping[Json, bytes]:
         is_same = choice is None or not choice.depends_on_client()
-        members = cached if is_same else {**cached, "cacheScope": "private"}
+        members = cached if is_same and not site.cuts_results else {**cached, "cacheScope": "private"}
+        describe = partial(site.cache.get, write_tool)
         return write_pages("tools", document.write(listed, describe), members, end)
 
-    tools = site.defer(lambda: write_tools(catalog))
     lists: dict[str, Method] = {
-        "tools/list": choice.answer_lists(write_tools)
-        if choice is not None
-        else lambda asked: tools.read(lambda pages: answer_page(pages, asked)),
+        "tools/list": _answer_tool_lists(catalog, site, choice, write_tools),
         **build_offered_methods(catalog.offered, cached, server, end),
     }
     usual = _build_usual_context(site)
-    said = _ServerWords(server, end, site.host_confirmation, site.requires_confirmation, usual, site.find_inbox_page)
+    said = _ServerWords(
+        server,
+        end,
+        site.host_confirmation,
+        site.requires_confirmation,
+        usual,
+        site.find_inbox_page,
+        site.cuts_results,
+    )
     known: dict[str, _KnownTool] = {}
     about: dict[str, Json] = {"capabilities": build_capabilities(catalog.offered)}
     if catalog.description:
@@ -200,6 +207,36 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     return {("POST", "/mcp"): Route(read, has_sessions=site.has_sessions), **build_card_routes(catalog, site)}
 
 
+def _answer_tool_lists(
+    catalog: Catalog,
+    site: Site,
+    choice: ListChoice | None,
+    write: Callable[[Catalog, _ToolWriter], Mapping[Json, bytes]],
+) -> Method:
+    """Return what answers with the list of the client, as ``write`` writes it for hosts or for programs."""
+
+    def list_tools(*, is_for_host: bool) -> Method:
+        write_tool = _ToolWriter(site.judge_output, is_for_host)
+
+        def write_list(listed: Catalog) -> Mapping[Json, bytes]:
+            return write(add_reading(listed, catalog) if is_for_host else listed, write_tool)
+
+        if choice is not None:
+            return choice.answer_lists(write_list)
+        tools = site.defer(lambda: write_list(catalog))
+        return lambda asked: tools.read(lambda pages: answer_page(pages, asked))
+
+    of_programs = list_tools(is_for_host=False)
+    if not site.cuts_results:
+        return of_programs
+    of_hosts = list_tools(is_for_host=True)  # QF-10
+    return lambda asked: (of_programs if _is_own_client(asked.request) else of_hosts)(asked)
+
+
+def _is_own_client(request: Request) -> bool:
+    return get_header(request.headers, b"user-agent").startswith(_OWN_AGENT)
+
+
 @dataclass(frozen=True, slots=True)
 class _FormBuilder:
     """Builds the form of a tool's results. Two are equal if they judge alike, so that a cache knows them."""
@@ -212,12 +249,19 @@ class _FormBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _ToolWriter:
-    """Writes the definition of a tool; as ``_FormBuilder``."""
+    """Writes the definition of a tool; as ``_FormBuilder``.
+
+    ``is_for_host``: the host's model may get a part of a result, which no schema promises.
+    """
 
     judge: Callable[[Tool], OutputPromise]
+    is_for_host: bool = False
 
     def __call__(self, tool: Tool, name: str) -> Json:
-        return encode_fragment(document.write_tool(tool, name, build_output_form(tool, self.judge(tool))))
+        form = build_output_form(tool, self.judge(tool))
+        if self.is_for_host and not returns_little(tool):
+            form = form._replace(schema=None, is_wrapped=False)
+        return encode_fragment(document.write_tool(tool, name, form))
 
 
 def refuse(problem: Problem) -> Response:
@@ -272,6 +316,8 @@ def _find_known(calls: _Calls, name: str) -> _KnownTool | Problem:
     """Return the tool that ``name`` means, and keep what each call of it needs."""
     catalog, known = calls.catalog, calls.known
     tool = catalog.names.get(name) or catalog.find(name)
+    if isinstance(tool, Problem) and calls.said.cuts_results and name == find_reading_name(catalog):
+        tool = READ_RESULT
     if isinstance(tool, Problem):
         return tool
     found = known[name] = _build_known(calls, tool)
@@ -324,12 +370,15 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
         return Response(200, JSON_HEADERS, write_failure(asked_id, context, said.server if status else None))
     if not is_plain and tool.long and status and task_server.declares_tasks(params):  # since 2026-07-28
         context = replace(context, wait_s=0.0)
+    if said.cuts_results and not _is_own_client(request):
+        context = replace(context, reads_parts=True)
     # I-32: what older clients do not know reaches the model.
     end, handshake = (said.end, None) if status else (_PLAIN_END, request)
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
-            body = write_value(asked_id, form, result.value, end, handshake)
+            is_part = result.notes is not None and PART_NOTE in result.notes
+            body = write_value(asked_id, _PART_FORM if is_part else form, result.value, end, handshake)
             whole = body if result.notes is None else _pass_on(asked, body, result, tool)
             return make_response((200, JSON_HEADERS, whole))
         return _answer_problem(asked, call, result, said)

@@ -145,12 +145,13 @@ def narrow_for_call(
 
 
 def _is_own(tool: Tool) -> bool:
-    """Return whether ``tool`` is one by which a model finds the others; it tells of those alone that are left."""
+    """Return whether ``tool`` is ours: one that finds the others tells of those that are left, one reads results."""
     if tool.toolkit != TOOLKIT:
         return False
     from toolwire.find.short_list import is_own  # FI-01: a server that lists all its tools pays nothing for it
+    from toolwire.framing.long_result import is_reading
 
-    return is_own(tool)
+    return is_own(tool) or is_reading(tool)
 
 
 def may_use_upstream(bound: ToolBound, name: str) -> bool:

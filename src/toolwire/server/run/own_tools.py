@@ -17,9 +17,12 @@ from toolwire.validation import permits
 class OwnTools:
     """Runs calls of ``find`` and ``describe``, which are about the tools of ``toolbox``."""
 
-    def __init__(self, toolbox: Toolbox, narrow: Callable[[Call, Catalog], Catalog]) -> None:
-        """Take what ``narrow`` leaves of a catalog for the caller of a call, whatever the caller's scopes are."""
-        self._toolbox, self._narrow = toolbox, narrow
+    def __init__(self, toolbox: Toolbox, served: Toolbox, narrow: Callable[[Call, Catalog], Catalog]) -> None:
+        """Take what ``narrow`` leaves of a catalog for the caller of a call, whatever the caller's scopes are.
+
+        ``served`` runs the other calls.
+        """
+        self._toolbox, self._served, self._narrow = toolbox, served, narrow
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` and return its result; a tool that is only called like ours runs where it is."""
@@ -28,7 +31,7 @@ class OwnTools:
         from toolwire.find.short_list import answer_own_call, is_own
 
         if not is_own(call.tool):
-            return await self._toolbox.run(call, notify)
+            return await self._served.run(call, notify)
         # FI-02: the one rule about what a caller sees, as for a list.
 
         view = View(permits=partial(permits, call.context.scopes), find_level=effective_level)

@@ -129,7 +129,7 @@ class SessionRows:
             "SELECT owner, share, capabilities, log_level, watched, told FROM sessions"
             " WHERE key = ? AND used_at >= ? AND began_at >= ?"
         )
-        with _name_errors():
+        with name_errors():
             now = self._clock()
             oldest = now - self._bounds.idle_s, now - self._bounds.longest_s
             rows: list[Any] = self._rows.select_rows(statement, key, *oldest)
@@ -194,7 +194,7 @@ class SessionRows:
             "SELECT number, session, node, kind, name, body FROM session_messages"
             " WHERE number > ? AND (node = ? OR node = '') ORDER BY number LIMIT ?"
         )
-        with _name_errors():
+        with name_errors():
             rows: list[Any] = self._rows.select_rows(statement, after, node, _MOST_READ)
         return [
             SessionMessage(number, bytes(session), to, kind, name, bytes(body))
@@ -208,7 +208,7 @@ class SessionRows:
 
     def find_last_message(self) -> int:
         """Return the number of the newest message, 0 without any."""
-        with _name_errors():
+        with name_errors():
             rows: list[Any] = self._rows.select_rows("SELECT coalesce(max(number), 0) FROM session_messages")
         return int(rows[0][0])
 
@@ -232,13 +232,13 @@ class SessionRows:
 
     def find_updates(self, after: int) -> list[tuple[str, int]]:
         """Return what has changed since the number ``after``, in the order of the changes."""
-        with _name_errors():
+        with name_errors():
             rows: list[Any] = self._rows.select_rows(_FIND_UPDATES, after)
         return [(name, number) for name, number in rows]
 
     def find_position(self) -> int:
         """Return the number of the last update, 0 without any."""
-        with _name_errors():
+        with name_errors():
             rows: list[Any] = self._rows.select_rows(_POSITION)
         return int(rows[0][0])
 
@@ -262,7 +262,7 @@ class SessionRows:
     @contextmanager
     def _change(self) -> Generator[tuple[Cursor, float], None, None]:
         """Give a cursor in a transaction without other writers, and the time."""
-        with _name_errors():
+        with name_errors():
             now = self._clock()
             with self._rows.transaction() as cursor:
                 yield cursor, now
@@ -280,7 +280,8 @@ def open_sessions(where: str, bounds: SessionBounds) -> SessionRows | None:
 
 
 @contextmanager
-def _name_errors() -> Generator[None, None, None]:
+def name_errors() -> Generator[None, None, None]:
+    """Raise ConnectionError where the file cannot be used."""
     try:
         yield
     except sqlite3.Error as error:

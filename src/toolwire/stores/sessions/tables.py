@@ -44,4 +44,15 @@ DROP TRIGGER IF EXISTS toolwire_session_is_counted ON toolwire_sessions;
 CREATE TRIGGER toolwire_session_is_counted AFTER INSERT OR DELETE ON toolwire_sessions
   FOR EACH ROW EXECUTE FUNCTION toolwire_count_session()
 """
-SESSIONS: Final = Schema("sessions", Migration(_TABLES, _TOTAL, _TOTAL_IN_POSTGRES), base_version=2)
+# QF-10: the key is a digest of a handle and its caller, so that who reads the table cannot use it.
+_RESULTS = """
+CREATE TABLE IF NOT EXISTS kept_results (
+  key BLOB PRIMARY KEY, body BLOB NOT NULL, size INTEGER NOT NULL, kept_at REAL NOT NULL);;
+CREATE INDEX IF NOT EXISTS kept_results_by_time ON kept_results (kept_at)
+"""
+SESSIONS: Final = Schema(
+    "sessions",
+    Migration(_TABLES, _TOTAL, _TOTAL_IN_POSTGRES),
+    base_version=2,
+    migrations=(Migration(_RESULTS),),
+)

@@ -1,0 +1,137 @@
+"""Keep what is too long for the model of an MCP host: it gets the first part, and reads the rest with ``read_result``.
+
+Rules:
+- A handle is a random word, and only the caller whose call returned the result can use it.
+- Results are kept for an hour, and 64 MiB of them: the oldest go first. They are where MCP sessions are shared, so that
+  any worker can read them, else in memory.
+- A result whose call may be read later as a whole, that of a long call, is not cut, and neither are bytes.
+"""
+# QF-10: the rules above.
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+from secrets import token_urlsafe
+from threading import Lock
+from typing import Final, Protocol
+
+from anyio import to_thread
+
+from toolwire.core.catalog import Catalog
+from toolwire.core.content import has_content
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
+from toolwire.core.resources import Resource
+from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, ignore_progress
+from toolwire.framing import jsontext
+from toolwire.framing.long_result import PART_NOTE, cut_result, find_reading_name, is_reading, read_part
+
+KEPT_S: Final = 3_600.0
+MOST_BYTES: Final = 64 * 1024 * 1024
+_HANDLE_BYTES: Final = 18
+_log = logging.getLogger("toolwire")
+_PASSED_ON: Final = frozenset({"origin", "untrusted"})
+
+
+class ResultStore(Protocol):
+    """Keeps results by a digest of their handles and their callers."""
+
+    def keep(self, key: bytes, body: bytes) -> None:
+        """Keep ``body`` under ``key``; the oldest go if there is no more room. Raises ConnectionError if it cannot."""
+        ...
+
+    def find(self, key: bytes) -> bytes | None:
+        """Return what is under ``key``, or None. Raises ConnectionError if it cannot be asked."""
+        ...
+
+
+class MemoryResults:
+    """The results of one process. ``clock`` returns seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._kept: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
+        self._bytes = 0
+        self._clock = clock
+        self._lock = Lock()
+
+    def keep(self, key: bytes, body: bytes) -> None:
+        """Keep ``body`` under ``key``; the oldest go if there is no more room."""
+        now = self._clock()
+        with self._lock:
+            self._kept[key] = now, body
+            self._bytes += len(body)
+            while self._bytes > MOST_BYTES or next(iter(self._kept.values()))[0] < now - KEPT_S:
+                self._bytes -= len(self._kept.popitem(last=False)[1][1])
+
+    def find(self, key: bytes) -> bytes | None:
+        """Return what is under ``key``, or None."""
+        with self._lock:
+            kept_at, body = self._kept.get(key, (0.0, None))
+        return None if body is None or kept_at < self._clock() - KEPT_S else body
+
+
+class LongResults:
+    """A Toolbox that answers calls of ``read_result``, and cuts what other calls return to the models of MCP hosts."""
+
+    def __init__(self, toolbox: Toolbox, characters: int, store: ResultStore) -> None:
+        self._toolbox, self._characters, self._store = toolbox, characters, store
+
+    def catalog(self) -> Catalog:
+        """Return the tools of the other Toolbox."""
+        return self._toolbox.catalog()
+
+    def resource(self, handle: str, /) -> Resource | None:
+        """Return the bytes of a handle, or None if there are none."""
+        return self._toolbox.resource(handle) if isinstance(self._toolbox, KeepsResources) else None
+
+    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
+        """Run ``call`` and return its result, or the first part of it."""
+        if is_reading(call.tool):
+            return await to_thread.run_sync(self._read, call)
+        result = await self._toolbox.run(call, notify)
+        if isinstance(result, Problem) or not call.context.reads_parts or call.tool.long or has_content(result.value):
+            return result
+        body = jsontext.write(result.value)
+        if len(body) <= self._characters or len(body.decode()) <= self._characters:
+            return result
+        return await to_thread.run_sync(self._cut, call, result, body)
+
+    def _cut(self, call: Call, result: Value, body: bytes) -> Value:
+        handle = f"result:{token_urlsafe(_HANDLE_BYTES)}"
+        if len(body) > MOST_BYTES:
+            return result
+        try:
+            self._store.keep(_make_key(call, handle), body)
+        except ConnectionError as error:  # the call has run, so its result goes out whole
+            _log.warning("a long result cannot be kept: %s", error)
+            return result
+        name = find_reading_name(self.catalog())
+        value, notes = cut_result(result.value, self._characters, name, handle)
+        beside = {note: one for note, one in (result.notes or {}).items() if note in _PASSED_ON}
+        return Value({"result": value, "notes": notes}, {**beside, PART_NOTE: True})
+
+    def _read(self, call: Call) -> Result:
+        handle = call.arguments.get("handle")
+        try:
+            body = self._store.find(_make_key(call, handle)) if isinstance(handle, str) else None
+        except ConnectionError as error:
+            _log.warning("a long result cannot be read: %s", error)
+            return Problem(kind=Kind.UNREACHABLE, message="The result cannot be read now: try again.", can_retry=True)
+        whole: Json | Problem = _UNKNOWN if body is None else jsontext.read(body)
+        part = whole if isinstance(whole, Problem) else read_part(whole, call.arguments, self._characters)
+        return part if isinstance(part, Problem) else Value({"result": part.value, "notes": part.notes})
+
+
+_UNKNOWN: Final = Problem(
+    kind=Kind.INVALID_ARGUMENTS,
+    message="There is no result with this handle: it is older than an hour, or it was dropped for newer ones. Make the"
+    " call again.",
+)
+
+
+def _make_key(call: Call, handle: str) -> bytes:
+    """Return what a result is kept under: the handle of another caller leads nowhere."""
+    return sha256(f"{call.context.principal}\0{handle}".encode("utf-8", "replace")).digest()

@@ -1,0 +1,169 @@
+"""The model of an MCP host reads a long result in parts, and only its own caller can."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+
+from toolwire import DefinitionError, Secret, Toolkit, asgi, connect, connect_sync
+from toolwire.gateway import merge_toolboxes
+from toolwire.server.access.api_keys import ApiKey
+from toolwire.server.run.long_results import KEPT_S, MOST_BYTES, MemoryResults
+from toolwire.stores.sessions.result_rows import open_results
+from toolwire.testing import background
+
+pytestmark = pytest.mark.requirement("QF-10")
+
+LIMIT = 2_000
+ROWS = [{"id": number, "name": f"row {number}"} for number in range(500)]
+MODERN = "2026-07-28"
+
+
+def build_archive(*, has_reader: bool = False) -> Toolkit:
+    kit = Toolkit("Archive")
+
+    @kit.tool(approval="auto")
+    def list_rows(count: int = 500) -> list[dict[str, Any]]:
+        """List rows."""
+        return ROWS[:count]
+
+    @kit.tool(approval="auto")
+    def count_rows() -> int:
+        """Count the rows."""
+        return len(ROWS)
+
+    if has_reader:
+
+        @kit.tool(approval="auto")
+        def read_result(race: str) -> str:
+            """Read the result of a race."""
+            return f"{race}: first"
+
+    return kit
+
+
+def call(url: str, name: str, arguments: dict[str, Any], key: str = "") -> Any:
+    """Return the result of a call by a program that is no client of toolwire."""
+    headers = {"mcp-protocol-version": "2025-11-25", "accept": "application/json, text/event-stream"}
+    headers |= {"authorization": f"Bearer {key}"} if key else {}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+    sent = httpx2.post(f"{url}/mcp", json=body, headers=headers, timeout=60)
+    return sent.json()["result"]
+
+
+def read(result: Any) -> Any:
+    assert result["isError"] is False, result
+    assert "structuredContent" not in result
+    (block,) = result["content"]
+    return json.loads(block["text"])
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_host_reads_a_long_result_to_its_end(mode: Any) -> None:
+    async def use(url: str) -> tuple[dict[str, Any], list[Any], Any]:
+        async with Client(f"{url}/mcp", mode=mode) as client:
+            tools = {one.name: one for one in (await client.list_tools()).tools}
+            first: Any = json.loads((await client.call_tool("list_rows", {})).content[0].text)  # type: ignore[union-attr]  # a text
+            rows, start = first["result"], first["notes"]["next"]
+            while start is not None:
+                given = {"handle": first["notes"]["handle"], "from": start}
+                done: Any = await client.call_tool("read_result", given)
+                part = json.loads(done.content[0].text)
+                rows, start = rows + part["result"], part["notes"].get("next")
+            few: Any = await client.call_tool("list_rows", {"count": 1})
+            return tools, rows, few.structured_content
+
+    with background(asgi(build_archive(), result_limit=LIMIT)) as url:
+        tools, rows, few = asyncio.run(use(url))
+    assert tools.keys() == {"list_rows", "count_rows", "read_result"}
+    assert rows == ROWS
+    assert few == {"result": ROWS[:1]}, "what fits is as it was"
+    assert tools["list_rows"].output_schema is None, "a part keeps no promise about the whole"
+    assert tools["count_rows"].output_schema is not None
+    assert tools["read_result"].annotations.read_only_hint is True
+    assert tools["read_result"].annotations.open_world_hint is True
+
+
+@pytest.mark.parametrize("protocol", ["mcp", "opentool", "otc", "openapi"])
+def test_programs_get_the_whole_on_every_protocol(protocol: str) -> None:
+    with (
+        background(asgi(build_archive(), result_limit=LIMIT)) as url,
+        connect_sync(url, protocol=protocol, approve=lambda _: True) as remote,
+    ):
+        assert {tool.name for tool in remote.tools} == {"list_rows", "count_rows"}
+        assert remote.call("list_rows").unwrap() == ROWS
+
+
+def test_a_handle_of_one_caller_is_useless_to_another() -> None:
+    keys = [ApiKey(key=Secret("a" * 40), name="ann"), ApiKey(key=Secret("b" * 40), name="bob")]
+    with background(asgi(build_archive(), result_limit=LIMIT, api_keys=keys)) as url:
+        notes = read(call(url, "list_rows", {}, "a" * 40))["notes"]
+        given = {"handle": notes["handle"], "path": "/*/name", "count": 1}
+        assert read(call(url, "read_result", given, "a" * 40))["result"] == ["row 0"]
+        refused = call(url, "read_result", given, "b" * 40)
+        assert refused["isError"] is True
+        assert "There is no result with this handle" in refused["content"][0]["text"]
+        assert notes["handle"] not in json.dumps(refused)
+
+
+def test_a_gateway_keeps_the_long_results_of_its_upstreams() -> None:
+    async def use(upstream: str) -> tuple[Any, Any]:
+        async with connect(upstream, approve=lambda _: True) as remote:
+            with background(asgi(merge_toolboxes([remote]), result_limit=LIMIT)) as url:
+                first = await asyncio.to_thread(call, url, "list_rows", {})
+                given = {"handle": read(first)["notes"]["handle"], "from": 499}
+                return first, await asyncio.to_thread(call, url, "read_result", given)
+
+    with background(asgi(build_archive())) as upstream:
+        first, last = asyncio.run(use(upstream))
+    assert read(first)["notes"]["total"] == 500
+    assert read(last)["result"] == ROWS[499:]
+
+
+def test_a_tool_of_the_user_keeps_its_name() -> None:
+    with background(asgi(build_archive(has_reader=True), result_limit=LIMIT)) as url:
+        assert "race 7: first" in json.dumps(call(url, "read_result", {"race": "race 7"}))
+        notes = read(call(url, "list_rows", {}))["notes"]
+        assert "with toolwire_read_result" in notes["advice"]
+        part = read(call(url, "toolwire_read_result", {"handle": notes["handle"], "from": 499}))
+        assert part["result"] == ROWS[499:]
+
+
+def test_another_process_reads_what_one_has_kept(tmp_path: Path) -> None:
+    options: Any = {"result_limit": LIMIT, "state": str(tmp_path / "state")}
+    with background(asgi(build_archive(), **options)) as url:
+        handle = read(call(url, "list_rows", {}))["notes"]["handle"]
+    with background(asgi(build_archive(), **options)) as url:
+        assert read(call(url, "read_result", {"handle": handle, "from": 499}))["result"] == ROWS[499:]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_results_are_bounded_in_bytes_and_in_time(shared: bool, tmp_path: Path) -> None:
+    now = 1_000.0
+    if shared:
+        store: Any = open_results(str(tmp_path / "results.sqlite3"), kept_s=KEPT_S, most_bytes=MOST_BYTES)
+        store._rows.clock = lambda: now
+    else:
+        store = MemoryResults(lambda: now)
+    part = bytes(MOST_BYTES // 4)
+    for number in range(5):
+        now += 1
+        store.keep(bytes([number]), part)
+    assert store.find(b"\0") is None
+    assert store.find(b"\4") == part
+    now += KEPT_S + 0.5
+    assert store.find(b"\4") is None
+    store.keep(b"new", b"x")
+    assert store.find(b"new") == b"x"
+
+
+@pytest.mark.parametrize("limit", [999, -1, True, "2000"])
+def test_a_limit_that_cannot_be_kept_is_refused(limit: Any) -> None:
+    with pytest.raises(DefinitionError, match="result_limit"):
+        asgi(build_archive(), result_limit=limit)
