@@ -24,7 +24,6 @@ from gateway import build_shop, build_weather, run_gateway, serve
 from mcp import Client
 from mcp.types import ElicitRequestParams, ElicitResult
 from pasta import find_and_save
-from recipes.app import Settings, create_app
 from todo import todo
 from visitor import Visitor
 
@@ -44,6 +43,7 @@ from toolwire import (
 )
 from toolwire.cli.commands.explain import survey_url
 from toolwire.cli.commands.tools import COLUMNS, build_rows
+from toolwire.cli.example_files.recipes.app import Settings, create_app
 from toolwire.cli.example_files.wallet import payments, wallet
 from toolwire.cli.terminal.keyboard import read_line
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error

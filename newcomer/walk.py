@@ -87,7 +87,7 @@ class Walk:
         return printed
 
     def answer(self, answers: list[str], *words: str) -> str:
-        """Run a command at a terminal, type each of ``answers`` at a question, and return what the screen showed."""
+        """Run a command at a terminal, type each of ``answers`` at a prompt, and return what the screen showed."""
         ours, theirs = pty.openpty()
         screen, waiting, asked, until = b"", list(answers), 0, time.monotonic() + WAIT_S
         with subprocess.Popen(
@@ -99,7 +99,7 @@ class Walk:
                     screen += os.read(ours, 65_536)
                 except OSError:  # the way a terminal ends on Linux
                     break
-                if screen.endswith(b"[y/N] "):
+                if screen.endswith((b"[y/N] ", b"you> ")):
                     asked += 1
                     os.write(ours, f"{waiting.pop(0) if waiting else 'n'}\n".encode())
             if time.monotonic() >= until:
@@ -219,6 +219,23 @@ def serve_an_example(walk: Walk) -> None:
     expect((folder / "shop.py").read_text(encoding="utf-8"), "mine")
 
 
+def chat_with_an_example(walk: Walk) -> None:
+    """Write the sample product with its scripted model, and chat: nothing of a clone is needed."""
+    folder, python, toolwire = walk.folder / "sample", walk.bin("user", "python"), walk.bin("user", "toolwire")
+    folder.mkdir()
+    expect(walk.run(toolwire, "example", "recipes", where=folder), "python -m recipes.model")
+    port, model_port, key = find_free_port(), find_free_port(), "pasta-for-everybody-1"
+    site = (python, "-m", "recipes", "--port", str(port), "--guest-key", key)
+    model = (python, "-m", "recipes.model", "--port", str(model_port))
+    with (
+        walk.serve(*site, port=port, where=folder) as url,
+        walk.serve(*model, port=model_port, where=folder) as provider,
+    ):
+        chat = (toolwire, "chat", url, "--key", key, "--model", "scripted", "--base-url", f"{provider}/v1")
+        screen = walk.answer(["Find me a good pasta recipe", "The first one", "y", "/quit"], *chat)
+    expect(screen, "is among your favorites now")
+
+
 def read_tutorial(walk: Walk) -> None:
     """Do the tutorial to the letter: each file, each command, each output."""
     page = str(CLONE / "docs" / "tutorial.md")
@@ -295,6 +312,7 @@ STEPS: tuple[tuple[str, Callable[[Walk], None]], ...] = (
     ("install it in an empty environment", install),
     ("install other people's programs", install_others),
     ("serve an example", serve_an_example),
+    ("chat with an example", chat_with_an_example),
     ("do the tutorial to the letter", read_tutorial),
     ("serve a foreign OpenAPI document on every wire", serve_a_document),
     ("ask the caller of a gateway", keep_consent_through_a_gateway),

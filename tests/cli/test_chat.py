@@ -13,11 +13,11 @@ import anyio
 import pytest
 from mcp import Client
 
-from examples.recipes.app import Settings, create_app
-from examples.recipes.book import Books
 from examples.scripted_model import lines, provider
 from tests.cli.test_serve import start_serve
 from toolwire import Toolkit, asgi
+from toolwire.cli.example_files.recipes.app import Settings, create_app
+from toolwire.cli.example_files.recipes.book import Books
 from toolwire.oauth import Accounts, OAuthStore
 from toolwire.testing.loopback import background
 

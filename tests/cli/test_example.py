@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "model"])
+@pytest.mark.parametrize("name", ["shop", "wallet"])
 def test_each_example_is_served_over_every_protocol(
     name: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,7 +93,26 @@ def test_a_link_in_place_of_an_example_is_replaced_and_not_followed(
     assert (outside / "mine.py").read_text() == "mine"
 
 
-@pytest.mark.requirement("FU-59")
+@pytest.mark.requirement("FD-08", "AT-54")
+def test_sample_product_is_a_folder_with_its_scripted_model(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["example", "recipes"]) == 0
+    said = "Run it: python -m recipes, and its model: python -m recipes.model"
+    assert capsys.readouterr().out == f"recipes is written. {said}\n"
+    names = {one.name for one in (folder / "recipes").iterdir()}
+    assert names == {"__init__.py", "__main__.py", "app.py", "book.py", "model.py", "pages.py"}
+    (folder / "recipes" / "app.py").write_text("mine")
+    (folder / "recipes" / "book.py").unlink()
+    assert main(["example", "recipes"]) == 2  # nothing is written if one file is there
+    assert ((folder / "recipes" / "app.py").read_text(), (folder / "recipes" / "book.py").exists()) == ("mine", False)
+    assert main(["example", "recipes", "--force"]) == 0
+    assert "FastAPI" in (folder / "recipes" / "app.py").read_text()
+    (folder / "away").symlink_to(tmp_path_factory.mktemp("outside"))
+    assert [main(["example", "recipes", "-o", name]) for name in ("away", "-", "no/such")] == [2, 2, 2]
+
+
+@pytest.mark.requirement("FU-59", "FD-08")
 def test_model_is_a_program_for_the_tutorials_of_a_chat(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["example", "model"]) == 0
     assert capsys.readouterr().out == "model.py is written. Run it: python model.py\n"
@@ -102,7 +121,13 @@ def test_model_is_a_program_for_the_tutorials_of_a_chat(folder: Path, capsys: py
     [call] = choose([{"role": "user", "content": "Order tea"}])["tool_calls"]
     assert (call["function"]["name"], json.loads(call["function"]["arguments"])["item"]) == ("order", "tea")
     assert choose([{"role": "tool", "content": '{"result": 2}'}]) == {"content": "The shop says: 2."}
-    assert choose([{"role": "tool", "content": '{"error": {}}'}]) == {"content": "Nothing was ordered."}
+    assert choose([{"role": "tool", "content": '{"error": {}}'}]) == {"content": "Nothing was done."}
+    [call] = choose([{"role": "user", "content": "a pasta recipe"}])["tool_calls"]
+    assert call["function"]["name"] == "searchRecipes"
+    listed = {"role": "tool", "content": '{"result": [{"id": "r1", "name": "Lasagne"}]}'}
+    assert choose([listed]) == {"content": "1. Lasagne. Shall I save one?"}
+    [call] = choose([listed, {"role": "user", "content": "The first one"}])["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"recipeId": "r1"}
     for page in ("chat.md", "browser-chat.md"):
         text = (TUTORIAL.parent / "how-to" / page).read_text(encoding="utf-8")
         assert ("python -m examples" in text, "toolwire example model" in text) == (False, True)

@@ -9,10 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 from openapi_spec_validator import validate
 
-from examples.recipes.__main__ import main
-from examples.recipes.app import Settings, create_app
-from examples.recipes.book import Books, Choices
 from toolwire import Answer, Kind, Problem, Question, connect_sync
+from toolwire.cli.example_files.recipes.__main__ import main
+from toolwire.cli.example_files.recipes.app import Settings, create_app
+from toolwire.cli.example_files.recipes.book import Books, Choices
 from toolwire.oauth import Accounts, OAuthStore
 from toolwire.testing.loopback import background
 

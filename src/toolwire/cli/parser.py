@@ -34,7 +34,7 @@ ANSWER_S: Final = 20
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COMMAND | mcp.json:NAME"
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed", "codex", "gemini-cli")
-EXAMPLES: Final = ("shop", "wallet", "model")
+EXAMPLES: Final = ("shop", "wallet", "model", "recipes")
 _MOST_OTHERS: Final = 4
 """How many other commands with an option are named where it does not belong."""
 WITH_SETTINGS: Final = frozenset(
@@ -417,7 +417,7 @@ def _add_example(parser: Parser) -> None:
     parser.add_argument(
         "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example (%(default)s)", metavar="NAME"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the example to this file (NAME.py)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the example to this file or folder")
     parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
     parser.add_argument("--list", action="store_true", help="list the examples without writing one")
 

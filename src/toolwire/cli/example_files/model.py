@@ -1,4 +1,4 @@
-"""A model for the shop that follows a script, to try a chat without a provider: ``python model.py``."""
+"""A model for the shop and the recipes: it follows a script, to try a chat without a provider, ``python model.py``."""
 
 import argparse
 import json
@@ -10,13 +10,31 @@ def choose_turn(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what the model says next: a text, or the call of a tool."""
     text = str(messages[-1]["content"])
     if messages[-1]["role"] == "tool":
-        said = json.loads(text)
-        return {"content": f"The shop says: {said['result']}." if "result" in said else "Nothing was ordered."}
+        return {"content": tell_result(json.loads(text))}
     if "order" in text.lower():
         return call_tool("order", {"item": "tea", "count": 2})
     if "tea" in text.lower():
         return call_tool("in_stock", {"item": "tea"})
-    return {"content": "Ask me whether there is tea, or tell me to order some."}
+    if "pasta" in text.lower():
+        return call_tool("searchRecipes", {"query": "pasta", "cuisine": "italian", "maxTime": 60})
+    if "first" in text.lower():
+        found = [json.loads(one["content"]).get("result") for one in messages if one["role"] == "tool"]
+        recipes = next((one for one in reversed(found) if isinstance(one, list) and one), None)
+        if recipes is not None:
+            return call_tool("addFavorite", {"recipeId": recipes[0]["id"]})
+    return {"content": "Ask me whether there is tea, tell me to order some, or ask for a pasta recipe."}
+
+
+def tell_result(said: dict[str, Any]) -> str:
+    """Return what the model says about the result of a tool."""
+    result = said.get("result")
+    if "result" not in said:
+        return "Nothing was done."
+    if isinstance(result, list):
+        return " ".join([*(f"{number}. {one['name']}." for number, one in enumerate(result, 1)), "Shall I save one?"])
+    if isinstance(result, dict):
+        return f"{result['name']} is among your favorites now."
+    return f"The shop says: {result}."
 
 
 def call_tool(name: str, arguments: dict[str, Any]) -> dict[str, Any]:

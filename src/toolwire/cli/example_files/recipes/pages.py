@@ -54,7 +54,7 @@ class Site:
         """Return what each form of the session must bring back."""
         return await self.oauth.form_token(request.headers.raw)
 
-    async def find_person(self, request: Request) -> Account:
+    async def find_account(self, request: Request) -> Account:
         """Return who is signed in.
 
         Raises:
@@ -131,14 +131,14 @@ def _add_book(app: FastAPI, site: Site) -> None:
 
     @app.post("/favorites/{recipe}", include_in_schema=False)
     async def save(request: Request, recipe: str) -> Response:
-        person, fields = await site.find_person(request), await site.read_form(request)
+        person, fields = await site.find_account(request), await site.read_form(request)
         favorite = fields.get("change") == "Save"
         await to_thread.run_sync(lambda: site.books.save(person.id, recipe, favorite=favorite))
         return RedirectResponse("/", 303)
 
     @app.post("/recipes/{recipe}/delete", include_in_schema=False)
     async def delete(request: Request, recipe: str) -> Response:
-        person, _ = await site.find_person(request), await site.read_form(request)
+        person, _ = await site.find_account(request), await site.read_form(request)
         await to_thread.run_sync(site.books.delete, person.id, recipe)
         return RedirectResponse("/", 303)
 
@@ -183,7 +183,7 @@ def _add_account(app: FastAPI, site: Site) -> None:
 def _add_settings(app: FastAPI, site: Site) -> None:
     @app.get("/settings", include_in_schema=False)
     async def settings(request: Request) -> Response:
-        person = await site.find_person(request)
+        person = await site.find_account(request)
         choices = await to_thread.run_sync(site.books.find_choices, person.id)
         save = build_check("save", "yes", Html("save recipes to my favorites"), is_checked=choices.save)
         delete = build_check("delete", "yes", Html("delete recipes"), is_checked=choices.delete)
@@ -200,7 +200,7 @@ def _add_settings(app: FastAPI, site: Site) -> None:
 
     @app.post("/settings", include_in_schema=False)
     async def choose(request: Request) -> Response:
-        person, fields = await site.find_person(request), await site.read_form(request)
+        person, fields = await site.find_account(request), await site.read_form(request)
         choices = Choices(save="save" in fields, delete="delete" in fields)
         await to_thread.run_sync(site.books.choose, person.id, choices)
         return RedirectResponse("/settings?kept=1", 303)

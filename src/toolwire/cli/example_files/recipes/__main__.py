@@ -1,4 +1,4 @@
-"""Serve RecipeApp: ``python -m examples.recipes --port 9640``."""
+"""Serve RecipeApp: ``python -m recipes --port 9640``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import Path
 
 import uvicorn
 
-from .app import Settings, create_app
+try:
+    from .app import Settings, create_app
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"There is no {missing.name} here: pip install 'toolwire[all]'") from missing
 
 
 def main() -> None:
     """Serve until Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="python -m examples.recipes", description="Recipes, with accounts.")
+    parser = argparse.ArgumentParser(prog="python -m recipes", description="Recipes, with accounts.")
     parser.add_argument("--port", type=int, default=9640, help="the port to listen at (%(default)s)")
     parser.add_argument("--folder", type=Path, default=Path(), help="the folder of its data (the current one)")
     parser.add_argument("--guest-key", default="", help="make an account for trying it, with this key")

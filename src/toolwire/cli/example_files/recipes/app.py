@@ -1,6 +1,6 @@
 """RecipeApp: accounts, a book of recipes for each of them, and assistants that may use it as its owner allows.
 
-``python -m examples.recipes`` serves it, and ``toolwire login http://127.0.0.1:9640`` lets toolwire in.
+``python -m recipes`` serves it, and ``toolwire login http://127.0.0.1:9640`` lets toolwire in.
 """
 
 # No ``from __future__ import annotations``: FastAPI reads the annotations of the routes below.
