@@ -30,6 +30,7 @@ def count_options() -> Counter[str]:
         if deployment == "mounted in FastAPI":
             counted.update(MATRIX.python["mounted"])
             counted.update([] if flavour.wants_receipts else MATRIX.python["with_an_inbox"])
+            counted.update(MATRIX.python["with_keys"] if flavour.callers == "keys" else [])
     return counted
 
 
