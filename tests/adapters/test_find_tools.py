@@ -7,9 +7,13 @@ import json
 from typing import Any
 
 import pytest
+from anthropic import Anthropic
+from openai.types.responses import ToolParam
+from pydantic import TypeAdapter
 
+from examples.scripted_model import lines, provider
 from toolwire import Question, Toolkit, connect, connect_sync
-from toolwire.adapters import openai
+from toolwire.adapters import anthropic, openai, openai_responses
 from toolwire.adapters.find_tools import offer_find
 
 
@@ -79,6 +83,32 @@ def test_an_asynchronous_connection_finds_and_calls_too() -> None:
     assert "Erase an order" in found
     assert "o2 is gone" in done
     assert ran == ["o2"]
+
+
+@pytest.mark.requirement("FI-06")
+def test_tools_are_deferred_to_the_search_of_the_provider_except_the_pinned_ones() -> None:
+    ran: list[str] = []
+    with connect_sync(build_shop(ran), approve=lambda _: True) as remote, provider(lines("Found.")) as model:
+        sent = anthropic.build_deferred_tools(remote, pins=["list_orders"])
+        client = Anthropic(base_url=model.url, api_key="none")
+        client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "Hi"}], tools=sent)
+        client.close()
+        search, *tools = model.heard[0]["tools"]
+        assert search == {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+        assert {one["name"]: one.get("defer_loading", False) for one in tools} == {
+            "list_orders": False,
+            "erase_order": True,
+            "read_result": False,
+        }
+        call = {"type": "tool_use", "id": "c1", "name": "erase_order", "input": {"order": "o1"}}
+        assert "o1 is gone" in str(anthropic.run_tool_call_sync(remote, call)["content"])
+        assert ran == ["o1"]
+        for strict in (False, True):
+            deferred = openai_responses.build_deferred_tools(remote, strict=strict)
+            whole = openai_responses.build_tools(remote, strict=strict)
+            *tools, reading = whole
+            assert deferred == [{"type": "tool_search"}, *({**one, "defer_loading": True} for one in tools), reading]
+            TypeAdapter(list[ToolParam]).validate_python(deferred)
 
 
 @pytest.mark.requirement("FI-06")

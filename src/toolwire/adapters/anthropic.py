@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from toolwire.core.lazy_import import explain_missing_module
@@ -15,6 +15,7 @@ try:
         TextBlockParam,
         ToolParam,
         ToolResultBlockParam,
+        ToolUnionParam,
         ToolUseBlock,
     )
 except ModuleNotFoundError as _error:
@@ -22,6 +23,7 @@ except ModuleNotFoundError as _error:
 
 from toolwire.core.content import Image
 from toolwire.core.toolbox import Toolbox
+from toolwire.framing.long_result import find_reading_name
 
 from .conversation import ModelCall, ModelError, ModelResult, ModelTurn, read_call_data
 from .dialects import Provider
@@ -42,6 +44,23 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
         tool = ToolParam(name=one.name, description=one.description, input_schema=dict(one.input_schema.schema))
         if one.input_schema.is_strict:
             tool["strict"] = True
+        tools.append(tool)
+    return tools
+
+
+def build_deferred_tools(
+    toolbox: Toolbox | NamedCaller, *, pins: Iterable[str] = (), strict: bool = False
+) -> list[ToolUnionParam]:
+    """Return the tools of ``build_tools`` for a model that finds them with the search of Anthropic.
+
+    The model reads the definitions that it finds, and those named in ``pins``. Calls are run as those of other tools.
+    """
+    # FI-06
+    tools: list[ToolUnionParam] = [{"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}]
+    loaded = {*pins, find_reading_name(toolbox.catalog())}  # what a long result refers to is not searched for
+    for tool in build_tools(toolbox, strict=strict):
+        if tool["name"] not in loaded:
+            tool["defer_loading"] = True
         tools.append(tool)
     return tools
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from toolwire.core.lazy_import import explain_missing_module
 
 try:
-    from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall
+    from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall, ToolParam
     from openai.types.responses.response_input_param import FunctionCallOutput
 except ModuleNotFoundError as _error:
     raise explain_missing_module(_error, "openai") from _error
 
 from toolwire.core.toolbox import Toolbox
+from toolwire.framing.long_result import find_reading_name
 
 from .conversation import ModelCall, ModelResult, read_call_data
 from .dialects import Provider
@@ -37,6 +38,23 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
         )
         for one in declare_toolbox(toolbox, _choose_provider(strict=strict))
     ]
+
+
+def build_deferred_tools(
+    toolbox: Toolbox | NamedCaller, *, pins: Iterable[str] = (), strict: bool = False
+) -> list[ToolParam]:
+    """Return the tools of ``build_tools`` for a model that finds them with the search of OpenAI.
+
+    The model reads the definitions that it finds, and those named in ``pins``. Calls are run as those of other tools.
+    """
+    # FI-06
+    tools: list[ToolParam] = [{"type": "tool_search"}]
+    loaded = {*pins, find_reading_name(toolbox.catalog())}  # what a long result refers to is not searched for
+    for tool in build_tools(toolbox, strict=strict):
+        if tool["name"] not in loaded:
+            tool["defer_loading"] = True
+        tools.append(tool)
+    return tools
 
 
 async def run_tool_call(
