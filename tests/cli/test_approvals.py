@@ -47,7 +47,7 @@ def test_a_waiting_question_is_listed_and_answered(state: Path, toolwire: Callab
     approvals.close()
 
 
-@pytest.mark.requirement("XL-050")
+@pytest.mark.requirement("XL-050", "QF-03")
 def test_a_call_is_allowed_from_another_process(site: str, state: Path, toolwire: Callable[..., Any]) -> None:
     line = [sys.executable, "-m", "toolwire", "call", site, "note", "text=hello", "--ask", "store"]
     approvals = Approvals(state)
@@ -62,7 +62,11 @@ def test_a_call_is_allowed_from_another_process(site: str, state: Path, toolwire
     approvals.close()
     granted = toolwire("approvals", "list").out
     assert "note" in granted
+    assert "nothing yet" in granted
     assert toolwire("call", site, "note", "text=again").code == 0
+    assert "1 call, last 20" in toolwire("approvals").out
+    (row,) = json.loads(toolwire("approvals", "--json").out)["grants"]
+    assert row["covered"] == 1
     assert toolwire("approvals", "revoke", granted.splitlines()[1].split()[0]).code == 0
     assert toolwire("approvals", "revoke", "none").code == 1
     assert toolwire("call", site, "note", "text=again").code == 3

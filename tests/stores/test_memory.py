@@ -118,7 +118,7 @@ def test_full_grant_store_accepts_no_further_grant() -> None:
 
 
 def take(grants: Grants, arguments: dict[str, Any], key: GrantKey = KEY) -> bool:
-    return grants.spend(key, lambda conditions: covers_call(conditions, NOTE, arguments))
+    return bool(grants.spend(key, lambda conditions: covers_call(conditions, NOTE, arguments)))
 
 
 SMALL = GrantBounds(conditions=[Condition("/amount", "le", 50)], uses=2)
@@ -180,6 +180,22 @@ def test_bounded_grant_can_be_revoked_and_ends_with_its_definition(grants: Grant
     assert not take(grants, {"amount": 1})
 
 
+@pytest.mark.requirement("QF-03")
+def test_grant_says_how_many_calls_it_has_covered_and_when_the_last_was(grants: Grants) -> None:
+    grants.add(KEY)
+    grants.add(KEY._replace(tool="other"), GrantBounds(uses=5))
+    grants.count_use(KEY._replace(tool="none"))
+    assert [(one.covered, one.last_used_at) for one in grants.list_grants()] == [(0, 0.0)] * 2
+    for _ in range(3):
+        grants.count_use(KEY)
+    id_ = grants.spend(KEY._replace(tool="other"), lambda _: True)
+    used = {one.key.tool: one for one in grants.list_grants()}
+    assert (used[KEY.tool].covered, used["other"].covered, used["other"].id) == (3, 1, id_)
+    assert all(one.last_used_at >= one.given_at for one in used.values())
+    grants.add(KEY)
+    assert next(one.covered for one in grants.list_grants() if one.key == KEY) == 0, "it was given anew"
+
+
 @pytest.mark.requirement("CC-03")
 def test_uncounted_grant_is_used_before_counted_grants(grants: Grants) -> None:
     grants.add(KEY, GrantBounds(conditions=[Condition("/to", "eq", "Bob")], uses=1))
@@ -218,7 +234,7 @@ from toolwire.stores.consent.grants import StoredGrants
 stored = StoredGrants(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
-print(sum(stored.spend(GrantKey(*sys.argv[2:]), lambda _: True) for _ in range(20)))
+print(sum(bool(stored.spend(GrantKey(*sys.argv[2:]), lambda _: True)) for _ in range(20)))
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from toolwire.core.check import ALLOW, Ask, Check, Deny, Question, Verdict
+from toolwire.core.check import ALLOW, PERMITTED, Ask, Check, Deny, Question, Verdict
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Tool
 
 from .conditions import find_condition_reasons
@@ -72,7 +72,7 @@ def build_consent_check(
             return ALLOW
         always = not reasons and can_allow_always(tool, current.get(), rules)
         if always and grants is not None and grants.has_grant(key_of(tool)):
-            return ALLOW
+            return PERMITTED
         shown_target = target(call) if target is not None else ""
         asked_level = Approval.PER_CALL if level is Approval.AUTO else level
         told = (*reasons, *_find_reasons(tool), *_find_missing_tokens(call))

@@ -61,7 +61,8 @@ class Grant:
     """A stored grant. Users name it by ``id``. Times are in seconds since 1970.
 
     ``conditions`` are about the arguments of a call, None where any are covered. ``uses_left`` is how many more calls
-    are covered, None where they are not counted.
+    are covered, None where they are not counted. ``covered`` is how many calls it has covered, the last one at
+    ``last_used_at``.
     """
 
     id: str
@@ -71,6 +72,8 @@ class Grant:
     conditions: Conditions = None
     uses_left: int | None = None
     is_bounded: bool = False
+    covered: int = 0
+    last_used_at: float = 0.0
 
 
 UNASKED: Final = " unasked"
@@ -119,6 +122,18 @@ class Permission(NamedTuple):
         definitions = len({one.key.definition for one in self.grants})
         return covered if definitions == 1 else f"{covered}, in {definitions} forms such as by several protocols"
 
+    # QF-03
+    @property
+    def covered(self) -> int | None:
+        """How many calls were covered so far; None for the trust in a site's word, whose calls are not counted."""
+        is_trust = all(one.key.tool.endswith(UNASKED) for one in self.grants)
+        return None if is_trust else sum(one.covered for one in self.grants)
+
+    @property
+    def last_used_at(self) -> float:
+        """When the last of these calls was made, in seconds since 1970."""
+        return max(one.last_used_at for one in self.grants)
+
 
 def group_permissions(grants: Iterable[Grant]) -> list[Permission]:
     """Return one row for each tool and server, and one for each grant with bounds, oldest first."""
@@ -142,8 +157,12 @@ class Grants(Protocol):
         """Return whether there is a grant with bounds for ``key``, whatever calls it covers."""
         ...
 
-    def spend(self, key: GrantKey, covers: Covers) -> bool:
-        """Take one use of a grant with bounds for ``key`` that ``covers`` the call. Return whether there was one.
+    def count_use(self, key: GrantKey) -> None:
+        """Count a call that the grant without bounds for ``key`` covers."""
+        ...
+
+    def spend(self, key: GrantKey, covers: Covers) -> str:
+        """Take one use of a grant with bounds for ``key`` that ``covers`` the call. Return its id, or an empty text.
 
         This is one atomic step: several processes together never take more uses than a grant has.
         """

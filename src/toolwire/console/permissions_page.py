@@ -18,7 +18,7 @@ from toolwire.framing.html_page import build_alert, build_badge, build_code, bui
 from toolwire.framing.visible_text import make_visible
 from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS, KeptLevel
 
-from .page import Page, PageRequest, Redirect, build_heading, build_part
+from .page import Page, PageRequest, Redirect, build_heading, build_part, count_words
 from .source import ConsoleSource
 
 _EVERY = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
@@ -53,7 +53,7 @@ def build_permissions(grants: Permissions, request: PageRequest) -> Page:
     number = _read_page(request, len(permissions))
     first = (number - 1) * MOST_ROWS
     rows = [_list_cells(request, one) for one in permissions[first : first + MOST_ROWS]]
-    header = ("Tool", "Site", "Covers", "Given", "Ends", "")
+    header = ("Tool", "Site", "Covers", "Covered so far", "Given", "Ends", "")
     empty = (
         "Nothing is allowed for later calls: each one that needs consent asks. “Later calls” in a question allows "
         "more, within bounds."
@@ -131,10 +131,18 @@ def _list_cells(request: PageRequest, row: Permission) -> list[Html]:
         build_code(row.tool),
         Html(f"{origin}<br><small>{programs}</small>"),
         escape_text(row.covers),
+        _build_uses(row),
         build_moment(row.grants[0].given_at),
         build_moment(row.expires_at),
         request.build_button("/permissions", [("id", row.id)], "Take back", about, "danger small"),
     ]
+
+
+def _build_uses(row: Permission) -> Html:
+    # QF-03
+    if not row.covered:
+        return Html('<span class="muted">' + ("not counted" if row.covered is None else "nothing yet") + "</span>")
+    return Html(f"{escape_text(count_words(row.covered, 'call'))}, last {build_moment(row.last_used_at)}")
 
 
 def _list_rule_cells(request: PageRequest, rule: KeptLevel) -> list[Html]:

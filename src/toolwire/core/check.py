@@ -113,7 +113,9 @@ class AsksCaller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Continue with the next check."""
+    """Continue with the next check. ``by_permission``: an earlier "always" of the user covers the call."""
+
+    by_permission: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +143,19 @@ Verdict: TypeAlias = Allow | Deny | Ask | KnownResult
 Check: TypeAlias = Callable[[Call], Verdict]
 
 ALLOW = Allow()
+PERMITTED = Allow(by_permission=True)
 
 
 def apply_checks(call: Call, checks: Sequence[Check]) -> Verdict:
-    """Return the first verdict that is not Allow, or ``ALLOW``. The order of ``checks`` is the order of refusal."""
+    """Return the first verdict that is not Allow, or else ``ALLOW`` or ``PERMITTED``.
+
+    The order of ``checks`` is the order of refusal.
+    """
+    allowed: Verdict = ALLOW
     for check in checks:
         verdict = check(call)
-        if verdict is not ALLOW and not isinstance(verdict, Allow):
-            return verdict
-    return ALLOW
+        if verdict is not ALLOW:
+            if not isinstance(verdict, Allow):
+                return verdict
+            allowed = verdict
+    return allowed

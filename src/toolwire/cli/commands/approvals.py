@@ -128,6 +128,8 @@ def _list(place: Place, *, as_json: bool) -> int:
                     "covers": one.covers,
                     "conditions": _write_conditions(one),
                     "uses_left": one.grants[0].uses_left,
+                    "covered": one.covered,
+                    "last_used": write_time(one.last_used_at) if one.covered else None,
                 }
                 for one in granted
             ],
@@ -146,10 +148,11 @@ def _list(place: Place, *, as_json: bool) -> int:
                 name_programs(one.key.origin),
                 show_time(one.expires_at),
                 one.covers,
+                _describe_uses(one),
             )
             for one in granted
         ]
-        print_table(("grant", "tool", "connection", "site", "until", "covers"), rows, sys.stdout)
+        print_table(("grant", "tool", "connection", "site", "until", "covers", "covered so far"), rows, sys.stdout)
     if levels:
         kept = [(name_programs(one.site), escaped(_SAID.get(one.tool, one.tool)), one.level.value) for one in levels]
         print_table(("site", "your level for", "level"), kept, sys.stdout)
@@ -159,6 +162,13 @@ def _list(place: Place, *, as_json: bool) -> int:
         rows_of_pins = [(name_programs(site), escaped(tool)) for site, tool in pinned]
         print_table(("site", "approved once: a changed definition is shown"), rows_of_pins, sys.stdout)
     return OK
+
+
+def _describe_uses(row: Permission) -> str:
+    # QF-03
+    if not row.covered:
+        return "not counted" if row.covered is None else "nothing yet"
+    return f"{row.covered:,} call{'s' * (row.covered != 1)}, last {show_time(row.last_used_at)}"
 
 
 def _print_waiting(groups: Sequence[QuestionGroup[PendingQuestion]]) -> None:

@@ -182,8 +182,12 @@ class Agreements:
             found.append(leaving)
         return tuple(found)
 
-    def spend_grant(self, call: Call) -> bool:
-        """Take one use of a grant with bounds that covers ``call``. Return whether there was one."""
+    def count_use(self, tool: Tool) -> None:
+        """Count a call of ``tool`` that a grant without bounds covers."""
+        self._session.grants.count_use(self.grant_key(tool))
+
+    def spend_grant(self, call: Call) -> str:
+        """Take one use of a grant with bounds that covers ``call``. Return its id, or an empty text."""
         # CC-03
         tool, arguments = call.tool, call.arguments
         return self._session.grants.spend(self.grant_key(tool), lambda one: covers_call(one, tool, arguments))

@@ -31,7 +31,7 @@ from toolwire.consent.policy import (
     merge_preferences,
 )
 from toolwire.core.call_status import CallPage
-from toolwire.core.check import Answer, Ask, Check, Deny, KnownResult, Question, apply_checks
+from toolwire.core.check import PERMITTED, Answer, Ask, Check, Deny, KnownResult, Question, Verdict, apply_checks
 from toolwire.core.codec import BlockingTask, Codec, Flow, FlowEnd, FlowStep, Listen, Pause, Peer, StreamItem
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.lazy_import import load_function
@@ -328,14 +328,19 @@ class CallPipeline:
         # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
         if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
             question = build_origin_question(prepared, self.site, self.session.rules)
-        if question is None and self.session.operator is not None:
-            self._record_rule(copied)
+        if question is None and (verdict is PERMITTED or self.session.operator is not None):
+            self._record_unasked(copied, verdict)
         return _CheckedCall(prepared, question)
 
-    def _record_rule(self, call: Call) -> None:
-        """Record that a rule of the operator lets ``call`` run, if one does: once for a tool whose site is trusted."""
-        # QF-02
+    def _record_unasked(self, call: Call, verdict: Verdict) -> None:
+        """Count the use of the user's permission that lets ``call`` run, or record the operator's rule that does.
+
+        A rule for a tool whose site is trusted is recorded once.
+        """
+        # QF-02, QF-03
         operator, tool = self.session.operator, call.tool
+        if verdict is PERMITTED and self._budget.find_refusal(tool) is None:
+            self._agreements.count_use(tool)
         if operator is None or not self._agreements.is_agreed(tool) or operator.find(call) is None:
             return
         if effective_level(tool, self.preferences.get(), has_agreement=True) is not Approval.AUTO:

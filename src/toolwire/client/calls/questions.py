@@ -42,7 +42,6 @@ from .retry import RetryLimits
 
 _log = logging.getLogger("toolwire.client")
 _BLOCKED = "blocked for this session"
-_GRANTED = Answer(allowed=True, channel="grant")
 _REPEATED = Answer(allowed=False, channel="same question")
 _EVERY_S = 0.1
 """How often a call looks whether the same call, which waits for its answer, is over."""
@@ -103,6 +102,7 @@ class Questions:
                 yield from pause(_EVERY_S)
             if asked.is_permitted:
                 if self._has_grant(prepared, question):
+                    self.agreements.count_use(prepared.call.tool)
                     return prepared
             elif asked.result is not None:
                 self.agreements.record(prepared.call.tool, "", "joined", _REPEATED)
@@ -145,10 +145,12 @@ class Questions:
         tool = prepared.call.tool
         if not self._is_always_allowed(prepared, question) or self.budget.find_refusal(tool) is not None:
             return False
-        if not self.agreements.spend_grant(prepared.call):
+        id_ = self.agreements.spend_grant(prepared.call)
+        if not id_:
             return False
         bound = self._compute_binding(prepared)
-        self.agreements.record(tool, bound, "allowed", _GRANTED)
+        # QF-03: the log names the permission.
+        self.agreements.record(tool, bound, "allowed", Answer(allowed=True, channel=f"grant {id_}"))
         state.add_approval(question, bound, self.parties.session.clock(), unseen=True)
         return True
 

@@ -45,7 +45,7 @@ PAGE_URL: ContextVar[str] = ContextVar("PAGE_URL", default="")
 _MAX_CALLERS: Final = 1_000
 _HERE: Final = "this server"
 PERMISSION: Final = "permission"
-"""The channel of a call that an earlier permission of its caller covers."""
+"""The channel of a call that an earlier permission of its caller covers; the id of one with bounds follows."""
 _log = logging.getLogger("toolwire")
 
 
@@ -196,8 +196,8 @@ class Inbox:
     ) -> Problem | None:
         name = call.tool.name
         key = self._build_key(call, upstream) if always_allowed else None
-        if key is not None and self._spend_grant(key, call):
-            hear(Answer(allowed=True, channel=PERMISSION))
+        if key is not None and (channel := self._spend_grant(key, call)):
+            hear(Answer(allowed=True, channel=channel))
             return None
         id_ = self._approvals.find(binding)
         if id_ is None:
@@ -272,12 +272,19 @@ class Inbox:
         connection = f"{self._connection} of {upstream.name}" if upstream.name else self._connection
         return GrantKey(principal, connection, upstream.site, call.tool.id, upstream.definition)
 
-    def _spend_grant(self, key: GrantKey, call: Call) -> bool:
-        """Return whether an earlier answer of the caller covers ``call``; one use of it is then spent."""
+    def _spend_grant(self, key: GrantKey, call: Call) -> str:
+        """Return the channel that names an earlier answer of the caller which covers ``call``, or an empty text.
+
+        One use of it is then spent.
+        """
         from toolwire.consent.grant import covers_call  # as above
 
         grants, tool, arguments = self._grants, call.tool, call.arguments
-        return grants.has_grant(key) or grants.spend(key, lambda one: covers_call(one, tool, arguments))
+        if grants.has_grant(key):
+            grants.count_use(key)
+            return PERMISSION
+        id_ = grants.spend(key, lambda one: covers_call(one, tool, arguments))
+        return f"{PERMISSION} {id_}" if id_ else ""
 
     def _is_full(self, principal: str) -> bool:
         approvals = self._approvals

@@ -8,6 +8,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from toolwire.core.condition import read_grant_conditions, write_conditions
 from toolwire.core.grant_bounds import GrantBounds, list_conditions
 from toolwire.core.model import Json
 from toolwire.stores.confirmed_time import ConfirmedTime
-from toolwire.stores.database import SharedRows
+from toolwire.stores.database import Cursor, SharedRows
 from toolwire.stores.outage_log import OutageLog
 
 from .tables import GRANTS, open_consent_file
@@ -53,6 +54,10 @@ _SPEND = (
     "UPDATE bounded_grants SET uses_left = uses_left - 1"
     " WHERE id = ? AND expires_at > ? AND (uses_left IS NULL OR uses_left > 0)"
 )
+_COUNT = (
+    "INSERT INTO grant_uses VALUES (?, 0, ?) ON CONFLICT (id) DO NOTHING",
+    "UPDATE grant_uses SET last_at = ?, covered = covered + 1 WHERE id = ?",
+)
 _REVOKE = ("DELETE FROM grants WHERE id = ?", "DELETE FROM bounded_grants WHERE id = ?")
 _DELETE_OUTDATED = (
     "DELETE FROM {table} WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition != ?"
@@ -67,6 +72,9 @@ _DELETE_ENDED = (
     "DELETE FROM grants WHERE expires_at <= ?",
     "DELETE FROM bounded_grants WHERE expires_at <= ?",
     "DELETE FROM held_grants WHERE until <= ?",
+)
+_FORGET_USES = (
+    "DELETE FROM grant_uses WHERE id NOT IN (SELECT id FROM grants) AND id NOT IN (SELECT id FROM bounded_grants)"
 )
 _WRITE_LATEST = "INSERT INTO clock VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest"
 _WRITE_GRANT = (
@@ -153,10 +161,26 @@ class StoredGrants:
         self._outages.record_success()
         return bool(found)
 
-    def spend(self, key: GrantKey, covers: Covers) -> bool:
+    def count_use(self, key: GrantKey) -> None:
+        """Count a call that the grant without bounds for ``key`` covers. A count that cannot be stored is left out."""
+        # QF-03
+        try:
+            now = self._now()
+            with self._database.transaction() as cursor:
+                statement = (
+                    "SELECT id FROM grants"
+                    " WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition = ?"
+                )
+                row = cursor.execute(statement, key).fetchone()
+                if row is not None:
+                    _count_use(cursor, row[0], now)
+        except (sqlite3.Error, ConnectionError) as error:
+            _log.warning("A call that a permission covers was not counted: %s.", error)
+
+    def spend(self, key: GrantKey, covers: Covers) -> str:
         """Take one use of a grant that covers the call. A grant that does not count its uses is taken first.
 
-        A row that cannot be read covers no call.
+        Return its id, or an empty text if there is none. A row that cannot be read covers no call.
         """
         # CC-03: the count is taken in one transaction, which other processes wait for.
         try:
@@ -167,15 +191,16 @@ class StoredGrants:
             # Conditions are compared before the transaction, so that the write lock is held for a short time only.
             fitting = [row[0] for row in rows if covers(_read_conditions(row[1])) and _is_count(row[2])]
             if not fitting:
-                return False
+                return ""
             with self._database.transaction() as cursor:
                 for id_ in fitting:
                     if cursor.execute(_SPEND, (id_, now)).rowcount:
+                        _count_use(cursor, id_, now)
                         cursor.execute("DELETE FROM bounded_grants WHERE id = ? AND uses_left = 0", (id_,))
-                        return True
+                        return str(id_)
         except (sqlite3.Error, ConnectionError) as error:
-            return self._note_failure(error)
-        return False
+            self._note_failure(error)
+        return ""
 
     def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
         """Store a grant that is valid from now on for the lifetime of grants, or within ``bounds``."""
@@ -194,6 +219,7 @@ class StoredGrants:
             # Old rows are deleted where a new one is written, so that no task is needed for it.
             for statement in _DELETE_ENDED:
                 cursor.execute(statement, (passed,))
+            cursor.execute(_FORGET_USES)
             if bounds is not None:
                 conditions = list_conditions(bounds, seen)
                 kept = None if conditions is None else json.dumps(write_conditions(conditions))
@@ -233,6 +259,12 @@ class StoredGrants:
             )
             for row in bounded
         ]
+        rows: Any = self._database.select_rows("SELECT id, covered, last_at FROM grant_uses")
+        uses = {row[0]: row[1:] for row in rows}
+        counted = [
+            replace(one, covered=uses[one.id][0], last_used_at=uses[one.id][1]) for one in found if one.id in uses
+        ]
+        found = [*counted, *(one for one in found if one.id not in uses)]
         return sorted(found, key=lambda grant: (grant.given_at, grant.id))
 
     def revoke_outdated(self, key: GrantKey) -> None:
@@ -281,6 +313,11 @@ def _read_conditions(text: Any) -> Conditions:
         return read_grant_conditions(json.loads(text)) or ()
     except (ValueError, TypeError, RecursionError):
         return ()
+
+
+def _count_use(cursor: Cursor, id_: str, now: float) -> None:
+    for statement, values in zip(_COUNT, ((id_, now), (now, id_)), strict=True):
+        cursor.execute(statement, values)
 
 
 def _find_reached(now: float) -> float:

@@ -86,17 +86,30 @@ class MemoryGrants:
         """Return whether there is a grant with bounds for ``key``, whatever calls it covers."""
         return bool(self._bounded) and bool(self._find_bounded(key))
 
-    def spend(self, key: GrantKey, covers: Covers) -> bool:
-        """Take one use of a grant that covers the call. A grant that does not count its uses is taken first."""
+    def count_use(self, key: GrantKey) -> None:
+        """Count a call that the grant without bounds for ``key`` covers."""
+        with self._lock:
+            if (grant := self._grants.get(key)) is not None:
+                self._grants[key] = self._count_use(grant)
+
+    def _count_use(self, grant: Grant) -> Grant:
+        return replace(grant, covered=grant.covered + 1, last_used_at=self._clock())
+
+    def spend(self, key: GrantKey, covers: Covers) -> str:
+        """Take one use of a grant that covers the call. A grant that does not count its uses is taken first.
+
+        Return its id, or an empty text if there is none.
+        """
         with self._lock:  # threads share it, and two must not take the last use
             for grant in self._find_bounded(key) if self._bounded else ():
                 if covers(grant.conditions):
                     if grant.uses_left == 1:
                         del self._bounded[grant.id]
-                    elif grant.uses_left is not None:
-                        self._bounded[grant.id] = replace(grant, uses_left=grant.uses_left - 1)
-                    return True
-        return False
+                    else:
+                        left = None if grant.uses_left is None else grant.uses_left - 1
+                        self._bounded[grant.id] = replace(self._count_use(grant), uses_left=left)
+                    return grant.id
+        return ""
 
     def _find_bounded(self, key: GrantKey) -> list[Grant]:
         now = self._now()
