@@ -22,9 +22,9 @@ def count_words(page: Path) -> int:
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
-def test_guide_has_one_heading_and_at_most_800_words_outside_code(page: Path) -> None:
+def test_guide_has_one_heading_and_at_most_900_words_outside_code(page: Path) -> None:
     assert len(re.findall("^# ", _FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)) == 1
-    assert count_words(page) <= 800
+    assert count_words(page) <= 900
 
 
 def test_page_of_the_reference_has_at_most_4000_words_outside_code() -> None:
