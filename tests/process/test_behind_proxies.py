@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,12 @@ from tests.support.proxies import (
 )
 from tests.support.token_storage import Storage
 from tests.support.webhooks import KEY, Receiver
+from toolwire import Problem, Session, Value, connect_sync
+from toolwire.auth.receipt import ReceiptKey
+from toolwire.core.check import Answer
+from toolwire.core.model import Kind
 from toolwire.hosting.gateway_sign_in import make_user_id
+from toolwire.stores.consent.open import open_approvals
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
@@ -312,3 +318,83 @@ def test_proxy_at_a_unix_socket_names_the_clients(
     assert not place.exists()
     printed = (tmp_path / "printed-tools.sock.txt").read_text()
     assert all(f'{address}:0 - "GET /openapi.json' in printed for address in ("127.0.0.2", "127.0.0.3"))
+
+
+SHOP = """
+from fastapi import FastAPI
+
+from toolwire import Toolkit, asgi
+from toolwire.integrations import fastapi
+from toolwire.server.options import ServerOptions
+
+app, desk = FastAPI(title="Shop"), Toolkit("Desk")
+
+
+@app.get("/ask", operation_id="ask", openapi_extra={{"x-llm": {{"approval": "auto"}}}})
+async def ask() -> str:
+    return "asked"
+
+
+@app.get("/health")
+async def get_health() -> str:
+    return "well"
+
+
+@desk.tool(approval="per-call")
+def publish() -> str:
+    \"\"\"Publish it.\"\"\"
+    return "published"
+
+
+options = {{"hosts": ["{name}"], "public_url": "https://{name}:{front}/desk"}}
+fastapi.publish_tools(app, wires=ServerOptions(hosts=["{name}"]))
+receipts = {{"receipts": "required", "receipt_keys": "keys.json", "receipt_audience": "127.0.0.1:{front}"}}
+app.mount("/signed", asgi(desk, **receipts, **options))
+app.mount("/desk", asgi(desk, state="kept", consent="inbox", api_keys=["key-of-ann"], **options))
+"""
+
+
+@pytest.mark.requirement("CR-02")
+@pytest.mark.parametrize(("proxy", "protocol"), [("nginx", "mcp"), ("caddy", "openapi"), ("haproxy", "otc")])
+def test_receipts_and_mounted_tools_work_behind_a_proxy(
+    proxy: str, protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve_name(monkeypatch)
+    port, front = find_free_port(), find_free_port()
+    key = ReceiptKey()
+    (tmp_path / "keys.json").write_text(json.dumps({"keys": [key.to_public_jwk()]}))
+    (tmp_path / "shop.py").write_text(SHOP.format(name=NAME, front=front))
+    argv = [sys.executable, "-m", "uvicorn", "shop:app", "--port", str(port)]
+    argv += ["--proxy-headers", "--forwarded-allow-ips", "127.0.0.1"]
+
+    def add_address(text: str) -> str:
+        return text.replace(f"{NAME}:{front} {{", f"{NAME}:{front}, 127.0.0.1:{front} {{")
+
+    with run_server(argv, port, tmp_path), run_proxy(proxy, tmp_path, port, front, add_address):
+        wait_until_healthy(front, tmp_path)
+        origin = f"https://127.0.0.1:{front}"  # our client takes a name for a public address
+
+        def call(path: str, tool: str, receipt_key: ReceiptKey | None = None) -> Any:
+            with connect_sync(
+                f"{origin}{path}",
+                protocol=protocol,
+                ca_file=tmp_path / "fullchain.pem",
+                api_key="key-of-ann" if path == "/desk/" else None,
+                session=Session(receipt_key=None if receipt_key is None else lambda: receipt_key),
+                approve=lambda _: True,
+                headers={"prefer": "wait=0"},
+            ) as remote:
+                return remote.call(tool)
+
+        assert call("/", "ask") == Value("asked")
+        assert call("/signed/", "publish", key) == Value("published")
+        refused = call("/signed/", "publish", ReceiptKey())
+        assert isinstance(refused, Problem)
+        assert "receipt" in refused.message
+        waiting = call("/desk/", "publish")
+        assert isinstance(waiting, Problem)
+        assert waiting.kind is Kind.UNCONFIRMED
+        with closing(open_approvals(tmp_path / "kept")) as approvals:
+            [question] = approvals.list_pending()
+            assert approvals.answer(question.id, Answer(allowed=True))
+        assert call("/desk/", "publish") == Value("published")
