@@ -57,8 +57,10 @@ def test_call_of_a_page_runs_only_if_its_user_allows_it(mode: Any, allowed: bool
         shown.append(params.message)
         return ElicitResult(action="accept", content={"allow": allowed})
 
+    user: Any = answer
+
     async def act_as_host(url: str) -> Any:
-        async with Client(url, mode=mode, elicitation_callback=answer) as client:
+        async with Client(url, mode=mode, elicitation_callback=user) as client:
             tools = {one.name: one for one in (await client.list_tools()).tools}
             meta: Any = tools["erase"].meta
             assert meta["ui"]["visibility"] == ["app"]

@@ -62,7 +62,6 @@ _SHAPE_ITEMS: Final = 20
 _FOR_NOTES: Final = 5
 """One of so many parts of the room is for what is said of a part."""
 
-
 PART_NOTE: Final = "part"
 """The note of a value that is a part of a result, with what is said of it beside it."""
 

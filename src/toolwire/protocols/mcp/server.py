@@ -181,7 +181,8 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         whole: Method = partial(_call_tool, _Calls(catalog, known, said, mirrors, find_form))
         if choice is None:
             return whole
-        find_short = cache(lambda: _Calls(choice.shorten(), {}, said, mirrors, find_form))
+        shorten = choice.shorten
+        find_short = cache(lambda: _Calls(shorten(), {}, said, mirrors, find_form))
         return choice.answer_calls(lambda asked: _call_tool(find_short(), asked), whole)
 
     handshake: dict[str, Method] = {

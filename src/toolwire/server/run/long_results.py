@@ -27,7 +27,7 @@ from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.core.resources import Resource
 from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, ignore_progress
 from toolwire.framing import jsontext
-from toolwire.framing.long_result import PART_NOTE, cut_result, find_reading_name, is_reading, read_part
+from toolwire.framing.long_result import PART_NOTE, cut_result, find_reading_name, is_reading, read_part, returns_little
 
 KEPT_S: Final = 3_600.0
 MOST_BYTES: Final = 64 * 1024 * 1024
@@ -92,7 +92,9 @@ class LongResults:
         if is_reading(call.tool):
             return await to_thread.run_sync(self._read, call)
         result = await self._toolbox.run(call, notify)
-        if isinstance(result, Problem) or not call.context.reads_parts or call.tool.long or has_content(result.value):
+        if isinstance(result, Problem) or not call.context.reads_parts or call.tool.long or returns_little(call.tool):
+            return result
+        if has_content(result.value):
             return result
         body = jsontext.write(result.value)
         if len(body) <= self._characters or len(body.decode()) <= self._characters:
