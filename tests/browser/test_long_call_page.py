@@ -72,7 +72,7 @@ def begin(page: Any, site: str) -> None:
     page.get_by_role("region", name="Call").wait_for()
 
 
-@pytest.mark.requirement("LC-05", "CO-01")
+@pytest.mark.requirement("LC-05", "CO-01", "FD-06")
 def test_a_page_shows_how_far_a_long_call_is_until_its_end(
     page: Any, bureau: Bureau, serve: Callable[..., str], look: Callable[[str], None]
 ) -> None:
@@ -86,9 +86,12 @@ def test_a_page_shows_how_far_a_long_call_is_until_its_end(
     assert page.get_by_role("progressbar").evaluate("(one) => one.value") == 50
     bureau.steps.release()
     bureau.steps.release()
-    page.get_by_text("ended").wait_for()
+    page.get_by_text("ended:").wait_for()
     assert "7" in page.get_by_role("region", name="Call").inner_text()
     look("long-call-ended")
+    listed = page.locator("[data-history] li")
+    assert (listed.locator(".end").inner_text(), listed.get_by_role("link").inner_text()) == ("ended", "build")
+    assert "/calls/" in listed.get_by_role("link").get_attribute("href")
 
 
 @pytest.mark.requirement("LC-05", "LC-04")

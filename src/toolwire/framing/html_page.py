@@ -31,6 +31,11 @@ _PAGE_HEADERS: Final[Headers] = (
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
+# FD-06: a wire between two ends. It is in the page itself, because its policy allows no image.
+_LOGO: Final = Html(
+    '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true"><rect width="24" height="24" rx="7"/>'
+    '<path d="M6 16C13 16 11 8 18 8"/><circle cx="6" cy="16" r="2.5"/><circle cx="18" cy="8" r="2.5"/></svg>'
+)
 _CURRENT: Final = Html(' aria-current="page"')
 _SIGNS: Final = {"reads": "○", "changes": "●", "costs": "◆", "destroys": "▲", "safe": "✓"}
 
@@ -92,8 +97,9 @@ def build_html_page(
     ``product`` and ``place`` are in the header, ``home`` is the address of the product's name; ``width`` is ``narrow``,
     ``wide`` or empty; ``script`` is the address of a script file. ``navigation_html`` is that of ``build_navigation``.
     """
-    name = Html(f'<span class="brand">{escape_text(product)}</span>')
-    brand = build_link(home, product, "brand") if home else name
+    name = Html(f"{_LOGO}{escape_text(product)}")
+    brand = Html(f'<span class="brand">{name}</span>')
+    brand = Html(f'<a class="brand" href="{escape_text(home)}">{name}</a>') if home else brand
     where = Html(f'<span class="place">{escape_text(place)}</span>') if place else NO_HTML
     account = Html(f'<div class="account">{account_html}</div>') if account_html else NO_HTML
     footer = Html(f'<footer class="foot">{escape_text(foot)}</footer>') if foot else NO_HTML

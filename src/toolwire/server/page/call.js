@@ -16,6 +16,7 @@ const look = async () => {
       call.replaceWith(fresh);
       document.title = page.title;
       offerCopies(fresh);
+      showHistory();
       for (const field of fresh.querySelectorAll("input[name=key]")) if (key) field.value = key.value;
     } else
       for (const part of ["[data-progress]", "[role=status]"])

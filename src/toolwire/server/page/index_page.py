@@ -263,7 +263,10 @@ class IndexPage:
             end = NO_HTML if result is None else build_problem(result) if isinstance(result, Problem) else NO_HTML
             end = build_result(result.value) if isinstance(result, Value) else end
             kept = Html(f'<p class="muted">It is kept for a while, on a {own}.</p>')
-            return Html(f'<section aria-label="Call" data-call="over"><h2>Long call</h2>{state}{end}{kept}</section>')
+            entry = _write_entry(status.id, name, link_call(self._root, status.id), status.state.value)
+            return Html(
+                f'<section aria-label="Call" data-call="over"{entry}><h2>Long call</h2>{state}{end}{kept}</section>'
+            )
         form = self._find_call_form(status.id, name)
         asks = escape_text(next(iter(status.input), ""))
         return Html(
@@ -302,12 +305,9 @@ class IndexPage:
         link = NO_HTML
         if len(address) <= _LONGEST_LINK:
             link = Html(f' · <a href="{escape_text(address)}">link to this call</a>')
-        entry = {"id": answer.id, "tool": view.name, "link": address if link else "", "end": answer.end}
+        entry = _write_entry(answer.id, view.name, address if link else "", answer.end)
         took = Html(f'<p class="muted">{answer.duration_ms:.1f} ms{link}</p>')
-        return Html(
-            f'<section aria-label="Answer" data-entry="{escape_text(json.dumps(entry))}"><h2>Answer</h2>{answer.html}'
-            f"{took}</section>"
-        )
+        return Html(f'<section aria-label="Answer"{entry}><h2>Answer</h2>{answer.html}{took}</section>')
 
     def _build_wires(self, view: View, tool: Tool) -> Html:
         """Return the call in the words of each protocol, as curl and as Python."""
@@ -372,6 +372,12 @@ def _build_text(heading: str, text: str, title: str) -> Html:
     """Return one text of a call on the protocol ``title``, such as its request."""
     label = f"{title}: {heading.removeprefix('As ').lower()}"
     return Html(f"<h3>{escape_text(heading)}</h3>{build_code_block(text, label)}")
+
+
+def _write_entry(call_id: str, tool: str, link: str, end: str) -> Html:
+    """Return the attribute with what the script keeps of a call: its tool, a link and how it ended, in words."""
+    text = json.dumps({"id": call_id, "tool": tool, "link": link, "end": end})
+    return Html(f' data-entry="{escape_text(text)}"')
 
 
 def _group_tools(tools: Iterable[Tool], *, by_tag: bool) -> dict[str, list[Tool]]:
