@@ -37,6 +37,7 @@ UPSTREAM: Final[Mapping[str, Key]] = {
     "ask": Key(_RULES, "calls that always ask"),
     "never": Key(_RULES, "calls that are refused"),
     "returns": Key("array of `private`, `untrusted`", "what results contain; with both, sending data out asks"),
+    "approvers": Key("array of groups, or table of patterns", "whose users alone answer questions about its tools"),
     "agreed-command": Key("digest", "the program that the file trusts; `toolwire gateway agree NAME` writes it"),
     "program-limits": Key("table", "what the program can use, such as `{memory-mb = 512}`"),
     "rate": Key('text such as `"60/1m"`', "the most calls of all callers together"),

@@ -16,7 +16,9 @@ import pytest
 from tests.programs import find_free_port
 from tests.support.openid import needs_provider, run_gateway_at, run_provider
 from tests.support.people import Person, Storage, use, walk
+from toolwire import Toolkit, asgi
 from toolwire.cli import main
+from toolwire.testing import background
 
 pytestmark = [pytest.mark.requirement("PL-03"), needs_provider]
 
@@ -58,11 +60,24 @@ operator-groups = ["platform"]
 claims = [["/groups", "eq", "leads"]]
 
 [callers."*"]
-tools = ["desk.tell_name", "desk.publish"]
+tools = ["desk.tell_name", "desk.publish", "tasks"]
 
 [upstreams.desk]
 target = "desk.py"
+
+[upstreams.tasks]
+target = "{tasks}"
+approvers = {{"close*" = ["leads"]}}
 """
+
+
+tasks = Toolkit("Tasks")
+
+
+@tasks.tool(approval="per-call")
+def close() -> str:
+    """Close the task."""
+    return "closed"
 
 
 class Place(NamedTuple):
@@ -80,7 +95,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     (folder / "desk.py").write_text(DESK)
     with (
         run_provider(folder, [f"http://127.0.0.1:{port}/oauth/callback"]) as issuer,
-        run_gateway_at(port, folder, TABLES.format(issuer=issuer)) as url,
+        background(asgi(tasks)) as site,
+        run_gateway_at(port, folder, TABLES.format(issuer=issuer, tasks=site)) as url,
     ):
         yield Place(url, issuer, folder)
 
@@ -99,10 +115,10 @@ def test_program_of_a_person_calls_as_the_subject_that_the_issuer_names(
     place: Place, people: dict[str, Person]
 ) -> None:
     assert re.fullmatch(r"user:sub-ann:[0-9a-f]{12}", asyncio.run(use(place.url, people["ann"], "tell_name")))
-    assert asyncio.run(use(place.url, people["ann"])) == ["audit", "publish", "tell_name"]
+    assert asyncio.run(use(place.url, people["ann"])) == ["audit", "close", "publish", "tell_name"]
     # The names that a person chooses at the issuer give no rights.
     assert asyncio.run(use(place.url, people["eve"], "tell_name")).startswith("user:sub-eve:")
-    assert asyncio.run(use(place.url, people["eve"])) == ["publish", "tell_name"]
+    assert asyncio.run(use(place.url, people["eve"])) == ["close", "publish", "tell_name"]
 
 
 def sign_in(place: Place, person: Person) -> httpx2.Client:
@@ -195,9 +211,24 @@ def test_person_does_not_answer_the_questions_of_their_own_apps(place: Place, pe
         assert answer(ann, page).status_code == 403
 
 
+def test_group_of_the_issuer_answers_the_questions_about_a_tool(place: Place, people: dict[str, Person]) -> None:
+    inbox = f"{place.url}/inbox/"
+    browsers = {name: sign_in(place, one) for name, one in people.items()}
+    assert inbox.rstrip("/") in asyncio.run(use(place.url, people["bob"], "close"))
+    refused = answer(browsers["bob"], inbox)
+    assert (refused.status_code, "for the users of leads" in refused.text) == (403, True)
+    assert "close, for" not in browsers["eve"].get(inbox, follow_redirects=True).text
+    assert answer(browsers["ann"], inbox).status_code == 303
+    assert asyncio.run(use(place.url, people["bob"], "close")) == "closed"
+    # One of the group does not answer for herself either.
+    assert inbox.rstrip("/") in asyncio.run(use(place.url, people["ann"], "close"))
+    assert answer(browsers["ann"], inbox).status_code == 403
+
+
 def write_file(folder: Path, issuer: str) -> None:
     head = 'public-url = "http://127.0.0.1:9"\nstate = "kept"\n'
-    (folder / "toolwire.toml").write_text(head + TABLES.format(issuer=issuer))
+    text = TABLES.format(issuer=issuer, tasks="").partition("[upstreams.tasks]")[0]
+    (folder / "toolwire.toml").write_text(head + text.replace(', "tasks"', ""))
     (folder / "desk.py").write_text(DESK)
 
 

@@ -14,6 +14,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 from urllib.parse import parse_qs
@@ -40,6 +41,7 @@ from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from . import connections_page, inbox_page, log_page, operation_page, operator_actions, overview_page, permissions_page
 from .events import BEAT_S, ChangeFeed, look_at_all
+from .inbox_page import GROUPS
 from .log_export import write_csv, write_json_lines
 from .operator_actions import AllGrants, AllQuestions
 from .page import (
@@ -246,7 +248,11 @@ class Console:
         if session is not None and session.by_account:
             # D-38: a person who signs out there, or is removed, is let in nowhere any more.
             user = await self._find_user(scope)
-            session = session if isinstance(user, SignedIn) and user.name == session.name else None
+            is_known = isinstance(user, SignedIn) and user.name == session.name
+            # PL-03: the groups of now, never those of a cookie.
+            session = (
+                replace(session, details={GROUPS: user.groups}) if isinstance(user, SignedIn) and is_known else None
+            )
         return session
 
     async def _has_ended(self, session: BrowserSession) -> bool:

@@ -90,7 +90,7 @@ async def _find_signed_in(find_user: FindUser, headers: Sequence[tuple[bytes, by
     # AT-35: who is known by a key or a token is known by what programs have.
     if user is None or user.by_key or len(user.caller.name) > _MAX_NAME:
         return None
-    return SignedIn(user.caller.name, SESSION_S, by_account=True)
+    return SignedIn(user.caller.name, SESSION_S, by_account=True, groups=user.groups)
 
 
 def build_announcer(public_url: str, hosts: Iterable[str] = ()) -> Callable[[Scope], None]:

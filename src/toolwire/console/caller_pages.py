@@ -30,6 +30,7 @@ from toolwire.server.access.browser_session import BrowserSession
 from toolwire.stores.consent.approvals import PendingQuestion
 
 from . import inbox_page, permissions_page
+from .inbox_page import can_answer, list_session_groups
 from .page import Page, PageRequest, Redirect, SignInWords, build_heading, build_part
 from .page_tables import PageTables
 from .source import NO_CALLER_RULES, ConsoleSource
@@ -42,6 +43,8 @@ _WORDS: Final = SignInWords(
     "Your key or token for this server. It is checked once, and not kept.",
     "This server does not know this key.",
 )
+_APPROVERS_TOPIC: Final = "inbox-approvers"
+"""The topic of all questions, for the users of groups: it tells no more than that there are others."""
 _LAST: Final = 50
 _STREAMS_EACH: Final = 20
 _KINDS: Final = {"allowed": "safe", "denied": "destroys"}
@@ -58,15 +61,17 @@ class _Inbox:
     def list_pending(self) -> Sequence[PendingQuestion]:
         """Return the questions that still wait, oldest first."""
         approvals, own = self.source.approvals, self.session.name
-        if not self.rules.deciders:
+        if not self.rules.deciders and not list_session_groups(self.session, self.rules):
             return approvals.list_pending(own)
-        return [one for one in approvals.list_pending() if one.principal == own or self._can_answer(one.principal)]
+        return [one for one in approvals.list_pending() if one.principal == own or self._can_answer(one)]
 
     def explain_refusal(self, asked: PendingQuestion) -> str:
         """Return why this session cannot answer a question that it sees, or an empty text if it can."""
         # AT-35
-        if self._can_answer(asked.principal):
+        if self._can_answer(asked):
             return ""
+        if asked.approvers:
+            return f"You cannot answer this: it is for the users of {make_visible(', '.join(asked.approvers))}."
         names = sorted(self.rules.find(asked.principal).answered_by)
         who = f"{', '.join(names)}, or an operator" if names else "an operator of this server"
         if self.session.by_account:
@@ -88,7 +93,7 @@ class _Inbox:
         return [
             one
             for one in self.source.grants.list_grants()
-            if one.key.principal == own or self._can_answer(one.key.principal)
+            if one.key.principal == own or self._answers_for(one.key.principal)
         ]
 
     def revoke(self, id_: str) -> bool:
@@ -110,7 +115,10 @@ class _Inbox:
         self.source.audit.append(record)
         return True
 
-    def _can_answer(self, principal: str) -> bool:
+    def _can_answer(self, asked: PendingQuestion) -> bool:
+        return can_answer(self.rules, self.session, asked)
+
+    def _answers_for(self, principal: str) -> bool:
         return self.rules.can_answer(self.session.name, principal, by_account=self.session.by_account)
 
 
@@ -166,6 +174,7 @@ def _look_by_topic(source: ConsoleSource, rules: RulesByCaller) -> Mapping[str, 
     """Return what each caller's questions are now, for the topics of those who see them."""
     # With the number of all: a question that was asked and answered between two looks has changed the page too.
     found: dict[str, list[object]] = {}
+    found[_APPROVERS_TOPIC] = [source.approvals.count_kept(), source.approvals.list_open()]
     for principal, state in source.approvals.list_by_caller().items():
         for topic in (name_topic(principal), *map(_name_decider_topic, rules.find(principal).answered_by)):
             found.setdefault(topic, []).append((principal, state))
@@ -174,7 +183,8 @@ def _look_by_topic(source: ConsoleSource, rules: RulesByCaller) -> Mapping[str, 
 
 def _find_topics(rules: RulesByCaller, session: BrowserSession) -> tuple[str, ...]:
     names = [one for one in list_rule_names(session.name)[:-1] if one in rules.deciders]
-    return (name_topic(session.name), *map(_name_decider_topic, names))
+    more = (_APPROVERS_TOPIC,) if list_session_groups(session, rules) else ()
+    return (name_topic(session.name), *more, *map(_name_decider_topic, names))
 
 
 def _name_decider_topic(name: str) -> str:

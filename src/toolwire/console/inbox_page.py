@@ -32,12 +32,16 @@ from toolwire.core.errors import DefinitionError
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html
 from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_alert, build_notice
+from toolwire.limits import RulesByCaller
+from toolwire.server.access.browser_session import BrowserSession
 from toolwire.stores.consent.approvals import PendingQuestion, build_answer_record
 
 from .page import Page, PageRequest, Redirect, build_empty_card, build_heading, count_words
 from .source import ConsoleSource
 
 _REASON_CHARS = 500
+GROUPS: Final = "groups"
+"""The detail of a session that holds the groups of its user."""
 
 
 class Questions(Protocol):
@@ -54,6 +58,24 @@ class Questions(Protocol):
     def answer(self, asked: PendingQuestion, answer: Answer, /) -> bool:
         """Store the answer to a question, and return whether it still waited."""
         ...
+
+
+def list_session_groups(session: BrowserSession, rules: RulesByCaller) -> frozenset[str]:
+    """Return the groups that the user of a session belongs to now."""
+    # PL-03: those of a user who is signed in at the server; of a key, that of the file which lists its owner.
+    found: frozenset[str] = session.details.get(GROUPS, frozenset()) if session.by_account else frozenset()
+    return found | rules.find_member_groups(session.name)
+
+
+def can_answer(rules: RulesByCaller, session: BrowserSession, asked: PendingQuestion) -> bool:
+    """Return whether the user of a session may answer a question."""
+    return rules.can_answer(
+        session.name,
+        asked.principal,
+        by_account=session.by_account,
+        approvers=asked.approvers,
+        groups=list_session_groups(session, rules),
+    )
 
 
 class InboxWords(NamedTuple):

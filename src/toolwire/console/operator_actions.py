@@ -17,6 +17,7 @@ from typing import Final
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.grant import Grant
 from toolwire.core.check import Answer
+from toolwire.framing.visible_text import make_visible
 from toolwire.limits.caller_rules import list_rule_names
 from toolwire.server.access.browser_session import BrowserSession
 from toolwire.stores.consent.approvals import PendingQuestion
@@ -74,6 +75,9 @@ class AllQuestions:
         session, is_server = self.session, self.source.keeps_actions
         name = session.name if session.by_account else f"key:{session.name}"
         own = {session.name, *list_rule_names(name)[:-1]} if is_server else set()
+        groups = inbox_page.list_session_groups(session, self.source.rules) if is_server else frozenset(asked.approvers)
+        if asked.approvers and groups.isdisjoint(asked.approvers):
+            return f"You cannot answer this: it is for the users of {make_visible(', '.join(asked.approvers))}."
         if own.isdisjoint(list_rule_names(asked.principal)[:-1]):
             return ""
         if not session.by_account:

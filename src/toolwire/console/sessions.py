@@ -34,12 +34,14 @@ _MAX_NAME: Final = 200
 class SignedIn(NamedTuple):
     """The name of a user who is known, and for how many seconds at most a session may last.
 
-    ``by_account`` means that the session is valid only while the user is signed in at the server itself.
+    ``by_account`` means that the session is valid only while the user is signed in at the server itself. ``groups`` are
+    those that the user belongs to now.
     """
 
     name: str
     lasts_s: float
     by_account: bool = False
+    groups: frozenset[str] = frozenset()
 
 
 class OneTimeKey:

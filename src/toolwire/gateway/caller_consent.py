@@ -17,10 +17,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from toolwire.consent.decision_record import Audit, Decision
@@ -55,13 +58,15 @@ class CallerConsent:
         inbox: Inbox | None = None,
         audit: Audit | None = None,
         upstream: str = "",
+        approvers: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         """Share ``confirmations``, a folder or the URL of a PostgreSQL, with the other processes of the same gateway.
 
         With ``receipts``, a caller must send a receipt too. In ``inbox``, the users of hosts that can confirm nothing
         decide. ``audit`` keeps each decision, with who took it, where, and for which caller. ``upstream`` is what the
         gateway calls the
-        server: a confirmation for one upstream is none for another of the same site.
+        server: a confirmation for one upstream is none for another of the same site. ``approvers`` maps patterns of
+        its tools to the groups that alone answer questions about them, in the inbox.
 
         Raises:
             DefinitionError: the place cannot be used.
@@ -71,6 +76,7 @@ class CallerConsent:
         self._host_confirmation = host_confirmation.encode()
         self._audit = audit
         self._upstream = upstream
+        self._approvers = approvers
 
     def __call__(self, question: Question) -> Answer | Awaitable[Answer]:
         """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm.
@@ -87,7 +93,12 @@ class CallerConsent:
         return (answer if isinstance(answer, Answer) else await answer).problem
 
     def _answer(self, question: Question) -> Answer:
+        approvers = self._find_approvers(question.call.tool.name)
         call, subject = question.call, _digest(question, self._upstream)
+        if approvers:
+            # PL-03: neither the caller's client nor its host decides, whatever they asked their user.
+            context = replace(call.context, can_ask=False, must_confirm=True, needs_inbox=True, confirmation="")
+            call = call._replace(context=context)
         word = call.context.confirmation.encode()
         # CC-06: where receipts are required, what a host says of itself proves nothing.
         is_trusted = bool(self._host_confirmation) and self._confirmations.receipts is None
@@ -103,7 +114,7 @@ class CallerConsent:
             subject,
             text,
             reasons,
-            upstream=UpstreamTool(question.site, self._upstream, question.target, question.definition),
+            upstream=UpstreamTool(question.site, self._upstream, question.target, question.definition, approvers),
             always_allowed=question.always_allowed,
             hear=answers.append,
         )
@@ -112,6 +123,16 @@ class CallerConsent:
         given = answers[-1] if answers else Answer(allowed=problem is None, channel=find_channel(call))
         self._record_answer(question, decision, given.channel, given.decided_by)
         return Answer(allowed=problem is None, channel=given.channel, problem=problem, decided_by=given.decided_by)
+
+    @property
+    def has_approvers(self) -> bool:
+        """Whether groups answer questions about some tools."""
+        return bool(self._approvers)
+
+    def _find_approvers(self, tool: str) -> tuple[str, ...]:
+        """Return the groups that answer questions about ``tool``; none if its caller's user does."""
+        found = (groups for pattern, groups in self._approvers.items() if fnmatchcase(tool, pattern))
+        return tuple(next(found, ()))
 
     def record_rule(self, call: Call, decision: str) -> None:
         """Record that a rule in the file of the gateway decided about ``call``, which nobody was asked about."""

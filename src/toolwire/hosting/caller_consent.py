@@ -50,6 +50,7 @@ def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerC
         # GW-06: who decided what, for as long as the state is kept.
         audit=open_decisions(places.inbox) if settings.upstreams and places.inbox else None,
         upstream=upstream,
+        approvers=next((one.approvers for one in settings.upstreams if one.name == upstream), {}),
     )
 
 

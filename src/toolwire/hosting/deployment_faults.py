@@ -23,6 +23,13 @@ def list_deployment_faults(arguments: Namespace, settings: ServeSettings) -> Ite
             f"{replicas} replicas (rates-replicas) share no state, so an answer, a one-time token or an idempotency key"
             " counts at one of them only: set TOOLWIRE_STATE to postgresql://HOST/DATABASE."
         )
+    if settings.sign_in is None or settings.sign_in.provider is None:
+        known = {one.member_of for one in settings.callers.values()}
+        known |= {name for name, one in settings.callers.items() if one.claims}
+        for upstream in settings.upstreams:
+            if empty := next((one for groups in upstream.approvers.values() for one in groups if one not in known), ""):
+                text = f"name its members in [callers.{empty}], or an issuer whose users have groups in [sign-in]"
+                yield f"No one is in the group {empty}, whose users answer questions about {upstream.name}: {text}."
     if not settings.has_self_approval and not _has_deciders(settings):
         yield (
             "Only `toolwire approvals` at a terminal can answer questions, because self-approval is false: name others"

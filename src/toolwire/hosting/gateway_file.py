@@ -85,6 +85,7 @@ _OF_A_GATEWAY: Final = (
     "scopes",
     *_RULES,
     "returns",
+    "approvers",
     AGREED_COMMAND,
     "program-limits",
     "rate",
@@ -172,6 +173,7 @@ def parse_gateway_file(data: bytes, name: str) -> GatewayFile:
 class _Reader:
     def __init__(self, file: TomlFile) -> None:
         self._file, self._fail = file, file.fail
+        self._has_approvers = False
 
     def read(self) -> GatewayFile:
         content = self._file.content
@@ -192,6 +194,10 @@ class _Reader:
         public_url = self._read_url((), content, "public-url") or find_allowed_address(arguments)
         callers, webhook = self._read_callers(content, tuple(tables)), self._read_webhook((), content)
         callers = self._refuse_self_approval(content, callers, arguments)
+        if self._has_approvers and arguments.receipts:
+            self._fail(
+                (_UPSTREAMS,), "a receipt is the answer of the caller's own user: leave out receipts or approvers"
+            )
         self._check_deciders(callers, arguments, has_users=_SIGN_IN in content)
         told = [(), *((_CALLERS, name) for name, one in callers.items() if one.webhook is not None)]
         if (webhook is not None or len(told) > 1) and not self._has_inbox(arguments, callers):
@@ -518,7 +524,8 @@ class _Reader:
         return names
 
     def _has_inbox(self, arguments: Namespace, callers: Mapping[str, CallerSettings]) -> bool:
-        return arguments.consent == "inbox" or any(one.questions == "inbox" for one in callers.values())
+        is_asked = arguments.consent == "inbox" or any(one.questions == "inbox" for one in callers.values())
+        return is_asked or self._has_approvers
 
     def _read_webhook(self, place: tuple[str, ...], table: Mapping[str, Any]) -> WebhookSettings | None:
         webhook, here = table.get("webhook"), (*place, "webhook")
@@ -637,6 +644,7 @@ class _Reader:
             scopes=self._read_scopes(place, table, "what the key of a caller must have"),
             agree=given.get("agree", False) if agree is None else agree,
             returns=self._read_returns(place, table),
+            approvers=self._read_approvers(place, table),
             agreed_command=self._read_digest(place, table),
             program_limits=self._read_program_limits(place, table),
             **{kind: self._read_rules(place, table, kind) for kind in _RULES},
@@ -685,6 +693,20 @@ class _Reader:
         if not isinstance(given, list) or any(one not in RETURNS for one in given):
             self._fail((*place, "returns"), 'returns must be an array of "private" and "untrusted"')
         return given
+
+    def _read_approvers(self, place: tuple[str, ...], table: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        """Return the groups that alone answer questions about the tools of each pattern."""
+        # PL-03
+        given, here = table.get("approvers", {}), (*place, "approvers")
+        if isinstance(given, list):
+            given = {"*": given}
+        if not isinstance(given, dict) or len(given) > _MOST_PATTERNS:
+            self._fail(here, 'approvers must be an array of groups, or a table such as {"close*" = ["leads"]}')
+        self._has_approvers = self._has_approvers or bool(given)
+        found = {pattern: self._read_groups(here, groups) for pattern, groups in given.items()}
+        if not all(found.values()):
+            self._fail(here, "name at least one group for each pattern, or no one can answer")
+        return found
 
     def _read_options(
         self, place: tuple[str, ...], table: Mapping[str, Any], known: Mapping[str, CommandOption]

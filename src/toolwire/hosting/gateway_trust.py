@@ -89,6 +89,8 @@ def _describe_upstream(upstream: UpstreamSettings) -> Iterator[str]:
     if upstream.agree:
         trusted = "true" if upstream.agree is True else ", ".join(upstream.agree)
         yield f"{upstream.name}: agree = {trusted}"
+    for pattern, groups in upstream.approvers.items():
+        yield f"{upstream.name}: questions about {pattern} are answered by {', '.join(groups)}"
     if upstream.returns:
         yield f"{upstream.name}: returns = {', '.join(upstream.returns)}"
     for kind, rule in list_rules(read_upstream_rules(upstream)):

@@ -179,7 +179,7 @@ def build_operator_finder(find_user: FindUser, names: Iterable[str], groups: Ite
         principal = user.caller.name
         is_named = not known.isdisjoint((principal, read_user_name(principal)))
         if principal.startswith(USER_PREFIX) and (is_named or not known_groups.isdisjoint(user.groups)):
-            return SignedIn(principal, SESSION_S, by_account=True)
+            return SignedIn(principal, SESSION_S, by_account=True, groups=user.groups)
         text = f"You are signed in as {make_visible(user.name)}, who is no operator of this server."
         return Problem(kind=Kind.FORBIDDEN, message=text)
 

@@ -48,8 +48,9 @@ class UpstreamSettings:
     caller, who signs in there (as ``client_id``, if the gateway is registered), or those that the caller's token is
     exchanged for. ``agree`` trusts the site's word about all its tools, or about those named. ``run``, ``ask`` and
     ``never`` are rules about its tools, as the file has them. ``returns`` says whether its results are ``private``
-    data or ``untrusted`` text. ``agreed_command`` is the digest of the program that the file agrees to, and
-    ``program_limits`` say what it may use, by the names of ``LARGEST``.
+    data or ``untrusted`` text. ``approvers`` maps patterns of tools to the groups that alone answer questions about
+    them; the first pattern that fits counts. ``agreed_command`` is the digest of the program that the file agrees to,
+    and ``program_limits`` say what it may use, by the names of ``LARGEST``.
     """
 
     name: str
@@ -60,6 +61,7 @@ class UpstreamSettings:
     ask: Sequence[Any] = ()
     never: Sequence[Any] = ()
     returns: Sequence[str] = ()
+    approvers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     agreed_command: str = ""
     program_limits: Mapping[str, int] = field(default_factory=dict)
     remote: RemoteOptions = field(default_factory=RemoteOptions, repr=False)
@@ -199,7 +201,8 @@ class ServeSettings:
     @property
     def has_inbox(self) -> bool:
         """Whether users decide in the inbox about calls of clients that cannot ask them, or of some callers."""
-        return self.consent == "inbox" or any(one.questions == "inbox" for one in self.callers.values())
+        is_asked = self.consent == "inbox" or any(one.questions == "inbox" for one in self.callers.values())
+        return is_asked or any(one.approvers for one in self.upstreams)
 
     def to_json(self) -> str:
         """Return the settings as JSON, for ``read_settings``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -139,11 +139,20 @@ class RulesByCaller:
         found = self.find_named(principal)
         return frozenset((found.member_of,)) if found is not None and found.member_of else frozenset()
 
-    def can_answer(self, decider: str, principal: str, *, by_account: bool) -> bool:
+    def can_answer(
+        self,
+        decider: str,
+        principal: str,
+        *,
+        by_account: bool,
+        approvers: Collection[str] = (),
+        groups: Collection[str] = (),
+    ) -> bool:
         """Return whether ``decider`` may answer the questions of ``principal``; both are names in calls.
 
         ``by_account`` says that ``decider`` signed in as a user, and not with a credential for calls. A user answers
-        the own questions. A credential answers those of other callers alone, where their rules name it.
+        the own questions. A credential answers those of other callers alone, where their rules name it. If a question
+        is for the groups ``approvers``, only those answer it who are in one: ``groups`` are those of ``decider``.
         """
         rules, names = self.find(principal), frozenset(list_rule_names(decider)[:-1])
         is_own = not names.isdisjoint(list_rule_names(principal)[:-1])
@@ -151,6 +160,8 @@ class RulesByCaller:
         # PL-03: of the calls of a user's apps, the file can say the same.
         if is_own and not (by_account and rules.self_approval):
             return False
+        if approvers:
+            return not frozenset(approvers).isdisjoint(groups)
         return (by_account and decider == principal) or not names.isdisjoint(rules.answered_by)
 
     def choose_scopes(self, principal: str, granted: frozenset[str] | None, group: str = "") -> frozenset[str] | None:

@@ -53,12 +53,14 @@ class UpstreamTool(NamedTuple):
     """Whose tool a call is about, if another server's: the origin ``site`` of the upstream with this ``name``.
 
     ``target`` is the method and URL of the call, and ``definition`` the digest of all that decides what a call sends.
+    Only users of the groups in ``approvers``, if there are any, answer questions about it.
     """
 
     site: str
     name: str
     target: str
     definition: str
+    approvers: tuple[str, ...] = ()
 
 
 class QuestionNotice(NamedTuple):
@@ -237,7 +239,7 @@ class Inbox:
             principal=principal,
             binding=binding,
         )
-        id_ = self._approvals.ask(question)
+        id_ = self._approvals.ask(question, () if upstream is None else upstream.approvers)
         if self._on_question is not None:
             until = self._approvals.find_end(id_)
             # AT-34: others read it, so it names no address that the request of a caller says.
@@ -270,6 +272,9 @@ class Inbox:
             return grant_key(_HERE, call.tool, principal=principal, connection=self._connection)
         # XL-047: not of the description and the schemas alone, so that a site cannot move the tool to another path.
         connection = f"{self._connection} of {upstream.name}" if upstream.name else self._connection
+        if upstream.approvers:
+            # PL-03: a permission from before goes on for the same groups alone.
+            connection = f"{connection} by {', '.join(sorted(upstream.approvers))}"
         return GrantKey(principal, connection, upstream.site, call.tool.id, upstream.definition)
 
     def _spend_grant(self, key: GrantKey, call: Call) -> str:

@@ -44,7 +44,8 @@ _ANSWER_OWN = (
 )
 _LIST_PENDING = (
     "SELECT q.id, q.shown, q.always_allowed, q.asked_at, q.expires_at,"
-    " (SELECT c.principal FROM question_callers c WHERE c.id = q.id) FROM questions q"
+    " (SELECT c.principal FROM question_callers c WHERE c.id = q.id),"
+    " (SELECT a.approvers FROM question_approvers a WHERE a.id = q.id) FROM questions q"
     " WHERE q.allowed IS NULL AND q.used = 0 AND q.expires_at > ? AND q.asked_at <= ?"
 )
 _OF_CALLER = " AND q.id IN (SELECT id FROM question_callers WHERE principal = ?)"
@@ -65,6 +66,7 @@ _LIST_CALLS = "SELECT id, principal, call FROM question_calls ORDER BY id, call 
 _FORGET = (
     "DELETE FROM answer_bounds WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM answer_deciders WHERE id NOT IN (SELECT id FROM questions)",
+    "DELETE FROM question_approvers WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM question_callers WHERE id NOT IN (SELECT id FROM questions)",
 )
 
@@ -74,6 +76,7 @@ class PendingQuestion:
     """A question without an answer: its rows, and until when it can be answered (seconds since 1970).
 
     ``principal`` is the caller whose call it is about, empty for a call of the user's own program.
+    Only users of the groups in ``approvers`` answer it, if there are any.
     """
 
     id: str
@@ -82,6 +85,7 @@ class PendingQuestion:
     asked_at: float
     expires_at: float
     principal: str = ""
+    approvers: tuple[str, ...] = ()
 
 
 class Approvals:
@@ -105,8 +109,11 @@ class Approvals:
         self._valid_s = valid_s
         self._passed = ConfirmedTime(elapsed)
 
-    def ask(self, question: Question) -> str:
-        """Store ``question`` and return its id. If the same question already waits, return the id of that one."""
+    def ask(self, question: Question, approvers: Sequence[str] = ()) -> str:
+        """Store ``question`` and return its id. If the same question already waits, return the id of that one.
+
+        Only users of the groups ``approvers`` answer it, if there are any.
+        """
         now = self._clock()
         with self._database.transaction() as cursor:
             # RE-01: a question that a wrong clock calls over keeps its text, and is answered when the clock is right.
@@ -129,6 +136,8 @@ class Approvals:
             )
             if question.principal:
                 cursor.execute("INSERT INTO question_callers VALUES (?, ?)", (id_, question.principal))
+            if approvers:
+                cursor.execute("INSERT INTO question_approvers VALUES (?, ?)", (id_, json.dumps(list(approvers))))
         return id_
 
     def find(self, binding: str) -> str | None:
@@ -202,6 +211,7 @@ class Approvals:
                 asked_at=row[3],
                 expires_at=row[4],
                 principal=row[5] or "",
+                approvers=tuple(json.loads(row[6] or "[]")),
             )
             for row in rows
         ]

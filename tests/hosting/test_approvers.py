@@ -1,0 +1,129 @@
+"""Questions about a tool that has an approver group are answered by users of that group alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from toolwire import Problem, Toolkit, ToolwireError, Value, asgi, connect_sync
+from toolwire.cli import main
+from toolwire.core.model import Condition, Result
+from toolwire.hosting import open_gateway
+from toolwire.limits import CallerRules, RulesByCaller
+from toolwire.server.access.caller_rules import list_groups
+from toolwire.server.access.callers import Caller
+from toolwire.testing import background
+
+pytestmark = pytest.mark.requirement("PL-03")
+
+KEYS = {"ann": "key-of-ann", "bob": "key-of-bob", "eve": "key-of-eve"}
+tasks = Toolkit("Tasks")
+
+
+@tasks.tool(approval="per-call", blanket_allowed=True)
+def close(number: int) -> str:
+    """Close a task."""
+    return f"closed {number}"
+
+
+@tasks.tool(approval="per-call")
+def rename(number: int) -> str:
+    """Rename a task."""
+    return f"renamed {number}"
+
+
+def write_file(folder: Path, site: str, more: str, above: str = "") -> Path:
+    (folder / "keys.txt").write_text("".join(f"{key} {name}\n" for name, key in KEYS.items()))
+    head = f'api-key-file = "keys.txt"\nstate = "kept"\npublic-url = "http://127.0.0.1:9"\n{above}\n'
+    file = folder / "toolwire.toml"
+    file.write_text(f'{head}[callers.leads]\nmembers = ["bob"]\n[upstreams.tasks]\ntarget = "{site}"\n{more}\n')
+    return file
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    with background(asgi(tasks)) as url:
+        yield url
+
+
+def call(url: str, protocol: str, name: str, tool: str, number: int) -> Result:
+    with connect_sync(url, protocol=protocol, api_key=KEYS[name], approve=lambda _: True) as remote:
+        return remote.call(tool, {"number": number})
+
+
+def answer(url: str, name: str, **more: str) -> httpx2.Response:
+    """Allow the newest question that the owner of a key sees, or the one with the id in ``more``."""
+    with httpx2.Client(base_url=url, follow_redirects=True) as browser:
+        page = browser.post("/inbox/sign-in", data={"key": KEYS[name], "next": "/"}).text
+        form = dict(re.findall(r'name="(token)" value="([^"]*)"', page))
+        newest = re.findall(r'<article class="card" data-key="([^"]*)"', page)[-1:]
+        return browser.post("/inbox/", data={**form, "id": "".join(newest), "answer": "allow", **more})
+
+
+@pytest.mark.parametrize("protocol", ["opentool", "otc", "openapi", "mcp"])
+def test_client_that_approves_by_itself_decides_nothing_about_a_tool_with_approvers(
+    tmp_path: Path, site: str, protocol: str
+) -> None:
+    file = write_file(tmp_path, site, 'approvers = {"close*" = ["leads"]}')
+    with background(open_gateway(file)) as url:
+        refused = call(url, protocol, "ann", "close", 1)
+        assert isinstance(refused, Problem)
+        assert "its user decides at" in refused.message
+        own = answer(url, "ann")
+        assert (own.status_code, "for the users of leads" in own.text) == (403, True)
+        id_ = re.findall(r'<article class="card" data-key="([^"]*)"', own.text)[-1]
+        assert "Nothing waits for you" in answer(url, "eve", id=id_).text
+        assert isinstance(call(url, protocol, "ann", "close", 1), Problem)
+        assert answer(url, "bob").status_code == 200
+        assert call(url, protocol, "ann", "close", 1) == Value("closed 1")
+        # An answer is for one call, and other tools are asked about as before.
+        assert isinstance(call(url, protocol, "ann", "close", 1), Problem)
+        assert call(url, protocol, "ann", "rename", 1) == Value("renamed 1")
+
+
+@pytest.mark.parametrize(
+    ("more", "above", "sentence"),
+    [
+        ("approvers = 1", "", "approvers must be an array of groups"),
+        ('approvers = {"close" = []}', "", "name at least one group for each pattern"),
+        ('approvers = ["*"]', "", "name each group"),
+        ('approvers = ["leads"]', 'receipts = "required"', "leave out receipts"),
+        ("", "self-approval = 1", "self-approval is true or false"),
+    ],
+)
+def test_approvers_that_cannot_be_are_one_sentence(tmp_path: Path, more: str, above: str, sentence: str) -> None:
+    with pytest.raises(ToolwireError, match=sentence):
+        open_gateway(write_file(tmp_path, "http://127.0.0.1:9", more, above))
+
+
+def test_group_that_the_file_defines_is_none_of_the_same_name_at_the_issuer() -> None:
+    claims = (Condition("/department", "eq", "tools"),)
+    rules = RulesByCaller({"leads": CallerRules(claims=claims), "bob": CallerRules(member_of="heads")})
+    caller = Caller("user:s:0a", claims={"groups": ["leads", "heads", "staff", 1, ""]})
+    assert list_groups(caller, rules, "groups") == {"heads", "staff"}
+    assert list_groups(Caller("user:s:0a", claims={"department": "tools", "groups": "staff"}), rules, "groups") == {
+        "leads",
+        "staff",
+    }
+
+
+def test_approvers_of_code_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "desk.py").write_text('from toolwire import Toolkit\n\ndesk = Toolkit("Desk")\n')
+    with pytest.raises(ToolwireError, match="approvers are for the tools of other servers"):
+        open_gateway(write_file(tmp_path, "desk.py", 'approvers = ["leads"]'))
+
+
+def test_check_names_a_group_that_no_one_is_in_and_a_file_in_which_no_one_can_answer(
+    tmp_path: Path, site: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
+    write_file(tmp_path, site, 'approvers = ["lead"]', "self-approval = false")
+    assert main(["gateway", "check"]) == 0
+    said = capsys.readouterr().err
+    assert "No one is in the group lead," in said
+    assert "Only `toolwire approvals` at a terminal can answer" in said
