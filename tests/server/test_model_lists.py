@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,9 @@ class Host:
 
 
 @contextmanager
-def open_host(app: App, name: str = "host", capabilities: dict[str, Any] = FORMS, **headers: str) -> Iterator[Host]:
+def open_host(
+    app: App, name: str = "host", capabilities: dict[str, Any] = FORMS, **headers: str
+) -> Generator[Host, None, None]:
     with background(app) as url:
         yield Host(url, name, capabilities, **headers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -204,7 +204,7 @@ class Model:
         self.asked: list[Question] = []
 
     @contextmanager
-    def connect(self, url: str) -> Iterator[CombinedRemote]:
+    def connect(self, url: str) -> Generator[CombinedRemote, None, None]:
         """Give the three APIs in a session of its own, which remembers no answer of another one."""
         with ExitStack() as open_:
             session = Session(rules=ClientRules(questions_a_minute=100))
