@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ import httpx2
 import pytest
 
 from tests.cli.conftest import Outcome
-from tests.cli.test_serve import url_in
 from tests.programs import find_free_port
+from tests.support.gateway_process import WAIT_S, run_gateway, wait_for_line
 from tests.support.waiting import wait_until
 from toolwire import Kind, Problem, Toolkit, Value, asgi, connect_sync
 from toolwire.hosting import open_upstreams
@@ -30,7 +29,6 @@ from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 
-WAIT_S = 150  # a gateway that was refused five times tries again after half a minute, and then after a whole one
 KEYS = "key-of-all\nkey-of-ann ann first\nkey-of-bob bob second\n"
 
 
@@ -74,38 +72,6 @@ def write_file(folder: Path, sites: tuple[str, str], more: str = "", of_first: s
     file = folder / "toolwire.toml"
     file.write_text(f"port = 0\n{more}\n" + "\n".join(tables), encoding="utf-8")
     return file
-
-
-@contextmanager
-def run_gateway() -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run the gateway of the file in the working folder, and give the process and its URL."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolwire", "gateway", "run"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    overdue = threading.Timer(WAIT_S, os.killpg, [process.pid, signal.SIGKILL])  # a test that waits for a line ends
-    overdue.start()
-    assert process.stdout is not None
-    printed = ""
-    for line in process.stdout:
-        printed += line
-        if "Ctrl-C" in line:
-            break
-    try:
-        yield process, url_in(printed)
-    finally:
-        overdue.cancel()
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=WAIT_S)
-
-
-def wait_for_line(process: subprocess.Popen[str], words: str) -> str:
-    """Return the next line of the log with ``words``."""
-    assert process.stderr is not None
-    return next(line for line in process.stderr if words in line)
 
 
 def list_tools(url: str, protocol: str, key: str) -> list[str]:
@@ -427,13 +393,14 @@ def test_gateway_file_fault_is_one_sentence_with_line_and_column(
 def test_adding_an_upstream_keeps_the_rest_of_the_file(folder: Path, toolwire: Callable[..., Outcome]) -> None:
     assert toolwire("gateway", "list").code == 2
     first = toolwire(
-        "gateway", "add", "https://api.tasks.example/openapi.json", "--include", "all", "--tag", "a", "--tag", "b"
+        *("gateway", "add", "https://api.tasks.example/openapi.json", "--no-check"),
+        *("--include", "all", "--tag", "a", "--tag", "b"),
     )
     assert (first.code, first.err) == (0, "")
     file = folder / "toolwire.toml"
     file.write_text("# ours\n" + file.read_text())
     options = ("--name", "notes", "--key-env", "NOTES_KEY", "--safe-only")
-    assert toolwire("gateway", "add", "https://notes.example", *options).code == 0
+    assert toolwire("gateway", "add", "https://notes.example", "--no-check", *options).code == 0
     assert file.read_text().startswith("# ours\n")
     listed = toolwire("gateway", "list", "--json")
     assert [(row["name"], row["target"]) for row in json.loads(listed.out)] == [
@@ -443,9 +410,9 @@ def test_adding_an_upstream_keeps_the_rest_of_the_file(folder: Path, toolwire: C
     before = file.read_text()
     assert 'tag = ["a","b"]' in before.replace(", ", ",")
     assert "safe-only = true" in before
-    again = toolwire("gateway", "add", "https://notes.example", "--name", "notes")
+    again = toolwire("gateway", "add", "https://notes.example", "--no-check", "--name", "notes")
     assert (again.code, file.read_text()) == (2, before)
-    keyed = toolwire("gateway", "add", "https://more.example", "--key", "secret-word")
+    keyed = toolwire("gateway", "add", "https://more.example", "--no-check", "--key", "secret-word")
     assert (keyed.code, "secret-word" in keyed.err, file.read_text()) == (2, False, before)
     field = toolwire("gateway", "add", "https://more.example", "--header", "Authorization: Bearer secret-word")
     assert (field.code, "secret-word" in field.err, file.read_text()) == (2, False, before)
@@ -704,8 +671,8 @@ def test_table_with_a_mistyped_name_is_found_where_it_stands(folder: Path, toolw
 
 @pytest.mark.requirement("GW-01")
 def test_second_upstream_of_a_name_is_refused_by_that_name(folder: Path, toolwire: Callable[..., Outcome]) -> None:
-    assert toolwire("gateway", "add", "https://notes.example", "--name", "notes").code == 0
-    again = toolwire("gateway", "add", "https://more.example", "--name", "Notes")
+    assert toolwire("gateway", "add", "https://notes.example", "--no-check", "--name", "notes").code == 0
+    again = toolwire("gateway", "add", "https://more.example", "--no-check", "--name", "Notes")
     assert (again.code, again.err) == (
         2,
         "toolwire: toolwire.toml has an upstream notes already: choose another name with --name.\n",
@@ -838,7 +805,7 @@ def test_added_paths_mean_files_of_the_working_folder(folder: Path, toolwire: Ca
     (folder / "conf").mkdir()
     file = "conf/toolwire.toml"
     for target, name in (("own.py:kit", "own"), ("https://a.example", "far"), ("mcp.json:git", "program")):
-        assert toolwire("gateway", "add", target, "--name", name, "--file", file).code == 0
+        assert toolwire("gateway", "add", target, "--no-check", "--name", name, "--file", file).code == 0
     assert toolwire("gateway", "add", "api.json", "--name", "api", "--overlay", "over.json", "--file", file).code == 0
     rows = json.loads(toolwire("gateway", "list", "--json", "--file", file).out)
     assert [one["target"] for one in rows] == ["../own.py:kit", "https://a.example", "../mcp.json:git", "../api.json"]

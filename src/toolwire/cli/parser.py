@@ -362,7 +362,7 @@ def _create_parser(version: str) -> Parser:
     _add_example(_add_command(add, "example", "write an example file of tools"))
     _add_serve(_add_command(add, "serve", "serve tools over every protocol"))
     _add_work(_add_command(add, "work", "run long calls that servers hand to workers"))
-    _add_gateway(_add_command(add, "gateway", "serve, check, list or add upstreams in toolwire.toml"))
+    _add_gateway(_add_command(add, "gateway", "serve, check, list, add or remove upstreams in toolwire.toml"))
     _add_users(_add_command(add, "users", "list, add, remove or sign out a gateway's users"))
     _add_install(_add_command(add, "install", "add tools to an MCP host, such as Claude Desktop"))
     _add_tools(_add_command(add, "tools", "list the tools of a target"))
@@ -520,15 +520,18 @@ def _add_work(parser: Parser) -> None:
 
 def _add_gateway(parser: Parser) -> None:
     parser.add_argument(
-        "action", choices=["run", "check", "list", "add", "agree"], metavar="ACTION",
+        "action", choices=["run", "check", "list", "add", "remove", "agree"], metavar="ACTION",
         help="run: serve, and reload the file on SIGHUP; check: connect to each upstream; list: print them;"
-        " add: add one to the file; agree: agree to the program of one, in the file",
+        " add: connect to one and add it to the file; remove: remove one from the file; agree: agree to the program of"
+        " one, in the file. A running gateway takes what add and remove change",
     )  # fmt: skip
     parser.add_argument(
-        "target", nargs="?", default="", metavar="TARGET", help=f"add: {_TARGET}; check, agree: the name of an upstream"
-    )
+        "target", nargs="?", default="", metavar="TARGET",
+        help=f"add: {_TARGET}; remove, check, agree: the name of an upstream",
+    )  # fmt: skip
     parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the gateway's file (%(default)s)")
     parser.add_argument("--name", metavar="NAME", help="add: the upstream's name (default: its host name)")
+    parser.add_argument("--no-check", action="store_true", help="add: do not connect to the upstream first")
     parser.add_argument("--json", action="store_true", help="check, list: print the upstreams as JSON")
     _add_options(parser, ServeOptions, "agree")
     _add_options(parser, RemoteOptions, "include_site_description")

@@ -5,7 +5,7 @@ from toolwire.core.health import UpstreamHealth
 from .app import Console
 from .caller_inbox import add_caller_inbox
 from .sessions import OneTimeKey, SignInKey
-from .source import CallRow, ConnectionRow, ConsoleSource, LimitRow, OfferedTool
+from .source import CallRow, ConnectionRow, ConsoleSource, LimitRow, NewUpstream, OfferedTool, UpstreamChanges
 
 __all__ = [
     "CallRow",
@@ -13,9 +13,11 @@ __all__ = [
     "Console",
     "ConsoleSource",
     "LimitRow",
+    "NewUpstream",
     "OfferedTool",
     "OneTimeKey",
     "SignInKey",
+    "UpstreamChanges",
     "UpstreamHealth",
     "add_caller_inbox",
 ]

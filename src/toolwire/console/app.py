@@ -503,6 +503,9 @@ def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = (
         pages["/upstreams"] = lambda request: operation_page.build_upstreams(source, request)
         actions["/upstreams"] = lambda request: operation_page.try_upstream(source, request)
         places.append(("/upstreams", "Upstreams"))
+    if source.upstream_changes is not None:
+        actions["/upstreams/add"] = lambda request: operation_page.add_upstream(source, request)
+        actions["/upstreams/remove"] = lambda request: operation_page.remove_upstream(source, request)
     if source.list_calls is not None or source.list_running is not None:
         pages["/calls"] = lambda request: operation_page.build_calls(source, request)
         places.append(("/calls", "Calls"))

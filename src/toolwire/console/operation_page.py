@@ -6,11 +6,12 @@ from __future__ import annotations
 from toolwire.core.health import UpstreamHealth
 from toolwire.framing.html import NO_HTML, Html, escape_text, show_text
 from toolwire.framing.html_call import build_call_state, build_moment
-from toolwire.framing.html_page import build_badge, build_code, build_list, build_table
+from toolwire.framing.html_fields import build_check, build_input, build_select, build_submit
+from toolwire.framing.html_page import build_alert, build_badge, build_code, build_fold, build_list, build_table
 from toolwire.framing.visible_text import make_visible
 
 from .page import Page, PageRequest, Redirect, build_heading, build_part, count_words
-from .source import CallRow, ConsoleSource, LimitRow
+from .source import CallRow, ConsoleSource, LimitRow, NewUpstream
 
 _HEALTH = {
     "ok": ("safe", "answers"),
@@ -23,15 +24,45 @@ _TEXT_CHARS = 300
 _ROWS = 100
 
 
-def build_upstreams(source: ConsoleSource, request: PageRequest) -> Page:
-    """Return the upstreams and their health."""
+def build_upstreams(source: ConsoleSource, request: PageRequest, fault: str = "") -> Page:
+    """Return the upstreams and their health, with ``fault`` above if a change was refused."""
     found = source.list_upstreams() if source.list_upstreams is not None else ()
-    rows = [_list_upstream_cells(row, request) for row in found]
+    can_change = source.upstream_changes is not None
+    rows = [_list_upstream_cells(row, request, can_change=can_change) for row in found]
     table = build_table(
         ("Upstream", "State", "Tools", "Calls", "Last answer took", "Last failure"), rows, "There is none."
     )
     heading = build_heading("Upstreams", "One that fails leaves the others alone. It is tried again by itself.")
-    return Page("Upstreams", Html(f"{heading}{build_part('upstreams', table)}"), ("upstreams",))
+    form = _build_upstream_form(request) if can_change else NO_HTML
+    alert = build_alert(make_visible(fault)) if fault else NO_HTML
+    return Page("Upstreams", Html(f"{heading}{alert}{build_part('upstreams', table)}{form}"), ("upstreams",))
+
+
+def add_upstream(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
+    """Add the upstream in the form to the file of the gateway, or return the page with the reason why not."""
+    # PL-08
+    changes = source.upstream_changes
+    if changes is None:
+        return Redirect("/upstreams", "not-there")
+    upstream = NewUpstream(
+        name=request.get("name").strip(),
+        url=request.get("url").strip(),
+        scopes=tuple(request.get("scopes").split()),
+        by_caller=request.get("account") == "caller",
+        whole_document=request.get("include") == "all",
+    )
+    fault = changes.add(request.session.name, upstream)
+    return build_upstreams(source, request, fault) if fault else Redirect("/upstreams", "upstream-added")
+
+
+def remove_upstream(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
+    """Remove the upstream in the form from the file of the gateway, or return the page with the reason why not."""
+    # PL-08
+    changes = source.upstream_changes
+    if changes is None:
+        return Redirect("/upstreams", "not-there")
+    fault = changes.remove(request.session.name, request.get("name"))
+    return build_upstreams(source, request, fault) if fault else Redirect("/upstreams", "upstream-removed")
 
 
 def try_upstream(source: ConsoleSource, request: PageRequest) -> Redirect:
@@ -89,7 +120,28 @@ def build_limits(source: ConsoleSource, _request: PageRequest) -> Page:
     return Page("Limits", Html(f'{heading}<div class="card">{table}</div>{always}'))
 
 
-def _list_upstream_cells(row: UpstreamHealth, request: PageRequest) -> list[Html]:
+def _build_upstream_form(request: PageRequest) -> Html:
+    name = Html(' required maxlength="32" pattern="[A-Za-z][A-Za-z0-9_\\-]*" autocapitalize="none" spellcheck="false"')
+    url = Html(' type="url" required maxlength="2000" autocapitalize="none" spellcheck="false"')
+    accounts = [("", "none: it needs no key"), ("caller", "each caller's own")]
+    whole = Html("Take all operations of an OpenAPI document, not only those that it offers to models")
+    fields = Html(
+        f"{build_input('Name', 'name', request.get('name'), 'such as tasks', name)}"
+        f"{build_input('Address', 'url', request.get('url'), 'such as https://tasks.example/mcp', url)}"
+        f"{build_select('Account at this server', 'account', accounts, request.get('account'))}"
+        f"{build_input('Scopes that callers need', 'scopes', request.get('scopes'), 'empty: it is for every caller')}"
+        f"{build_check('include', 'all', whole, is_checked=request.get('include') == 'all')}"
+        f"{build_submit('Add the upstream')}"
+    )
+    about = Html(
+        '<p class="muted">The gateway connects to it first. A program, a file or a key of this machine is added in the'
+        " terminal: <code>toolwire gateway add</code>.</p>"
+    )
+    form = request.build_form("/upstreams/add", fields)
+    return Html(f'<div class="card"><h2>Add an upstream</h2>{about}{form}</div>')
+
+
+def _list_upstream_cells(row: UpstreamHealth, request: PageRequest, *, can_change: bool) -> list[Html]:
     late = NO_HTML if row.latency_ms is None else Html(f"{row.latency_ms:,.0f} ms")
     note = show_text(row.last_failure[:_TEXT_CHARS])
     when = Html(f" <small>{build_moment(row.last_failure_at)}</small>") if row.last_failure_at is not None else NO_HTML
@@ -103,8 +155,14 @@ def _list_upstream_cells(row: UpstreamHealth, request: PageRequest) -> list[Html
         about = f"Try now to reach {make_visible(row.name)}"
         button = request.build_button("/upstreams", [("name", row.name)], "Try now", about)
     running = Html(f" <small>{row.running:,} running</small>") if row.running else NO_HTML
+    remove = NO_HTML
+    if can_change:
+        about = f"Remove {make_visible(row.name)} from the gateway"
+        words = "Its lines leave the file, and its tools the lists."
+        sure = request.build_button("/upstreams/remove", [("name", row.name)], "Remove it", about, "danger small")
+        remove = build_fold("Remove", Html(f"<p>{escape_text(words)}</p>{sure}"))
     return [
-        Html(f"<b>{show_text(row.name)}</b>"),
+        Html(f"<b>{show_text(row.name)}</b>{remove}"),
         Html(f"{build_badge(*_HEALTH[row.state])}{since}{button}"),
         Html(f"{row.tools:,}"),
         Html(f"{row.calls:,}{counts}{running}"),

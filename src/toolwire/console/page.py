@@ -124,6 +124,8 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
     "rule": ("Kept. The rule holds from the next call on.", "safe"),
     "no-rule": ("Deleted. The site's own level holds from the next call on.", "safe"),
     "tried": ("It is tried now. Its state changes here when there is an answer.", ""),
+    "upstream-added": ("Added. The running gateway takes it now, so it is listed here in a moment.", "safe"),
+    "upstream-removed": ("Removed. Its tools leave the lists in a moment, and its running calls finish.", "safe"),
     "cancelled": ("The call was told to end.", ""),
     "connected": ("Connecting. What the site offers appears here.", ""),
     "removed": ("Disconnected. What you are signed in with is kept: toolwire logout ends that too.", ""),

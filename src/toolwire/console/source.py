@@ -89,6 +89,30 @@ class FileRuleRow:
     words: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUpstream:
+    """An upstream that an operator adds. ``scopes`` are what its callers need, and ``by_caller`` says that each has an
+    account of their own there. ``whole_document`` takes all operations of an OpenAPI document.
+    """
+
+    name: str
+    url: str
+    scopes: tuple[str, ...] = ()
+    by_caller: bool = False
+    whole_document: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamChanges:
+    """How an operator, who comes first, adds and removes upstreams: each returns why not, or an empty text.
+
+    Both keep in the log who did it.
+    """
+
+    add: Callable[[str, NewUpstream], str]
+    remove: Callable[[str, str], str]
+
+
 NO_CALLER_RULES: Final = RulesByCaller({})
 
 OfferFinder = Callable[[str], "Sequence[OfferedTool] | Problem"]
@@ -115,6 +139,7 @@ class ConsoleSource:
     find_differences: DifferenceFinder | None = None
     list_upstreams: Callable[[], Sequence[UpstreamHealth]] | None = None
     try_upstream: Callable[[str], bool] | None = None
+    upstream_changes: UpstreamChanges | None = None
     list_calls: Callable[[], Sequence[CallRow]] | None = None
     cancel_call: Callable[[str], bool] | None = None
     count_running: Callable[[], int] | None = None

@@ -16,7 +16,7 @@ from toolwire.console.front import ConsoleFront, ServedApp
 from toolwire.console.page import SignInWords
 from toolwire.console.page_tables import FindSignedIn
 from toolwire.console.sessions import SESSION_S, SignedIn
-from toolwire.console.source import NO_CALLER_RULES, FileRuleRow
+from toolwire.console.source import NO_CALLER_RULES, FileRuleRow, UpstreamChanges
 from toolwire.core.catalog import Catalog
 from toolwire.core.health import list_health
 from toolwire.core.model import Kind, Problem, RateLimit, Tool
@@ -56,12 +56,14 @@ class Operators(NamedTuple):
     """Who may open a console: names by the digests of their keys, and people who sign in at ``login_path``.
 
     ``rules`` say whose questions they may answer.
+    ``changes`` are how they change the upstreams of a gateway, if they can.
     """
 
     keys: Mapping[str, str]
     find_person: FindSignedIn | None = None
     login_path: str = ""
     rules: RulesByCaller = NO_CALLER_RULES
+    changes: UpstreamChanges | None = None
 
 
 class ServedUpstream(NamedTuple):
@@ -117,6 +119,7 @@ def add_console(
         find_offers=find_offers,
         list_upstreams=(lambda: list_health(app)) if upstreams else None,
         try_upstream=try_upstream,
+        upstream_changes=operators.changes,
         list_calls=None if calls is None else lambda: list_calls(calls),
         count_running=lambda: app.active_calls,
         list_running=lambda: list_running(app),

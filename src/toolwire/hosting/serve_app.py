@@ -112,6 +112,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
     if not operators and people is None:
         return app
     # It brings the console, which few servers have.
+    from .console_changes import build_upstream_changes
     from .operator_console import (
         Operators,
         ServedUpstream,
@@ -126,6 +127,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         groups = () if people.provider is None else people.provider.operator_groups
         find_person = build_operator_finder(sign_in.find_user, people.operators, groups)
         known = Operators(operators, find_person, sign_in.login_path, rules)
+    known = known._replace(changes=build_upstream_changes(settings.gateway_record))
     places = find_state_places(settings.server.state)
     upstreams = [
         ServedUpstream(one.name, one.target, box, list_rule_rows(one))

@@ -168,6 +168,7 @@ class ServeSettings:
     log: str = "text"
     metrics_address: str = ""
     metrics_folder: str = ""
+    gateway_record: str = ""
     otlp: str = field(default="", repr=False)
     agree: bool = False
     returns: Sequence[str] = ()

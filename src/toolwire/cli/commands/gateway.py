@@ -1,11 +1,14 @@
-"""``toolwire gateway``: serve the upstreams of a file, check and list them, and add one."""
+"""``toolwire gateway``: serve the upstreams of a file, check and list them, and add or remove one."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import pwd
 import re
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,25 +23,35 @@ from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.trust_prompt import ask_trust, is_terminal
 from toolwire.client.transport.server_command import read_server_command
+from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
-from toolwire.core.suggestion import find_nearest
+from toolwire.core.model import Kind
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
-from toolwire.framing import jsontext
 from toolwire.hosting.build_settings import build_gateway_settings, read_tls
 from toolwire.hosting.deployment_faults import list_deployment_faults
+from toolwire.hosting.gateway_changes import (
+    ChangedBy,
+    add_upstream,
+    check_upstream,
+    explain_unknown_upstream,
+    remove_upstream,
+    replace_table_member,
+    write_member,
+    write_table,
+)
 from toolwire.hosting.gateway_file import (
     AGREED_COMMAND,
     NO_FILE,
     OWN_OPTIONS,
-    UPSTREAM_NAME,
     GatewayFile,
     parse_gateway_file,
     read_gateway_file,
 )
 from toolwire.hosting.gateway_sign_in import list_issuer_faults
-from toolwire.hosting.gateway_trust import keep_trust, trust_gateway
+from toolwire.hosting.gateway_trust import trust_gateway
 from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, open_upstream, refuse_nameless_callers
+from toolwire.hosting.running_gateway import Reloads, RunningGateway
 from toolwire.hosting.serve_app import build_app
 from toolwire.hosting.serve_settings import UpstreamSettings
 from toolwire.hosting.settings import find_user_file
@@ -46,16 +59,12 @@ from toolwire.hosting.targets.target import UrlTarget, move_target, read_target
 from toolwire.hosting.toml_file import SECRET_FIELD, read_bytes
 from toolwire.server.asking.host_consent import count_own_asking_tools
 
-_HEAD = """\
-# The file of a gateway: `toolwire gateway run` serves its upstreams. Options stand here as in `toolwire serve`.
-"""
-
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the action says, in the folder of the file, so that its relative paths mean what they say."""
     path = Path(arguments.file)
-    if arguments.action == "add":
-        return _add(path, arguments)
+    if arguments.action in ("add", "remove"):
+        return _add(path, arguments) if arguments.action == "add" else _remove(path, arguments.target)
     if arguments.target and arguments.action not in ("check", "agree"):
         raise UsageError(f"gateway {arguments.action} takes no URL: the file lists them; --file names the file.")
     data = read_bytes(path, NO_FILE)
@@ -71,9 +80,14 @@ def run(arguments: argparse.Namespace) -> int:
     os.chdir(folder)
     match arguments.action:
         case "run":
-            return serve_arguments(file.arguments, renew=lambda: build_gateway_settings(read_gateway_file(name)))
+            running = RunningGateway(full)
+            return serve_arguments(
+                file.arguments,
+                renew=lambda: build_gateway_settings(parse_gateway_file(running.read(), path.name)),
+                running=running,
+            )
         case "agree":
-            return _agree(name, data, _find_upstream(file, arguments.target))
+            return _agree(name, _find_upstream(file, arguments.target))
         case "check":
             return _check(file, arguments.target, as_json=arguments.json)
         case _:
@@ -124,13 +138,11 @@ def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:
 def _find_upstream(file: GatewayFile, name: str) -> UpstreamSettings:
     names = [one.name for one in file.upstreams]
     if name not in names:
-        near = find_nearest(name, names)
-        hint = f" Did you mean {near}?" if near else " `toolwire gateway list` prints them."
-        raise UsageError(f"There is no upstream {name[:40]!r} in the file.{hint}")
+        raise UsageError(explain_unknown_upstream(name, names))
     return file.upstreams[names.index(name)]
 
 
-def _agree(path: Path, data: bytes, upstream: UpstreamSettings) -> int:
+def _agree(path: Path, upstream: UpstreamSettings) -> int:
     """Write into the file that the program of ``upstream`` may run, so that no terminal is needed where it does."""
     # PL-06
     command = read_server_command(upstream.target)
@@ -139,36 +151,9 @@ def _agree(path: Path, data: bytes, upstream: UpstreamSettings) -> int:
     # Without a terminal, the file is trusted (TOOLWIRE_SETTINGS=trust), and to name the upstream is the yes.
     if is_terminal() and not confirm_command(command):
         return DENIED
-    text = _set_member(data.decode(), upstream.name, f'{AGREED_COMMAND} = "{command.digest}"')
-    expected = replace(upstream, agreed_command=command.digest)
-    try:
-        is_written = expected in parse_gateway_file(text.encode(), path.name).upstreams
-    except UsageError:
-        is_written = False
-    if not is_written:
-        text = f'write {AGREED_COMMAND} = "{command.digest}" there yourself'
-        raise UsageError(f"The table of {upstream.name} was not found in {path}: {text}.")
-    _replace_file(path, text)
-    keep_trust(path.resolve(), data, text.encode())
+    replace_table_member(path, upstream.name, AGREED_COMMAND, command.digest)
     print(f"{escaped(str(path))}: {upstream.name} may run {escaped(command.name)}, in {escaped(command.folder)}.")
     return OK
-
-
-def _set_member(text: str, upstream: str, line: str) -> str:
-    """Return the text of a file with ``line`` in the table of ``upstream``, in place of the member of that name."""
-    header = re.compile(rf"\s*\[\s*upstreams\s*\.\s*([\"']?){re.escape(upstream)}\1\s*\]\s*(#.*)?")
-    lines: list[str] = []
-    is_inside = False
-    for one in text.splitlines():
-        if one.lstrip().startswith("["):
-            is_inside = False
-        if is_inside and re.match(rf"\s*{AGREED_COMMAND}\s*=", one):
-            continue
-        lines.append(one)
-        if header.fullmatch(one):
-            lines.append(line)
-            is_inside = True
-    return "\n".join(lines) + "\n"
 
 
 def _list(file: GatewayFile, *, as_json: bool) -> int:
@@ -207,40 +192,65 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
         )
     _refuse_secrets(arguments)
     name = arguments.name or _make_name(arguments.target)
-    if UPSTREAM_NAME.fullmatch(name) is None:
-        raise UsageError(f"{name!r} is no name of an upstream: a letter, then up to 31 letters, digits, - and _.")
-    _refuse_second(path, name)
     move = partial(_move, folder=path.parent)
-    lines = [f"[upstreams.{name}]", f"target = {_write_text(move_target(arguments.target, move))}"]
+    lines = [write_member("target", move_target(arguments.target, move))]
     for option in OWN_OPTIONS.values():
         value = getattr(arguments, option.field)
         if value != option.default:
-            lines.append(f"{option.name} = {_write_value(move(value) if option.is_path else value)}")
-    old = ""
-    try:
-        before = old = path.read_bytes().decode()
-    except FileNotFoundError:
-        before = _HEAD
-    except (OSError, UnicodeError) as error:
-        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}.") from error
-    text = f"{before.rstrip()}\n\n" + "\n".join(lines) + "\n"
-    parse_gateway_file(text.encode(), path.name)  # nothing is written that could not be read
-    _replace_file(path, text)
-    keep_trust(path.parent.resolve() / path.name, old.encode(), text.encode())
-    print(f"{escaped(str(path))}: added {name}. `toolwire gateway check` connects to it.")
+            lines.append(write_member(option.name, move(value) if option.is_path else value))
+    write_table(name, lines)
+    _refuse_second(path, name)
+    found = ""
+    if not arguments.no_check:
+        with _work_in(path.parent), announce_if_slow(f"Connecting to {name}"):
+            try:
+                count = check_upstream(name, lines, confirm_command)
+            except ConnectError as error:
+                if error.kind is Kind.DENIED:
+                    raise
+                text = f"{error} It was not added; --no-check adds it without a look."
+                raise ConnectError(text, error.probes, error.kind) from error
+        found = f" with {count} tool{'s' * (count != 1)}"
+    reloads = add_upstream(path, name, lines, _find_user())
+    print(f"{escaped(str(path))}: added {name}{found}. {_describe_reloads(reloads)}")
     return OK
 
 
-def _replace_file(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
+def _remove(path: Path, name: str) -> int:
+    """Remove the table of the upstream called ``name``; all else in the file stays as it is."""
+    if not name:
+        raise UsageError("gateway remove needs the name of the upstream: `toolwire gateway list` prints them.")
+    reloads = remove_upstream(path, name, _find_user())
+    print(f"{escaped(str(path))}: removed {escaped(name)}. {_describe_reloads(reloads)}")
+    return OK
+
+
+def _find_user() -> ChangedBy:
+    """Return the user of this process as the log of decisions names them."""
     try:
-        part.write_text(text, encoding="utf-8")
-        if path.exists():
-            part.chmod(path.stat().st_mode & 0o777)
-        part.replace(path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+        name = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # as in many containers
+        name = str(os.getuid())
+    return ChangedBy(name=name, channel="terminal")
+
+
+def _describe_reloads(reloads: Reloads) -> str:
+    if reloads.silent:
+        return "The running gateway was told, and has not answered yet: its log says whether it takes this."
+    if reloads.taken:
+        return "The running gateway takes this now."
+    return "No running gateway of this user was found: one of another user takes this at SIGHUP."
+
+
+@contextmanager
+def _work_in(folder: Path) -> Generator[None, None, None]:
+    """Let relative paths mean files of ``folder``."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def _move(path: str, *, folder: Path) -> str:
@@ -282,19 +292,3 @@ def _make_name(target: str) -> str:
     except ValueError:  # brackets that hold no address
         host = target
     return re.sub(r"[^A-Za-z0-9]+", "-", re.sub(r"^[^A-Za-z]+", "", host))[:32].strip("-") or "upstream"
-
-
-def _write_text(text: str) -> str:
-    return jsontext.write(text).decode()  # a string of JSON is one of TOML
-
-
-def _write_value(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case [*several]:
-            return f"[{', '.join(map(_write_text, several))}]"
-        case int():
-            return str(value)
-        case _:
-            return _write_text(value)

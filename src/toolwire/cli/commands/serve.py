@@ -23,6 +23,7 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.hosting.build_settings import build_settings, is_loopback, read_root_path, read_tls
 from toolwire.hosting.deployment_faults import list_deployment_faults
 from toolwire.hosting.open_upstreams import count_asking_tools
+from toolwire.hosting.running_gateway import RunningGateway
 from toolwire.hosting.serve_app import FACTORY, prepare
 from toolwire.hosting.serve_settings import (
     SETTINGS,
@@ -61,15 +62,16 @@ class ListenAddress(TypedDict):
 
 
 class _Folders(NamedTuple):
-    """Where all processes keep the one-time tokens of confirmations, and their metrics."""
+    """Where all processes keep the one-time tokens of confirmations, their metrics, and the record of a gateway."""
 
     confirmations: str
     metrics: str
+    gateway: str
 
     def add_to(self, settings: ServeSettings) -> ServeSettings:
         """Return ``settings`` with these folders."""
         server = replace(settings.server, confirmations=self.confirmations)
-        return replace(settings, server=server, metrics_folder=self.metrics)
+        return replace(settings, server=server, metrics_folder=self.metrics, gateway_record=self.gateway)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,11 +86,16 @@ def run(arguments: argparse.Namespace) -> int:
     return serve_arguments(arguments, renew=renew)
 
 
-def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeSettings] | None = None) -> int:
+def serve_arguments(
+    arguments: argparse.Namespace,
+    *,
+    renew: Callable[[], ServeSettings] | None = None,
+    running: RunningGateway | None = None,
+) -> int:
     """Serve what ``arguments`` name until a signal ends it.
 
     With ``renew``, the settings are those that it returns, with its upstreams, and SIGHUP takes them anew. Calls that
-    run then are finished by the process that has them.
+    run then are finished by the process that has them. ``running`` says so to the commands that change the file.
 
     Raises:
         ToolwireError: it cannot be served; the text says why.
@@ -98,13 +105,18 @@ def serve_arguments(arguments: argparse.Namespace, *, renew: Callable[[], ServeS
         signal.signal(signal.SIGHUP, lambda number, _: received.append(number))
     with ExitStack() as stack:
         output = stack.enter_context(take_output()) if arguments.stdio else None
-        confirmations, metrics = find_state_places(arguments.state).confirmations, ""
+        confirmations, metrics, gateway = find_state_places(arguments.state).confirmations, "", ""
         if arguments.workers > 1 or renew is not None:
             folder = stack.enter_context(open_temporary_folder())
             # A caller confirms a call with a word of one worker, and sends it to any worker.
             confirmations = confirmations or f"{folder}/confirmations"
             metrics = f"{folder}/metrics" if arguments.metrics_address else ""  # PL-04: the sums of all workers
-        return _serve(arguments, renew, received, output, shared=_Folders(confirmations, metrics))
+            if running is not None:  # PL-08
+                running.begin(folder)
+                stack.callback(running.end)
+                gateway = running.record_path
+        shared = _Folders(confirmations, metrics, gateway)
+        return _serve(arguments, renew, received, output, shared=shared, running=running)
 
 
 def _serve(
@@ -114,6 +126,7 @@ def _serve(
     output: BinaryIO | None,
     *,
     shared: _Folders,
+    running: RunningGateway | None,
 ) -> int:
     tls = read_tls(arguments)
     read_settings = partial(build_settings, arguments) if renew is None else renew
@@ -162,19 +175,23 @@ def _serve(
         if arguments.reload:
             serve_reloading(FACTORY, directories=_list_folders(targets), announce_reload=_print_reload, **place)
         else:
-            may_renew = renew and partial(_renew_settings, renew, shared)
+            may_renew = renew and partial(_renew_settings, renew, shared, running)
             serve_workers(FACTORY, workers=arguments.workers, may_renew=may_renew, received=received, **place)
     return OK
 
 
-def _renew_settings(renew: Callable[[], ServeSettings], shared: _Folders) -> bool:
+def _renew_settings(renew: Callable[[], ServeSettings], shared: _Folders, running: RunningGateway | None) -> bool:
     """Give new workers the settings as they are now, and return True; if they cannot be served, say why."""
     try:
         settings = prepare(shared.add_to(renew()), confirm_command).settings
     except ToolwireError as error:
         print_warning(f"The settings are not taken, and all goes on as before. {error}")
+        if running is not None:
+            running.record(str(error))
         return False
     os.environ[SETTINGS] = settings.to_json()
+    if running is not None:
+        running.record()
     _print_reload("Reloaded: new requests go to processes with the new settings.")
     return True
 

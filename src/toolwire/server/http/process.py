@@ -369,10 +369,31 @@ class _Workers(Multiprocess):
     def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self._answering: WeakSet[Process] = WeakSet()
+        self._leaving: list[Process] = []
+
+    def restart_all(self) -> None:
+        # PL-08: uvicorn would wait until an old worker has finished its calls before it replaces the next one.
+        for number, old in enumerate(self.processes):
+            new = Process(self.config, self.sockets)
+            new.start()
+            if not new.wait_until_ready(START_S, self.should_exit):
+                new.kill()
+                new.join()
+                _log.error("A new process could not start: the old ones go on, with the settings that they have.")
+                return
+            self.processes[number] = new
+            old.terminate()
+            self._leaving.append(old)
+
+    def join_all(self) -> None:
+        super().join_all()
+        for process in self._leaving:
+            process.join()
 
     def keep_subprocess_alive(self) -> None:
         # R11: uvicorn would stop all workers when one cannot start, as if each start failed in the same way. But a
         # database that is away for a moment must not end those that serve; the one that failed is started again.
+        self._leaving = [process for process in self._leaving if process.process.is_alive()]
         for number, process in enumerate(self.processes):
             if self.should_exit.is_set():
                 return

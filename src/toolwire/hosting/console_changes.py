@@ -1,0 +1,74 @@
+"""Let the operators of a gateway add and remove upstreams in its console.
+
+Rules:
+- What is added is a server at a URL, and nothing else: no program starts, and no file is read, to which nobody agreed
+  at the terminal.
+- No secret of this machine is sent anywhere: an upstream that is added here has no key, or that of each caller.
+"""
+# PL-08
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from toolwire.console.source import NewUpstream, UpstreamChanges
+from toolwire.core.errors import ToolwireError, UsageError
+from toolwire.core.url_display import show_url
+from toolwire.core.url_origin import read_origin
+
+from .gateway_changes import ChangedBy, add_upstream, check_upstream, remove_upstream, write_member
+from .running_gateway import read_record
+
+_LONGEST_URL: Final = 2_000
+_MOST_SCOPES: Final = 100
+
+
+def build_upstream_changes(record_path: str) -> UpstreamChanges | None:
+    """Return how operators change the gateway with the record at ``record_path``; None if none is told of changes."""
+    record = read_record(Path(record_path)) if record_path else None
+    if record is None:
+        return None
+    file = Path(record.file)
+
+    def change(operator: str, run: Callable[[ChangedBy], object]) -> str:
+        try:
+            run(ChangedBy(name=operator, channel="console", records=[Path(record_path)]))
+        except ToolwireError as error:
+            return str(error)
+        return ""
+
+    def add(operator: str, upstream: NewUpstream) -> str:
+        def check_and_add(by: ChangedBy) -> None:
+            lines = _write_lines(upstream)
+            check_upstream(upstream.name, lines)
+            add_upstream(file, upstream.name, lines, by)
+
+        return change(operator, check_and_add)
+
+    def remove(operator: str, name: str) -> str:
+        return change(operator, lambda by: remove_upstream(file, name, by))
+
+    return UpstreamChanges(add, remove)
+
+
+def _write_lines(upstream: NewUpstream) -> list[str]:
+    url = upstream.url
+    origin = read_origin(url)
+    # FILE.json:NAME names a program, whatever stands before it.
+    if origin is None or origin.scheme not in ("http", "https") or ".json:" in url or len(url) > _LONGEST_URL:
+        text = "The console adds a server at a URL, such as https://tasks.example/mcp."
+        raise UsageError(f"{text} Add a program or a file in the terminal: `toolwire gateway add`.")
+    if origin.has_user_info or show_url(url) != url:
+        raise UsageError(f"{show_url(url)} may hold a secret, which does not belong into the file of the gateway.")
+    if len(upstream.scopes) > _MOST_SCOPES:
+        raise UsageError(f"An upstream has at most {_MOST_SCOPES} scopes.")
+    lines = [write_member("target", url)]
+    if upstream.scopes:
+        lines.append(write_member("scopes", upstream.scopes))
+    if upstream.by_caller:
+        lines.append(write_member("credentials", "caller"))
+    if upstream.whole_document:
+        lines.append(write_member("include", "all"))
+    return lines

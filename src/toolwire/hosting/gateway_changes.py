@@ -1,0 +1,337 @@
+"""Change the upstreams in the file of a gateway, and let the gateways that run it take the change.
+
+Rules:
+- A new upstream is opened first. What cannot be opened, or would leave a file that cannot be read, changes nothing.
+- All else in the file stays as it is: each letter outside of the table of the upstream. Writers take turns, and readers
+  see the old file or the new one.
+- A running gateway connects to its upstreams before it takes a change. If one does not take it, the file gets its old
+  text back.
+- Each change is one record in the log of decisions: who, what and when.
+"""
+# PL-08
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import time
+import tomllib
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from toolwire.client.connection.options import ApproveCommand
+from toolwire.consent.decision_record import Decision
+from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import UsageError
+from toolwire.core.model import Kind
+from toolwire.core.suggestion import find_nearest
+from toolwire.core.url_origin import get_origin
+from toolwire.framing import jsontext
+from toolwire.stores.consent.open import Place, open_decisions
+from toolwire.stores.paths import find_decisions_place, find_state_places, is_postgres_url
+
+from .build_settings import build_settings
+from .gateway_file import NO_FILE, UPSTREAM_NAME, GatewayFile, parse_gateway_file
+from .gateway_trust import keep_trust
+from .open_upstreams import open_upstream
+from .project_trust import digest_file, is_trusted
+from .running_gateway import Reloads, find_gateways, reload_gateways
+from .toml_file import read_bytes
+
+_HEAD: Final = """\
+# The file of a gateway: `toolwire gateway run` serves its upstreams. Options stand here as in `toolwire serve`.
+"""
+_ADDED: Final = "upstream added"
+_REMOVED: Final = "upstream removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedBy:
+    """Who changes a file, and where: at the ``terminal`` or in the ``console``.
+
+    ``records`` are of gateways that take the change besides those that are found in the state folder of the user.
+    """
+
+    name: str
+    channel: str
+    records: Sequence[Path] = ()
+
+
+def check_upstream(name: str, lines: Sequence[str], approve_command: ApproveCommand | None = None) -> int:
+    """Open the upstream that ``lines`` of a file describe, and return the number of its tools; nothing is called.
+
+    ``approve_command`` says whether a program may run that the user has not agreed to before. Nothing else in the file
+    counts, so that a file that nobody trusts opens nothing.
+
+    Raises:
+        ToolwireError: it is not valid, or cannot be opened; one sentence says why.
+    """
+    file = parse_gateway_file("\n".join(write_table(name, lines)).encode(), "The new table")
+    (upstream,) = file.upstreams
+    try:
+        box = open_upstream(upstream, build_settings(file.arguments, file.upstreams), approve_command)
+    except ConnectError as error:
+        if upstream.account != "gateway" and error.kind is Kind.UNAUTHORIZED:  # each caller has a list of their own
+            return 0
+        raise
+    return len(box.catalog().tools)
+
+
+def write_table(name: str, lines: Sequence[str]) -> list[str]:
+    """Return the lines of the table of the upstream called ``name``.
+
+    Raises:
+        UsageError: that is not a valid name.
+    """
+    if UPSTREAM_NAME.fullmatch(name) is None:
+        raise UsageError(f"Invalid upstream name {name[:40]!r}: use a letter, then up to 31 letters, digits, - and _.")
+    return [f"[upstreams.{name}]", *lines]
+
+
+def write_member(name: str, value: Any) -> str:
+    """Return the line of a member of a table."""
+    return f"{name} = {_write_value(value)}"
+
+
+def add_upstream(path: Path, name: str, lines: Sequence[str], by: ChangedBy) -> Reloads:
+    """Write the table of an upstream to the end of the file at ``path``, and return which gateways took it.
+
+    Raises:
+        ToolwireError: nothing was changed; the text says why.
+    """
+    table = "\n".join(write_table(name, lines))
+
+    def add(text: str) -> str:
+        names = _read_content(text).get("upstreams", {})
+        if taken := next((one for one in names if one.casefold() == name.casefold()), None):
+            raise UsageError(f"{path} has an upstream {taken} already: choose another name.")
+        return f"{text.rstrip() or _HEAD.rstrip()}\n\n{table}\n"
+
+    return _change(path, name, add, by, _ADDED)
+
+
+def remove_upstream(path: Path, name: str, by: ChangedBy) -> Reloads:
+    """Remove the table of the upstream called ``name`` from the file at ``path``; return which gateways took that.
+
+    Raises:
+        ToolwireError: nothing was changed; the text says why.
+    """
+
+    def remove(text: str) -> str:
+        if not text:
+            raise UsageError(f"There is no {path}: {NO_FILE}")
+        names = [one.name for one in parse_gateway_file(text.encode(), path.name).upstreams]
+        if name not in names:
+            raise UsageError(explain_unknown_upstream(name, names))
+        if len(names) == 1:
+            raise UsageError(f"{name} is the only upstream of {path}, and a gateway needs one: add another one first.")
+        return _cut_table(text, name)
+
+    return _change(path, name, remove, by, _REMOVED)
+
+
+def explain_unknown_upstream(name: str, names: Sequence[str]) -> str:
+    """Return the sentence that no upstream of the file is called ``name``."""
+    near = find_nearest(name, names)
+    hint = f" Did you mean {near}?" if near else " `toolwire gateway list` prints them."
+    return f"There is no upstream {name[:40]!r} in the file.{hint}"
+
+
+def replace_table_member(path: Path, upstream: str, member: str, value: str) -> None:
+    """Set ``member`` of the table of ``upstream`` in the file at ``path``.
+
+    Raises:
+        UsageError: the table was not found, or the file cannot be written; nothing was changed.
+    """
+    with _lock_folder(path):
+        old = _read_text(path)
+        new = _set_member(old, upstream, member, write_member(member, value))
+        found = _read_content(new).get("upstreams", {}).get(upstream, {})
+        if found.get(member) != value or not _is_same_beside(old, new, upstream):
+            text = f"write {write_member(member, value)} there yourself"
+            raise UsageError(f"The table of {upstream} was not found in {path}: {text}.")
+        _replace_file(path, old, new)
+
+
+def _change(path: Path, name: str, edit: Callable[[str], str], by: ChangedBy, words: str) -> Reloads:
+    full = path.parent.resolve() / path.name
+    with _lock_folder(path):
+        old = _read_text(path)
+        new = edit(old)
+        is_there = name in _read_content(new).get("upstreams", {})
+        if is_there is not (words == _ADDED) or not _is_same_beside(old, new, name):
+            raise UsageError(f"{name} has no table of its own in {path}: change its lines there yourself.")
+        try:
+            file = parse_gateway_file(new.encode(), path.name)
+        except UsageError as error:
+            raise UsageError(f"{path} was not changed. With this change: {error}") from error
+        records = list(dict.fromkeys([*find_gateways(full), *by.records]))
+        is_trusted_file = not old or bool(records) or is_trusted(digest_file(full, old.encode()))
+        place = _find_place(file, full.parent) if is_trusted_file else find_decisions_place()
+        target = str(_read_content(new if is_there else old)["upstreams"][name].get("target", ""))
+        record = Decision(
+            at=time.time(),
+            principal=by.name,
+            connection=by.channel,
+            tool=name,
+            binding="",
+            decision=words,
+            channel=by.channel,
+            site=get_origin(target),
+        )
+        # Opened before anything changes: there is no change without its record.
+        with closing(open_decisions(place)) as log:
+            _replace_file(path, old, new)
+            taken = 0
+            try:
+                reloads = reload_gateways(records, new.encode())
+                taken = reloads.taken
+                if reloads.faults:
+                    raise UsageError(
+                        f"{path} was not changed: the running gateway cannot take this. {reloads.faults[0]}"
+                    )
+                log.append(record)
+            except BaseException:
+                _replace_file(path, new, old)
+                if taken:
+                    reload_gateways(records, old.encode())
+                raise
+    return reloads
+
+
+def _find_place(file: GatewayFile, folder: Path) -> Place:
+    """Return where the gateway of ``file`` has its log of decisions."""
+    state = file.arguments.state
+    if state and state != "memory" and not is_postgres_url(state):
+        state = str(folder / state)
+    place = find_state_places(state).inbox
+    return find_decisions_place() if not place else place if is_postgres_url(place) else Path(place)
+
+
+@contextmanager
+def _lock_folder(path: Path) -> Generator[None, None, None]:
+    """Let one writer at a time change the file at ``path``; the lock is of its folder, and leaves nothing there."""
+    try:
+        folder = os.open(path.resolve().parent, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{path.parent} cannot be read: {error.strerror}.") from error
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _read_text(path: Path) -> str:
+    if not path.exists():
+        return ""
+    try:
+        return read_bytes(path, "").decode()
+    except UnicodeError as error:
+        raise UsageError(f"{path} cannot be read: it is not UTF-8.") from error
+
+
+def _replace_file(path: Path, old: str, new: str) -> None:
+    """Give the file at ``path`` another text, with its rights as they are; without any text, there is none."""
+    file = path.resolve()  # a link stays one
+    part = file.with_name(f"{file.name}.{secrets.token_hex(8)}.part")
+    try:
+        if not new:
+            file.unlink()
+            return
+        with part.open("x", encoding="utf-8", newline="") as opened:
+            opened.write(new)
+            opened.flush()
+            os.fsync(opened.fileno())
+        if old:
+            part.chmod(file.stat().st_mode & 0o777)
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+    keep_trust(path.parent.resolve() / path.name, old.encode(), new.encode())
+
+
+def _read_content(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _is_same_beside(old: str, new: str, name: str) -> bool:
+    """Return whether two texts say the same about all but the upstream called ``name``."""
+
+    def leave_out(text: str) -> dict[str, Any]:
+        content = _read_content(text)
+        upstreams = content.pop("upstreams", {})
+        return {**content, "upstreams": {key: one for key, one in upstreams.items() if key != name}}
+
+    return leave_out(old) == leave_out(new)
+
+
+def _find_header(name: str) -> re.Pattern[str]:
+    """Return what the headers of the table of an upstream and of the tables in it look like."""
+    return re.compile(rf"\s*\[\s*upstreams\s*\.\s*([\"']?){re.escape(name)}\1\s*(?P<inner>\.[^\]]*)?\]\s*(#.*)?")
+
+
+def _cut_table(text: str, name: str) -> str:
+    """Return ``text`` without the tables of an upstream; comments before the next table stay."""
+    header, lines = _find_header(name), text.split("\n")
+    kept: list[str] = []
+    cut: list[str] = []
+    is_inside = False
+    for line in lines:
+        # A line of an array can begin with a bracket too: what comes before a header is complete.
+        if line.lstrip().startswith("[") and (not is_inside or _read_content("\n".join([*cut, ""]))):
+            if is_inside:
+                kept += _list_last_comments(cut, kept)
+            is_inside, cut = header.fullmatch(line.rstrip("\r")) is not None, []
+        (cut if is_inside else kept).append(line)
+    rest = "\n".join(kept + (_list_last_comments(cut, kept) if is_inside else []))
+    return f"{rest.rstrip()}\n"
+
+
+def _list_last_comments(lines: Sequence[str], before: Sequence[str]) -> list[str]:
+    """Return the lines at the end of a table that belong to what comes after it; ``before`` are those that stay."""
+    end = len(lines)
+    while end > 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    while end < len(lines) and not lines[end].strip() and before and not before[-1].strip():
+        end += 1  # one empty line is enough
+    return list(lines[end:])
+
+
+def _set_member(text: str, upstream: str, member: str, line: str) -> str:
+    """Return ``text`` with ``line`` in the table of ``upstream``, in place of the member of that name."""
+    header = _find_header(upstream)
+    lines: list[str] = []
+    is_inside = False
+    for one in text.split("\n"):
+        if one.lstrip().startswith("["):
+            is_inside = False
+        if is_inside and re.match(rf"\s*{member}\s*=", one):
+            continue
+        lines.append(one)
+        found = header.fullmatch(one.rstrip("\r"))
+        if found is not None and found["inner"] is None:
+            lines.append(line)
+            is_inside = True
+    return "\n".join(lines)
+
+
+def _write_value(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case [*several]:
+            return f"[{', '.join(map(_write_value, several))}]"
+        case int():
+            return str(value)
+        case _:
+            return jsontext.write(str(value)).decode()  # a string of JSON is one of TOML
