@@ -44,8 +44,8 @@ lowest:                  ## run the tests of the pure rooms, stores and limits o
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	$(LOWEST)/bin/pytest --numprocesses 2 $(or $(ARGS),$(patsubst %,tests/%,core consent limits validation framing define auth convert stores))
 
-demo: $(READY)           ## serve the examples, then use them by their URLs
-	@$(BIN)/python examples/demo.py $(if $(ASK),--ask)
+demo: $(READY)           ## serve the examples, then use them by their URLs; PLATFORM=1 runs two gateways with six upstreams
+	@$(BIN)/python $(if $(PLATFORM),-m examples.platform,examples/demo.py $(if $(ASK),--ask))
 
 test:                    ## every test; the last lines say what did not run, and what failed beside others but passed alone
 	@$(MAKE) --silent --jobs 2 $(READY) programs  # each waits for files of a network half of its time

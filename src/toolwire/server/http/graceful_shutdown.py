@@ -188,6 +188,7 @@ class GracefulShutdown:
             await asyncio.sleep(_SETTLE_S)  # what was let in before is accepted meanwhile
         for listener in server.servers:
             listener.close()
+        await asyncio.sleep(_POLL_S)  # what this process accepted last becomes a connection
         connections = server.server_state.connections
         for connection in list(connections):
             if not connection.is_unused:
