@@ -124,7 +124,7 @@ class Permission(NamedTuple):
 
     # QF-03
     @property
-    def covered(self) -> int | None:
+    def use_count(self) -> int | None:
         """How many calls were covered so far; None for the trust in a site's word, whose calls are not counted."""
         is_trust = all(one.key.tool.endswith(UNASKED) for one in self.grants)
         return None if is_trust else sum(one.covered for one in self.grants)

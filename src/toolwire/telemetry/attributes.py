@@ -16,7 +16,7 @@ from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, Result, To
 from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing import jsonrpc, jsontext, traceparent
 from toolwire.protocols.mcp.envelope import index_fields, read_version
-from toolwire.protocols.mcp.result import is_told
+from toolwire.protocols.mcp.result import is_tool_error
 from toolwire.protocols.mcp.revision import INTERNAL_ERROR, SESSION_HEADER
 
 from . import names
@@ -154,7 +154,7 @@ def rpc_code(protocol: str, problem: Problem) -> int | None:
     kind = problem.kind
     if protocol == "opentool":
         return jsonrpc.CODES.get(kind, jsonrpc.TOOL_FAILURE)
-    if protocol != "mcp" or is_told(problem):
+    if protocol != "mcp" or is_tool_error(problem):
         return None
     return jsonrpc.INVALID_PARAMS if kind is Kind.UNKNOWN_TOOL else jsonrpc.CODES.get(kind, INTERNAL_ERROR)
 

@@ -128,8 +128,8 @@ def _list(place: Place, *, as_json: bool) -> int:
                     "covers": one.covers,
                     "conditions": _write_conditions(one),
                     "uses_left": one.grants[0].uses_left,
-                    "covered": one.covered,
-                    "last_used": write_time(one.last_used_at) if one.covered else None,
+                    "covered": one.use_count,
+                    "last_used": write_time(one.last_used_at) if one.use_count else None,
                 }
                 for one in granted
             ],
@@ -166,9 +166,9 @@ def _list(place: Place, *, as_json: bool) -> int:
 
 def _describe_uses(row: Permission) -> str:
     # QF-03
-    if not row.covered:
-        return "not counted" if row.covered is None else "nothing yet"
-    return f"{row.covered:,} call{'s' * (row.covered != 1)}, last {show_time(row.last_used_at)}"
+    if not row.use_count:
+        return "not counted" if row.use_count is None else "nothing yet"
+    return f"{row.use_count:,} call{'s' * (row.use_count != 1)}, last {show_time(row.last_used_at)}"
 
 
 def _print_waiting(groups: Sequence[QuestionGroup[PendingQuestion]]) -> None:

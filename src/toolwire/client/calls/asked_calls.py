@@ -15,18 +15,24 @@ from collections import OrderedDict
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from toolwire.consent.binding import REFUSAL_S
 from toolwire.core.model import Kind, Problem, Result, Value
 
-if TYPE_CHECKING:
-    from .prepared_call import CallState
+from .long_calls import LongCall
 
 _MOST_REFUSALS = 1_000
 _NOTE = (
     "the same call waited for the same answer of the user, which allows one call: it ran once, and this is its result"
 )
+
+
+class CallOutcome(Protocol):
+    """What is known of a call beside its result: the status of the last response, and the call that goes on."""
+
+    status: int | None
+    long_call: LongCall | None
 
 
 class AskedCall:
@@ -37,7 +43,7 @@ class AskedCall:
 
     __slots__ = ("is_over", "is_permitted", "is_refused", "result", "state")
 
-    def __init__(self, state: CallState) -> None:
+    def __init__(self, state: CallOutcome) -> None:
         self.state = state
         self.result: Result | None = None
         self.is_refused = False
@@ -65,7 +71,7 @@ class AskedCalls:
             at, refusal = self._refusals.get(key, (0.0, None))
         return refusal if refusal is not None and self._clock() - at < REFUSAL_S else None
 
-    def enter(self, key: str, state: CallState) -> tuple[AskedCall, bool]:
+    def enter(self, key: str, state: CallOutcome) -> tuple[AskedCall, bool]:
         """Return the call that is asked about, and whether it is this one, which then must end it."""
         with self._lock:
             known = self._waiting.get(key)
@@ -86,7 +92,7 @@ class AskedCalls:
                     self._refusals.popitem(last=False)
 
 
-def share_result(asked: AskedCall, result: Result, state: CallState) -> Result:
+def share_result(asked: AskedCall, result: Result, state: CallOutcome) -> Result:
     """Return the ``result`` of ``asked`` for the same call with ``state``, which was not made."""
     state.status, state.long_call = asked.state.status, asked.state.long_call
     if isinstance(result, Value):

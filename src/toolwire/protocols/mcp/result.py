@@ -42,7 +42,7 @@ _NUMBERS: Final = frozenset({int, float, bool})
 _CONTENT_TYPES: Final = frozenset({dict, list})
 
 
-def is_told(problem: Problem) -> bool:
+def is_tool_error(problem: Problem) -> bool:
     """Return whether the model is told of ``problem``, as a result with ``isError``, and not the client by an error.
 
     Whatever status another server answered with is its result: a client takes a 404 for the end of its session, and

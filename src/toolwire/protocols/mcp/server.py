@@ -55,7 +55,7 @@ from .list_choice import ListChoice
 from .offered_methods import build_capabilities, build_offered_methods
 from .output_form import OutputForm, build_output_form
 from .progress import Notifications
-from .result import is_told, read_handshake_version, write_ending, write_failure, write_value
+from .result import is_tool_error, read_handshake_version, write_ending, write_failure, write_value
 from .revision import (
     HANDSHAKE,
     HEADER_MISMATCH,
@@ -462,7 +462,7 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _Ser
     required = get_object(problem.details, REQUIRED_CAPABILITIES)
     if required and asked.status:  # I-29
         return build_error(asked.id, MISSING_CAPABILITY, problem.message, 400, {"requiredCapabilities": dict(required)})
-    if is_told(problem):
+    if is_tool_error(problem):
         # A host that stays connected is still asked for its user's decision, and that must be told from an answer.
         is_new = asked.status or problem.kind is Kind.UNCONFIRMED
         return Response(200, JSON_HEADERS, write_failure(asked.id, problem, said.server if is_new else None))

@@ -25,7 +25,7 @@ from toolwire.framing.jsontext import write as to_json
 from . import foreign_members
 from .answers import AskedMethod, Method, build_answer, build_error, build_invalid, build_refusal, write_static
 from .output_form import OutputForm
-from .result import is_told, write_failure, write_opening, write_value
+from .result import is_tool_error, write_failure, write_opening, write_value
 from .revision import CALL_META, CAPABILITIES_META, MISSING_CAPABILITY, SERVER_META, TASKS
 
 POLL_MS: Final = 1_000
@@ -176,7 +176,7 @@ def _write_end(status: CallStatus, tool: Tool | None, form: OutputForm, server: 
             written = foreign_members.write_result_members(written, result, tool, lambda block: block)
         return {"status": "completed", "result": _take_member(written, "result")}
     # What a call without a task would be told as a JSON-RPC error is one here too.
-    if is_told(result):
+    if is_tool_error(result):
         return {"status": "completed", "result": _take_member(write_failure(b"0", result, server), "result")}
     error = _take_member(build_refusal(b"0", result).body, "error")
     return {"status": "failed", "statusMessage": result.message, "error": error}
