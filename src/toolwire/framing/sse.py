@@ -35,7 +35,8 @@ class Decoder:
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self._max_event = max_event
-        self.last_id = self._id = ""
+        self.last_id: str = ""
+        self._id = ""
         self.retry_ms: int | None = None
         self._pending: list[bytes] = []  # pieces of a line, joined once: chunks may be of one byte
         self._waiting = 0

@@ -51,7 +51,7 @@ class WaitingToolbox:
         explain: Callable[[ToolwireError], str] = str,
     ) -> None:
         self.name = name
-        self.fault = fault
+        self.fault: str = fault
         self.since: float = time.time()
         self.tried_at: float = self.since
         self._connect = connect

@@ -44,11 +44,11 @@ class AskedCall:
     __slots__ = ("is_over", "is_permitted", "is_refused", "result", "state")
 
     def __init__(self, state: CallOutcome) -> None:
-        self.state = state
+        self.state: CallOutcome = state
         self.result: Result | None = None
-        self.is_refused = False
-        self.is_permitted = False
-        self.is_over = False
+        self.is_refused: bool = False
+        self.is_permitted: bool = False
+        self.is_over: bool = False
 
     def end(self, result: Result | None) -> None:
         """Give ``result`` to the same calls that wait."""

@@ -62,7 +62,9 @@ class CommandAgreement:
         limits: ProgramLimits = NO_LIMITS,
         ask: Callable[[ServerCommand], bool] | None = None,
     ) -> None:
-        self.digest, self.limits, self.ask = digest, limits, ask
+        self.digest: str = digest
+        self.limits: ProgramLimits = limits
+        self.ask: Callable[[ServerCommand], bool] | None = ask
 
     def __call__(self, command: ServerCommand) -> bool:
         """Return whether ``command`` may run."""

@@ -116,7 +116,8 @@ class WorkerLoad:
         self._others: list[int] = []
         self._total = 0
         self._signs = 0
-        self._older, self.newest = Cohort(self), Cohort(self)
+        self._older = Cohort(self)
+        self.newest: Cohort = Cohort(self)
         self._leaves = False
 
     def join(self) -> None:
