@@ -1,4 +1,7 @@
-"""Run the platform: ``python -m examples.platform``, or ``make demo PLATFORM=1``. It ends with 0 if all went well."""
+"""Run the platform: ``python -m examples.platform``, or ``make demo PLATFORM=1``. It ends with 0 if all went well.
+
+This folder has no ``__init__.py``: a program in ``examples/`` would import it instead of Python's own ``platform``.
+"""
 
 from __future__ import annotations
 

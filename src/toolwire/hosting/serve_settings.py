@@ -226,6 +226,7 @@ def read_settings(text: str) -> ServeSettings:
     }
     data["bundles"] = {name: BundleSettings(**one) for name, one in data.pop("bundles", {}).items()}
     data["webhook"] = _read_webhook(data.pop("webhook", None))
+    data["returns"] = tuple(data.pop("returns", ()))
     sign_in = _read_sign_in(data.pop("sign_in", None))
     tokens, server = TokenOptions(**data.pop("tokens", {})), ServerOptions(**data.pop("server", {}))
     return ServeSettings(
