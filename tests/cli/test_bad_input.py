@@ -46,6 +46,7 @@ POSITIONALS = {
     "convert": ["shop.json", "--to", "openapi"],
     "overlay": [NOWHERE],
     "size": [NOWHERE],
+    "publish": [NOWHERE, "--server-json"],
     "approvals": ["verify", "receipts.json"],
     "login": [NOWHERE, "--client-id", "a"],
     "logout": [NOWHERE],

@@ -800,13 +800,16 @@ def test_added_paths_mean_files_of_the_working_folder(folder: Path, toolwire: Ca
     (folder / "api.json").write_text(
         json.dumps({"openapi": "3.1.0", "info": {"title": "A", "version": "1"}, "paths": {}, "servers": [{"url": "/"}]})
     )
-    (folder / "over.json").write_text(json.dumps({"overlay": "1.0.0", "info": {}, "actions": []}))
+    (folder / "over.json").write_text(
+        json.dumps({"overlay": "1.0.0", "info": {}, "actions": [{"target": "$.info", "update": {}}]})
+    )
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"git": {"command": "git"}}}))
     (folder / "conf").mkdir()
     file = "conf/toolwire.toml"
     for target, name in (("own.py:kit", "own"), ("https://a.example", "far"), ("mcp.json:git", "program")):
         assert toolwire("gateway", "add", target, "--no-check", "--name", name, "--file", file).code == 0
-    assert toolwire("gateway", "add", "api.json", "--name", "api", "--overlay", "over.json", "--file", file).code == 0
+    words = ("api.json", "--no-check", "--name", "api", "--overlay", "over.json")
+    assert toolwire("gateway", "add", *words, "--file", file).code == 0
     rows = json.loads(toolwire("gateway", "list", "--json", "--file", file).out)
     assert [one["target"] for one in rows] == ["../own.py:kit", "https://a.example", "../mcp.json:git", "../api.json"]
     assert 'overlay = "../over.json"' in (folder / file).read_text()

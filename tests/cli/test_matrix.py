@@ -41,7 +41,7 @@ WITHOUT_SELECTION = {
 }
 WITHOUT_JSON = {
     *("serve", "work", "install", "chat", "console", "login", "logout", "lock", "example", "completion"),
-    *("convert", "overlay"),
+    *("convert", "overlay", "publish"),
 }
 """They write a document, or do something and print a sentence about it, with an exit code for scripts."""
 
@@ -316,7 +316,7 @@ def test_served_tools_of_a_site_have_the_time_that_the_option_says(
 ) -> None:
     outcome = toolwire("serve", write("kit.py", "from toolwire import Toolkit\nkit = Toolkit('K')\n"), "--timeout", "3")
     assert outcome.code == 2
-    assert "--timeout and the selection are for URLs" in outcome.err
+    assert "--timeout, --returns and the selection are for URLs" in outcome.err
 
 
 @pytest.mark.requirement("CL-01")

@@ -30,6 +30,6 @@ def test_nothing_is_sent_during_the_question_or_after_a_denial(join: Callable[..
     assert isinstance(refused, Problem)
     assert refused.details == {"denied": True, "reason": "too soon"}
     assert len(joined.exchanges) == before
-    assert joined.call("erase", {"what": "all"}) == Value("erased all")
+    assert joined.call("erase", {"what": "one"}) == Value("erased one")  # the same call gets the same no for a minute
     assert sent == [before, before]
     assert asked[0].call.arguments == {"what": "all"}

@@ -9,7 +9,7 @@ import pytest
 from toolwire.consent import build_consent_check
 from toolwire.consent.conditions import is_met
 from toolwire.consent.grant import grant_key
-from toolwire.core.check import ALLOW, Ask
+from toolwire.core.check import ALLOW, PERMITTED, Ask
 from toolwire.core.model import Approval, Call, Condition, Tool
 from toolwire.framing import xllm
 from toolwire.stores.consent.memory import MemoryGrants
@@ -117,7 +117,7 @@ def test_approval_condition_asks_despite_an_earlier_allow_always() -> None:
     grants = MemoryGrants()
     grants.add(grant_key(SITE, tool))
     check = build_consent_check(site=SITE, grants=grants)
-    assert check(Call(tool, {"amount": 50})) is ALLOW
+    assert check(Call(tool, {"amount": 50})) is PERMITTED
     asked = check(Call(tool, {"amount": 51}))
     assert isinstance(asked, Ask)
     assert not asked.question.always_allowed
@@ -132,7 +132,7 @@ def test_number_that_a_site_may_read_as_another_is_asked_about() -> None:
     grants = MemoryGrants()
     grants.add(grant_key(SITE, tool))
     check = build_consent_check(site=SITE, grants=grants)
-    assert check(Call(tool, {"account": 2**53 - 1})) is ALLOW
+    assert check(Call(tool, {"account": 2**53 - 1})) is PERMITTED
     asked = check(Call(tool, {"account": 2**53 + 1}))
     assert isinstance(asked, Ask)
     assert asked.question.reasons[0].endswith("whether that holds here cannot be decided.")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolwire.consent import Preferences, build_consent_check, grant_key
-from toolwire.core.check import ALLOW, Ask, Verdict
+from toolwire.core.check import PERMITTED, Ask, Verdict
 from toolwire.core.model import Approval, Call, Cost, RateLimit, Requirements, Tool
 from toolwire.stores import MemoryGrants
 
@@ -28,7 +28,7 @@ def grants() -> MemoryGrants:
 
 def test_allow_always_prevents_a_second_question(grants: MemoryGrants) -> None:
     assert isinstance(judge(NOTE, MemoryGrants()), Ask)
-    assert judge(NOTE, grants) is ALLOW
+    assert judge(NOTE, grants) is PERMITTED
 
 
 @pytest.mark.requirement("XL-047", "D-04")

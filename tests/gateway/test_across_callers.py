@@ -56,7 +56,7 @@ def test_cursor_of_another_callers_list_leads_nowhere(through: str) -> None:
     kit = build_kit()
     own = FunctionToolbox(kit)
     toolbox = own if through == "server" else merge_toolboxes([own], limits={0: UpstreamLimits(running=5)})
-    with background(asgi(toolbox, api_keys=KEYS, private=True)) as url:
+    with background(asgi(toolbox, api_keys=KEYS, private=True, find="never")) as url:
         first = ask(url, ANN, "tools/list")["result"]
         cursor = first["nextCursor"]
         assert "marigold" in json.dumps(ask(url, ANN, "tools/list", cursor=cursor))

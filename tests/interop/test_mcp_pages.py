@@ -32,7 +32,7 @@ def build_kit(tools: int = TOOLS) -> Toolkit:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with background(asgi(build_kit())) as base:
+    with background(asgi(build_kit(), find="never")) as base:
         yield base
 
 
@@ -78,7 +78,10 @@ def test_a_cursor_of_another_list_is_refused(url: str, mode: Any) -> None:
                 return error.error.code
 
     cursor = anyio.run(ask, url, None).next_cursor
-    with background(asgi(build_kit())) as same, background(asgi(build_kit(TOOLS - 1))) as other:
+    with (
+        background(asgi(build_kit(), find="never")) as same,
+        background(asgi(build_kit(TOOLS - 1), find="never")) as other,
+    ):
         assert anyio.run(ask, same, cursor).tools  # such as another worker of one server
         for base, wrong in ((other, cursor), (url, "2"), (url, f"{cursor}0"), (url, "")):
             assert anyio.run(ask, base, wrong) == -32602

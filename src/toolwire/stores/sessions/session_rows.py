@@ -33,7 +33,8 @@ _FIND_UPDATES: Final = "SELECT uri, number FROM session_updates WHERE number > ?
 _LEAST_USED: Final = "SELECT key, used_at, began_at, capabilities FROM sessions ORDER BY used_at LIMIT 1"
 _POSITION: Final = "SELECT coalesce(max(number), 0) FROM session_updates"
 _MOST_READ: Final = 200
-_NOTHING: Final = "{}"
+_FORMS: Final = '"elicitation"'
+"""The member of a session's capabilities by which its host can ask its user."""
 """What a host declares that cannot be asked."""
 _SWEEP_S: Final = 10.0
 
@@ -103,16 +104,16 @@ class SessionRows:
             statement = "SELECT key, capabilities FROM sessions WHERE share = ? ORDER BY used_at"
             rows: list[Any] = cursor.execute(statement, (session.share,)).fetchall()
             # I-26: hosts that cannot be asked can do without, so theirs end first, and end none of others.
-            own = sorted(rows, key=lambda row: bool(row[1] != _NOTHING))
+            own = sorted(rows, key=lambda row: _FORMS in row[1])
             leaving = own[: max(0, len(own) - self._bounds.most_each + 1)]
-            if session.capabilities == _NOTHING and any(row[1] != _NOTHING for row in leaving):
+            if _FORMS not in session.capabilities and any(_FORMS in row[1] for row in leaving):
                 return False
             ended = [bytes(row[0]) for row in leaving]
             # GR-06: a count that is kept, because to count the sessions takes longer the more there are.
             if not ended and _read_number(cursor, "SELECT rows FROM session_total") >= self._bounds.most:
                 oldest = cursor.execute(_LEAST_USED).fetchone()
                 if oldest is not None and not self._is_over(now, *oldest[1:3]):
-                    is_other = session.capabilities == _NOTHING and oldest[3] != _NOTHING
+                    is_other = _FORMS not in session.capabilities and _FORMS in oldest[3]
                     if is_other or oldest[1] > now - IN_USE_S:
                         return False
                 ended = [] if oldest is None else [bytes(oldest[0])]
