@@ -125,6 +125,7 @@ def test_questions_of_one_task_stand_together_and_say_what_differs(
     assert page.locator("article").nth(0).get_by_text("What differs is marked.").count() == 1
     # Each is answered by itself, and the one that destroys something needs its words.
     page.locator("article").nth(1).get_by_role("button", name="Allow this call").click()
+    page.locator("article").nth(2).wait_for(state="detached")
     page.locator("article").nth(1).get_by_role("button", name="Allow this call").click()
     page.get_by_text("To allow this, type: wipe yes").wait_for()
     waiting = Approvals(show.folder)
