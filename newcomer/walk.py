@@ -223,6 +223,12 @@ def chat_with_an_example(walk: Walk) -> None:
     """Write the sample product with its scripted model, and chat: nothing of a clone is needed."""
     folder, python, toolwire = walk.folder / "sample", walk.bin("user", "python"), walk.bin("user", "toolwire")
     folder.mkdir()
+    page = (CLONE / "docs" / "how-to" / "sample-app.md").read_text(encoding="utf-8")
+    extras = re.findall(r"pip install '(toolwire\[[\w,-]+\])'", page)[:1]
+    only = ("--constraint", str(CLONE / "constraints.txt"))
+    walk.run(
+        python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *extras, *only, PIP_NO_COMPILE="1"
+    )
     expect(walk.run(toolwire, "example", "recipes", where=folder), "python -m recipes.model")
     port, model_port, key = find_free_port(), find_free_port(), "pasta-for-everybody-1"
     site = (python, "-m", "recipes", "--port", str(port), "--guest-key", key)

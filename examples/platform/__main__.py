@@ -145,6 +145,18 @@ class Node:
             return False
 
 
+def read_value(answer: httpx2.Response) -> Any:
+    """Return the result of a call.
+
+    Raises:
+        UnexpectedError: it has none.
+    """
+    try:
+        return answer.json()["output"]["value"]
+    except (ValueError, KeyError) as error:
+        raise UnexpectedError(f"a call was answered with {answer.status_code}: {answer.text[:300]}") from error
+
+
 def start_program(words: Sequence[str], folder: Path, log: Any, **environment: str) -> subprocess.Popen[bytes]:
     """Start ``toolwire`` with ``words``."""
     known = {**os.environ, "STOCK_KEY": "key-of-the-platform", "TOOLWIRE_SETTINGS": "trust", **environment}
@@ -205,7 +217,7 @@ def show_rights(nodes: Sequence[Node]) -> None:
         ("ann", "read_note", {"name": "Monday"}, "Monday: buy tea"),
         ("ann", "tell_weather", {"city": "Oslo"}, "It rains in Oslo."),
     ):
-        found = nodes[0].call(caller, tool, **arguments).json()["output"]["value"]
+        found = read_value(nodes[0].call(caller, tool, **arguments))
         check(f"{caller} calls {tool}", found, wanted)
     refused = nodes[0].call("ann", "order", item="tea")
     check("ann may not order", (refused.status_code, "ordered" in refused.text), (400, False))
@@ -221,7 +233,7 @@ def ask_at_another_node(first: Node, second: Node) -> None:
     waiting = first.call("night-agent", "publish", title="News")
     check("the call waits for consent", (waiting.status_code, "/inbox" in waiting.text), (WAITS, True))
     allow_question(second, "ann", "News")
-    said = first.call("night-agent", "publish", title="News").json()["output"]["value"]
+    said = read_value(first.call("night-agent", "publish", title="News"))
     check("the call runs", said, "News is published")
     check("the next one asks again", first.call("night-agent", "publish", title="News").status_code, WAITS)
 
@@ -245,13 +257,13 @@ def rotate_key(nodes: Sequence[Node]) -> None:
 
 def list_processes(node: Node) -> set[int]:
     """Return the processes that answer at ``node``."""
-    return {node.call("olga", "tell_process").json()["output"]["value"] for _ in range(12)}
+    return {read_value(node.call("olga", "tell_process")) for _ in range(12)}
 
 
 def kill_worker(node: Node, orders: Path) -> None:
     """A worker dies in the middle of calls: they are repeated with the same id, and each order is placed once."""
     print("A worker is killed")
-    worker = node.call("ann", "tell_process").json()["output"]["value"]
+    worker = read_value(node.call("ann", "tell_process"))
     with ThreadPoolExecutor(4) as pool:
 
         def order(number: int) -> bool:
