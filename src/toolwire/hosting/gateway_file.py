@@ -455,7 +455,7 @@ class _Reader:
         if not isinstance(given, list):
             self._fail(place, f"{place[-1][:40]} is an array of conditions, such as {example}")
         try:
-            read_ask_when(given, place[1] if len(place) > 2 else place[0], place[-1][:40])
+            read_ask_when(given, place[1] if place[0] == _CALLERS else place[0], place[-1][:40])
         except DefinitionError as error:
             self._fail(place, str(error).rstrip("."))
         return given
