@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import canaries
 from tests.programs import postgres_user, require_postgres
 from toolwire.stores.ledger.postgres import PostgresLedger
 
@@ -214,3 +215,12 @@ def shared_postgres() -> Iterator[Postgres]:
     with run_postgres() as server:
         wait_until_answering(server)
         yield server
+
+
+@pytest.fixture
+def empty_database(shared_postgres: Postgres) -> Iterator[str]:
+    """The URL of an empty database; the test fails if one of its secrets stands there at its end."""
+    url = shared_postgres.create_database()
+    yield url
+    dump = [require_postgres("pg_dump"), "--dbname", url]
+    canaries.check_text("PostgreSQL", subprocess.run(dump, check=True, stdout=subprocess.PIPE, text=True).stdout)

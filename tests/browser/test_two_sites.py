@@ -14,7 +14,7 @@ import pytest
 
 from examples.tasks.app import Settings, create_app
 from tests.browser.conftest import PASSWORD, QUICK
-from tests.cli.test_gateway import find_free_port
+from tests.programs import find_free_port
 from toolwire.hosting.gateway_sign_in import make_user_id
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore

@@ -14,7 +14,7 @@ import pytest
 from mcp import Client
 
 from examples.scripted_model import lines, provider
-from tests.cli.test_serve import start_serve
+from tests.support.serve_process import start_serve
 from toolwire import Toolkit, asgi
 from toolwire.cli.example_files.recipes.app import Settings, create_app
 from toolwire.cli.example_files.recipes.book import Books

@@ -3,53 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from examples.scripted_model import lines, provider
+from tests.support.console_process import start_console
 from tests.support.console_reader import Reader
 from tests.support.waiting import wait_until
 from toolwire.consent.grant import GrantKey
 from toolwire.stores.consent.grants import StoredGrants
-
-
-@contextmanager
-def start_console(
-    *argv: object, home: Path, command: str = "console"
-) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    """Start ``toolwire console`` or another command with pages; give the process, its address and the key."""
-    away = ("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolwire", command, *map(str, argv)],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**{name: value for name, value in os.environ.items() if name not in away}, "XDG_STATE_HOME": str(home)},
-        cwd=home,
-    )
-    try:
-        assert process.stderr is not None
-        said = ""
-        for line in process.stderr:
-            said += line
-            if "Ctrl-C" in line:
-                break
-        found = re.search(r"(http://127\.0\.0\.1:\d+)/(?:chat)?#key=(\S+)", said)
-        assert found is not None, said
-        yield process, found[1], found[2]
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate(timeout=30)
 
 
 @pytest.mark.requirement("CO-02")

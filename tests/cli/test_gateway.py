@@ -19,6 +19,7 @@ import pytest
 
 from tests.cli.conftest import Outcome
 from tests.programs import find_free_port
+from tests.support.gateway_folder import folder, sites, write_file
 from tests.support.gateway_process import WAIT_S, run_gateway, wait_for_line
 from tests.support.waiting import wait_until
 from toolwire import Kind, Problem, Toolkit, Value, asgi, connect_sync
@@ -29,49 +30,9 @@ from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.protocols import BUILTIN
 from toolwire.testing.loopback import background
 
+__all__ = ["folder", "sites"]  # fixtures
+
 KEYS = "key-of-all\nkey-of-ann ann first\nkey-of-bob bob second\n"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the gateway's file, which is the working folder, and which the user trusts."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
-    return tmp_path
-
-
-@pytest.fixture
-def sites(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
-    """The URLs of two servers, each of which wants a key of its own, that the environment has."""
-
-    def build(title: str, name: str) -> Toolkit:
-        kit = Toolkit(title)
-
-        @kit.tool(name=name, safe=True, approval="auto")
-        def tell() -> str:
-            """Tell which of the sites this is."""
-            return title
-
-        return kit
-
-    monkeypatch.setenv("FIRST_KEY", "one-of-first")
-    monkeypatch.setenv("SECOND_KEY", "one-of-second")
-    with (
-        background(asgi(build("First", "tell_first"), api_keys=["one-of-first"])) as first,
-        background(asgi(build("Second", "tell_second"), api_keys=["one-of-second"])) as second,
-    ):
-        yield first, second
-
-
-def write_file(folder: Path, sites: tuple[str, str], more: str = "", of_first: str = "", of_second: str = "") -> Path:
-    """Write the file of a gateway to both sites, with more lines for the server and for each upstream."""
-    tables = [
-        f'[upstreams.{name}]\ntarget = "{url}"\nkey-env = "{name.upper()}_KEY"\nagree = true\n{lines}\n'
-        for name, url, lines in zip(("first", "second"), sites, (of_first, of_second), strict=True)
-    ]
-    file = folder / "toolwire.toml"
-    file.write_text(f"port = 0\n{more}\n" + "\n".join(tables), encoding="utf-8")
-    return file
 
 
 def list_tools(url: str, protocol: str, key: str) -> list[str]:

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from tests.cli.conftest import Outcome
-from tests.cli.test_gateway import run_gateway
+from tests.support.gateway_process import run_gateway
 from toolwire import Toolkit, asgi
 from toolwire.hosting.build_settings import build_gateway_settings
 from toolwire.hosting.gateway_file import parse_gateway_file

@@ -6,37 +6,28 @@ import html
 import json
 import re
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs
 
 import httpx2
 import pytest
-from argon2 import PasswordHasher
 from joserfc import jwt
 from joserfc.jwk import OctKey
-from uvicorn import Config
 
 from tests.cli.conftest import Outcome
-from tests.cli.test_gateway import find_free_port, run_gateway
+from tests.programs import find_free_port
+from tests.support.caller_accounts import KEYS, Site, build_kit, call, find_pages, serve_site
+from tests.support.gateway_process import run_gateway
 from tests.support.people import read_fields
-from toolwire import Context, Kind, Problem, Toolkit, Value, asgi, connect_sync
+from toolwire import Kind, Problem, Value, asgi
 from toolwire.client.login import SignInUser
-from toolwire.oauth import authorization_server
 from toolwire.protocols import BUILTIN
-from toolwire.server.http.prompt_server import PromptServer
-from toolwire.stores.oauth.accounts import Accounts
-from toolwire.stores.oauth.database import OAuthStore
 from toolwire.testing import background
-
-KEYS = "key-of-ann ann\nkey-of-bob bob\n"
-QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 @pytest.fixture(autouse=True)
@@ -48,56 +39,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     key.touch(mode=0o600)
     key.write_text(secrets.token_hex(32))
     return tmp_path
-
-
-def build_kit(title: str) -> Toolkit:
-    kit = Toolkit(title)
-
-    @kit.tool(name=f"who_am_i_at_{title.lower()}", safe=True, approval="auto")
-    def tell(context: Context) -> str:
-        """Tell who calls."""
-        return context.principal
-
-    @kit.tool(name=f"write_at_{title.lower()}")
-    def write(text: str, context: Context) -> str:
-        """Write a text."""
-        return f"{context.principal}: {text}"
-
-    return kit
-
-
-class Site(NamedTuple):
-    """A site with its own authorization server, and the header fields of all requests to it."""
-
-    url: str
-    seen: list[bytes]
-
-
-@contextmanager
-def serve_site(title: str, folder: Path) -> Iterator[Site]:
-    """Serve tools behind an authorization server where Ada and Bob have accounts."""
-    seen: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as ending:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        store = OAuthStore(folder / f"{title}.db")
-        ending.callback(store.close)
-        people = Accounts(store, hasher=QUICK)
-        for name in ("Ada", "Bob"):
-            people.add(name, "correct horse")
-        more: Any = {"registration": True}
-        server = authorization_server(issuer=url, store=store, users=people, scopes={"use": "Use the tools"}, **more)
-        app = server.serve_before(asgi(build_kit(title), callers=server.callers))
-
-        async def recording(scope: Any, receive: Any, send: Any) -> None:
-            seen.extend(value for _, value in scope.get("headers", ()))
-            await app(scope, receive, send)
-
-        running = PromptServer(Config(recording, log_config=None, timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=running.run, args=([listener],), daemon=True)
-        thread.start()
-        yield Site(url, seen)
-        running.should_exit = True
-        thread.join(10)
 
 
 @pytest.fixture
@@ -139,21 +80,6 @@ def sign_in(page: str, key: str, name: str) -> httpx2.Response:
                 form |= {"scope": scopes, "decision": "allow"}  # type: ignore[dict-item]  # a list is several fields
             answer = client.post(str(answer.url.join(action)), data=form)
         raise AssertionError(answer.text)
-
-
-def call(url: str, key: str, tool: str, protocol: str = "otc", **more: Any) -> Any:
-    approve = more.pop("approve", None)
-    user = more.pop("user", None)
-    options: dict[str, Any] = {"approve": approve, "user": user, "provide_input": more.pop("provide_input", None)}
-    with connect_sync(url, protocol=protocol, api_key=key, agree=lambda _: True, retries=0, **options) as remote:
-        return remote.call(tool, more)
-
-
-def find_pages(problem: Any) -> list[str]:
-    assert isinstance(problem, Problem), problem
-    assert problem.kind is Kind.MISSING_REQUIREMENTS, problem
-    missing: Any = problem.details["missing_requirements"]
-    return [one["url"] for one in missing["authorization"]]
 
 
 @pytest.mark.requirement("GW-02", "GW-03")

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from tests.cli.conftest import Outcome
-from tests.cli.test_gateway import run_gateway, wait_for_line
+from tests.support.gateway_process import run_gateway, wait_for_line
 from toolwire import Problem, Toolkit, Value, asgi, connect_sync
 from toolwire.testing import background
 

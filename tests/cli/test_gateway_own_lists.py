@@ -10,8 +10,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.cli.test_gateway import find_free_port, run_gateway
-from tests.cli.test_gateway_callers import KEYS, call, find_pages
+from tests.programs import find_free_port
+from tests.support.caller_accounts import KEYS, call, find_pages
+from tests.support.gateway_process import run_gateway
 from toolwire import ApiKey, Kind, Problem, Secret, Toolkit, Value, asgi, connect_sync
 from toolwire.protocols import BUILTIN
 from toolwire.testing import background

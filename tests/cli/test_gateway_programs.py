@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome
-from tests.cli.test_gateway import folder, run_gateway
+from tests.support.gateway_folder import folder
+from tests.support.gateway_process import run_gateway
 from toolwire import Value, connect_sync
 
-__all__ = ["folder"]  # a fixture of that file
+__all__ = ["folder"]  # a fixture
 
 pytestmark = pytest.mark.requirement("PL-06")
 DESK = '''

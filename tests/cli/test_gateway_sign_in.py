@@ -21,9 +21,10 @@ import httpx2
 import pytest
 
 from tests.cli.conftest import Outcome
-from tests.cli.test_gateway import find_free_port, run_gateway, wait_for_line
-from tests.cli.test_gateway_callers import QUICK, Site, serve_site
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
+from tests.programs import find_free_port
+from tests.support.caller_accounts import QUICK, Site, serve_site
+from tests.support.gateway_process import run_gateway, wait_for_line
 from tests.support.inbox import wait_for
 from tests.support.people import CALLBACK, PASSWORD, Person, read_fields, use, walk
 from tests.support.token_storage import Storage

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from tests.cli.conftest import Outcome
-from tests.cli.test_gateway import run_gateway
-from tests.cli.test_serve import start_serve, url_in
+from tests.support.gateway_process import run_gateway
+from tests.support.serve_process import start_serve, url_in
 from toolwire.core.model import Json
 from toolwire.server.limit_options import check_limit
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_serve import start_serve, url_in
+from tests.support.serve_process import start_serve, url_in
 from toolwire import Kind, Problem, Value, connect_sync
 from toolwire.client.connection.handle import SyncHandle
 

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import httpx
 import pytest
 
 from tests.certificates import write_certificate
+from tests.support.serve_process import serve_at
 from toolwire import Value, connect, connect_sync
 from toolwire.core.connect_error import ConnectError
 from toolwire.opentool.client import SyncOpenToolClient
@@ -27,31 +27,11 @@ ROOT = Path(__file__).parents[2]
 Run = Callable[..., Any]
 
 
-@contextmanager
-def start_serve(*argv: object) -> Iterator[str]:
-    """Start ``toolwire serve`` and give the URL that it announces."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolwire", "serve", "--port", "0", *map(str, argv)], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert process.stdout is not None
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if "Ctrl-C" in line:
-                break
-        [at] = [line.split()[1] for line in lines if line.startswith("at ")]
-        yield at
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-
-
 @pytest.mark.requirement("XL-010", "D-05", "FU-15")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_protocol_is_served_over_https(desk: Path, tmp_path: Path, workers: int) -> None:
     cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
-    with start_serve(desk, "--tls-cert", cert, "--tls-key", key, "--workers", workers) as url:
+    with serve_at(desk, "--tls-cert", cert, "--tls-key", key, "--workers", workers) as url:
         assert url.startswith("https://127.0.0.1:")
         for protocol in ("openapi", "opentool", "otc", "mcp"):
             with connect_sync(url, protocol=protocol, ca_file=cert, agree=bool) as remote:
@@ -70,7 +50,7 @@ def test_every_protocol_is_served_over_https(desk: Path, tmp_path: Path, workers
 def test_server_with_an_untrusted_certificate_is_refused(desk: Path, tmp_path: Path) -> None:
     cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
     other, _ = write_certificate(tmp_path, "other.example", "127.0.0.1")
-    with start_serve(desk, "--tls-cert", cert, "--tls-key", key) as url:
+    with serve_at(desk, "--tls-cert", cert, "--tls-key", key) as url:
         for ca_file in (None, other):
             with pytest.raises(ConnectError, match="certificate"), connect_sync(url, ca_file=ca_file):
                 pass
@@ -104,7 +84,7 @@ def test_each_command_takes_a_ca_file(toolwire: Run, desk_by_https: tuple[str, P
 @pytest.fixture
 def desk_by_https(desk: Path, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     cert, key = write_certificate(tmp_path, "localhost", "127.0.0.1")
-    with start_serve(desk, "--tls-cert", cert, "--tls-key", key) as url:
+    with serve_at(desk, "--tls-cert", cert, "--tls-key", key) as url:
         yield url, cert
 
 
@@ -164,7 +144,7 @@ def test_workers_take_a_changed_key_file_on_sighup(desk: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_documents_begin_with_the_path_that_a_proxy_takes_off(desk: Path, workers: int) -> None:
-    with start_serve(desk, "--root-path", "/shop/", "--workers", workers) as url:
+    with serve_at(desk, "--root-path", "/shop/", "--workers", workers) as url:
         described = httpx.get(f"{url}/openapi.json", timeout=60).json()
         assert [server["url"] for server in described["servers"]] == ["/shop"]
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.serve_process import serve_at
 from toolwire import Problem, Value, connect_sync
 from toolwire.core.errors import UsageError
 from toolwire.hosting.open_upstreams import open_toolboxes
@@ -120,32 +118,10 @@ def diary(code: Path) -> str:
     return file.read_text().strip() if file.exists() else ""
 
 
-@contextmanager
-def start_serve(*argv: object) -> Iterator[str]:
-    """Run ``toolwire serve``; give its URL, and stop it with a signal."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolwire", "serve", "--port", "0", *map(str, argv)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    try:
-        said = ""
-        for line in process.stdout:
-            said += line
-            if "Ctrl-C" in line:
-                break
-        match = re.search(r"http://\S+", said)
-        assert match is not None, said
-        yield match[0]
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-
-
 @pytest.mark.requirement("OTRPC-020", "OTRPC-021")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_class_without_a_document_is_served_and_called_by_name(code: Path, workers: int) -> None:
-    with start_serve(f"{code}:Sums", "--workers", workers) as url, SyncOpenToolClient(url) as client:
+    with serve_at(f"{code}:Sums", "--workers", workers) as url, SyncOpenToolClient(url) as client:
         assert client.load() is None
         assert client.call(FunctionCall("1", "whatever", {"a": 1, "b": 2})).result == {"sum": 3}
     words = diary(code).split()
@@ -156,14 +132,14 @@ def test_a_class_without_a_document_is_served_and_called_by_name(code: Path, wor
 
 @pytest.mark.requirement("OTRPC-020")
 def test_init_runs_before_the_first_call_and_dispose_after_the_last(code: Path) -> None:
-    with start_serve(f"{code}:sums") as url, SyncOpenToolClient(url) as client:
+    with serve_at(f"{code}:sums") as url, SyncOpenToolClient(url) as client:
         client.call(FunctionCall("1", "add", {"a": 1, "b": 2}))
     assert diary(code) == "init add dispose"
 
 
 @pytest.mark.parametrize("name", ["Sums", "sums", "Methods"])
 def test_document_beside_a_class_describes_it_in_every_protocol(name: str, code: Path) -> None:
-    with start_serve(f"{code}:{name}", "--document", code.with_name("tool.json")) as url:
+    with serve_at(f"{code}:{name}", "--document", code.with_name("tool.json")) as url:
         with connect_sync(url) as remote:
             assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
             assert isinstance(remote.call("add", {"a": "one", "b": 2}), Problem)

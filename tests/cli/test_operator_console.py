@@ -12,13 +12,15 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from tests.cli.test_console import Reader, start_console
-from tests.cli.test_gateway import folder, run_gateway, sites, write_file
-from tests.cli.test_serve import start_serve, url_in
 from tests.programs import find_free_port
+from tests.support.console_process import start_console
+from tests.support.console_reader import Reader
+from tests.support.gateway_folder import folder, sites, write_file
+from tests.support.gateway_process import run_gateway
+from tests.support.serve_process import start_serve, url_in
 from tests.support.waiting import wait_until
 
-__all__ = ["folder", "sites"]  # fixtures of that file
+__all__ = ["folder", "sites"]  # fixtures
 
 SLOW = '''
     import anyio

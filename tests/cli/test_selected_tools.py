@@ -11,8 +11,8 @@ import anyio
 import pytest
 from mcp import Client
 
-from tests.cli.test_serve import start_serve
 from tests.client import conftest
+from tests.support.serve_process import start_serve
 from toolwire import Answer, Question, Selection, Value, connect_sync
 from toolwire.cli.parser import read_command
 from toolwire.protocols import BUILTIN

@@ -5,20 +5,19 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.serve_process import start_serve, url_in
 from toolwire import Problem, Question, Tool, Value, connect_sync
 from toolwire.core.catalog import Catalog
 from toolwire.core.connect_error import ConnectError
@@ -36,38 +35,6 @@ from toolwire.server import asgi
 from toolwire.server.http.process import open_listener
 from toolwire.server.options import ServerOptions
 from toolwire.testing.loopback import background
-
-
-@contextmanager
-def start_serve(
-    *argv: object, environment: dict[str, str] | None = None
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start ``toolwire serve``; give the process and what it said until it listened."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "toolwire", "serve", "--port", "0", *map(str, argv)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **(environment or {})},
-    )
-    try:
-        assert process.stdout is not None
-        said = ""
-        for line in process.stdout:
-            said += line
-            if "Ctrl-C" in line:
-                break
-        yield process, said
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
-
-
-def url_in(said: str) -> str:
-    match = re.search(r"http://\S+", said)
-    assert match is not None
-    return match[0]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.cli.test_serve import start_serve, url_in
+from tests.support.serve_process import start_serve, url_in
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.server import asgi
 from toolwire.server.access.signed_tokens import SignedTokenCallers

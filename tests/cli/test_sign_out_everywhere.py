@@ -9,10 +9,10 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from tests.cli.test_serve import start_serve, url_in
 from tests.console.conftest import TOKEN, Browser
 from tests.postgres import Postgres, postgres, shared_postgres, wait_until_answering  # noqa: F401 - the fixtures
 from tests.support.inbox import wait_for
+from tests.support.serve_process import start_serve, url_in
 
 pytestmark = pytest.mark.requirement("CO-02", "GW-04", "ST-01", "D-39")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_console import Reader
+from tests.support.console_reader import Reader
 from toolwire import ConnectError, Kind, Selection, connect_sync
 from toolwire.client.calls.session import open_stored_session
 from toolwire.console import Console, ConsoleSource, OneTimeKey

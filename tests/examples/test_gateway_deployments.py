@@ -17,8 +17,8 @@ import httpx2
 import pytest
 import yaml
 
-from tests.cli.test_gateway import run_gateway
 from tests.programs import find_free_port
+from tests.support.gateway_process import run_gateway
 from toolwire.cli.parser import list_commands
 from toolwire.hosting.build_settings import build_gateway_settings
 from toolwire.hosting.deployment_faults import list_deployment_faults

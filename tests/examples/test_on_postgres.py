@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from examples.tasks.app import Settings, create_app
-from tests.support.postgres import cluster, url  # noqa: F401 - fixtures: a server, and an empty database on it
+from tests.postgres import empty_database, shared_postgres  # noqa: F401 - the fixtures
 
 from .test_tasks import QUICK, SITE, Visitor
 
@@ -13,8 +13,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.mark.requirement("XL-130", "XL-134", "XL-135")
-def test_product_stores_accounts_tokens_keys_and_tasks_in_postgres(url: str) -> None:  # noqa: F811 - the fixture
-    app = create_app(Settings(url=SITE, database=url, api_keys=True, hasher=QUICK))
+def test_product_stores_accounts_tokens_keys_and_tasks_in_postgres(empty_database: str) -> None:  # noqa: F811 - the fixture
+    app = create_app(Settings(url=SITE, database=empty_database, api_keys=True, hasher=QUICK))
     ada, bob = Visitor(app, "Ada"), Visitor(app, "Bob")
     made = ada.http.post("/api/tasks", json={"name": "Read", "dueDate": "2027-03-01"}, headers=ada.token("tasks:write"))
     assert made.status_code == 201

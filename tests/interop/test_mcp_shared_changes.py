@@ -17,8 +17,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.cli.test_serve import start_serve, url_in
 from tests.postgres import Postgres, postgres, shared_postgres, wait_until_answering  # noqa: F401 - the fixtures
+from tests.support.serve_process import start_serve, url_in
 
 pytestmark = [pytest.mark.requirement("ST-01", "MC-06"), pytest.mark.filterwarnings("ignore:resources/.* is removed")]
 

@@ -16,12 +16,12 @@ import anyio
 import httpx2
 import pytest
 
-from tests.cli.test_serve import start_serve, url_in
 from tests.interop.conftest import run_app
 from tests.interop.mcp_makers import HERE, INSTALLED, MISSING
 from tests.postgres import Postgres, postgres, shared_postgres, wait_until_answering  # noqa: F401 - the fixtures
 from tests.support.mcp_drivers import Driver, check_consent, list_drivers, run_driver
 from tests.support.mcp_sessions import ALLOW, KEYS, Desk, Event, Session, begin, next_message, open_session
+from tests.support.serve_process import start_serve, url_in
 from toolwire import ApiKey, Secret, ServerLimits, asgi
 from toolwire.testing import background
 

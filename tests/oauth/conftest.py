@@ -222,8 +222,15 @@ def open_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
 
 
 @pytest.fixture
-def site(open_site: Callable[..., Site]) -> Site:
-    return open_site()
+def site(request: pytest.FixtureRequest, open_site: Callable[..., Site]) -> Site:
+    """A site with an SQLite file, or with the database of ``EACH_DATABASE``."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return open_site()
+    return open_site(where=request.getfixturevalue("empty_database"))
+
+
+EACH_DATABASE = pytest.mark.parametrize("site", ["sqlite", "postgresql"], indirect=True)
+"""A test that holds for both databases; its module imports the fixtures of PostgreSQL."""
 
 
 def document(client_id: str, /, **more: Any) -> Mapping[str, Any]:

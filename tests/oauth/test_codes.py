@@ -9,15 +9,17 @@ from threading import Barrier
 
 import pytest
 
+from tests.postgres import empty_database, shared_postgres  # noqa: F401 - the fixtures
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import CodeExchange
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.server.oauth.token_issuing import redeem_code
 
-from .conftest import CALLBACK, COOKIE, ISSUER, VERIFIER, Site
+from .conftest import CALLBACK, COOKIE, EACH_DATABASE, ISSUER, VERIFIER, Site
 
 
 @pytest.mark.requirement("AS-05", "AS-06", "AS-07", "XL-110")
+@EACH_DATABASE
 def test_user_allows_an_app_and_it_gets_tokens(site: Site) -> None:
     sent = site.browser.get(site.ask())
     assert sent.headers["location"].startswith("/oauth/login?next=")
@@ -184,6 +186,7 @@ def test_code_is_bound_to_client_redirect_verifier_and_resource(site: Site, wron
 
 
 @pytest.mark.requirement("AS-05")
+@EACH_DATABASE
 def test_only_one_of_concurrent_code_exchanges_gets_tokens(site: Site) -> None:
     client = Client(id="app", name="The App", redirect_uris=(CALLBACK,))
     wish = CodeExchange(client_id="app", verifier=VERIFIER, redirect_uri=CALLBACK)
@@ -214,6 +217,7 @@ def test_database_contains_no_usable_code_token_or_session(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-22", "D-26")
+@EACH_DATABASE
 def test_events_are_recorded_without_tokens(site: Site) -> None:
     tokens = site.tokens()
     refreshed = site.refresh(tokens["refresh_token"]).json()

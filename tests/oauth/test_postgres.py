@@ -11,8 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.oauth import test_codes, test_tokens
-from tests.support import postgres
+from tests.postgres import empty_database, shared_postgres  # noqa: F401 - the fixtures
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import CodeExchange, TokenRefresh
 from toolwire.auth.oauth_error import OAuthError
@@ -21,14 +20,13 @@ from toolwire.stores.oauth.database import OAuthStore
 
 from .conftest import CALLBACK, VERIFIER, Site
 
-cluster, url = postgres.cluster, postgres.url  # fixtures
 APP = Client(id="app", name="The App", redirect_uris=(CALLBACK,))
 _T = TypeVar("_T")
 
 
 @pytest.fixture
-def site(open_site: Callable[..., Site], url: str) -> Site:
-    return open_site(where=url)
+def site(open_site: Callable[..., Site], empty_database: str) -> Site:  # noqa: F811 - the fixture
+    return open_site(where=empty_database)
 
 
 def at_once(work: Callable[[int], _T], number: int = 4) -> list[_T]:
@@ -41,21 +39,6 @@ def at_once(work: Callable[[int], _T], number: int = 4) -> list[_T]:
 
     with ThreadPoolExecutor(number) as pool:
         return [future.result(30) for future in [pool.submit(one, each) for each in range(number)]]
-
-
-# What holds on SQLite holds here
-
-test_user_allows_an_app_and_it_gets_tokens = test_codes.test_user_allows_an_app_and_it_gets_tokens
-test_only_one_of_concurrent_code_exchanges_gets_tokens = (
-    test_codes.test_only_one_of_concurrent_code_exchanges_gets_tokens
-)
-test_events_are_recorded_without_tokens = test_codes.test_events_are_recorded_without_tokens
-test_a_stolen_refresh_token = test_tokens.test_a_stolen_refresh_token_that_is_replayed_ends_the_whole_family
-test_a_refresh_token_ends = test_tokens.test_a_refresh_token_ends_after_30_days_unused_and_after_90_in_any_case
-test_revoking_a_refresh_token = test_tokens.test_revoking_a_refresh_token_ends_the_access_tokens_of_its_grant
-
-
-# What only a server with many writers can get wrong
 
 
 @pytest.mark.requirement("AS-11", "D-28")
@@ -88,8 +71,8 @@ def test_concurrent_refresh_replay_and_revocation_never_deadlock(site: Site) -> 
         assert site.refresh(tokens["refresh_token"]).status_code == 400
 
 
-def test_processes_that_start_together_create_the_tables_once(url: str) -> None:
-    stores = at_once(lambda _: OAuthStore(url))
+def test_processes_that_start_together_create_the_tables_once(empty_database: str) -> None:  # noqa: F811 - the fixture
+    stores = at_once(lambda _: OAuthStore(empty_database))
     for store in stores:
         with store.write_transaction() as rows:
             assert rows.list_events() == []

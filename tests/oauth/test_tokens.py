@@ -9,10 +9,11 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
+from tests.postgres import empty_database, shared_postgres  # noqa: F401 - the fixtures
 from toolwire.auth.clients import Client
 from toolwire.auth.jwt import SigningKey
 
-from .conftest import CALLBACK, CLIENTS, ISSUER, Site
+from .conftest import CALLBACK, CLIENTS, EACH_DATABASE, ISSUER, Site
 
 DAY_S = 86_400.0
 
@@ -27,6 +28,7 @@ def test_each_refresh_gives_a_new_token_and_the_old_one_is_dead(site: Site) -> N
 
 
 @pytest.mark.requirement("AS-11", "D-28", "R18")
+@EACH_DATABASE
 def test_a_stolen_refresh_token_that_is_replayed_ends_the_whole_family(site: Site) -> None:
     first = site.tokens()
     second = site.refresh(first["refresh_token"]).json()
@@ -61,6 +63,7 @@ def test_refresh_keeps_its_resource(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-11")
+@EACH_DATABASE
 def test_a_refresh_token_ends_after_30_days_unused_and_after_90_in_any_case(site: Site) -> None:
     tokens, idle = site.tokens(), site.tokens()
     for _ in range(3):
@@ -106,6 +109,7 @@ def test_access_token_expires_after_ten_minutes(site: Site) -> None:
 
 
 @pytest.mark.requirement("AS-12", "XL-116")
+@EACH_DATABASE
 def test_revoking_a_refresh_token_ends_the_access_tokens_of_its_grant(site: Site) -> None:
     tokens = site.tokens()
     assert site.caller(tokens["access_token"]).scopes

@@ -11,8 +11,9 @@ import httpx2
 import psycopg
 import pytest
 
-from tests.cli.test_gateway import find_free_port, run_gateway
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
+from tests.programs import find_free_port
+from tests.support.gateway_process import run_gateway
 from toolwire import ApiKey, Context, Secret, Toolkit, asgi
 from toolwire.testing import background
 

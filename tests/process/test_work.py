@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_serve import start_serve, url_in
 from tests.postgres import Postgres, postgres, wait_until_answering  # noqa: F401 - the fixture
 from tests.programs import RedisServer
+from tests.support.serve_process import start_serve, url_in
 from toolwire.client.transport.network import Network
 from toolwire.core.http import Request, Response
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.adapters.frameworks.desk import HERE, Desk
 from tests.adapters.frameworks.packages import CACHE, INSTALLED, MISSING
-from tests.adapters.frameworks.test_frameworks import HERE, Desk
 from tests.interop.mcp_suite import NODE
 from toolwire import asgi
 from toolwire.testing import background
