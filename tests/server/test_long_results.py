@@ -15,7 +15,7 @@ from toolwire import DefinitionError, Secret, Toolkit, asgi, connect, connect_sy
 from toolwire.gateway import merge_toolboxes
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.run.long_results import KEPT_S, MOST_BYTES, MemoryResults
-from toolwire.stores.sessions.result_rows import open_results
+from toolwire.stores.sessions.session_rows import open_results
 from toolwire.testing import background
 
 pytestmark = pytest.mark.requirement("QF-10")

@@ -18,8 +18,7 @@ from toolwire.core.ledger import CallEnding, CallKey, CallState, Claim, LedgerLi
 from toolwire.core.model import Value
 from toolwire.stores.ledger.memory import IN_MEMORY, MemoryLedger
 from toolwire.stores.ledger.postgres import PostgresLedger
-from toolwire.stores.ledger.sqlite import SqliteLedger
-from toolwire.stores.ledger.sweeper import sweep_all
+from toolwire.stores.ledger.sqlite import SqliteLedger, sweep_all
 
 pytestmark = pytest.mark.requirement("GR-03")
 DAY_S = 86_400.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolwire.stores.write_ahead import write_ahead
+from toolwire.stores.database import write_ahead
 
 _OPENS = """
 import sys

@@ -17,16 +17,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from toolwire.consent.decision_record import Audit, Decision
+from toolwire.consent.decision_record import Audit, ChainedDecision, Decision
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem
 from toolwire.framing import jsontext
@@ -34,6 +34,10 @@ from toolwire.server.asking.confirmation import Confirmations, ConfirmationToken
 from toolwire.server.asking.decision_log import find_channel
 from toolwire.server.asking.inbox import Inbox, UpstreamTool
 from toolwire.server.asking.receipts import ReceiptVerifier
+from toolwire.stores.consent.memory import MemoryAudit
+
+if TYPE_CHECKING:  # loads sqlite3, and few sites want receipts
+    from toolwire.stores.consent.audit import StoredAudit
 
 _HOST_CHANNEL = "host"
 _FILE_CHANNEL = "file"
@@ -202,3 +206,29 @@ def _digest(question: Question, upstream: str) -> bytes:
         list(question.changes),
     ]
     return sha256(jsontext.write_canonical(parts)).digest()
+
+
+class SignedDecisions:
+    """The decisions of a gateway: with a receipt, in the log of decisions in ``folder``, the others only in memory."""
+
+    # CC-06
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._recent = MemoryAudit()
+        self._stored: StoredAudit | None = None
+
+    def append(self, record: Decision) -> None:
+        """Add ``record``."""
+        if not record.receipt:
+            self._recent.append(record)
+            return
+        if self._stored is None:
+            from toolwire.stores.consent.audit import StoredAudit  # as above
+
+            self._stored = StoredAudit(self._folder)
+        self._stored.append(record)
+
+    def entries(self) -> Iterable[ChainedDecision]:
+        """Return the decisions that are only in memory, in order."""
+        return self._recent.entries()

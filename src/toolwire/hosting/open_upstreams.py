@@ -36,9 +36,9 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import name_server
 from toolwire.core.url_origin import get_origin
 from toolwire.gateway import CallerConsent
+from toolwire.gateway.caller_consent import SignedDecisions
 from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.sign_in_notice import SignInNotices
-from toolwire.gateway.signed_decisions import SignedDecisions
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.hosting.targets.load_code import open_code
 from toolwire.hosting.targets.url_options import UrlOptions, read_returns, read_url_options

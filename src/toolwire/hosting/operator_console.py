@@ -29,7 +29,7 @@ from toolwire.limits import USER_PREFIX, RulesByCaller, read_user_name
 from toolwire.server.access.people import FindUser
 from toolwire.stores.consent.open import open_used_nonces
 from toolwire.stores.ledger.call_overview import CallOverview
-from toolwire.stores.limits.count_overview import CountOverview
+from toolwire.stores.limits.sqlite_windows import CountOverview
 from toolwire.stores.paths import StatePlaces, find_decisions_place, is_postgres_url
 
 from .operator_rules import list_rules, read_upstream_rules

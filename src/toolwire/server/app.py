@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import count
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import BlockingTask, CallQuery, Pending, Reading, SessionOffer, Streaming, Subscription
 from toolwire.core.health import UpstreamHealth, list_health
-from toolwire.core.http import Request, Response, make_request
-from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, make_call
+from toolwire.core.http import JSON_HEADERS, Request, Response, make_request
+from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, make_call
 from toolwire.core.toolbox import Toolbox
+from toolwire.framing import jsontext
 
 from .access.admission import Admission, find_owner_key, find_quota_key
 from .access.callers import ANONYMOUS_CALLER, Caller, Fields
 from .access.page_callers import PageCallers
-from .access.tool_rights import BoundedTools, ToolRights
+from .access.tool_rights import BoundedTools
 from .access.visibility import filter_reading, mark_private
 from .deadline_scheduler import DeadlineScheduler
 from .http.exchange import Exchange, Receive, Scope, Send, get_exchange
@@ -44,10 +45,10 @@ from .mounted_tables import MountedTables
 from .route_table import PAGE_PATH, RouteEntry, RouteTable
 from .run.call_runner import CallRunner
 from .run.function_toolbox import PEER_ADDRESS
-from .run.health_report import build_health_report
 from .run.responses import TaskOnce, build_refusal, read_after_task, read_request
 from .run.service import RunningCall
 
+_HEALTH_HEADERS = (*JSON_HEADERS, (b"cache-control", b"no-store"))
 _CLIENT_FIELDS = Request("", "")[5:]
 """The fields of a Request that only clients use, at their defaults."""
 
@@ -56,8 +57,7 @@ class App:
     """The ASGI application that ``asgi`` returns. ``drain()`` begins a graceful stop.
 
     ``tables`` are its routes, ``pages`` knows the callers of pages, ``sessions`` answers what only MCP has, and
-    ``long_calls`` are the calls that continue without their callers. ``lifespans`` begin in this order. ``rights`` say
-    what each caller may use, if the rules for callers bound that.
+    ``long_calls`` are the calls that continue without their callers. ``lifespans`` begin in this order.
     """
 
     takes_exchanges = True
@@ -76,7 +76,6 @@ class App:
         limits: ServerLimits,
         scheduler: DeadlineScheduler,
         lifespans: Sequence[object],
-        rights: ToolRights | None = None,
     ) -> None:
         self._toolbox = toolbox
         self.tables: MountedTables = tables
@@ -84,7 +83,7 @@ class App:
         self.sessions: McpRequests = sessions
         self._admission, self._runner, self._long_calls = admission, runner, long_calls
         self.limits: ServerLimits = limits
-        self._scheduler, self._lifespans, self._rights = scheduler, lifespans, rights
+        self._scheduler, self._lifespans = scheduler, lifespans
         self._tasks = TaskOnce()
         sessions.serve = self.serve
         # A random beginning and a number: as unique as a random id, and cheaper for each request.
@@ -204,7 +203,7 @@ class App:
             await self._tasks.run(reading)
             reading = read_after_task(entry, request)
         # Without scopes and rights every caller sees the same tools, so nothing has to be filtered.
-        if self._rights is not None or (table.depends_on_caller and self._admission.needs_credentials):
+        if self._admission.rights is not None or (table.depends_on_caller and self._admission.needs_credentials):
             reading = self._filter_for_caller(table, entry, caller, path, request, reading)
         if not isinstance(reading, (Pending, Streaming)):
             await self._answer_without_call(scope, exchange, fields, reading, caller=caller, entry=entry, table=table)
@@ -224,9 +223,8 @@ class App:
             return reading
         if entry.page is not None:  # the same for all scopes; and a form is read once, by who sent it
             return mark_private(reading) if isinstance(reading, Response) else reading
-        visible = filter_reading(
-            table, caller, path, request, reading, read_after_task, bounded=self._find_bounded(caller)
-        )
+        bounded = self._admission.find_bounded(caller)
+        visible = filter_reading(table, caller, path, request, reading, read_after_task, bounded=bounded)
         if not isinstance(visible, Problem):
             return visible
         # AT-36: the reply of a form shows its tool, and all others beside it.
@@ -258,12 +256,8 @@ class App:
         await send_response(scope, exchange, apply_if_none_match(reading, fields))
 
     def _find_client(self, scope: Scope, caller: Caller, fields: Fields | None) -> McpClient:
-        find_own_catalog = self.tables.find_own_catalog(caller, scope)
-        view = self._admission.build_view(caller, fields, find_own_catalog, self._find_bounded(caller))
+        view = self._admission.build_view(caller, fields, self.tables.find_own_catalog(caller, scope))
         return McpClient(find_owner_key(caller, self.tables.find_bundle(scope)), find_quota_key(scope, caller), view)
-
-    def _find_bounded(self, caller: Caller) -> BoundedTools | None:
-        return None if self._rights is None else self._rights.find(caller.name, caller.group)
 
     async def _report_health(self, fields: Fields, entry: RouteEntry, table: RouteTable, path: str) -> Response:
         """Return the health of each server behind this one, for a known caller."""
@@ -272,9 +266,8 @@ class App:
         if isinstance(found, Problem):
             return self._admission.add_challenge(entry.refuse(found), found, table, path)
         scopes = found.scopes if self._admission.needs_credentials else None
-        bounded = self._find_bounded(found)
-        count_tools = None if bounded is None else bounded.count_tools
-        return mark_private(build_health_report(self._toolbox, scopes, count_tools, self.active_calls))
+        bounded = self._admission.find_bounded(found)
+        return mark_private(_build_health_report(self._toolbox, scopes, bounded, self.active_calls))
 
 
 def _set_peer_address(call: Call, scope: Scope) -> Call:
@@ -294,3 +287,35 @@ def _set_caller(call: Call, caller: Caller) -> Call:
         )
     )
     return make_call((call.tool, call.arguments, call.call_id, context, call.key))
+
+
+def _build_health_report(
+    toolbox: Toolbox, scopes: frozenset[str] | None, bounded: BoundedTools | None, active_calls: int
+) -> Response:
+    """Return the report for a caller with ``scopes`` (None: all): upstreams whose scopes it has.
+
+    Of them, only those that ``bounded`` leaves, with the tools that it leaves counted.
+
+    ``status`` is ``OK``, or ``DEGRADED`` while an upstream is not ``ok``. The HTTP status is 200 in both cases: an
+    orchestrator that restarts the gateway would not mend an upstream.
+    """
+    shown = [
+        one for one in list_health(toolbox) if scopes is None or one.scopes is None or scopes.issuperset(one.scopes)
+    ]
+    if bounded is not None:  # PL-02
+        counts = bounded.count_tools(toolbox.catalog())
+        shown = [replace(one, tools=counts[one.name]) for one in shown if one.name in counts]
+    is_well = all(one.state == "ok" for one in shown)
+    is_all = scopes is None and bounded is None
+    report: dict[str, Json] = {
+        "status": "OK" if is_well else "DEGRADED",
+        "running": active_calls,
+        "tools": len(toolbox.catalog().tools) if is_all else sum(one.tools for one in shown),
+        "upstreams": [_describe_upstream(asdict(one)) for one in shown],
+    }
+    return Response(200, _HEALTH_HEADERS, jsontext.write(report))
+
+
+def _describe_upstream(fields: dict[str, Json]) -> Json:
+    del fields["scopes"]
+    return {name: value for name, value in fields.items() if value not in (None, "")}

@@ -130,7 +130,7 @@ def open_session_rows(place: str, limits: ServerLimits) -> SessionRows | None:
 
 def _open_results(place: str) -> ResultStore:
     """Return where the long results of MCP hosts are kept for all processes: where these share sessions."""
-    from toolwire.stores.sessions.result_rows import open_results  # loads sqlite3
+    from toolwire.stores.sessions.session_rows import open_results  # loads sqlite3
 
     from .run.long_results import KEPT_S, MOST_BYTES  # QF-10: few servers need it
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW
 from toolwire.core.codec import NO_PAGE, Codec, Site
+from toolwire.core.model import Approval
 from toolwire.core.toolbox import Toolbox, find_consent_handling, find_output_judge, list_caller_checks
+from toolwire.framing.list_size import fits_budget
 from toolwire.protocols import BUILTIN
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.calls import Telemetry
@@ -34,7 +36,6 @@ from .asking.user_asker import InputStates
 from .deadline_scheduler import DeadlineScheduler
 from .long_calls.long_calls import LongCalls, open_long_calls
 from .mcp.requests import McpRequests
-from .model_lists import build_shortener, open_model_lists
 from .mounted_tables import MountedTables
 from .options import ServerOptions
 from .parts import ServerParts
@@ -122,7 +123,7 @@ def build_app(
         options.telemetry or Telemetry(),
         idempotency,
     )
-    admission = Admission(parts.guard, callers, service, is_private=is_private)
+    admission = Admission(parts.guard, callers, service, rights, is_private=is_private)
     tables = MountedTables(
         toolbox,
         codecs,
@@ -157,7 +158,6 @@ def build_app(
         limits=limits,
         scheduler=scheduler,
         lifespans=(rates, idempotency, toolbox, long_calls, sessions, notice, tables),
-        rights=rights,
     )
 
 
@@ -231,3 +231,58 @@ def _build_documents(parts: ServerParts, root: str, catalog: Catalog, *, is_priv
         scopes = () if is_private else list_scopes(catalog)
         documents = {**documents, **parts.resource.build_documents(scopes, catalog.title)}
     return documents
+
+
+class ModelLists(NamedTuple):
+    """The lists of a server with ``find="auto"``, for clients that give them to a model as they are.
+
+    ``pins`` are listed beside the three tools. ``asks_all``: the server itself asks about each call that needs consent.
+    ``asks_by_form``: it asks where its client shows forms.
+    """
+
+    # FI-01
+
+    pins: tuple[str, ...]
+    asks_all: bool
+    asks_by_form: bool
+
+    def needs_short(self, catalog: Catalog, *, shows_forms: bool) -> bool:
+        """Return whether ``catalog`` is too long for the model of a client that searches none by itself.
+
+        A client that is trusted to ask its user does so by the hints of each tool, and remembers the answer for it. In
+        a short list these would be the hints of ``call``, so that one answer would hold for all tools.
+        """
+        if fits_budget(catalog):
+            return False
+        return self.asks_all or (self.asks_by_form and shows_forms) or not _needs_consent(catalog)
+
+    def shorten(self, catalog: Catalog) -> Catalog:
+        """Return the short list of ``catalog``."""
+        return shorten_list(catalog, self.pins)
+
+
+def shorten_list(catalog: Catalog, pins: tuple[str, ...]) -> Catalog:
+    """Return the list of ``find``, ``describe``, ``call`` and ``pins`` that stands for ``catalog``."""
+    from toolwire.find import short_list  # a server that lists all its tools pays nothing for it
+
+    return short_list.shorten_list(catalog, pins)
+
+
+def open_model_lists(options: ServerOptions, *, needs_receipts: bool) -> ModelLists | None:
+    """Return the lists of ``options``, or None if all clients get the same one."""
+    if options.find != "auto":
+        return None
+    asks_all = options.consent != "hints" or needs_receipts
+    return ModelLists(tuple(options.pins), asks_all, asks_by_form=options.ask_hosts)
+
+
+def build_shortener(options: ServerOptions) -> Callable[[Catalog], Catalog]:
+    """Return what makes the list of every protocol."""
+    pins = tuple(options.pins)
+    return partial(shorten_list, pins=pins) if options.find == "always" else lambda catalog: catalog
+
+
+def _needs_consent(catalog: Catalog) -> bool:
+    from toolwire.consent import effective_level  # brings all of consent, which few servers need
+
+    return any(effective_level(tool) is not Approval.AUTO for tool in catalog.tools)

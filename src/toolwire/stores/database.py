@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple, Protocol
 from toolwire.core.errors import DefinitionError
 
 from .schema import VERSIONS_TABLE, Migration, Schema, migrate_tables, read_version
-from .write_ahead import write_ahead
 
 _BUSY_S = 10.0
+_WAL_TRIES: Final = 1_000
+_WAL_PAUSE_S: Final = 0.01
 _HEAD: Final = (1_953_460_076, 1)
 """The application id ("tool") and the version of the head of a file. 1.0.0rc1 opens a ledger with these alone."""
 _CREATE_LOCK = threading.Lock()
@@ -181,6 +182,26 @@ def open_file(file: Path, schema: Schema, *, busy_s: float = _BUSY_S) -> OpenedF
             raise
     except (OSError, sqlite3.Error) as error:
         raise build_unusable_error(file, error) from error
+
+
+def write_ahead(connection: sqlite3.Connection) -> None:
+    """Turn the log on for the file of ``connection``. Wait up to 10 seconds for other connections.
+
+    Raises:
+        sqlite3.Error: the file cannot be used, or other connections never release it.
+    """
+    # Turning the log on needs exclusive access, and SQLite ignores its timeout for that.
+    for tries_left in reversed(range(_WAL_TRIES)):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            if not (tries_left and error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)):
+                raise
+            time.sleep(_WAL_PAUSE_S)
+    # NORMAL keeps each commit when a process is killed. Only a loss of power can undo the last ones. FULL would prevent
+    # that too, for about a millisecond per commit (docs/decisions/0012).
+    connection.execute("PRAGMA synchronous = NORMAL")
 
 
 def build_unusable_error(file: Path, error: OSError | sqlite3.Error) -> DefinitionError:

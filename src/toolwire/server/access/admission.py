@@ -22,7 +22,7 @@ from toolwire.server.run.service import Service
 
 from .callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .host_guard import HostGuard
-from .tool_rights import BoundedTools
+from .tool_rights import BoundedTools, ToolRights
 from .visibility import add_challenge, name_scopes
 
 _FETCH_SITE = b"sec-fetch-site"
@@ -31,11 +31,15 @@ _FETCH_SITE = b"sec-fetch-site"
 class Admission:
     """Admits requests. ``needs_credentials`` says whether any request needs credentials."""
 
-    def __init__(self, guard: HostGuard, callers: Callers, service: Service, *, is_private: bool = False) -> None:
+    def __init__(
+        self, guard: HostGuard, callers: Callers, service: Service, rights: ToolRights | None, *, is_private: bool
+    ) -> None:
         """Admit requests that ``guard`` accepts, from ``callers``, while ``service`` takes calls.
 
-        ``is_private`` means that only known callers learn which tools there are.
+        ``rights`` say what each caller may use, if the rules for callers bound that. ``is_private`` means that only
+        known callers learn which tools there are.
         """
+        self.rights: ToolRights | None = rights
         self.needs_credentials: bool = callers.needs_credentials
         self.callers = callers
         self._guard = guard
@@ -87,20 +91,20 @@ class Admission:
         """Return whose credentials are in ``fields``, also on an open path."""
         return self.callers.find_caller(fields) or await self.callers.verify(fields)
 
+    def find_bounded(self, caller: Caller) -> BoundedTools | None:
+        """Return the tools that the rules for ``caller`` leave; None if none of them bounds it."""
+        return None if self.rights is None else self.rights.find(caller.name, caller.group)
+
     def build_view(
-        self,
-        caller: Caller,
-        fields: Fields | None,
-        find_own_catalog: Callable[[], Catalog] | None,
-        bounded: BoundedTools | None,
+        self, caller: Caller, fields: Fields | None, find_own_catalog: Callable[[], Catalog] | None
     ) -> CallerView:
         """Return what ``caller`` may see of a catalog; for a stream, as long as the credentials in ``fields`` last.
 
-        ``find_own_catalog`` returns the catalog of a caller who is offered other tools than the rest, and ``bounded``
-        are the tools that the rules for the caller leave.
+        ``find_own_catalog`` returns the catalog of a caller who is offered other tools than the rest.
         """
         is_still_authorized = None if fields is None else self.build_recheck(fields, caller)
         scopes = caller.scopes if self.needs_credentials else None
+        bounded = self.find_bounded(caller)
         narrow = None if bounded is None else bounded.narrow
         return CallerView(scopes, is_still_authorized, find_own_catalog, narrow)
 

@@ -23,9 +23,14 @@ from .deadlines import DEADLINES, Deadlines
 from .flow_control import FlowControl
 from .refusal import RefusalApp, build_closing_headers, build_refusal_body
 from .request_cycle import STATUS_LINES, RequestCycle
-from .request_target import FIELD_OVERHEAD, TrailerSink, has_other_authority, parse_request_target
+from .request_syntax import (
+    FIELD_OVERHEAD,
+    TrailerSink,
+    build_body_parser,
+    has_other_authority,
+    parse_request_target,
+)
 from .trusted_proxies import TrustedProxies
-from .upgrades import build_body_parser
 from .uvicorn_interface import UvicornConfig, UvicornState
 
 BUFFERED_BODY_BYTES = 64 * 1024

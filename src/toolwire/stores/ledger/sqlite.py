@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import MethodType
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
+from weakref import WeakSet
 
 from toolwire.core.ledger import (
     UNAVAILABLE,
@@ -41,11 +43,11 @@ from .clock import ClockMark, LedgerClock
 from .process_lock import ProcessLock, find_owners, is_alive
 from .sql_calls import SqlCalls, row_bytes
 from .statements import AGE, FORGET_AGE, SAVE_AGE, SQLITE
-from .sweeper import sweep_regularly
 from .tables import CALLS_FILE
 from .tally import LedgerTally, Room, add_room
 
 ON_DISK = LedgerLimits()
+SWEEP_S: Final = 60.0
 _BUSY_S = 1.0
 _MAX_UNSAVED = 1_000
 
@@ -302,3 +304,33 @@ def _refuse() -> ClaimOutcome:
 
 def _ignore_refusal() -> None:
     """Ignore that the file cannot be written when it is closed."""
+
+
+# GR-03: what is over is removed each minute, also while no call arrives.
+_LEDGERS: WeakSet[SqliteLedger] = WeakSet()
+_LOCK = threading.Lock()
+_THREADS: list[threading.Thread] = []
+
+
+def sweep_regularly(ledger: SqliteLedger) -> None:
+    """Sweep ``ledger`` each minute for as long as it lives."""
+    with _LOCK:
+        _LEDGERS.add(ledger)
+        # A process that was forked has the list, and not the thread.
+        if not any(one.is_alive() for one in _THREADS):
+            _THREADS[:] = [threading.Thread(target=_sweep_until_exit, name="toolwire-sweeper", daemon=True)]
+            _THREADS[0].start()
+
+
+def sweep_all() -> None:
+    """Sweep each ledger of this process once."""
+    with _LOCK:
+        ledgers = list(_LEDGERS)
+    for one in ledgers:
+        one.post_sweep()
+
+
+def _sweep_until_exit() -> None:
+    pause = threading.Event()
+    while not pause.wait(SWEEP_S):
+        sweep_all()

@@ -1,21 +1,25 @@
-"""Count calls for rate limits in SQLite, for all processes of one machine, without a server."""
+"""Count calls for rate limits in SQLite, for all processes of one machine, and read how often each was used lately."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import inf
 from pathlib import Path
 
 from toolwire.core.model import RateLimit
 from toolwire.limits import RatesFail
 from toolwire.stores.database import Database
+from toolwire.stores.open_rows import open_overview
+from toolwire.stores.paths import is_postgres_url
 
 from .outage import StoreOutage
 from .tables import RATES, RATES_FILE
 
 _MAX_CLOCK_STEP_BACK_S = 1.0
+_LIST = "SELECT key, at FROM taken WHERE at > ? ORDER BY at DESC LIMIT ?"
+_MOST = 100_000
 
 
 class SqliteWindows:
@@ -61,3 +65,26 @@ class SqliteWindows:
     def close(self) -> None:
         """Close the file."""
         self._database.close()
+
+
+class CountOverview:
+    """The calls that count in ``where``: a folder, or the URL of a PostgreSQL database."""
+
+    # CO-02
+
+    def __init__(self, where: str) -> None:
+        self._place = where if is_postgres_url(where) else Path(where) / RATES_FILE
+
+    def list_times(self, within_s: float) -> Mapping[str, list[float]]:
+        """Return how many seconds ago each call of the last ``within_s`` seconds was, by key; 100,000 calls at most.
+
+        Raises:
+            OSError: they cannot be read.
+        """
+        found: dict[str, list[float]] = {}
+        with open_overview(self._place, RATES) as rows:
+            if rows is not None:
+                now = rows.clock()
+                for key, at in rows.select_rows(_LIST, now - within_s, _MOST):
+                    found.setdefault(str(key), []).append(now - float(at))
+        return found
