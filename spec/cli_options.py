@@ -27,7 +27,7 @@ def write_rows() -> list[str]:
         for action in command._actions:
             if action.option_strings and action.option_strings[-1] not in _LEFT_OUT:
                 option = command.options.get(action.option_strings[-1].lstrip("-"))
-                settable = option is not None and option.in_settings and name in WITH_SETTINGS
+                settable = option is not None and option.settings and name in WITH_SETTINGS
                 text = (action.help or "") % {**vars(action), "prog": command.prog}
                 places.setdefault((_name_option(action), text, settable), []).append(name)
     rows = ["| option | meaning | commands | settings |", "|---|---|---|---|"]

@@ -50,14 +50,13 @@ _ASK: Final = CommandOption(
     default="terminal",
     choices=("terminal", "page", "store"),
     help="where toolwire asks you (terminal)",
-    in_settings=True,
+    settings="program",
 )
 _LOCKED: Final = CommandOption(
     name="locked",
     default=False,
     help="refuse tools that differ from toolwire.lock",
-    in_settings=True,
-    subject="urls",
+    settings="urls",
     strict=True,
 )
 _APPROVAL: Final = CommandOption(
@@ -65,8 +64,7 @@ _APPROVAL: Final = CommandOption(
     default=None,
     choices=("per-call", "deny"),
     help="ask before every call, or deny all calls; even calls that the server allows without a question (URLs only)",
-    in_settings=True,
-    subject="urls",
+    settings="urls",
     is_harmless=True,
 )
 _MODEL: Final = (
@@ -75,24 +73,24 @@ _MODEL: Final = (
         default=None,
         metavar="NAME",
         help="the model's name; required, here or in the settings",
-        in_settings=True,
+        settings="program",
     ),
     CommandOption(
         name="api",
         default="openai",
         choices=("openai", "anthropic"),
         help="the provider's API (openai)",
-        in_settings=True,
+        settings="program",
     ),
     CommandOption(
-        name="base-url", default=None, metavar="URL", help="the base URL of another provider", in_settings=True
+        name="base-url", default=None, metavar="URL", help="the base URL of another provider", settings="program"
     ),
     CommandOption(
         name="model-key-env",
         default=None,
         metavar="NAME",
         help="the environment variable that holds the provider's key",
-        in_settings=True,
+        settings="program",
     ),
 )
 _SIGN_IN: Final = (
@@ -101,32 +99,28 @@ _SIGN_IN: Final = (
         default=None,
         metavar="ID",
         help="your client ID at the server's authorization server",
-        in_settings=True,
-        subject="target",
+        settings="target",
     ),
     CommandOption(
         name="client-secret-env",
         default=None,
         metavar="NAME",
         help="the environment variable that holds the client secret",
-        in_settings=True,
-        subject="target",
+        settings="target",
     ),
     CommandOption(
         name="client-document",
         default=None,
         metavar="URL",
         help="the URL of your client metadata document",
-        in_settings=True,
-        subject="target",
+        settings="target",
     ),
     CommandOption(
         name="sign-in-at",
         default=[],
         metavar="ORIGIN",
         help="another origin where the server can have you sign in",
-        in_settings=True,
-        subject="urls",
+        settings="urls",
     ),
 )
 _EPILOG: Final = f"""\
@@ -263,7 +257,7 @@ def list_given(argv: Sequence[str], version: str) -> frozenset[str]:
 def list_settable_options(version: str) -> dict[str, dict[str, CommandOption]]:
     """Return the options that settings may have, by command and name."""
     return {
-        name: {option.name: option for option in command.options.values() if option.in_settings}
+        name: {option.name: option for option in command.options.values() if option.settings}
         for name, command in list_commands(version).items()
         if name in WITH_SETTINGS
     }

@@ -20,8 +20,8 @@ class CommandOption:
     becomes False. ``read`` makes a value of its text, and raises ValueError with a sentence. ``field`` is the field
     that it sets.
 
-    Where ``in_settings``, the file ``toolwire.toml`` may set it for commands, by the rules for its ``subject``: what is
-    about one ``target`` is in no default. ``is_path`` says that a relative value means a file beside that file.
+    Where ``settings`` says what the option is about, the file ``toolwire.toml`` may set it for commands: what is about
+    one ``target`` is in no default. ``is_path`` says that a relative value means a file beside that file.
     ``is_harmless`` lets the file of a project set it without the user's yes: it names no other host, file or secret,
     and asks no less. For an option with a ``strict`` value, that holds for this value alone.
     """
@@ -33,8 +33,7 @@ class CommandOption:
     choices: Sequence[str] | None = None
     read: Callable[[str], Any] | None = None
     field: str = ""
-    in_settings: bool = False
-    subject: Subject = "program"
+    settings: Subject | None = None
     is_path: bool = False
     is_harmless: bool = False
     strict: Any = None
@@ -50,9 +49,17 @@ class CommandOption:
         return isinstance(self.default, list)
 
 
-def define_option(default: Any, option: CommandOption, *, is_secret: bool = False) -> Any:
-    """Return a field of a dataclass with this ``default``, which ``option`` sets; a secret is not in its ``repr``."""
-    return field(default=default, repr=not is_secret, metadata={_KEY: option})
+def define_option(
+    default: Any, *, is_secret: bool = False, cli_default: Any = ..., name: str = "", **option: Any
+) -> Any:
+    """Return a field of a dataclass with this ``default``, which the ``CommandOption`` of the other arguments sets.
+
+    The option has the name of the field, with dashes, if it has no other ``name``, and the default of the field, if a
+    command has no other one, ``cli_default``. A secret is not in the ``repr`` of the record.
+    """
+    typed = list(default) if isinstance(default, tuple) else default
+    command = CommandOption(name=name, default=typed if cli_default is ... else cli_default, **option)
+    return field(default=default, repr=not is_secret, metadata={_KEY: command})
 
 
 def list_command_options(record: type) -> Iterator[CommandOption]:
@@ -60,7 +67,7 @@ def list_command_options(record: type) -> Iterator[CommandOption]:
     for one in fields(record):
         option: CommandOption | None = one.metadata.get(_KEY)
         if option is not None:
-            yield replace(option, field=one.name)
+            yield replace(option, field=one.name, name=option.name or one.name.replace("_", "-"))
 
 
 R = TypeVar("R")

@@ -46,250 +46,93 @@ class RemoteOptions:
     """
 
     key: str | None = define_option(
-        None,
-        CommandOption(
-            name="key", default=None, metavar="KEY", help="the server's API key; it is sent only to that server"
-        ),
-        is_secret=True,
+        None, metavar="KEY", help="the server's API key; it is sent only to that server", is_secret=True
     )
     key_env: str | None = define_option(
-        None,
-        CommandOption(
-            name="key-env",
-            default=None,
-            metavar="NAME",
-            help="the environment variable that holds the API key",
-            in_settings=True,
-            subject="target",
-        ),
+        None, metavar="NAME", help="the environment variable that holds the API key", settings="target"
     )
     header: Sequence[str] = define_option(
         (),
-        CommandOption(
-            name="header",
-            default=[],
-            metavar="'NAME: VALUE'",
-            help="add this header to every request to the server; repeat for more",
-            in_settings=True,
-            subject="target",
-        ),
+        metavar="'NAME: VALUE'",
+        help="add this header to every request to the server; repeat for more",
+        settings="target",
         is_secret=True,
     )
     header_env: Sequence[str] = define_option(
         (),
-        CommandOption(
-            name="header-env",
-            default=[],
-            metavar="NAME=VARIABLE",
-            help="a header whose value is in an environment variable; repeat for more",
-            in_settings=True,
-            subject="target",
-        ),
+        metavar="NAME=VARIABLE",
+        help="a header whose value is in an environment variable; repeat for more",
+        settings="target",
     )
     allow_private: Sequence[str] = define_option(
         (),
-        CommandOption(
-            name="allow-private",
-            default=[],
-            metavar="ORIGIN",
-            help="allow this HTTPS origin to have a private address; such as https://nas.lan. Repeat for more",
-            in_settings=True,
-            subject="urls",
-        ),
+        metavar="ORIGIN",
+        help="allow this HTTPS origin to have a private address; such as https://nas.lan. Repeat for more",
+        settings="urls",
     )
     allow_http: Sequence[str] = define_option(
         (),
-        CommandOption(
-            name="allow-http",
-            default=[],
-            metavar="ORIGIN",
-            help="allow plain HTTP to this private origin; the network can read keys and arguments",
-            in_settings=True,
-            subject="urls",
-        ),
+        metavar="ORIGIN",
+        help="allow plain HTTP to this private origin; the network can read keys and arguments",
+        settings="urls",
     )
     ca_file: str | None = define_option(
-        None,
-        CommandOption(
-            name="ca-file",
-            default=None,
-            metavar="FILE",
-            help="also trust the certificates in this file (PEM)",
-            in_settings=True,
-            subject="urls",
-            is_path=True,
-        ),
+        None, metavar="FILE", help="also trust the certificates in this file (PEM)", is_path=True, settings="urls"
     )
     protocol: str | None = define_option(
         None,
-        CommandOption(
-            name="protocol",
-            default=None,
-            metavar="P",
-            help="use only this protocol; openapi, opentool, otc or mcp (URLs only)",
-            in_settings=True,
-            subject="urls",
-            is_harmless=True,
-        ),
+        metavar="P",
+        help="use only this protocol; openapi, opentool, otc or mcp (URLs only)",
+        is_harmless=True,
+        settings="urls",
     )
     include: str = define_option(
         "declared",
-        CommandOption(
-            name="include",
-            default="declared",
-            choices=("declared", "all"),
-            help="all: include operations without x-llm; default: declared",
-            in_settings=True,
-            subject="urls",
-        ),
+        choices=("declared", "all"),
+        help="all: include operations without x-llm; default: declared",
+        settings="urls",
     )
     tag: Sequence[str] = define_option(
-        (),
-        CommandOption(
-            name="tag",
-            default=[],
-            metavar="TAG",
-            help="only tools with this tag; repeat for more",
-            in_settings=True,
-            subject="urls",
-            is_harmless=True,
-        ),
+        (), metavar="TAG", help="only tools with this tag; repeat for more", is_harmless=True, settings="urls"
     )
     path: Sequence[str] = define_option(
-        (),
-        CommandOption(
-            name="path",
-            default=[],
-            metavar="GLOB",
-            help="only operations whose path matches",
-            in_settings=True,
-            subject="urls",
-            is_harmless=True,
-        ),
+        (), metavar="GLOB", help="only operations whose path matches", is_harmless=True, settings="urls"
     )
     method: Sequence[str] = define_option(
-        (),
-        CommandOption(
-            name="method",
-            default=[],
-            metavar="M",
-            help="only operations with this HTTP method",
-            in_settings=True,
-            subject="urls",
-            is_harmless=True,
-        ),
+        (), metavar="M", help="only operations with this HTTP method", is_harmless=True, settings="urls"
     )
     match: Sequence[str] = define_option(
-        (),
-        CommandOption(
-            name="match",
-            default=[],
-            metavar="GLOB",
-            help="only tools whose name matches",
-            in_settings=True,
-            subject="urls",
-            is_harmless=True,
-        ),
+        (), metavar="GLOB", help="only tools whose name matches", is_harmless=True, settings="urls"
     )
-    safe_only: bool = define_option(
-        False,
-        CommandOption(
-            name="safe-only",
-            default=False,
-            help="only tools that do not change anything",
-            in_settings=True,
-            subject="urls",
-            strict=True,
-        ),
-    )
-    no_deprecated: bool = define_option(
-        False,
-        CommandOption(
-            name="no-deprecated",
-            default=False,
-            help="leave out deprecated tools",
-            in_settings=True,
-            subject="urls",
-            strict=True,
-        ),
-    )
+    safe_only: bool = define_option(False, help="only tools that do not change anything", strict=True, settings="urls")
+    no_deprecated: bool = define_option(False, help="leave out deprecated tools", strict=True, settings="urls")
     server: str | None = define_option(
-        None,
-        CommandOption(
-            name="server",
-            default=None,
-            metavar="URL",
-            help="call this URL instead of the server in the document",
-            in_settings=True,
-            subject="target",
-        ),
+        None, metavar="URL", help="call this URL instead of the server in the document", settings="target"
     )
     overlay: str | None = define_option(
-        None,
-        CommandOption(
-            name="overlay",
-            default=None,
-            metavar="FILE",
-            help="apply this OpenAPI Overlay to the document first",
-            in_settings=True,
-            subject="target",
-            is_path=True,
-        ),
+        None, metavar="FILE", help="apply this OpenAPI Overlay to the document first", is_path=True, settings="target"
     )
-    follow: bool = define_option(
-        False,
-        CommandOption(
-            name="follow",
-            default=False,
-            help="fetch the other documents that this one refers to",
-            in_settings=True,
-            subject="urls",
-        ),
-    )
+    follow: bool = define_option(False, help="fetch the other documents that this one refers to", settings="urls")
     any_version: bool = define_option(
-        False,
-        CommandOption(
-            name="any-version",
-            default=False,
-            help="accept a later major version of x-llm and ask before each call",
-            in_settings=True,
-            subject="urls",
-        ),
+        False, help="accept a later major version of x-llm and ask before each call", settings="urls"
     )
     document_bytes: int = define_option(
         DOCUMENT_BYTES,
-        CommandOption(
-            name="document-bytes",
-            default=DOCUMENT_BYTES,
-            metavar="N",
-            read=_read_bytes,
-            help=f"the largest document to read, in bytes ({DOCUMENT_BYTES})",
-            in_settings=True,
-            subject="urls",
-        ),
+        metavar="N",
+        read=_read_bytes,
+        help=f"the largest document to read, in bytes ({DOCUMENT_BYTES})",
+        settings="urls",
     )
     include_site_description: bool = define_option(
-        False,
-        CommandOption(
-            name="include-site-description",
-            default=False,
-            help="pass the server's description of itself to models",
-            in_settings=True,
-            subject="urls",
-        ),
+        False, help="pass the server's description of itself to models", settings="urls"
     )
     timeout: int = define_option(
         UPSTREAM_S,
-        CommandOption(
-            name="timeout",
-            default=UPSTREAM_S,
-            metavar="SECONDS",
-            read=read_seconds,
-            help="time limit of one call to an upstream, in seconds",
-            in_settings=True,
-            subject="urls",
-            is_harmless=True,
-        ),
+        metavar="SECONDS",
+        read=read_seconds,
+        help="time limit of one call to an upstream, in seconds",
+        is_harmless=True,
+        settings="urls",
     )
 
 
@@ -298,36 +141,18 @@ class TokenOptions:
     """Which signed tokens of callers are accepted: paths and URLs, no secret."""
 
     jwt_secret_file: str | None = define_option(
-        None,
-        CommandOption(
-            name="jwt-secret-file",
-            default=None,
-            metavar="FILE",
-            help="accept JWTs signed with this secret (HS256)",
-            in_settings=True,
-            is_path=True,
-        ),
+        None, metavar="FILE", help="accept JWTs signed with this secret (HS256)", is_path=True, settings="program"
     )
     jwks: str | None = define_option(
         None,
-        CommandOption(
-            name="jwks",
-            default=None,
-            metavar="URL|FILE",
-            help="accept JWTs signed with these public keys; RS256, ES256 or EdDSA",
-            in_settings=True,
-            is_path=True,
-        ),
+        metavar="URL|FILE",
+        help="accept JWTs signed with these public keys; RS256, ES256 or EdDSA",
+        is_path=True,
+        settings="program",
     )
-    jwt_issuer: str = define_option(
-        "",
-        CommandOption(name="jwt-issuer", metavar="ISSUER", help="the issuer that tokens must name", in_settings=True),
-    )
+    jwt_issuer: str = define_option("", metavar="ISSUER", help="the issuer that tokens must name", settings="program")
     jwt_audience: str = define_option(
-        "",
-        CommandOption(
-            name="jwt-audience", metavar="AUDIENCE", help="the audience that tokens must name", in_settings=True
-        ),
+        "", metavar="AUDIENCE", help="the audience that tokens must name", settings="program"
     )
 
     def __bool__(self) -> bool:
@@ -339,87 +164,42 @@ class ListenOptions:
     """Where a server listens, with how many processes, and behind which proxies."""
 
     host: str = define_option(
-        HOST,
-        CommandOption(
-            name="host",
-            default=HOST,
-            help=f"the address to listen at ({HOST}); unix:PATH for a Unix socket",
-            in_settings=True,
-        ),
+        HOST, help=f"the address to listen at ({HOST}); unix:PATH for a Unix socket", settings="program"
     )
     port: int = define_option(
         PORT,
-        CommandOption(
-            name="port",
-            default=PORT,
-            read=read_port,
-            help=f"the port to listen at; 0 takes a free one ({PORT})",
-            in_settings=True,
-            is_harmless=True,
-        ),
+        read=read_port,
+        help=f"the port to listen at; 0 takes a free one ({PORT})",
+        is_harmless=True,
+        settings="program",
     )
     tls_cert: str | None = define_option(
         None,
-        CommandOption(
-            name="tls-cert",
-            default=None,
-            metavar="FILE",
-            help="serve HTTPS with this certificate chain (PEM); needs --tls-key",
-            in_settings=True,
-            is_path=True,
-        ),
+        metavar="FILE",
+        help="serve HTTPS with this certificate chain (PEM); needs --tls-key",
+        is_path=True,
+        settings="program",
     )
     tls_key: str | None = define_option(
         None,
-        CommandOption(
-            name="tls-key",
-            default=None,
-            metavar="FILE",
-            help="the private key of the certificate; PEM, no password",
-            in_settings=True,
-            is_path=True,
-        ),
+        metavar="FILE",
+        help="the private key of the certificate; PEM, no password",
+        is_path=True,
+        settings="program",
     )
     root_path: str = define_option(
-        "",
-        CommandOption(
-            name="root-path",
-            metavar="PATH",
-            help="the path prefix that your proxy strips",
-            in_settings=True,
-        ),
+        "", metavar="PATH", help="the path prefix that your proxy strips", settings="program"
     )
     trusted_proxies: Sequence[str] = define_option(
         (),
-        CommandOption(
-            name="trusted-proxies",
-            default=[],
-            metavar="ADDRESS",
-            help="trust Forwarded headers from this address; such as 10.0.0.0/8, or unix. Repeat for more",
-            in_settings=True,
-        ),
+        metavar="ADDRESS",
+        help="trust Forwarded headers from this address; such as 10.0.0.0/8, or unix. Repeat for more",
+        settings="program",
     )
     workers: int = define_option(
-        1,
-        CommandOption(
-            name="workers",
-            default=1,
-            metavar="N",
-            read=read_processes,
-            help="the number of processes (1)",
-            in_settings=True,
-        ),
+        1, metavar="N", read=read_processes, help="the number of processes (1)", settings="program"
     )
-    access_log: bool = define_option(
-        False,
-        CommandOption(
-            name="access-log",
-            default=False,
-            help="print a line for each request",
-            in_settings=True,
-            is_harmless=True,
-        ),
-    )
+    access_log: bool = define_option(False, help="print a line for each request", is_harmless=True, settings="program")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,78 +208,45 @@ class ServeOptions:
 
     api_key_file: str | None = define_option(
         None,
-        CommandOption(
-            name="api-key-file",
-            default=None,
-            metavar="FILE",
-            help="a file of API keys that callers can use; one per line: KEY, or KEY NAME SCOPE... (TOOLWIRE_API_KEYS"
-            " holds keys too, separated by commas)",
-            in_settings=True,
-            is_path=True,
-        ),
+        metavar="FILE",
+        help="a file of API keys that callers can use; one per line: KEY, or KEY NAME SCOPE... (TOOLWIRE_API_KEYS"
+        " holds keys too, separated by commas)",
+        is_path=True,
+        settings="program",
     )
     document: str | None = define_option(
-        None,
-        CommandOption(
-            name="document",
-            default=None,
-            metavar="FILE",
-            help="the OpenTool document of a class: file.py:Class or package.module:Class",
-        ),
+        None, metavar="FILE", help="the OpenTool document of a class: file.py:Class or package.module:Class"
     )
-    works: bool = define_option(
-        True,
-        CommandOption(name="no-work", default=True, help="leave all long calls to `toolwire work`; needs --wake"),
-    )
+    works: bool = define_option(True, name="no-work", help="leave all long calls to `toolwire work`; needs --wake")
     metrics_address: str = define_option(
-        "",
-        CommandOption(
-            name="metrics-address",
-            metavar="HOST:PORT",
-            help="serve Prometheus metrics at http://HOST:PORT/metrics; such as 127.0.0.1:9464",
-        ),
+        "", metavar="HOST:PORT", help="serve Prometheus metrics at http://HOST:PORT/metrics; such as 127.0.0.1:9464"
     )
     otlp: str = define_option(
         "",
-        CommandOption(
-            name="otlp",
-            metavar="URL",
-            help="send spans and metrics by OTLP over HTTP to this collector, such as http://127.0.0.1:4318",
-        ),
+        metavar="URL",
+        help="send spans and metrics by OTLP over HTTP to this collector, such as http://127.0.0.1:4318",
     )
     agree: bool = define_option(
         False,
-        CommandOption(
-            name="agree",
-            default=False,
-            help="trust a server's read-only tools; they run without a question for 30 days or until a definition"
-            " changes. `toolwire approvals` lists and revokes this",
-        ),
+        help="trust a server's read-only tools; they run without a question for 30 days or until a definition"
+        " changes. `toolwire approvals` lists and revokes this",
     )
     returns: Sequence[str] = define_option(
         (),
-        CommandOption(
-            name="returns",
-            default=[],
-            metavar="NAME=WHAT",
-            help="what a tool or server returns: private data, or untrusted text that anyone may have written; such as"
-            " read_mail=private, or *=untrusted for all. After both, a call that can send data out asks. Repeat for"
-            " more",
-            read=_read_return,
-            in_settings=True,
-            is_harmless=True,
-        ),
+        metavar="NAME=WHAT",
+        read=_read_return,
+        help="what a tool or server returns: private data, or untrusted text that anyone may have written; such as"
+        " read_mail=private, or *=untrusted for all. After both, a call that can send data out asks. Repeat for"
+        " more",
+        is_harmless=True,
+        settings="program",
     )
     log: str = define_option(
         "text",
-        CommandOption(
-            name="log",
-            default="text",
-            choices=("text", "json"),
-            help="the log format; json logs one line per call (text)",
-            in_settings=True,
-            is_harmless=True,
-        ),
+        choices=("text", "json"),
+        help="the log format; json logs one line per call (text)",
+        is_harmless=True,
+        settings="program",
     )
 
 

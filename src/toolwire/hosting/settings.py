@@ -159,7 +159,7 @@ def _read_variables(commands: CommandOptions) -> Iterator[Setting]:
         if text is not None and name == "port" and "://" in text:
             continue  # Kubernetes sets TOOLWIRE_PORT=tcp://... for a service of this name
         # Credentials and what changes one document are for one site; a variable would be for all.
-        if text is None or option.subject == "target" or not (text or option.is_list):
+        if text is None or option.settings == "target" or not (text or option.is_list):
             continue
         value = read_variable(variable, option, text)
         yield Setting(option=name, value=value, source=variable, layer="environment")
@@ -183,7 +183,7 @@ def resolve(
     for one in settings.list_all():
         by_option.setdefault((one.layer, one.option), []).append(one)
     for name, option in options.items():
-        if name in closed or (option.subject != "program" and not any(_is_remote(text, command) for text in targets)):
+        if name in closed or (option.settings != "program" and not any(_is_remote(text, command) for text in targets)):
             continue
         by_layer = {layer: _choose(by_option.get((layer, name), ()), command, targets) for layer in _LAYERS}
         project = by_layer["project"]

@@ -125,7 +125,7 @@ class _Reader:
             if not isinstance(table, dict):
                 self._add_fault(place, f'a target is a table, not {describe_type(table)}: [targets."URL"]')
                 continue
-            known = {name: option for name, option in self._all.items() if option.subject != "program"}
+            known = {name: option for name, option in self._all.items() if option.settings != "program"}
             for member, value in table.items():
                 yield from self._read_member((*place, member), value, known, target=text)
 
@@ -181,7 +181,7 @@ class _Reader:
             return f"a secret does not belong into this file; {SECRETS[option]}"
         if option in _ONLY_TYPED:
             return f"{option} is typed each time: no file may set it"
-        if not target and option in self._all and self._all[option].subject == "target":
+        if not target and option in self._all and self._all[option].settings == "target":
             return f'{option} belongs to one target: [targets."URL"]'
         if option in known:
             return ""

@@ -9,7 +9,7 @@ from inspect import cleandoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, get_args
 
-from toolwire.core.command_option import CommandOption, define_option, read_whole_number
+from toolwire.core.command_option import define_option, read_whole_number
 from toolwire.core.errors import DefinitionError
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.url_origin import read_origin
@@ -141,256 +141,166 @@ class ServerOptions:
     # XL-066, A-12, A-53, XL-056, XL-113
 
     api_keys: Iterable[str | ApiKey] = define_option(
-        (),
-        CommandOption(
-            name="api-key",
-            help="an API key that callers can use; repeat for more keys",
-            default=[],
-            metavar="KEY",
-        ),
-        is_secret=True,
+        (), name="api-key", metavar="KEY", help="an API key that callers can use; repeat for more keys", is_secret=True
     )
     hosts: Iterable[str] = define_option(
         (),
-        CommandOption(
-            name="allow-host",
-            help="accept requests for this host name, besides localhost; repeat for more",
-            default=[],
-            metavar="NAME",
-            in_settings=True,
-        ),
+        name="allow-host",
+        metavar="NAME",
+        help="accept requests for this host name, besides localhost; repeat for more",
+        settings="program",
     )
     origins: Iterable[str] = define_option(
         (),
-        CommandOption(
-            name="allow-origin",
-            help="allow calls from pages of this web origin (CORS)",
-            default=[],
-            metavar="ORIGIN",
-            in_settings=True,
-        ),
+        name="allow-origin",
+        metavar="ORIGIN",
+        help="allow calls from pages of this web origin (CORS)",
+        settings="program",
     )
     limits: ServerLimits | None = define_option(
         None,
-        CommandOption(
-            name="limit",
-            help="change a server limit, such as tool_s=300; see 'Limits' in the docs",
-            default=[],
-            metavar="NAME=VALUE",
-            read=_check_limit,
-            in_settings=True,
-        ),
+        name="limit",
+        cli_default=[],
+        metavar="NAME=VALUE",
+        read=_check_limit,
+        help="change a server limit, such as tool_s=300; see 'Limits' in the docs",
+        settings="program",
     )
     state: Path | str = define_option(
         "",
-        CommandOption(
-            name="state",
-            help="where to store data (TOOLWIRE_STATE, or memory); memory, a folder, or postgresql://HOST/DATABASE for"
-            " several machines; --ledger and --rates override it",
-            metavar="WHERE",
-            in_settings=True,
-            is_path=True,
-        ),
+        metavar="WHERE",
+        help="where to store data (TOOLWIRE_STATE, or memory); memory, a folder, or postgresql://HOST/DATABASE for"
+        " several machines; --ledger and --rates override it",
+        is_path=True,
+        settings="program",
         is_secret=True,
     )
     wake: str = define_option(
         "",
-        CommandOption(
-            name="wake",
-            help="a Redis that wakes workers and counts rate limits; it passes long calls to the workers on all"
-            " machines. Without it, long calls start later and none is lost (default: TOOLWIRE_WAKE)",
-            metavar="URL",
-            in_settings=True,
-        ),
+        metavar="URL",
+        help="a Redis that wakes workers and counts rate limits; it passes long calls to the workers on all"
+        " machines. Without it, long calls start later and none is lost (default: TOOLWIRE_WAKE)",
+        settings="program",
         is_secret=True,
     )
     ledger: Ledger | Path | str | None = define_option(
         None,
-        CommandOption(
-            name="ledger",
-            help="store calls that have an idempotency key here; an SQLite file or postgresql://HOST/DATABASE",
-            default=None,
-            metavar="WHERE",
-            in_settings=True,
-            is_path=True,
-        ),
+        metavar="WHERE",
+        help="store calls that have an idempotency key here; an SQLite file or postgresql://HOST/DATABASE",
+        is_path=True,
+        settings="program",
         is_secret=True,
     )
     rates: str = define_option(
         "",
-        CommandOption(
-            name="rates",
-            help="count calls for rate limits here; a folder, redis://HOST or postgresql://HOST",
-            metavar="WHERE",
-            in_settings=True,
-            is_path=True,
-        ),
+        metavar="WHERE",
+        help="count calls for rate limits here; a folder, redis://HOST or postgresql://HOST",
+        is_path=True,
+        settings="program",
         is_secret=True,
     )
     rates_fail: RatesFail = define_option(
         "open",
-        CommandOption(
-            name="rates-fail",
-            help="what to do while --rates is unreachable; open: count in each process, closed: refuse calls of tools"
-            " with a limit (open)",
-            default="open",
-            choices=("open", "closed-for-destructive", "closed"),
-            in_settings=True,
-        ),
+        choices=("open", "closed-for-destructive", "closed"),
+        help="what to do while --rates is unreachable; open: count in each process, closed: refuse calls of tools"
+        " with a limit (open)",
+        settings="program",
     )
     rates_replicas: int = define_option(
         1,
-        CommandOption(
-            name="rates-replicas",
-            help="the number of processes that share --rates; while it is unreachable, each allows 1/N of a limit (the"
-            " number of workers)",
-            default=None,
-            metavar="N",
-            read=read_whole_number(1, 1_000, "number of processes"),
-            in_settings=True,
-        ),
+        cli_default=None,
+        metavar="N",
+        read=read_whole_number(1, 1_000, "number of processes"),
+        help="the number of processes that share --rates; while it is unreachable, each allows 1/N of a limit (the"
+        " number of workers)",
+        settings="program",
     )
     callers: Callers | None = None
     authorizer: Authorizer | None = None
     telemetry: Telemetry | None = None
     strict_jsonrpc: bool = define_option(
-        False,
-        CommandOption(
-            name="strict-jsonrpc",
-            help="OpenTool: send a result or an error, never both",
-            default=False,
-            in_settings=True,
-            is_harmless=True,
-        ),
+        False, help="OpenTool: send a result or an error, never both", is_harmless=True, settings="program"
     )
     debug: bool = False
     require_confirmation: ConfirmationQuestion | None = None
     client_document: str = define_option(
-        "",
-        CommandOption(
-            name="client-document",
-            help="publish the OAuth client metadata document at this URL",
-            metavar="URL",
-        ),
+        "", metavar="URL", help="publish the OAuth client metadata document at this URL"
     )
     host_confirmation: str = field(default="", repr=False)
     confirmations: Path | str = field(default="", repr=False)
     ask_hosts: bool = True
     consent: HostConsent = define_option(
         "hints",
-        CommandOption(
-            name="consent",
-            help="when an MCP client cannot show consent forms; hints: trust the client to ask its user, refuse:"
-            " refuse the call, inbox: the user decides with `toolwire approvals` (hints for your own tools, refuse"
-            " for tools of other servers)",
-            choices=("hints", "refuse", "inbox"),
-            in_settings=True,
-            strict="refuse",
-        ),
+        cli_default="",
+        choices=("hints", "refuse", "inbox"),
+        help="when an MCP client cannot show consent forms; hints: trust the client to ask its user, refuse:"
+        " refuse the call, inbox: the user decides with `toolwire approvals` (hints for your own tools, refuse"
+        " for tools of other servers)",
+        strict="refuse",
+        settings="program",
     )
     inbox: Path | str | Inbox = field(default="", repr=False)
     ask_wait: float = define_option(
-        0.0,
-        CommandOption(
-            name="ask-wait",
-            help="how long a call waits for an answer in the inbox; then it is refused (0: it does not wait)",
-            default=0,
-            metavar="SECONDS",
-            read=read_whole_number(0, QUESTION_WAIT_S, "number of seconds"),
-        ),
+        0,
+        metavar="SECONDS",
+        read=read_whole_number(0, QUESTION_WAIT_S, "number of seconds"),
+        help="how long a call waits for an answer in the inbox; then it is refused (0: it does not wait)",
     )
     on_question: TellQuestion | None = None
     receipts: Receipts = define_option(
         "",
-        CommandOption(
-            name="receipts",
-            help="require a receipt for calls that need consent; a receipt is a signed decision of the user",
-            choices=("required",),
-            in_settings=True,
-            strict="required",
-        ),
+        choices=("required",),
+        help="require a receipt for calls that need consent; a receipt is a signed decision of the user",
+        strict="required",
+        settings="program",
     )
     receipt_keys: Path | str | KeyFetcher = define_option(
-        "",
-        CommandOption(
-            name="receipt-keys",
-            help="the public keys that verify receipts; a JWK Set",
-            metavar="FILE|URL",
-            in_settings=True,
-            is_path=True,
-        ),
+        "", metavar="FILE|URL", help="the public keys that verify receipts; a JWK Set", is_path=True, settings="program"
     )
     receipt_audience: str = define_option(
         "",
-        CommandOption(
-            name="receipt-audience",
-            help="the host and port at which clients call this server; receipts must name it (default: --allow-host,"
-            " or the socket)",
-            metavar="HOST",
-            in_settings=True,
-        ),
+        metavar="HOST",
+        help="the host and port at which clients call this server; receipts must name it (default: --allow-host,"
+        " or the socket)",
+        settings="program",
     )
     private: bool = define_option(
         False,
-        CommandOption(
-            name="private",
-            help="show documents and pages to known callers only; each caller sees the tools that they are allowed to"
-            " use",
-            default=False,
-            in_settings=True,
-            strict=True,
-        ),
+        help="show documents and pages to known callers only; each caller sees the tools that they are allowed to use",
+        strict=True,
+        settings="program",
     )
     caller_rules: Mapping[str, CallerRules] = field(default_factory=dict)
     bundles: Mapping[str, ToolBundle] = field(default_factory=dict)
     sessions: SessionUse | None = define_option(
         None,
-        CommandOption(
-            name="sessions",
-            help="which MCP clients get a session; needed: clients that can show forms (all; none with --workers and"
-            " without --state)",
-            choices=("needed", "all", "none"),
-            in_settings=True,
-        ),
+        cli_default="",
+        choices=("needed", "all", "none"),
+        help="which MCP clients get a session; needed: clients that can show forms (all; none with --workers and"
+        " without --state)",
+        settings="program",
     )
     engine: CallEngine | None = None
     public_url: str = ""
     find: FindMode = define_option(
         "auto",
-        CommandOption(
-            name="find",
-            help="list find, describe and call instead of all tools; auto: on MCP, if all tools take more than about"
-            " 8,000 tokens (auto)",
-            default="auto",
-            choices=("auto", "always", "never"),
-            in_settings=True,
-            is_harmless=True,
-        ),
+        choices=("auto", "always", "never"),
+        help="list find, describe and call instead of all tools; auto: on MCP, if all tools take more than about"
+        " 8,000 tokens (auto)",
+        is_harmless=True,
+        settings="program",
     )
     pins: Iterable[str] = define_option(
-        (),
-        CommandOption(
-            name="pin",
-            help="with --find, list this tool too",
-            default=[],
-            metavar="NAME",
-            in_settings=True,
-            is_harmless=True,
-        ),
+        (), name="pin", metavar="NAME", help="with --find, list this tool too", is_harmless=True, settings="program"
     )
 
     result_limit: int = define_option(
         0,
-        CommandOption(
-            name="result-limit",
-            help="give an MCP host the first part of a longer result, and the tool read_result for the rest"
-            " (0: the whole)",
-            default=0,
-            metavar="CHARACTERS",
-            read=read_whole_number(0, MOST_RESULT, "number of characters"),
-            in_settings=True,
-            is_harmless=True,
-        ),
+        metavar="CHARACTERS",
+        read=read_whole_number(0, MOST_RESULT, "number of characters"),
+        help="give an MCP host the first part of a longer result, and the tool read_result for the rest (0: the whole)",
+        is_harmless=True,
+        settings="program",
     )
 
     def __post_init__(self) -> None:
