@@ -13,7 +13,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
@@ -60,7 +60,6 @@ from .page_tables import PageTables
 from .sessions import Found, OperatorSessions, SignedIn, SignInKey
 from .source import ConsoleSource
 
-Asgi: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Fields: TypeAlias = Mapping[bytes, bytes]
 
 _log = logging.getLogger("toolwire.console")
@@ -105,8 +104,8 @@ class PageGroup:
 class Console:
     """The pages of one console, as an ASGI application that can be stopped.
 
-    ``sign_in`` knows the keys of operators. ``root`` is the path below which the pages are; with ``serve_before`` it
-    stands before the application of a server. ``hosts`` are names of this server besides those of this machine. With
+    ``sign_in`` knows the keys of operators. ``root`` is the path below which the pages are; ``App.add_front`` puts them
+    before the application of a server. ``hosts`` are names of this server besides those of this machine. With
     ``own_user_only``, programs of other users of this machine are refused, where the system can tell, and the link of
     the page can hold the key. ``secret`` signs the sessions: workers of one server need the same one. ``tables`` are
     other pages than those of an operator. ``public_url`` is the address of the server for its users, if it is known.
@@ -170,24 +169,18 @@ class Console:
         else:
             await self.serve(scope, get_exchange(receive, send))
 
-    def owns(self, scope: Scope) -> bool:
-        """Return whether the path of a request is one of this console's."""
+    def takes(self, scope: Scope) -> bool:
+        """Return whether the path of a request is one of this console's; ``tables.announce`` gets all others."""
         # CR-02: a proxy, or an application that mounts the server, may have it below a path.
         path, root = split_mount_path(scope.get("root_path") or "", scope["path"])[1], self._root
-        return path == root or path.startswith(f"{root}/")
+        is_own = path == root or path.startswith(f"{root}/")
+        if not is_own and self._tables.announce is not None:
+            self._tables.announce(scope)
+        return is_own
 
     def _find_root(self, scope: Scope) -> str:
         """Return the path of the pages as the browser knows it."""
         return split_mount_path(scope.get("root_path") or "", "")[0] + self._root
-
-    def serve_before(self, app: Asgi) -> Asgi:
-        """Return an application that serves the paths of this console, and passes all other requests to ``app``."""
-
-        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            is_ours = scope["type"] == "http" and self.owns(scope)
-            await (self if is_ours else app)(scope, receive, send)
-
-        return serve
 
     async def serve(self, scope: Scope, exchange: Exchange) -> None:
         """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""

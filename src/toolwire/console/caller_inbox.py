@@ -18,6 +18,7 @@ from toolwire.server.access.callers import Caller, Callers, Fields
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.key_sessions import find_remaining_s
 from toolwire.server.access.people import FindUser
+from toolwire.server.app import App
 from toolwire.server.asking.inbox import PAGE_URL
 from toolwire.server.build import combine_callers
 from toolwire.server.http.exchange import Scope
@@ -26,7 +27,6 @@ from toolwire.stores.consent.open import Place, open_used_nonces
 
 from .app import Console
 from .caller_pages import build_caller_tables
-from .front import ConsoleFront, ServedApp
 from .sessions import SESSION_S, SignedIn
 from .source import ConsoleSource
 
@@ -38,7 +38,7 @@ _MAX_KEY: Final = 16_384
 
 
 def add_caller_inbox(
-    app: ServedApp,
+    app: App,
     place: Place,
     *,
     callers: Callers | None = None,
@@ -48,8 +48,8 @@ def add_caller_inbox(
     find_user: FindUser | None = None,
     login_path: str = "",
     caller_rules: Mapping[str, CallerRules] = MappingProxyType({}),
-) -> ConsoleFront:
-    """Return ``app`` with the page on which the questions about calls of its callers are answered.
+) -> App:
+    """Add to ``app`` the page on which the questions about calls of its callers are answered, and return it.
 
     The callers are the owners of ``api_keys`` and those that ``callers`` finds, as the server has them. A key or token
     shows the own questions, and does not answer them: the program that asks has it. ``answered_by`` in ``caller_rules``
@@ -78,11 +78,13 @@ def add_caller_inbox(
             find_user=None if find_user is None else partial(_find_signed_in, find_user),
             login_path=login_path,
             keeps_sessions=True,
+            announce=build_announcer(public_url, hosts),
         ),
         public_url=public_url,
         find_known=partial(_find_known, known, by_key),
     )
-    return ConsoleFront(app, console, announce=build_announcer(public_url, hosts))
+    app.add_front(console)
+    return app
 
 
 async def _find_signed_in(find_user: FindUser, headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | None:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from toolwire.core.model import Problem
 from toolwire.server.access.browser_session import BrowserSession
+from toolwire.server.http.exchange import Scope
 
 from .events import MAX_STREAMS
 from .page import Action, PageRequest, SignInWords
@@ -43,7 +44,8 @@ class PageTables:
     ``look`` returns for each topic something that is equal as long as nothing changes; it runs in a thread.
     ``find_topics`` returns the topics that a session hears of, None for all. ``name`` begins the name of the cookie.
     With ``keeps_sessions``, only a session counts that is known to have begun: others can read what signs its cookie.
-    One user has at most ``streams_each`` open pages that hear of changes.
+    One user has at most ``streams_each`` open pages that hear of changes. ``announce`` gets the scope of each request
+    for the application behind the console.
     """
 
     pages: Mapping[str, Action]
@@ -59,3 +61,4 @@ class PageTables:
     key_names: Collection[str] | None = None
     keeps_sessions: bool = False
     streams_each: int = MAX_STREAMS
+    announce: Callable[[Scope], None] | None = None

@@ -1,4 +1,4 @@
-"""Keep the token of a caller's request while its call runs, as ``GatewayApp`` sets it.
+"""Keep the token of a caller's request while its call runs, as ``GatewayFront`` sets it.
 
 The token goes to an authorization server alone, and only if an upstream wants it exchanged.
 """

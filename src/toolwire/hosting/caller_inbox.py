@@ -6,9 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from toolwire.console.caller_inbox import add_caller_inbox
-from toolwire.console.front import ConsoleFront, ServedApp
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.server.access.callers import Callers
+from toolwire.server.app import App
 from toolwire.stores.consent.open import is_in_database
 from toolwire.stores.paths import find_decisions_place, find_state_places
 
@@ -16,10 +16,8 @@ from .gateway_sign_in import OpenSignIn
 from .serve_settings import ServeSettings, list_caller_rules
 
 
-def add_inbox(
-    app: ServedApp, settings: ServeSettings, callers: Callers, sign_in: OpenSignIn | None = None
-) -> ConsoleFront:
-    """Return ``app`` with the inbox page of its ``callers``; people who sign in by ``sign_in`` need no key there.
+def add_inbox(app: App, settings: ServeSettings, callers: Callers, sign_in: OpenSignIn | None = None) -> App:
+    """Add to ``app`` the inbox page of its ``callers``; people who sign in by ``sign_in`` need no key there.
 
     Raises:
         DefinitionError: the place of the questions cannot be used.

@@ -23,13 +23,12 @@ from .toml_file import read_bytes
 
 if TYPE_CHECKING:
     from toolwire.client.connection.options import ApproveCommand
-
-    from .serve_app import HostedApp
+    from toolwire.server import App
 
 _PATHS: Mapping[str, CommandOption] = {option.field: option for option in list_serve_options() if option.is_path}
 
 
-def open_gateway(source: Path | str | ServeSettings, *, approve_command: ApproveCommand | None = None) -> HostedApp:
+def open_gateway(source: Path | str | ServeSettings, *, approve_command: ApproveCommand | None = None) -> App:
     """Return the ASGI application of the gateway that ``source`` describes: a ``toolwire.toml``, or a record.
 
     It is the application that ``toolwire gateway run`` serves. The upstreams are opened now; one that does not answer

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from toolwire.console import CallRow, ConnectionRow, Console, ConsoleSource, LimitRow, OfferedTool
 from toolwire.console.app import build_operator_tables
-from toolwire.console.front import ConsoleFront, ServedApp
 from toolwire.console.page import SignInWords
 from toolwire.console.page_tables import FindSignedIn
 from toolwire.console.sessions import SESSION_S, SignedIn
@@ -27,6 +26,7 @@ from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.limits import USER_PREFIX, RulesByCaller, read_user_name
 from toolwire.server.access.people import FindUser
+from toolwire.server.app import App
 from toolwire.stores.consent.open import open_used_nonces
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.limits.sqlite_windows import CountOverview
@@ -76,7 +76,7 @@ class ServedUpstream(NamedTuple):
 
 
 def add_console(
-    app: ServedApp,
+    app: App,
     operators: Operators,
     *,
     upstreams: Sequence[ServedUpstream],
@@ -87,8 +87,8 @@ def add_console(
     hosts: Sequence[str],
     find_faults: Callable[[], Sequence[str]] = tuple,
     public_url: str = "",
-) -> ConsoleFront:
-    """Return ``app`` with the console for ``operators``.
+) -> None:
+    """Add to ``app`` the console for ``operators``.
 
     ``upstreams`` are those of a gateway. ``rates`` is where calls are counted, empty for the
     memory of the process; ``find_limit`` returns what a key of a count means, and its limit. ``find_faults`` returns
@@ -157,7 +157,7 @@ def add_console(
         tables=tables,
         find_known=find_known,
     )
-    return ConsoleFront(app, console)
+    app.add_front(console)
 
 
 def list_rule_rows(upstream: UpstreamSettings) -> list[FileRuleRow]:
@@ -240,7 +240,7 @@ def list_calls(calls: CallOverview) -> list[CallRow]:
     ]
 
 
-def list_running(app: ServedApp) -> list[CallRow]:
+def list_running(app: App) -> list[CallRow]:
     """Return the calls that wait for their tools now, the oldest first."""
     now = time()
     return [

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from toolwire.client.connection.options import ApproveCommand
 from toolwire.client.transport.network import SyncNetwork
@@ -17,7 +17,7 @@ from toolwire.core.model import RateLimit
 from toolwire.core.toolbox import Toolbox
 from toolwire.engines.state_search import StateSearch
 from toolwire.gateway import UpstreamLimits, merge_toolboxes
-from toolwire.gateway.gateway_app import GatewayApp, Service
+from toolwire.gateway.gateway_front import GatewayFront, Service
 from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.sign_in_notice import SIGN_IN_PATH
 from toolwire.gateway.sign_in_pages import SignInPages, SignInUpstream
@@ -48,21 +48,15 @@ from .serve_settings import SETTINGS, ServeSettings, choose_lasting_state, list_
 from .telemetry_services import build_telemetry_services
 from .token_options import build_callers
 
-if TYPE_CHECKING:
-    from toolwire.console.front import ConsoleFront
-
-HostedApp: TypeAlias = "App | GatewayApp | ConsoleFront"
-"""An ASGI application that serves tools, alone, as a gateway, or with pages before it."""
-
 FACTORY = f"{__name__}:build_app_from_environment"
 
 
-def build_app_from_environment() -> HostedApp:
+def build_app_from_environment() -> App:
     """Return the app for the settings in the environment, and remove them from it: they hold keys."""
     return open_app(read_settings(os.environ.pop(SETTINGS)))
 
 
-def open_app(settings: ServeSettings, approve_command: ApproveCommand | None = None) -> HostedApp:
+def open_app(settings: ServeSettings, approve_command: ApproveCommand | None = None) -> App:
     """Return the app that serves what ``settings`` name; see ``prepare``."""
     return prepare(settings, approve_command).app
 
@@ -72,7 +66,7 @@ class Prepared(NamedTuple):
 
     settings: ServeSettings
     boxes: Sequence[Toolbox]
-    app: HostedApp
+    app: App
 
 
 def prepare(settings: ServeSettings, approve_command: ApproveCommand | None = None, *, stdio: bool = False) -> Prepared:
@@ -90,7 +84,7 @@ def prepare(settings: ServeSettings, approve_command: ApproveCommand | None = No
     return Prepared(settings, boxes, build_served_app(settings, boxes, None) if stdio else build_app(settings, boxes))
 
 
-def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: CallEngine | None = None) -> HostedApp:
+def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: CallEngine | None = None) -> App:
     """Return the app that serves all ``toolboxes`` as one, with a console if a key or a person may open it.
 
     ``engine`` gets long calls; see ``open_engine``.
@@ -99,13 +93,13 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         DefinitionError: two of them have a tool of the same id, or the ledger cannot be opened.
     """
     served = _build_served(settings, toolboxes, engine)
-    app: HostedApp = served.app
+    app = served.app
     rules = RulesByCaller(list_caller_rules(settings))
     operators = find_operators([parse_api_key(key) for key in settings.api_keys], rules)
     if settings.has_inbox and served.callers.needs_credentials:
         from .caller_inbox import add_inbox  # brings the pages of the console, which few servers have
 
-        app = add_inbox(app, settings, served.callers, served.sign_in)
+        add_inbox(app, settings, served.callers, served.sign_in)
     people = settings.sign_in
     if people is not None and not (people.operators or (people.provider and people.provider.operator_groups)):
         people = None
@@ -134,7 +128,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         for one, box in zip(settings.upstreams, toolboxes, strict=False)
     ]
     limits = {one.name: RateLimit.parse(one.rate) for one in settings.upstreams if one.rate}
-    return add_console(
+    add_console(
         app,
         known,
         upstreams=upstreams,
@@ -146,19 +140,18 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         find_faults=partial(find_webhook_faults, find_inbox(settings)),
         public_url=settings.server.public_url,
     )
+    return app
 
 
 class _Served(NamedTuple):
     """The app that serves, its callers, and where people sign in at it, if anywhere."""
 
-    app: App | GatewayApp
+    app: App
     callers: Callers
     sign_in: OpenSignIn | None
 
 
-def build_served_app(
-    settings: ServeSettings, toolboxes: Sequence[Toolbox], engine: CallEngine | None
-) -> App | GatewayApp:
+def build_served_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], engine: CallEngine | None) -> App:
     """Return the app that serves all ``toolboxes`` as one, with nothing beside it that exports what is measured.
 
     Raises:
@@ -204,16 +197,10 @@ def _build_served(
             sign_in.find_user, LoginPlace(sign_in.login_path, bool(keys or settings.tokens))
         )
     known = apply_caller_rules(combine_callers(ApiKeyCallers(keys), callers), rules)
-    is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
     services = build_telemetry_services(settings, app) if exports else ()
-    if not is_personal and not services and sign_in is None:
-        return _Served(app, known, None)
-    if not is_personal:
-        guard = HostGuard(hosts=settings.server.hosts, origins=settings.server.origins)
-        server = None if sign_in is None else sign_in.server
-        front = GatewayApp(app, {}, guard, public_url=settings.server.public_url, services=services, sign_in=server)
-        return _Served(front, known, sign_in)
-    return _Served(build_gateway_app(settings, toolboxes, app, known, services, sign_in), known, sign_in)
+    if sign_in is not None or services or any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes):
+        app.add_front(_build_front(settings, toolboxes, known, services, sign_in))
+    return _Served(app, known, sign_in)
 
 
 def open_engine(settings: ServeSettings) -> CallEngine | None:
@@ -272,18 +259,31 @@ def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox], windows
     )
 
 
-def build_gateway_app(
+def _build_front(
     settings: ServeSettings,
     toolboxes: Sequence[Toolbox],
-    app: App,
     callers: Callers,
-    services: Sequence[Service] = (),
-    sign_in: OpenSignIn | None = None,
-) -> GatewayApp:
-    """Return ``app`` with the pages on which ``callers`` sign in to upstreams, and ``services`` beside it.
+    services: Sequence[Service],
+    sign_in: OpenSignIn | None,
+) -> GatewayFront:
+    """Return the pages on which ``callers`` sign in to upstreams, with ``services`` beside them.
 
     ``sign_in`` is where people sign in at the gateway itself.
     """
+    is_personal = any(isinstance(toolbox, PersonalToolbox) for toolbox in toolboxes)
+    return GatewayFront(
+        {SIGN_IN_PATH: _build_pages(settings, toolboxes, callers, sign_in).answer} if is_personal else {},
+        HostGuard(hosts=settings.server.hosts, origins=settings.server.origins),
+        public_url=settings.server.public_url,
+        keeps_tokens=any(one.account == "exchange" for one in settings.upstreams),
+        services=services,
+        sign_in=None if sign_in is None else sign_in.server,
+    )
+
+
+def _build_pages(
+    settings: ServeSettings, toolboxes: Sequence[Toolbox], callers: Callers, sign_in: OpenSignIn | None
+) -> SignInPages:
     upstreams: dict[str, SignInUpstream] = {}
     vault = open_caller_vault(settings.key_file, settings.server.state)
     for upstream, toolbox in zip(settings.upstreams, toolboxes, strict=True):
@@ -296,7 +296,7 @@ def build_gateway_app(
                 scopes=frozenset(upstream.scopes or ()),
             )
     rules = RulesByCaller(list_caller_rules(settings))
-    pages = SignInPages(
+    return SignInPages(
         upstreams,
         callers,
         vault,
@@ -304,13 +304,4 @@ def build_gateway_app(
         find_user=None if sign_in is None else sign_in.find_user,
         login_path="" if sign_in is None else sign_in.login_path,
         takes_keys=bool(settings.api_keys or settings.tokens) or sign_in is None,
-    )
-    return GatewayApp(
-        app,
-        {SIGN_IN_PATH: pages.answer},
-        HostGuard(hosts=settings.server.hosts, origins=settings.server.origins),
-        public_url=settings.server.public_url,
-        keeps_tokens=any(one.account == "exchange" for one in settings.upstreams),
-        services=services,
-        sign_in=None if sign_in is None else sign_in.server,
     )

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from toolwire.core.errors import UsageError
 from toolwire.core.url_display import show_url
-from toolwire.gateway.gateway_app import Service
+from toolwire.gateway.gateway_front import Service
 from toolwire.server.app import App
 
 from .serve_settings import ServeSettings

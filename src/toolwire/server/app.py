@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import count
+from typing import Protocol
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import BlockingTask, CallQuery, Pending, Reading, SessionOffer, Streaming, Subscription
@@ -53,6 +54,30 @@ _CLIENT_FIELDS = Request("", "")[5:]
 """The fields of a Request that only clients use, at their defaults."""
 
 
+class Front(Protocol):
+    """What answers some requests before an application, and begins and ends with it: its pages, or a sign-in."""
+
+    def takes(self, scope: Scope) -> bool:
+        """Return whether it answers a request. For one that it does not answer, it may keep what the call needs."""
+        ...
+
+    async def serve(self, scope: Scope, exchange: Exchange) -> None:
+        """Answer a request that it takes."""
+        ...
+
+    async def begin(self) -> None:
+        """Begin after the application."""
+        ...
+
+    async def end(self) -> None:
+        """End before the application."""
+        ...
+
+    def drain(self) -> None:
+        """End what would keep the server from stopping."""
+        ...
+
+
 class App:
     """The ASGI application that ``asgi`` returns. ``drain()`` begins a graceful stop.
 
@@ -84,11 +109,17 @@ class App:
         self._admission, self._runner, self._long_calls = admission, runner, long_calls
         self.limits: ServerLimits = limits
         self._scheduler, self._lifespans = scheduler, lifespans
+        self._fronts: tuple[Front, ...] = ()
         self._tasks = TaskOnce()
         sessions.serve = self.serve
         # A random beginning and a number: as unique as a random id, and cheaper for each request.
         self._id_prefix = f"{secrets.token_hex(8)}-"
         self._next_number = count(1).__next__
+
+    def add_front(self, front: Front) -> None:
+        """Let ``front`` answer the requests that it takes, before those that were added earlier."""
+        self._fronts = (front, *self._fronts)
+        self._lifespans = (*self._lifespans, front)
 
     @property
     def older_clients(self) -> bool:
@@ -127,6 +158,8 @@ class App:
         # R15
         self._runner.drain()
         self.sessions.drain()
+        for front in self._fronts:
+            front.drain()
 
     async def begin(self) -> None:
         """Begin the Toolbox and what the server needs beside it."""
@@ -147,8 +180,12 @@ class App:
         else:
             await close_websocket(scope, receive, send)
 
-    async def serve(self, scope: Scope, exchange: Exchange) -> None:  # noqa: C901, PLR0912 - in line: each request
+    async def serve(self, scope: Scope, exchange: Exchange) -> None:  # noqa: C901, PLR0912, PLR0915 - in line: all run
         """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
+        for front in self._fronts:
+            if front.takes(scope):
+                await front.serve(scope, exchange)
+                return
         # D-24: Host, Origin and credentials come first, then the body, then the protocol.
         scope = self.tables.enter_bundle(scope)
         table, path = self.tables.find(scope)

@@ -17,7 +17,6 @@ from toolwire.cli.terminal.screen import escaped
 from toolwire.core.errors import UsageError
 from toolwire.core.long_call import CallEngine, is_long
 from toolwire.engines.local_engine import LocalEngine
-from toolwire.gateway.gateway_app import GatewayApp
 from toolwire.hosting.build_settings import build_settings
 from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_app import build_served_app, open_engine
@@ -46,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-async def _work(app: App | GatewayApp, engine: CallEngine, names: Sequence[str], grace_s: float) -> None:
+async def _work(app: App, engine: CallEngine, names: Sequence[str], grace_s: float) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:  # such as after nohup
