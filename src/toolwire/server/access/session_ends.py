@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Kind, Problem
@@ -26,6 +27,7 @@ if TYPE_CHECKING:  # loads sqlite3
     from toolwire.stores.consent.ended_sessions import ConsoleSession, EndedSessions
 
 MAX_HERE: Final = 10_000
+T = TypeVar("T")
 
 _UNKNOWN: Final = Problem(
     kind=Kind.OVERLOADED,
@@ -52,7 +54,7 @@ class SessionEnds:
     async def end(self, session: BrowserSession) -> Problem | None:
         """End ``session``. Return a Problem if that cannot be kept."""
         if self._place:
-            return await asyncio.to_thread(self._end_stored, session)
+            return await self._ask(lambda store: store.end(_build_kept(session)), "ended")
         self._here[_digest(session)] = session.began_at
         if len(self._here) > MAX_HERE:
             self._all_until = max(self._here.values()) + 1.0
@@ -62,46 +64,34 @@ class SessionEnds:
     async def begin(self, session: BrowserSession) -> Problem | None:
         """Remember that ``session`` began here, where others can read what signs its cookie."""
         # AT-42
-        return await asyncio.to_thread(self._begin_stored, session) if self._place else None
+        return await self._ask(lambda store: store.begin(_build_kept(session)), "begun") if self._place else None
 
     async def has_ended(self, session: BrowserSession, *, is_kept: bool = False) -> bool | Problem:
         """Return whether ``session`` was ended or, with ``is_kept``, did not begin here; a Problem if it is unknown."""
+        kept = _build_kept(session)
+
+        def has_ended(store: EndedSessions) -> bool:
+            return store.has_ended(kept) or (is_kept and not store.has_session(kept))
+
         if self._place:
-            return await asyncio.to_thread(self._has_ended_stored, session, is_kept=is_kept)
+            return await self._ask(has_ended, "read")
         return session.began_at < self._all_until or _digest(session) in self._here
 
-    def _begin_stored(self, session: BrowserSession) -> Problem | None:
-        try:
-            self._open().begin(_build_kept(session))
-        except list_store_errors(DefinitionError) as error:
-            self._outages.record_failure("a session of pages cannot begin: %s.", error)
-            return _UNKNOWN
-        self._outages.record_success()
-        return None
+    async def _ask(self, ask: Callable[[EndedSessions], T], done: str) -> T | Problem:
+        """Return what ``ask`` returns of the store, or a Problem that says that it cannot be ``done``."""
 
-    def _end_stored(self, session: BrowserSession) -> Problem | None:
-        try:
-            self._open().end(_build_kept(session))
-        except list_store_errors(DefinitionError) as error:
-            self._outages.record_failure("a session of pages cannot be ended: %s.", error)
-            return _UNKNOWN
-        self._outages.record_success()
-        return None
+        def ask_store() -> T | Problem:
+            try:
+                if self._store is None:
+                    self._store = open_ended_sessions(self._place)
+                found = ask(self._store)
+            except list_store_errors(DefinitionError) as error:
+                self._outages.record_failure("the sessions of pages cannot be %s: %s.", done, error)
+                return _UNKNOWN
+            self._outages.record_success()
+            return found
 
-    def _has_ended_stored(self, session: BrowserSession, *, is_kept: bool) -> bool | Problem:
-        kept = _build_kept(session)
-        try:
-            has_ended = self._open().has_ended(kept) or (is_kept and not self._open().has_session(kept))
-        except list_store_errors(DefinitionError) as error:
-            self._outages.record_failure("the sessions of pages cannot be read: %s.", error)
-            return _UNKNOWN
-        self._outages.record_success()
-        return has_ended
-
-    def _open(self) -> EndedSessions:
-        if self._store is None:
-            self._store = open_ended_sessions(self._place)
-        return self._store
+        return await asyncio.to_thread(ask_store)
 
 
 def _build_kept(session: BrowserSession) -> ConsoleSession:

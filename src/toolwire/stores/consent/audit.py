@@ -13,7 +13,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -85,7 +85,7 @@ class StoredAudit:
                 rows += database.select_rows(
                     "SELECT number, record, digest FROM audit WHERE number > 0 ORDER BY number"
                 )
-        return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
+        return read_records(rows)
 
     def last_number(self) -> int:
         """Return the number of the newest record, 0 without any."""
@@ -106,8 +106,7 @@ class StoredAudit:
         for file in reversed(list_audit_files(self._folder)):
             with closing(Database(file, AUDIT)) as database:
                 while rows := cast("list[Any]", database.select_rows(_NEWEST, end, _PIECE)):
-                    for number, text, digest in rows:
-                        yield ChainedDecision(number, Decision(**json.loads(text)), digest)
+                    yield from read_records(rows)
                     end = rows[-1][0]
 
     def list_answers(self, principal: str, most: int) -> list[ChainedDecision]:
@@ -117,9 +116,7 @@ class StoredAudit:
             if len(found) < most:
                 with closing(Database(file, AUDIT)) as database:
                     rows: list[Any] = database.select_rows(_OWN_ANSWERS, principal, most - len(found))
-                found += [
-                    ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows
-                ]
+                found += read_records(rows)
         return found
 
     def start(self) -> ChainStart:
@@ -140,8 +137,7 @@ class StoredAudit:
                 return ""
             first: list[Any] = database.select_rows(_FIRST)
             has_records = _find_last(database) > 0
-        found = [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in first]
-        return find_start_fault(found[0] if found else None, start, has_records=has_records)
+        return find_start_fault(next(iter(read_records(first)), None), start, has_records=has_records)
 
     def close(self) -> None:
         """Close the file."""
@@ -178,6 +174,11 @@ class StoredAudit:
         if _get_number(self._file) == 1 and self._database.was_empty:
             with self._database.transaction() as cursor:
                 cursor.execute(_BEGIN, (0, EMPTIED_DIGEST))
+
+
+def read_records(rows: Iterable[Any]) -> list[ChainedDecision]:
+    """Return the records in ``rows`` of a log: their number, text and digest."""
+    return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
 
 
 def _make_first_file(file: Path) -> None:

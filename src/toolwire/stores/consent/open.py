@@ -4,83 +4,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from toolwire.core.model import Approval
 from toolwire.stores.paths import is_postgres_url
 
 from .used_nonces import MemoryUsedNonces, SharedUsedNonces, UsedNonces
 
 if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL, or what only clients need
-    from collections.abc import Iterator, Sequence
-
-    from toolwire.consent.decision_record import ChainedDecision, ChainStart, Decision
-    from toolwire.consent.policy import Preferences
     from toolwire.stores.database import SharedRows
 
     from .approvals import Approvals
+    from .audit import StoredAudit
     from .ended_sessions import EndedSessions
     from .grants import StoredGrants
-    from .preferences import KeptLevel
+    from .postgres import PostgresAudit, PostgresPreferences
+    from .preferences import StoredPreferences
 
 Place: TypeAlias = Path | str
 """A folder, or the URL of a PostgreSQL."""
 
 
-class StoredDecisions(Protocol):
-    """A log of decisions that outlives the process."""
-
-    def append(self, record: Decision) -> None:
-        """Add ``record`` at the end of the chain."""
-        ...
-
-    def entries(self) -> Sequence[ChainedDecision]:
-        """Return all records in order."""
-        ...
-
-    def last_number(self) -> int:
-        """Return the number of the newest record, 0 without any."""
-        ...
-
-    def iterate_back(self, before: int | None = None) -> Iterator[ChainedDecision]:
-        """Yield the records from the newest one back, or from the one before the number ``before``."""
-        ...
-
-    def list_answers(self, principal: str, most: int) -> list[ChainedDecision]:
-        """Return the last ``most`` answers that ``principal`` gave on the inbox page, the newest first."""
-        ...
-
-    def start(self) -> ChainStart:
-        """Return what the first record goes on from."""
-        ...
-
-    def find_start_fault(self) -> str:
-        """Return what is wrong with the beginning of the log, or an empty text."""
-        ...
-
-    def close(self) -> None:
-        """Close the file or the connection."""
-        ...
-
-
-class StoredLevels(Protocol):
-    """The levels of consent that the user set: a ``PreferenceStore`` that can list and delete them."""
-
-    def find(self, site: str, /) -> Preferences:
-        """Return the preferences for ``site``, an origin; it is the same object until they change."""
-        ...
-
-    def list_levels(self) -> list[KeptLevel]:
-        """Return each level, by site and tool."""
-        ...
-
-    def unset(self, site: str, tool: str) -> bool:
-        """Delete the level for ``tool`` of ``site``, and return whether there was one."""
-        ...
-
-    def set(self, site: str, tool: str, level: Approval) -> None:
-        """Store ``level``, per-call or deny, for ``tool`` of ``site``."""
-        ...
+StoredDecisions: TypeAlias = "StoredAudit | PostgresAudit"
+"""A log of decisions that outlives the process."""
+StoredLevels: TypeAlias = "StoredPreferences | PostgresPreferences"
+"""The levels of consent that the user set: a ``PreferenceStore`` that can list and delete them."""
 
 
 def open_approvals(place: Place) -> Approvals:

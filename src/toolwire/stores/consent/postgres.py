@@ -30,6 +30,7 @@ from toolwire.core.model import Approval
 from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.database import SharedRows
 
+from .audit import read_records
 from .preferences import KEPT_LEVELS, KeptLevel, build_preferences
 
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
@@ -68,7 +69,7 @@ class PostgresAudit:
     def entries(self) -> Sequence[ChainedDecision]:
         """Return all records in order."""
         rows = self._rows.select_rows("SELECT number, record, digest FROM audit WHERE number > 0 ORDER BY number")
-        return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
+        return read_records(rows)
 
     def last_number(self) -> int:
         """Return the number of the newest record, 0 without any."""
@@ -78,18 +79,14 @@ class PostgresAudit:
     def iterate_back(self, before: int | None = None) -> Iterator[ChainedDecision]:
         """Yield the records from the newest one back, or from the one before the number ``before``."""
         end = _NO_END if before is None else before
-        while rows := self._select_before(end):
-            for number, text, digest in rows:
-                yield ChainedDecision(number, Decision(**json.loads(text)), digest)
+        while rows := list[Any](self._rows.select_rows(_NEWEST, end, _PIECE)):
+            yield from read_records(rows)
             end = rows[-1][0]
 
     def list_answers(self, principal: str, most: int) -> list[ChainedDecision]:
         """Return the last ``most`` answers that ``principal`` gave on the inbox page, the newest first."""
         rows: list[Any] = self._rows.select_rows(_OWN_ANSWERS, principal, most)
-        return [ChainedDecision(number, Decision(**json.loads(text)), digest) for number, text, digest in rows]
-
-    def _select_before(self, end: int) -> list[Any]:
-        return list(self._rows.select_rows(_NEWEST, end, _PIECE))
+        return read_records(rows)
 
     def start(self) -> ChainStart:
         """Return what the record 1 goes on from: the record 0, which the log begins with."""
@@ -102,8 +99,8 @@ class PostgresAudit:
         return find_start_fault(self._find_first(), self.start(), has_records=self.last_number() > 0)
 
     def _find_first(self) -> ChainedDecision | None:
-        rows: list[Any] = self._rows.select_rows("SELECT record, digest FROM audit WHERE number = 0")
-        return ChainedDecision(0, Decision(**json.loads(rows[0][0])), rows[0][1]) if rows else None
+        rows = self._rows.select_rows("SELECT number, record, digest FROM audit WHERE number = 0")
+        return next(iter(read_records(rows)), None)
 
     def close(self) -> None:
         """Close the connection."""

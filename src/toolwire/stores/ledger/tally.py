@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, Protocol
 
 from toolwire.core.ledger import LedgerLimits, compute_excess
+from toolwire.stores.database import Rows
 
 from .statements import LedgerStatements
-
-
-class Rows(Protocol):
-    """The outcome of a statement."""
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows it changed."""
-        ...
-
-    def fetchone(self) -> Any:
-        """Return the next row, or None."""
-        ...
-
-    def fetchall(self) -> Sequence[Any]:
-        """Return all rows that are left."""
-        ...
 
 
 class SqlConnection(Protocol):
