@@ -50,7 +50,7 @@ def measure() -> Iterator[Figure]:
     importers = _count_importers(source)
     yield Figure("  of which one module imports", sum(importers[_name_module(path)] == 1 for path in small), 5)
     yield from _measure_app()
-    wanted = r"^\s*from tests\.(?:\w+\.)*test_\w+ import|^\s*from tests\.(?:\w+\.)*\w+ import test_"
+    wanted = r"^\s*from (?:tests\b|\.)[^#\n]*\btest_\w"
     found = sum(len(re.findall(wanted, text, re.MULTILINE)) for text in tests.values())
     yield Figure("imports from one test module into another", found, 0)
 

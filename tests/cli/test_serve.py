@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.confirmed_note import send_note
 from tests.support.serve_process import start_serve, url_in
 from toolwire import Problem, Question, Tool, Value, connect_sync
 from toolwire.core.catalog import Catalog
@@ -363,16 +364,6 @@ def test_confirmation_word_of_one_worker_is_valid_once_in_every_worker(site: str
             word = send_note(url, str(number))[1]
             answers.append([send_note(url, str(number), word)[0] for _ in range(3)])
     assert answers == [[200, 428, 428]] * 12
-
-
-def send_note(url: str, text: str, word: str = "") -> tuple[int, str]:
-    fields = {"content-type": "application/json", **({"toolwire-confirmation": word} if word else {})}
-    request = urllib.request.Request(f"{url}/api/note", json.dumps({"text": text}).encode(), fields)
-    try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return answer.status, ""
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)["details"]["confirmation"]["word"]
 
 
 @pytest.mark.requirement("XL-056")

@@ -12,9 +12,9 @@ import pytest
 from mcp import Client
 
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
+from tests.support.confirmed_note import send_note
+from tests.support.serve_process import start_serve, url_in
 from toolwire.stores.consent.open import open_decisions
-
-from .test_serve import send_note, start_serve, url_in
 
 SHOP = '''
     from pathlib import Path

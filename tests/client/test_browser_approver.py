@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from tests.client.page_visitor import Visitor
 from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.client.approvers.peer_user import is_other_user
 from toolwire.core.check import Answer, Question
@@ -30,40 +28,6 @@ QUESTION = Question(
     always_allowed=True,
 )
 SHRED = Question(Call(Tool(name="shred", destructive=True), {}), "https://a.example", "POST /shred", Approval.PER_CALL)
-
-
-class Visitor:
-    """A browser of one page, or somebody who pretends to be one."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self.port = parts.port or 0
-        self.path = parts.path
-        self.own = f"127.0.0.1:{parts.port}"
-
-    def get(self, path: str | None = None, **headers: str) -> tuple[int, dict[str, str], str]:
-        return self._send("GET", path or self.path, "", headers)
-
-    def post(self, **fields: str) -> tuple[int, dict[str, str], str]:
-        return self.post_as({}, **fields)
-
-    def post_as(self, headers: dict[str, str], **fields: str) -> tuple[int, dict[str, str], str]:
-        form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{self.own}"}
-        return self._send("POST", self.path, urlencode(fields), {**form, **headers})
-
-    def token(self) -> str:
-        found = re.search(r'name="token" value="([^"]+)"', self.get()[2])
-        assert found is not None
-        return found[1]
-
-    def _send(self, method: str, path: str, body: str, headers: dict[str, str]) -> tuple[int, dict[str, str], str]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read().decode()
-        finally:
-            connection.close()
 
 
 def ask_on_page(question: Question, visit: Callable[[Visitor], None], within_s: float = 30.0) -> Answer:

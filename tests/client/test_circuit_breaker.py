@@ -13,6 +13,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from uvicorn import Config
 
+from tests.client.faulty_proxy import start_proxy, swallow
 from tests.programs import find_free_port
 from tests.support.waiting import wait_until
 from toolwire import Problem, Toolkit, Value, asgi, connect, connect_sync
@@ -25,8 +26,6 @@ from toolwire.core.model import Kind
 from toolwire.server.http.prompt_server import PromptServer
 from toolwire.telemetry import names
 from toolwire.testing.loopback import background
-
-from .test_chaos import start_proxy, swallow
 
 pytestmark = pytest.mark.requirement("R12")
 SITE = "https://shop.example"

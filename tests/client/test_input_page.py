@@ -8,12 +8,11 @@ from collections.abc import Callable
 import anyio
 import pytest
 
+from tests.client.page_visitor import Visitor
 from toolwire import InputRequest, InputResponse
 from toolwire.client.approvers.browser_approver import apage_input_provider, page_input_provider
 from toolwire.core.user_input import CANCELLED, DECLINED, InputAction
 from toolwire.framing.input_form import read_fields
-
-from .test_browser_approver import Visitor
 
 FIELDS = read_fields(
     {

@@ -25,6 +25,7 @@ from toolwire.cli import main
 from .blocks import Block, matches_output, read_steps
 
 ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(path for folder in ("docs", "news") for path in (ROOT / folder).rglob("*.md"))])
 WAIT_S = 60.0
 _LANGUAGES = {"python", "console", "text", "json", "toml", "ts"}
 FASTMCP = ROOT / ".cache" / "mcp-clients" / "fastmcp"

@@ -11,14 +11,13 @@ import pytest
 
 from spec import decisions
 
-from .page import ROOT
+from .page import PAGES, ROOT
 
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 _ANYWHERE_ELSE = re.compile(r"[a-z]+:")
-PAGES = sorted([*ROOT.glob("*.md"), *(path for folder in ("docs", "news") for path in (ROOT / folder).rglob("*.md"))])
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

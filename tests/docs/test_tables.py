@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from spec import gateway_keys
 from spec.cli_options import MARK, write_rows
 from spec.extras import IN_FRAMEWORKS
+from tests.docs.page_tables import REFERENCE, read_rows
 from toolwire.cli import parser
 from toolwire.cli.parser import list_commands
 from toolwire.client.transport.limits import TransportLimits as ClientLimits
@@ -34,7 +35,6 @@ from toolwire.server.route_table import RouteTable
 
 from .page import ROOT
 
-REFERENCE = ROOT / "docs" / "reference"
 _RULE = re.compile(r"[A-Z]+-\d+")
 CATALOG = Catalog(title="Kit", tools=(Tool(name="read", toolkit="Kit", safe=True), Tool(name="write", toolkit="Kit")))
 CODECS = {codec.name: codec for codec in BUILTIN}
@@ -56,14 +56,6 @@ CALLS: dict[str, tuple[str, Any]] = {
     "opentool": ("/opentool/call", {"jsonrpc": "2.0", "id": "1", "method": "write"}),
     "mcp": ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "write", "arguments": {}}}),
 }
-
-
-def read_rows(page: str, heading: str = "") -> list[list[str]]:
-    """Return the cells of the table below ``heading`` (else the first), without code marks, as a list for each row."""
-    text = (REFERENCE / page).read_text(encoding="utf-8")
-    table = text[text.index(heading) :].partition("\n|---")[2].partition("\n\n")[0]
-    lines = [line for line in table.split("\n")[1:] if line]
-    return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines]
 
 
 @pytest.mark.parametrize(

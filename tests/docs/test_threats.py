@@ -7,8 +7,9 @@ import tomllib
 
 import pytest
 
+from tests.docs.page_tables import REFERENCE, read_rows
+
 from .page import ROOT
-from .test_tables import REFERENCE, read_rows
 
 THREATS = {name for name in tomllib.loads((ROOT / "spec" / "requirements.toml").read_text("utf-8")) if name[:2] == "D-"}
 PAGES = ("threats.md", "threats-to-servers.md")

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .page import ROOT
-from .test_links import PAGES
+from .page import PAGES, ROOT
 
 _REPLACED = re.compile(
     r"\b(?:nobody|somebody|whoever|anybody|everybody|on the wire|each wire|every wire|the wires?)\b",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from examples.tasks.app import Settings, create_app
+from tests.examples.task_visitor import QUICK, SITE, Visitor
 from tests.postgres import empty_database, shared_postgres  # noqa: F401 - the fixtures
-
-from .test_tasks import QUICK, SITE, Visitor
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 

@@ -13,6 +13,7 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types import EmptyResult, ListRootsRequest, ListRootsResult, PingRequest
 from pydantic import BaseModel
 
+from tests.interop.mcp_revisions import of_2025
 from toolwire import Progress, Result, Value, connect, connect_sync
 
 from .conftest import run_app
@@ -58,33 +59,6 @@ def build_asking_server() -> MCPServer:
         return "done"
 
     return server
-
-
-def of_2025(app: Any) -> Any:
-    """Return ``app`` as a server that does not know the revision of 2026-07-28, which begins with server/discover."""
-
-    async def answer(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or scope["method"] != "POST":
-            await app(scope, receive, send)
-            return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
-        given = [{"type": "http.request", "body": body}]
-
-        async def again() -> Any:
-            return given.pop() if given else await receive()
-
-        if b"server/discover" not in body:
-            await app(scope, again, send)
-            return
-        refusal = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found"}}'
-        headers = [(b"content-type", b"application/json")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": refusal})
-
-    return answer
 
 
 @pytest.fixture(scope="module")

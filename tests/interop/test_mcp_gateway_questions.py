@@ -16,6 +16,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import ElicitRequestParams, ElicitResult
 from pydantic import BaseModel
 
+from tests.interop.mcp_revisions import of_2025
 from toolwire import Context, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.model import Secret
@@ -26,7 +27,6 @@ from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
 
 from .conftest import run_app
-from .test_mcp_asking_servers import of_2025
 
 pytestmark = pytest.mark.requirement("MC-09", "D-37")
 

@@ -14,10 +14,10 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitRequestURLParams, InputRequiredResult
 from pydantic import BaseModel
 
+from tests.interop.mcp_revisions import of_2025
 from toolwire import InputRequest, Problem, Result, Value, connect, connect_sync
 
 from .conftest import run_app
-from .test_mcp_asking_servers import of_2025
 
 SIZE = {
     "type": "object",

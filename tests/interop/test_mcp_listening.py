@@ -14,14 +14,14 @@ from mcp.server.mcpserver import Context as SdkContext
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, EmptyResult, PingRequest
 
+from tests.interop.mcp_revisions import of_2025
+from tests.interop.talking_kit import KIT
 from tests.support.waiting import wait_until_async
 from toolwire import Context, InputRequest, Progress, Result, Toolkit, Value, asgi, connect, connect_sync
 from toolwire.cli import main
 from toolwire.testing import background
 
 from .conftest import run_app
-from .test_mcp_asking_servers import of_2025
-from .test_mcp_log import KIT
 
 WAIT_S = 20
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}

@@ -13,33 +13,12 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import LoggingMessageNotificationParams
 
+from tests.interop.talking_kit import KIT
 from toolwire import Authorization, Context, Requirements, Toolkit, asgi
 from toolwire.core.model import LOG_LEVELS
 from toolwire.testing import background
 
 pytestmark = pytest.mark.requirement("MC-06")
-
-KIT = '''
-from toolwire import Context, Toolkit
-
-kit = Toolkit("Talking")
-
-
-@kit.tool(approval="auto")
-async def talk(context: Context) -> str:
-    """Say something at each of three levels."""
-    await context.log("looking", level="debug")
-    await context.log({"found": 3}, logger="search")
-    await context.log("gone", level="error")
-    return "done"
-
-
-@kit.tool(approval="auto")
-def talk_from_a_thread(context: Context) -> str:
-    """Say something from a thread."""
-    context.log("here")
-    return "done"
-'''
 
 
 def build_kit() -> Toolkit:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from tests.interop.mcp_revisions import of_2025
 from toolwire import Answer, ConnectError, Question, Result, Value, connect, connect_sync
 from toolwire.cli import main
 from toolwire.testing.loopback import background
 
 from .conftest import run_app
-from .test_mcp_asking_servers import of_2025
 
 Between = Callable[[], None]
 

@@ -12,39 +12,19 @@ from joserfc import jwt
 from joserfc.jwk import OctKey
 
 import toolwire
-from toolwire import Kind, Problem, RateLimit, Toolkit
+from tests.limits.limited_shop import build_call, kit
+from toolwire import Kind, Problem
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.client.calls.session import Session
-from toolwire.core.http import Request, Response, get_header
+from toolwire.core.http import Response, get_header
 from toolwire.limits import ClientRateLimits
 from toolwire.limits.headers import read_pause_s
 from toolwire.protocols import BUILTIN
 from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, AppTransport
+from toolwire.testing.wire import AppTransport
 
 UNLIMITED = ClientRateLimits(tool=None, connection=None)
-
-
-def kit() -> Toolkit:
-    kit = Toolkit("Shop")
-
-    @kit.tool(approval="auto", safe=True, rate_limit=RateLimit(max=30, window="1h"))
-    async def look() -> str:
-        """Look around."""
-        await asyncio.sleep(0)
-        return "tea"
-
-    @kit.tool(approval="auto", safe=True)
-    def free() -> str:
-        """Look around as often as you like."""
-        return "tea"
-
-    return kit
-
-
-def build_call(name: str) -> Request:
-    return Request("GET", f"{HERE}/api/{name}")
 
 
 async def statuses(apps: list[toolwire.App], calls: int, name: str = "look") -> list[Response]:

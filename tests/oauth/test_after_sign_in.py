@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import toolwire
+from tests.oauth.running_site import Running
 from toolwire import Answer, Problem, Question
 from toolwire.auth.credential import Credential
 from toolwire.cli import main
@@ -20,7 +21,6 @@ from toolwire.protocols import BUILTIN
 from toolwire.stores.credentials.files import CredentialStore
 
 from .conftest import Walker
-from .test_client import Running
 
 Serve = Callable[[Callable[[str], Any]], str]
 

@@ -11,20 +11,15 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey
 
+from tests.oauth.app_document import JSON, URL, build_document_response
+from tests.oauth.registered_app import register_app
 from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.network import Network
 from toolwire.core.http import Response
 from toolwire.core.model import Problem
 from toolwire.oauth.factory import build_document_fetch
 
-from .conftest import CALLBACK, ISSUER, Site, document
-
-URL = "https://app.example/oauth-client.json"
-JSON = (b"content-type", b"application/json")
-
-
-def build_document_response(*headers: tuple[bytes, bytes], status: int = 200, **more: Any) -> Response:
-    return Response(status, (JSON, *headers), json.dumps(document(URL, **more)).encode())
+from .conftest import CALLBACK, ISSUER, Site
 
 
 @pytest.mark.requirement("AS-16", "AS-17", "XL-114")
@@ -157,13 +152,6 @@ def test_client_documents_are_fetched_through_the_address_checks() -> None:
 
 
 # registration
-
-
-def register_app(site: Site, **more: Any) -> Any:
-    body = {"client_name": "Reg", "redirect_uris": [CALLBACK], **more}
-    return site.browser.request(
-        "POST", "/oauth/register", json={key: value for key, value in body.items() if value is not None}
-    )
 
 
 @pytest.mark.requirement("AS-18")

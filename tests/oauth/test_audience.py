@@ -18,6 +18,7 @@ from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from tests.oauth.mcp_provider import Provider
 from toolwire import Toolkit, Value, asgi, connect_sync
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.auth.metadata_discovery import SignInTarget, find_sign_in_target
@@ -27,7 +28,6 @@ from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.stores.credentials.files import CredentialStore
 
 from .conftest import Walker
-from .test_other_servers import Provider
 
 SECRET = b"a secret of at least thirty-two bytes"
 PROTOCOLS = ("mcp", "otc", "opentool", "openapi")

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import toolwire
+from tests.oauth.conftest import Walker
+from tests.oauth.running_site import Running, tasks
 from toolwire.auth.client_metadata import read_document
 from toolwire.auth.clients import Client
 from toolwire.client.login import SignInOptions
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response, get_header
 from toolwire.testing.wire import AppTransport
-
-from .test_client import Running, Walker, tasks
 
 PLACE = "/.well-known/oauth-client.json"
 

@@ -21,13 +21,13 @@ from starlette.routing import Route
 
 import toolwire
 from tests.cli.conftest import Terminal
+from tests.oauth.shown_page import page_shown
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.client.login import SignInOptions, SignInUser
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.stores.credentials.files import CredentialStore
 
 from .conftest import Walker
-from .test_terminal import page_shown
 
 Serve = Callable[[Callable[[str], Any]], str]
 NEEDED = {"/list": "read", "/delete": "delete"}

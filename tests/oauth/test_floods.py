@@ -11,13 +11,14 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.oauth.app_document import URL, build_document_response
+from tests.oauth.registered_app import register_app
 from tests.support.waiting import wait_until_async
 from toolwire.core.http import Response
 from toolwire.server.oauth.client_lookup import count_fetch_from
 from toolwire.stores.oauth.accounts import Accounts
 
 from .conftest import CALLBACK, Site
-from .test_apps import URL, build_document_response, register_app
 
 
 class SlowPeople:

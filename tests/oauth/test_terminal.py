@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,8 +13,9 @@ import httpx2
 import pytest
 
 from tests.cli.conftest import Terminal
-
-from .test_client import Running, Walker
+from tests.oauth.conftest import Walker
+from tests.oauth.running_site import Running
+from tests.oauth.shown_page import page_shown
 
 STATE = "state"
 
@@ -32,16 +32,6 @@ def at(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
             return terminal
 
         yield start
-
-
-def page_shown(terminal: Terminal) -> str:
-    """The page that the program wants opened."""
-    terminal.wait_for(b"Open this page in a browser on this machine: ")
-    terminal.wait_for(b"state=")
-    while (found := re.search(rb"this machine: (\S+)\s*\n", terminal.shown)) is None:
-        terminal.wait_for(b"\n")
-        assert terminal._read()
-    return found[1].decode()
 
 
 @pytest.mark.requirement("XL-102", "AC-05", "AC-08")

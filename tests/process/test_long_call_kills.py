@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from tests.postgres import shared_postgres  # noqa: F401 - the fixture
+from tests.process.killed_server import KILLS, Server
 from tests.support.waiting import wait_until_async
 
 from .amounts import report
 from .peer import Answer, Gone, dial, message, until
-from .test_kills import KILLS, Server
 
 KIT = Path(__file__).with_name("long_accounts.py")
 CALLERS = 6

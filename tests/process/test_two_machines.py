@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.process.killed_server import KILLS, SOON_S
 from tests.programs import require_postgres
 
 from .amounts import report
-from .test_kills import KILLS, SOON_S
 
 ROOT = Path(__file__).parents[2]
 ISOLATED = ("unshare", "--net", "--mount", "--pid", "--time", "--fork", "--kill-child", "--mount-proc")

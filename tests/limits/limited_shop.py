@@ -1,0 +1,30 @@
+"""A toolkit with a limited tool, and requests that call it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from toolwire import RateLimit, Toolkit
+from toolwire.core.http import Request
+from toolwire.testing.wire import HERE
+
+
+def kit() -> Toolkit:
+    kit = Toolkit("Shop")
+
+    @kit.tool(approval="auto", safe=True, rate_limit=RateLimit(max=30, window="1h"))
+    async def look() -> str:
+        """Look around."""
+        await asyncio.sleep(0)
+        return "tea"
+
+    @kit.tool(approval="auto", safe=True)
+    def free() -> str:
+        """Look around as often as you like."""
+        return "tea"
+
+    return kit
+
+
+def build_call(name: str) -> Request:
+    return Request("GET", f"{HERE}/api/{name}")
