@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = 30
 SEED = 7
 OTHER_SEEDS = (1, 2, 3, 4, 5)
-LARGEST = 2_000_000
+MAX_BYTES = 2_000_000
 """Documents of more bytes are not drawn: FastMCP takes up to minutes for each of them."""
 
 Key = tuple[str, str]
@@ -94,7 +94,7 @@ def draw(seed: int, count: int) -> Iterator[tuple[dict[str, Any], dict[str, Any]
     from corpus.documents import documents
 
     chance = random.Random(seed)
-    every = [path for path in documents() if path.suffix == ".json" and path.stat().st_size <= LARGEST]
+    every = [path for path in documents() if path.suffix == ".json" and path.stat().st_size <= MAX_BYTES]
     chance.shuffle(every)
     for path in every:
         text = path.read_bytes()

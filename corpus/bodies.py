@@ -60,7 +60,7 @@ _ODD = (
     ["a"],
     {"a": 1},
 )
-_MOST_MEMBERS = 2_000
+_MAX_MEMBERS = 2_000
 
 
 class _Part(NamedTuple):
@@ -310,7 +310,7 @@ def _made(schema: dict[str, Any]) -> Iterator[Any]:
 def _own(schema: Any) -> Iterator[Any]:
     """Yield the values that a schema names itself, of the first of its members."""
     waiting = [schema]
-    for _ in range(_MOST_MEMBERS):
+    for _ in range(_MAX_MEMBERS):
         if not waiting:
             return
         one = waiting.pop(0)

@@ -39,7 +39,7 @@ READING = 10.0
 SERVER = "https://corpus.test"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace", "query"}
-_MOST_FAULTS = 20
+_MAX_FAULTS = 20
 _META = jsonschema_rs.validator_for({"$ref": "https://json-schema.org/draft/2020-12/schema"})
 
 
@@ -107,7 +107,7 @@ def judge(path: Path, started: float | None = None) -> Iterator[dict[str, Any]]:
     found.extend(bodies.judge_bodies(document, tools, memo.plans, name(path), counts))
     found.extend(bodies.judge_reach(document, tools, memo, name(path), counts))
     said["bodies"] = time.process_time() - begun
-    yield {**said, "counts": dict(counts), "faults": found[:_MOST_FAULTS]}
+    yield {**said, "counts": dict(counts), "faults": found[:_MAX_FAULTS]}
 
 
 def read_again(path: Path) -> Iterator[dict[str, Any]]:

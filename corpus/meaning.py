@@ -36,7 +36,7 @@ _NUMBERS = frozenset(("exclusiveMaximum", "exclusiveMinimum", "maximum", "minimu
 _TYPES = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
 _VALUES = frozenset(("const", "default", "enum", "example", "examples"))
 _BESIDE = ("allOf", "anyOf", "oneOf", "if", "then", "else", "not")
-_MOST_PARTS = 1_000
+_MAX_PARTS = 1_000
 
 
 class UndecidedPatternError(Exception):
@@ -265,7 +265,7 @@ class Meaning:
     def _parts(self, node: Any) -> Iterator[dict[str, Any]]:
         """Yield what ``node`` is put together of, by references and allOf."""
         waiting, seen = [node], set[int]()
-        while waiting and len(seen) < _MOST_PARTS:
+        while waiting and len(seen) < _MAX_PARTS:
             one = waiting.pop()
             if not isinstance(one, dict) or id(one) in seen:
                 continue

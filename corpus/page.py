@@ -103,8 +103,8 @@ def _called(called: Sequence[dict[str, Any]]) -> Iterable[str]:
     yield f"""
 ## Requests and another reader
 
-{len(called)} of the documents, chosen evenly among those of at most {roundtrip.LARGEST // 1000} KB, are served by a
-local server that reads each request with openapi-core. At most {roundtrip.MOST} operations of each document are
+{len(called)} of the documents, chosen evenly among those of at most {roundtrip.MAX_BYTES // 1000} KB, are served by a
+local server that reads each request with openapi-core. At most {roundtrip.MAX_CALLED} operations of each document are
 called, with the required arguments and with all arguments. The arguments that openapi-core reads are compared with the
 arguments of the call: {counts["equal"]:,} of {sent:,} calls were equal.
 """

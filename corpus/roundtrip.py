@@ -26,13 +26,13 @@ from .documents import name
 from .echo import DOCUMENT, Heard, prepared, serving
 from .judge import operations_data
 
-LARGEST = 600_000
+MAX_BYTES = 600_000
 """Documents of more bytes are not among the hundred: the other reader takes minutes for them."""
 
 UNMADE = "no arguments were found for its schema"
 REFUSED = "refused by the other reader"
 
-MOST = 40
+MAX_CALLED = 40
 """At most so many operations of one document are called, for the same reason."""
 
 
@@ -42,7 +42,7 @@ _UNREAD = re.compile(rb'"/[^"]*[#?][^"]*": *\{|"swagger":')
 
 def chosen(paths: Sequence[Path], count: int = 100) -> list[Path]:
     """Return at most ``count`` of ``paths``, evenly out of all that another reader can be given."""
-    every = [path for path in sorted(paths) if path.suffix == ".json" and 3_000 < path.stat().st_size <= LARGEST]
+    every = [path for path in sorted(paths) if path.suffix == ".json" and 3_000 < path.stat().st_size <= MAX_BYTES]
     every = [path for path in every if not _UNREAD.search(path.read_bytes())]
     count = min(count, len(every))
     return [every[len(every) * number // count] for number in range(count)]
@@ -60,7 +60,7 @@ def returned(path: Path) -> Iterator[dict[str, Any]]:
         peer = run(CODEC.find(echo.url + DOCUMENT, Selection(include="all")), network).peer
         assert peer is not None
         assert isinstance(peer.memo, OfferState)
-        for tool in peer.catalog.tools[:MOST]:
+        for tool in peer.catalog.tools[:MAX_CALLED]:
             for full in (False, True):
                 made = values.arguments(dict(tool.input_schema), full=full)
                 if made is None:

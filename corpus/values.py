@@ -33,7 +33,7 @@ _LIKELY = ("Aa1!Aa1!Aa1!", "a", "aa", "7", "A1", "arn:aws:fsx:us-east-1:12345678
 """Texts for patterns with conditions, as passwords and names of resources have."""
 
 _WRONG = ([], {}, 0, "x")
-_DEEPEST = 6
+_MAX_DEPTH = 6
 
 
 class Unmade(Exception):
@@ -74,7 +74,7 @@ class _Maker:
     def value(self, node: Any, depth: int, wide: int) -> Any:
         """Return a value of ``node``; objects have their optional members down to ``wide`` levels."""
         node = self._whole(node, depth)
-        if depth > _DEEPEST + 20:
+        if depth > _MAX_DEPTH + 20:
             raise Unmade
         for key in ("const",):
             if key in node:
@@ -111,7 +111,7 @@ class _Maker:
         else:
             raise Unmade
         branches = node.get("allOf", [])
-        if depth > _DEEPEST + 20 and branches:
+        if depth > _MAX_DEPTH + 20 and branches:
             raise Unmade
         merged = {key: one for key, one in node.items() if key != "allOf"}
         for branch in branches:
@@ -135,7 +135,7 @@ class _Maker:
 
     def _of_one_branch(self, node: dict[str, Any], choices: list[Any], made: dict[str, Any]) -> dict[str, Any] | None:
         """Return ``made`` with something more, so that only one branch of a oneOf fits; None where none is found."""
-        names = {name for one in choices for name in self._whole(one, _DEEPEST).get("properties", {})}
+        names = {name for one in choices for name in self._whole(one, _MAX_DEPTH).get("properties", {})}
         for name in sorted(names - made.keys())[:20]:
             for wrong in _WRONG:
                 if self._fits(node, {**made, name: wrong}):
@@ -146,7 +146,7 @@ class _Maker:
         properties = node.get("properties", {})
         required = node.get("required", [])
         made: dict[str, Any] = {}
-        for name in dict.fromkeys([*required, *(properties if wide > 0 and depth < _DEEPEST else ())]):
+        for name in dict.fromkeys([*required, *(properties if wide > 0 and depth < _MAX_DEPTH else ())]):
             inner = properties.get(name, node.get("additionalProperties", {}))
             try:
                 made[name] = self.value(inner if inner is not False else {}, depth + 1, wide - 1)
@@ -162,7 +162,7 @@ class _Maker:
 
     def _array(self, node: dict[str, Any], depth: int, wide: int) -> list[Any]:
         first = [self.value(one, depth + 1, wide) for one in node.get("prefixItems", [])]
-        least = max(node.get("minItems", 0) - len(first), 1 if not first and depth < _DEEPEST else 0)
+        least = max(node.get("minItems", 0) - len(first), 1 if not first and depth < _MAX_DEPTH else 0)
         least = min(least, node.get("maxItems", least), 50)
         items = node.get("items", {})
         if items is False:

@@ -19,7 +19,7 @@ OPPOSITE: dict[type[ast.AST], type[ast.AST]] = {
 
 LOGGED = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 
-LONGEST_WORD = 40
+MAX_WORD_LENGTH = 40
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -88,7 +88,7 @@ def _is_idle(node: ast.AST, function: Function | None) -> bool:
         case ast.ClassDef(bases=bases):
             return any("Protocol" in ast.unparse(base) for base in bases)
         case ast.Constant(value=str(text)):
-            return not any(map(str.isalnum, text)) or " " in text or len(text) > LONGEST_WORD
+            return not any(map(str.isalnum, text)) or " " in text or len(text) > MAX_WORD_LENGTH
         case _:
             return False
 

@@ -59,10 +59,10 @@ OWN_TESTS = {
 """The tests of a room that are not in the folder of its name alone: a rule is tested where a user meets it."""
 
 EACH = 15
-MOST_S = 60.0
+MAX_S = 60.0
 """The tests that are tried on one mistake take at most so long. One with which they take far longer is noticed."""
 PATIENCE_S = 60
-MOST_BYTES = 4 * 2**30
+MAX_BYTES = 4 * 2**30
 UNTRIED = 99
 """How the process of a mistake ends that cannot be put into a running function."""
 
@@ -249,7 +249,7 @@ class Mutants:
             kind = self._chance.choice(sorted(kind for kind, places in by_kind.items() if places))
             file, number, place = by_kind[kind].pop()
             lines = room.find_lines(file, place)
-            yield Trial(file, number, place, reach.find_tests(lines, MOST_S))
+            yield Trial(file, number, place, reach.find_tests(lines, MAX_S))
 
     def _fork(self, folder: str) -> int:
         """Start a copy of this process, which prints nothing and keeps its files in ``folder``; return its id, or 0."""
@@ -268,7 +268,7 @@ class Mutants:
 
     def _begin(self, session: pytest.Session, room: Room, trial: Trial) -> None:
         """Make the mistake in this process, and choose the tests that pytest runs next."""
-        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_DATA, (MAX_BYTES, MAX_BYTES))
         if not room.put(trial.file, trial.number):
             os._exit(UNTRIED)
         for one in find_caches():

@@ -23,7 +23,7 @@ from toolwire.core.model import Secret
 PLANTED = f"planted-{secrets.token_hex(12)}"
 SHORTEST = 8
 """A shorter secret is found in texts that do not mean it."""
-LARGEST = 64 << 20
+MAX_BYTES = 64 << 20
 _STATE = re.compile(rb'"state": "[^"]*"')
 """An authorization server stores the state of an app, to send it back once."""
 
@@ -82,7 +82,7 @@ def find_leaks(sections: Iterable[tuple[str, str]], folder: Path | None) -> list
 def list_databases(folder: Path) -> Iterator[Path]:
     """Yield the SQLite files below ``folder``, with their logs."""
     for path in folder.rglob("*"):
-        if path.is_file() and not path.is_symlink() and 0 < path.stat().st_size < LARGEST:
+        if path.is_file() and not path.is_symlink() and 0 < path.stat().st_size < MAX_BYTES:
             if path.name.endswith(("-wal", "-journal")):
                 yield path
             else:

@@ -16,7 +16,7 @@ from tests.process import amounts
 from tests.requirement_results import RequirementResults, note_requirements
 from tests.support import forked_programs
 
-LONGEST = (
+SLOWEST = (
     "tests/acceptance/test_huge_definitions.py",
     "tests/adapters/frameworks/test_frameworks.py",
     "tests/browser/test_chat.py",
@@ -112,7 +112,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, and let each test report the requirements that it proves."""
     # Of several processes, each would otherwise wait at the end for the one that came upon such a test last.
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOWEST))
     for item in items:
         if item.nodeid.startswith("tests/process/"):
             item.add_marker("real_start")

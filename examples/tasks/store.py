@@ -33,8 +33,8 @@ from sqlalchemy import (
 
 Status: TypeAlias = Literal["todo", "in-progress", "done"]
 
-MOST_TASKS = 1_000
-MOST_KEYS = 20
+MAX_TASKS = 1_000
+MAX_KEYS = 20
 
 _METADATA = MetaData()
 _TASKS = Table(
@@ -110,8 +110,8 @@ class Store:
         row = {"id": secrets.token_hex(5), "createdAt": datetime.now(UTC).replace(tzinfo=None), **values}
         count = select(func.count()).select_from(_TASKS).where(_TASKS.c.owner == owner)
         with self._engine.begin() as connection:
-            if (connection.scalar(count) or 0) >= MOST_TASKS:
-                raise TooManyError(f"You have {MOST_TASKS:,} tasks: delete some first.")
+            if (connection.scalar(count) or 0) >= MAX_TASKS:
+                raise TooManyError(f"You have {MAX_TASKS:,} tasks: delete some first.")
             connection.execute(insert(_TASKS).values(owner=owner, **row))
         return _task(row)
 
@@ -142,8 +142,8 @@ class Store:
         Raises:
             TooManyError: the person has as many keys as one may have.
         """
-        if len(self.keys(owner)) >= MOST_KEYS:
-            raise TooManyError(f"You have {MOST_KEYS} keys: revoke one first.")
+        if len(self.keys(owner)) >= MAX_KEYS:
+            raise TooManyError(f"You have {MAX_KEYS} keys: revoke one first.")
         with self._engine.begin() as connection:
             connection.execute(insert(_KEYS).values(digest=_digest(key), owner=owner, name=name))
 

@@ -16,7 +16,7 @@ from toolwire import Problem
 from toolwire.validation import compile_schema
 from toolwire.validation.cost import SchemaCost
 
-LARGEST: Final = 16_000_000
+MAX_BYTES: Final = 16_000_000
 
 
 CHILD: Final = """
@@ -53,7 +53,7 @@ def test_cost_of_a_document_is_proportional_to_its_size(bomb: str, tmp_path: Pat
         preexec_fn=lambda: resource.setrlimit(*limit),
     )
     assert (done.stdout.count("DONE "), "Traceback" in done.stderr) == (len(commands), False)
-    assert max((path.stat().st_size for path in written if path.exists()), default=0) < LARGEST
+    assert max((path.stat().st_size for path in written if path.exists()), default=0) < MAX_BYTES
 
 
 @pytest.mark.requirement("D-17")

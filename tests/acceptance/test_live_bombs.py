@@ -19,7 +19,7 @@ from tests.support.live_bombs import BombSite, many_operations
 from toolwire import Session, asgi, connect_sync
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.convert import KINDS, ConvertedDocument, convert
-from toolwire.convert.converter import LEAST_ROOM, MOST_GROWTH
+from toolwire.convert.converter import MAX_GROWTH, MIN_ROOM
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.testing.loopback import background
@@ -90,7 +90,7 @@ def test_converted_document_has_bounded_growth() -> None:
     for kind in ("openapi", "otc"):
         found = convert(source, kind)
         assert isinstance(found, ConvertedDocument)
-        assert len(jsontext.write(found.document)) < LEAST_ROOM + (MOST_GROWTH + 2) * len(source)
+        assert len(jsontext.write(found.document)) < MIN_ROOM + (MAX_GROWTH + 2) * len(source)
     refused = convert(source, "opentool")  # each operation is the whole page of definitions again
     assert isinstance(refused, Problem)
     assert (refused.kind, "--match" in refused.message) == (Kind.TOO_LARGE, True)

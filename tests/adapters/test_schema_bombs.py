@@ -48,7 +48,7 @@ def test_written_schema_never_exceeds_its_size_limit(bomb: str, provider: Provid
 
 
 PARTS = 1_000
-MOST_CALLS = 9_000_000
+MAX_CALLS = 9_000_000
 SPELLED = "abcdefghijkl"
 WIDE = {f"q{number}": {} for number in range(PARTS)}
 
@@ -98,5 +98,5 @@ def count_calls(profile: Profile) -> int:
 def test_shared_schema_parts_are_converted_once(bomb: str, provider: Provider) -> None:
     profile = Profile(subcalls=False)
     shaped = profile.runcall(build_tool_schema, SHARED[bomb], provider)
-    assert count_calls(profile) < MOST_CALLS
+    assert count_calls(profile) < MAX_CALLS
     assert len(str(shaped.schema)) < 5_000_000

@@ -193,8 +193,8 @@ def test_folder_that_is_a_link_is_not_used(stored: StoredDocuments, folder: Path
 
 
 def test_files_and_bytes_are_bounded_and_the_oldest_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_files, "MOST_FILES", 5)
-    monkeypatch.setattr(document_files, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(document_files, "MAX_FILES", 5)
+    monkeypatch.setattr(document_files, "MAX_BYTES", 1_000)
     files = DocumentFiles(folder)
     for number in range(20):
         files.write(f"{number:064x}", b"x" * 10)
@@ -206,12 +206,12 @@ def test_files_and_bytes_are_bounded_and_the_oldest_go(folder: Path, monkeypatch
 
 
 def test_limits_are_those_of_the_documentation() -> None:
-    assert (document_files.MOST_FILES, document_files.MOST_BYTES) == (512, 128 * 1024 * 1024)
-    assert document_files.LARGEST_FILE == 32 * 1024 * 1024
+    assert (document_files.MAX_FILES, document_files.MAX_BYTES) == (512, 128 * 1024 * 1024)
+    assert document_files.MAX_FILE_BYTES == 32 * 1024 * 1024
 
 
 def test_document_that_is_too_large_takes_its_former_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document_files, "LARGEST_FILE", 100)
+    monkeypatch.setattr(document_files, "MAX_FILE_BYTES", 100)
     files = DocumentFiles(folder)
     files.write(KEY, b"x" * 100)
     assert files.read(KEY) == b"x" * 100

@@ -30,7 +30,7 @@ from toolwire.core.check import Answer
 from toolwire.stores.consent.open import open_approvals
 
 PAUSE_S = 0.05
-MOST_QUESTIONS = 10
+MAX_QUESTIONS = 10
 """How many questions one caller can add to one inbox in a minute."""
 
 
@@ -188,7 +188,7 @@ def check_row(row: Row, bench: Bench) -> None:
     """Make the call of ``row``, and check what its user and the server have of it."""
     deployments = bench.deployments
     name = sha256(json.dumps(row).encode()).hexdigest()[:12]
-    flavour = find_flavour(row, bench.count_question(row) // MOST_QUESTIONS)
+    flavour = find_flavour(row, bench.count_question(row) // MAX_QUESTIONS)
     running = deployments.open(row["deployment"], flavour)
     token, principal = identify(row["caller"], running, deployments)
     target = Target(

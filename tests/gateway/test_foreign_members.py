@@ -15,7 +15,7 @@ import pytest
 from toolwire import Session, Toolkit, asgi, connect_sync, merge_toolboxes
 from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.toolbox import Toolbox
-from toolwire.protocols.mcp.foreign_members import MOST_DEFINITION_PARTS
+from toolwire.protocols.mcp.foreign_members import MAX_DEFINITION_PARTS
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
 
@@ -37,7 +37,7 @@ TOOLS: list[dict[str, Any]] = [
             "ui": {"resourceUri": PAGE, "visibility": ["model", "app"]},
             "ui/resourceUri": PAGE,
             "openai/outputTemplate": HIDDEN_PAGE,
-            "vendor/large": "x" * 64 * MOST_DEFINITION_PARTS,
+            "vendor/large": "x" * 64 * MAX_DEFINITION_PARTS,
             **FORGED,
         },
     },

@@ -27,7 +27,7 @@ from toolwire.testing.loopback import background
 
 NAME, PASSWORD = "Ada", "correct horse"
 CLIENT = Client(id="suite", name="Suite", redirect_uris=("http://127.0.0.1/callback",))
-MOST_PAGES = 8
+MAX_PAGES = 8
 PATIENCE_S = 60
 
 
@@ -45,7 +45,7 @@ def walk(url: str) -> None:
     """Do what a person does at ``url``: sign in, allow everything, and go back to the app."""
     with httpx2.Client(timeout=10) as browser:
         page = browser.get(url)
-        for _ in range(MOST_PAGES):
+        for _ in range(MAX_PAGES):
             if "/callback" in str(page.url):
                 return
             if page.has_redirect_location:

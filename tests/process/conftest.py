@@ -15,14 +15,14 @@ from .peer import Running
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "served.py"
-LONGEST = ("kills", "two_machines", "engines", "work", "stopping", "long_call_kills", "soak", "workers", "hostile")
+SLOWEST = ("kills", "two_machines", "engines", "work", "stopping", "long_call_kills", "soak", "workers", "hostile")
 """The files that take longest. They begin first, so that of two processes none works on alone at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def find_place(item: pytest.Item) -> int:
         name = item.path.stem.removeprefix("test_")
-        return LONGEST.index(name) if item.path.parent == HERE and name in LONGEST else len(LONGEST)
+        return SLOWEST.index(name) if item.path.parent == HERE and name in SLOWEST else len(SLOWEST)
 
     items.sort(key=find_place)
 

@@ -25,10 +25,10 @@ HANG_S = 30.0
 MANY = 7_200
 SMALL = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
 LAST = b"GET /last HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-MOST_KEPT = 150
+MAX_STORED = 150
 """The limit of 16, and what one small piece may hold besides."""
 
-MOST_READ = 17 * len(SMALL)
+MAX_READ = 17 * len(SMALL)
 """One that is answered and 16 that wait, where they arrive one by one."""
 
 
@@ -98,17 +98,17 @@ def test_pipelined_requests_are_buffered_up_to_a_limit(chunk: int) -> None:
                 connection.data_received(rest[:chunk])
                 came += len(rest[:chunk])
                 rest = rest[chunk:]
-                assert len(connection.pipeline) <= MOST_KEPT
+                assert len(connection.pipeline) <= MAX_STORED
             return came
 
         received += arrive()
-        assert received <= max(MOST_READ, chunk)
+        assert received <= max(MAX_READ, chunk)
         await asyncio.sleep(0)
         assert (app.asked, transport.answers) == (1, 0)
         app.free.set()
         while transport.answers < MANY:
             await asyncio.sleep(0)
-            assert arrive() <= max(MOST_READ, chunk)
+            assert arrive() <= max(MAX_READ, chunk)
         assert not connection.pipeline
         connection.connection_lost(None)
 

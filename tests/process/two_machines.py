@@ -50,7 +50,7 @@ PATIENCE_S = 90.0
 DISK_MIB = int(os.environ.get("TOOLWIRE_KILLS", "0")) * 4 + 96
 AHEAD_S = 300
 UP_S = 1_000_000
-MOST_LINES = 16
+MAX_LINES = 16
 # Python runs a module of this name at the start of each process, also of a worker.
 CLOCK = """
 import os, time
@@ -540,7 +540,7 @@ def main() -> None:
                 assert "Traceback" not in errors
                 # A store that fails is said once a minute by each worker, not once for each refused call.
                 refusals = [one for one in errors.splitlines() if "refused a call" in one or "was refused" in one]
-                assert len(refusals) <= MOST_LINES, refusals[:MOST_LINES]
+                assert len(refusals) <= MAX_LINES, refusals[:MAX_LINES]
         print(json.dumps(describe(calls, runs, back_s)))  # type: ignore[arg-type]  # two words a line
     finally:
         subprocess.run(["umount", str(disk)], check=False)

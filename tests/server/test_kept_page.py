@@ -9,7 +9,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.model import Tool
 from toolwire.server.page.index_page import IndexPage, View
 
-MOST_BYTES = 60_000
+MAX_BYTES = 60_000
 
 
 def build_catalog(count: int, tags: tuple[str, ...] = (), about: str = "Do it.") -> Catalog:
@@ -54,6 +54,6 @@ def test_page_of_thousands_of_tools_is_small_and_says_what_it_left_out(about: st
     page = IndexPage(catalog, ())
     for view in (View(base="http://a.example/"), View(base="http://a.example/", name="tool_7")):
         body = page.build(view).body
-        assert len(body) <= MOST_BYTES
+        assert len(body) <= MAX_BYTES
         shown = body.count(b'<a href="/?tool=')
         assert f"{3_000 - shown:,} more: search for them.".encode() in body

@@ -18,7 +18,7 @@ import sys
 import traceback
 from importlib import import_module
 
-from fork_server import LARGEST, enter
+from fork_server import MAX_MESSAGE_BYTES, enter
 
 
 def run(file: str) -> int:
@@ -53,7 +53,7 @@ def main() -> None:
                 break
             connection.close()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    message, files, _, _ = socket.recv_fds(connection, LARGEST, 3)
+    message, files, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, 3)
     program = pickle.loads(message)
     enter(program, files)
     sys.argv = [file, *map(os.fsdecode, program["words"])]

@@ -19,7 +19,7 @@ import traceback
 from importlib import import_module
 from typing import Any, TypedDict
 
-LARGEST = 1 << 20
+MAX_MESSAGE_BYTES = 1 << 20
 """Bytes of a message."""
 _LAZY = (
     *("pydantic.dataclasses", "pydantic.type_adapter", "docstring_parser", "toolwire.define.adapter"),
@@ -69,7 +69,7 @@ def import_commands() -> None:
 def serve(connection: socket.socket) -> Program | None:
     """Fork for each message; return in the fork what it is to run, and ``None`` here when the socket closes."""
     while True:
-        message, files, _, _ = socket.recv_fds(connection, LARGEST, 3)
+        message, files, _, _ = socket.recv_fds(connection, MAX_MESSAGE_BYTES, 3)
         if not message:
             return None
         program: Program = pickle.loads(message)

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.fork_server import LARGEST, Program
+from tests.support.fork_server import MAX_MESSAGE_BYTES, Program
 
 MODULES = (b"toolwire", b"uvicorn", b"examples.")
 """What the names of the modules begin with that are forked: they all import much of toolwire."""
@@ -218,7 +218,7 @@ def _be_subreaper(value: int) -> None:
 
 
 def _receive(connection: socket.socket) -> bytes:
-    said = connection.recv(LARGEST)
+    said = connection.recv(MAX_MESSAGE_BYTES)
     if not said:
         raise RuntimeError("The process that starts programs has ended.")
     return said

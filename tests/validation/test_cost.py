@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Call, Problem, Tool
 from toolwire.validation import build_arguments_check, compile_schema
-from toolwire.validation.cost import MOST_ERROR_WORK, ORDINARY, SchemaCost
+from toolwire.validation.cost import MAX_ERROR_WORK, ORDINARY, SchemaCost
 from toolwire.validation.regex_size import measure_regex
 
 
@@ -101,7 +101,7 @@ def test_validation_of_hostile_schemas_and_arguments_is_bounded(bomb: str) -> No
     ],
 )
 def test_describing_validation_errors_is_bounded(schema: Any, arguments: Any) -> None:
-    assert not SchemaCost(schema).allows(arguments, MOST_ERROR_WORK)
+    assert not SchemaCost(schema).allows(arguments, MAX_ERROR_WORK)
     schema = {**schema, "required": ["gone"]}
     problem = verdict(schema, arguments)
     assert problem is not None

@@ -30,8 +30,8 @@ from .tool_declarations import NamedCaller, describe_problem, run_named_call, ru
 MAX_QUESTIONS: Final = 4
 """How many questions one call may have, such as for a redirect or for what its server asks; then it is denied."""
 
-_MOST_CALLS: Final = 1_000
-_MOST_CLAIMS: Final = 10_000
+_MAX_CALLS: Final = 1_000
+_MAX_CLAIMS: Final = 10_000
 _CHANNEL: Final = "agent"
 
 
@@ -78,7 +78,7 @@ class Deferral:
         with self._lock:
             self._waiting[call_id] = tuple(questions)
             self._waiting.move_to_end(call_id)
-            while len(self._waiting) > _MOST_CALLS:
+            while len(self._waiting) > _MAX_CALLS:
                 self._waiting.popitem(last=False)
 
     def take(self, call_id: str) -> tuple[Question, ...]:
@@ -97,7 +97,7 @@ class Deferral:
             if id_ in self._claimed:
                 return False
             self._claimed[id_] = None
-            while len(self._claimed) > _MOST_CLAIMS:
+            while len(self._claimed) > _MAX_CLAIMS:
                 self._claimed.popitem(last=False)
             return True
 
@@ -283,8 +283,8 @@ async def run_waiting_call(
     With ``is_approved``, the user has allowed in the framework what the call waited for.
     """
     approved = deferral.take(call.id) if deferral is not None and is_approved else ()
-    came = await run_deferred_call(toolbox, provider, call, deferral, approved, images=images)
-    return _keep_waiting(call, deferral, approved, came)
+    outcome = await run_deferred_call(toolbox, provider, call, deferral, approved, images=images)
+    return _keep_waiting(call, deferral, approved, outcome)
 
 
 def run_waiting_call_sync(
@@ -298,19 +298,19 @@ def run_waiting_call_sync(
 ) -> ModelResult | Question:
     """Return like ``run_waiting_call``, blocking."""
     approved = deferral.take(call.id) if deferral is not None and is_approved else ()
-    came = run_deferred_call_sync(remote, provider, call, deferral, approved, images=images)
-    return _keep_waiting(call, deferral, approved, came)
+    outcome = run_deferred_call_sync(remote, provider, call, deferral, approved, images=images)
+    return _keep_waiting(call, deferral, approved, outcome)
 
 
 def _keep_waiting(
-    call: ModelToolCall, deferral: Deferral | None, approved: tuple[Question, ...], came: ModelResult | Question
+    call: ModelToolCall, deferral: Deferral | None, approved: tuple[Question, ...], outcome: ModelResult | Question
 ) -> ModelResult | Question:
-    if isinstance(came, ModelResult) or deferral is None:
-        return came
+    if isinstance(outcome, ModelResult) or deferral is None:
+        return outcome
     if len(approved) >= MAX_QUESTIONS:
         return build_denied_result("too many questions")
-    deferral.keep(call.id, (*approved, came))
-    return came
+    deferral.keep(call.id, (*approved, outcome))
+    return outcome
 
 
 async def run_asking_call(
@@ -328,13 +328,13 @@ async def run_asking_call(
     """
     approved: list[Question] = []
     while True:
-        came = await run_deferred_call(toolbox, provider, call, deferral, approved, images=images)
-        if isinstance(came, ModelResult):
-            return came
-        refusal = _refuse_many(approved) or await ask(came)
+        outcome = await run_deferred_call(toolbox, provider, call, deferral, approved, images=images)
+        if isinstance(outcome, ModelResult):
+            return outcome
+        refusal = _refuse_many(approved) or await ask(outcome)
         if refusal is not None:
             return refusal
-        approved.append(came)
+        approved.append(outcome)
 
 
 def run_asking_call_sync(
@@ -349,13 +349,13 @@ def run_asking_call_sync(
     """Return like ``run_asking_call``, blocking."""
     approved: list[Question] = []
     while True:
-        came = run_deferred_call_sync(remote, provider, call, deferral, approved, images=images)
-        if isinstance(came, ModelResult):
-            return came
-        refusal = _refuse_many(approved) or ask(came)
+        outcome = run_deferred_call_sync(remote, provider, call, deferral, approved, images=images)
+        if isinstance(outcome, ModelResult):
+            return outcome
+        refusal = _refuse_many(approved) or ask(outcome)
         if refusal is not None:
             return refusal
-        approved.append(came)
+        approved.append(outcome)
 
 
 def _refuse_many(approved: list[Question]) -> ModelResult | None:

@@ -55,9 +55,9 @@ def offer_find(
 
 
 def _select(catalog: Catalog, names: tuple[str, ...]) -> Catalog:
-    kept = {tool.id: tool for name in names if isinstance(tool := catalog.find(name), Tool)}
+    selected = {tool.id: tool for name in names if isinstance(tool := catalog.find(name), Tool)}
     return Catalog(
-        title=catalog.title, version=catalog.version, description=catalog.description, tools=tuple(kept.values())
+        title=catalog.title, version=catalog.version, description=catalog.description, tools=tuple(selected.values())
     )
 
 

@@ -68,11 +68,11 @@ class _SiteTool(BaseTool):
             return denied
         call = ModelToolCall(self.name, args, call_id)
         approved = self._deferral.take(call_id) if self._deferral is not None and is_approved else ()
-        came = await run_deferred_call(self._toolbox, _PROVIDER, call, self._deferral, approved)
-        if isinstance(came, Question):
-            came = self._defer(call, approved, came, tool_context)
-        data: dict[str, Any] = json.loads(came.text)
-        return data if came.is_error else {"output": data}
+        outcome = await run_deferred_call(self._toolbox, _PROVIDER, call, self._deferral, approved)
+        if isinstance(outcome, Question):
+            outcome = self._defer(call, approved, outcome, tool_context)
+        data: dict[str, Any] = json.loads(outcome.text)
+        return data if outcome.is_error else {"output": data}
 
     def _defer(
         self, call: ModelToolCall, approved: tuple[Question, ...], question: Question, context: ToolContext

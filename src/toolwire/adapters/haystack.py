@@ -35,7 +35,7 @@ from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, re
 __all__ = ["ConsentPolicy", "build_tools", "build_tools_sync"]
 
 _PROVIDER = Provider.OPENAI  # full JSON Schema: each generator of Haystack passes it on
-_MOST: Final = 1_000
+_MAX_CALLS: Final = 1_000
 _AGAIN: Final = (
     "It was not called yet: its user must approve it. Call it again with the same arguments to ask the user."
 )
@@ -78,7 +78,7 @@ class ConsentPolicy(ConfirmationPolicy):
         with self._lock:
             if questions:
                 self._asked[key] = questions
-                while len(self._asked) > _MOST:
+                while len(self._asked) > _MAX_CALLS:
                     self._asked.popitem(last=False)
         return bool(questions)
 
@@ -96,7 +96,7 @@ class ConsentPolicy(ConfirmationPolicy):
             if confirmation_result.action == "confirm" and questions:
                 until = self._clock() + DECISION_VALID_S
                 self._approved.setdefault(key, []).append(_Approved(questions, until))
-                while len(self._approved) > _MOST:
+                while len(self._approved) > _MAX_CALLS:
                     self._approved.popitem(last=False)
 
     def take(self, name: str, arguments: dict[str, Any]) -> tuple[Question, ...]:
@@ -133,8 +133,8 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, policy: ConsentPolicy
         async def call(**arguments: Any) -> Any:
             asked = ModelToolCall(declaration.name, arguments)
             deferral, approved = _find_approved(policy, declaration.name, arguments)
-            came = await run_deferred_call(toolbox, _PROVIDER, asked, deferral, approved, images=images)
-            return _build_output(policy, asked, approved, came, images=images)
+            outcome = await run_deferred_call(toolbox, _PROVIDER, asked, deferral, approved, images=images)
+            return _build_output(policy, asked, approved, outcome, images=images)
 
         return _build(declaration, images=images, async_function=call)
 
@@ -149,8 +149,8 @@ def build_tools_sync(remote: NamedCaller, *, images: bool = False, policy: Conse
         def call(**arguments: Any) -> Any:
             asked = ModelToolCall(declaration.name, arguments)
             deferral, approved = _find_approved(policy, declaration.name, arguments)
-            came = run_deferred_call_sync(remote, _PROVIDER, asked, deferral, approved, images=images)
-            return _build_output(policy, asked, approved, came, images=images)
+            outcome = run_deferred_call_sync(remote, _PROVIDER, asked, deferral, approved, images=images)
+            return _build_output(policy, asked, approved, outcome, images=images)
 
         return _build(declaration, images=images, function=call)
 
@@ -182,15 +182,15 @@ def _build_output(
     policy: ConsentPolicy | None,
     call: ModelToolCall,
     approved: tuple[Question, ...],
-    came: ModelResult | Question,
+    outcome: ModelResult | Question,
     *,
     images: bool,
 ) -> Any:
-    if isinstance(came, Question):
+    if isinstance(outcome, Question):
         if policy is not None and isinstance(call.arguments, dict):
-            policy.keep(call.name, call.arguments, (*approved, came))
-        came = CALL_AGAIN
+            policy.keep(call.name, call.arguments, (*approved, outcome))
+        outcome = CALL_AGAIN
     if not images:
-        return came.text
-    shown = [ImageContent(base64_image=encode_image(one), mime_type=one.media_type.lower()) for one in came.images]
-    return [TextContent(text=came.text), *shown]
+        return outcome.text
+    shown = [ImageContent(base64_image=encode_image(one), mime_type=one.media_type.lower()) for one in outcome.images]
+    return [TextContent(text=outcome.text), *shown]

@@ -25,15 +25,15 @@ def split_images(value: Json) -> tuple[Json, tuple[Image, ...]]:
         return value, ()
     shown: list[Image] = []
     parts = value if isinstance(value, list) else [value]
-    told: list[Json] = []
+    entries: list[Json] = []
     for part in parts:
         image = read_content(part)
         if isinstance(image, Image) and _is_readable(image) and len(shown) < MAX_IMAGES:
             shown.append(image)
-            told.append(f"The tool returned an image ({image.media_type}): image {len(shown)} beside this text.")
+            entries.append(f"The tool returned an image ({image.media_type}): image {len(shown)} beside this text.")
         else:
-            told.append(describe_content(part))
-    return told if isinstance(value, list) else told[0], tuple(shown)
+            entries.append(describe_content(part))
+    return entries if isinstance(value, list) else entries[0], tuple(shown)
 
 
 def encode_image(image: Image) -> str:

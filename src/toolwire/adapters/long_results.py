@@ -42,12 +42,12 @@ class LongResults:
     def read(self, arguments: Mapping[str, Json]) -> dict[str, Json] | Problem:
         """Return the part that ``arguments`` of a call of ``read_result`` choose, framed as the first part was."""
         handle = arguments.get("handle")
-        kept = self._kept.find(handle) if isinstance(handle, str) else None
-        whole = describe_unkept() if kept is None else jsontext.read(kept.data)
+        resource = self._kept.find(handle) if isinstance(handle, str) else None
+        whole = describe_unkept() if resource is None else jsontext.read(resource.data)
         part = whole if isinstance(whole, Problem) else read_part(whole, arguments, self.characters)
         if isinstance(part, Problem):
             return part
-        frame: dict[str, Json] = {"source": kept.name} if kept is not None and kept.name else {}
+        frame: dict[str, Json] = {"source": resource.name} if resource is not None and resource.name else {}
         return {**frame, "result": part.value, **({"notes": part.notes} if part.notes else {})}
 
 

@@ -151,10 +151,10 @@ class ChatModel:
         except (OpenAIError, LookupError, TypeError) as error:
             raise ModelError(f"The model gave no answer: {error}") from error
         calls = [call for call in message.tool_calls or () if isinstance(call, ChatCompletionMessageFunctionToolCall)]
-        kept: dict[str, Any] = {"role": "assistant", "content": message.content or ""}
+        own_message: dict[str, Any] = {"role": "assistant", "content": message.content or ""}
         if calls:
-            kept["tool_calls"] = [call.model_dump(exclude_none=True) for call in calls]
-        self._messages.append(cast("ChatCompletionMessageParam", kept))
+            own_message["tool_calls"] = [call.model_dump(exclude_none=True) for call in calls]
+        self._messages.append(cast("ChatCompletionMessageParam", own_message))
         model_calls = tuple(
             ModelCall(id=one.id, name=one.function.name, arguments=one.function.arguments) for one in calls
         )

@@ -91,7 +91,7 @@ class _Builder:
             )
         is_approved = context.is_tool_approved(self._declaration.name, context.tool_call_id) is True
         approved = deferral.take(context.tool_call_id) if is_approved else ()
-        came = await run_deferred_call(
+        outcome = await run_deferred_call(
             self._toolbox,
             self._provider,
             call,
@@ -101,9 +101,9 @@ class _Builder:
             is_standing=is_approved and not approved,
             images=self._images,
         )
-        if isinstance(came, Question):  # it came up only now, so the SDK cannot ask any more
-            deferral.keep(identify_call(self._declaration.name, _read_arguments(text)), (*approved, came))
-        return self._build_output(came)
+        if isinstance(outcome, Question):  # it came up only now, so the SDK cannot ask any more
+            deferral.keep(identify_call(self._declaration.name, _read_arguments(text)), (*approved, outcome))
+        return self._build_output(outcome)
 
     def _preview(self, arguments: dict[str, Any]) -> tuple[Question, ...]:
         finder: _QuestionFinder | None = self._toolbox if hasattr(self._toolbox, "find_question") else None  # type: ignore[assignment]  # it has what the protocol asks for
@@ -113,16 +113,16 @@ class _Builder:
         question = finder.find_question(call.tool.id, call.arguments)
         return () if question is None else (question,)
 
-    def _build_output(self, came: ModelResult | Question) -> Any:
-        if isinstance(came, Question):
+    def _build_output(self, outcome: ModelResult | Question) -> Any:
+        if isinstance(outcome, Question):
             return CALL_AGAIN.text
-        if not came.images:
-            return came.text
+        if not outcome.images:
+            return outcome.text
         shown = [
             ToolOutputImage(image_url=f"data:{one.media_type.lower()};base64,{encode_image(one)}")
-            for one in came.images
+            for one in outcome.images
         ]
-        return [ToolOutputText(text=came.text), *shown]
+        return [ToolOutputText(text=outcome.text), *shown]
 
 
 def _read_arguments(text: str) -> Json:

@@ -45,8 +45,10 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | 
     def build(declaration: ToolDeclaration) -> Tool[Any]:
         async def call(context: RunContext[Any], /, **arguments: Any) -> str | list[str | BinaryContent]:
             asked, is_approved = _read_call(declaration, context, arguments)
-            came = await run_waiting_call(toolbox, _PROVIDER, asked, deferral, is_approved=is_approved, images=images)
-            return _build_return(came)
+            outcome = await run_waiting_call(
+                toolbox, _PROVIDER, asked, deferral, is_approved=is_approved, images=images
+            )
+            return _build_return(outcome)
 
         return _build(declaration, call)
 
@@ -59,8 +61,8 @@ def build_tools_sync(remote: NamedCaller, *, images: bool = False, deferral: Def
     def build(declaration: ToolDeclaration) -> Tool[Any]:
         def call(context: RunContext[Any], /, **arguments: Any) -> str | list[str | BinaryContent]:
             asked, is_approved = _read_call(declaration, context, arguments)
-            came = run_waiting_call_sync(remote, _PROVIDER, asked, deferral, is_approved=is_approved, images=images)
-            return _build_return(came)
+            outcome = run_waiting_call_sync(remote, _PROVIDER, asked, deferral, is_approved=is_approved, images=images)
+            return _build_return(outcome)
 
         return _build(declaration, call)
 

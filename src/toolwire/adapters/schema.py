@@ -229,19 +229,19 @@ def _find_ambiguous_nulls(root: Schema) -> list[SchemaLoss]:
 
 
 def _is_sometimes_required(branches: Iterable[Schema], name: str) -> bool:
-    said = [
+    requirements = [
         name in (node.get("required") or ())
         for node in branches
         if isinstance(node.get("properties"), Mapping) and name in node["properties"]
     ]
     bare = (node.get("required") for node in branches if not isinstance(node.get("properties"), Mapping))
-    said += [True for required in bare if isinstance(required, list) and name in required]
-    return len(set(said)) > 1
+    requirements += [True for required in bare if isinstance(required, list) and name in required]
+    return len(set(requirements)) > 1
 
 
 def _check_strict_size(written: Schema) -> list[SchemaLoss]:
     """Return a loss if a strict schema is larger than a provider allows."""
-    properties = values = characters = deepest = 0
+    properties = values = characters = max_depth = 0
     waiting: list[tuple[Any, int]] = [(written, 0)]
     while waiting:
         node, level = waiting.pop()
@@ -253,11 +253,13 @@ def _check_strict_size(written: Schema) -> list[SchemaLoss]:
         named: Mapping[str, Json] = inner if isinstance(inner, Mapping) else {}
         listed = node.get("enum") if isinstance(node.get("enum"), list) else []
         level += bool(named)
-        deepest = max(deepest, level)
+        max_depth = max(max_depth, level)
         properties += len(named)
         values += len(listed or ())
         characters += sum(map(len, named)) + sum(len(str(one)) for one in listed or ())
         waiting.extend((one, level) for one in node.values())
-    over = properties > _MAX_PROPERTIES or deepest > _MAX_LEVELS or values > _MAX_VALUES or characters > _MAX_CHARACTERS
-    text = f"size: {properties} properties, {deepest} levels, {values} values, {characters} characters"
+    over = (
+        properties > _MAX_PROPERTIES or max_depth > _MAX_LEVELS or values > _MAX_VALUES or characters > _MAX_CHARACTERS
+    )
+    text = f"size: {properties} properties, {max_depth} levels, {values} values, {characters} characters"
     return [SchemaLoss("", text, narrows=True)] if over else []

@@ -70,8 +70,8 @@ def write_any_value(context: ConversionContext, node: Schema, position: WriterPo
         context.record_loss(position, note or "any value", True, narrows=True)
     elif note:
         context.record_loss(position, "instead", note)
-    kept = {key: value for key, value in node.items() if key not in ("$ref", "type")}
-    return write_keywords(context, add_notes(kept, [note] if note else []), position)
+    allowed = {key: value for key, value in node.items() if key not in ("$ref", "type")}
+    return write_keywords(context, add_notes(allowed, [note] if note else []), position)
 
 
 def write_enum(context: ConversionContext, node: Schema, kind: str) -> dict[str, Json]:
@@ -111,10 +111,13 @@ def keep_name(context: ConversionContext, name: str, node: Json) -> Json:
     takes_title = context.dialect.full or ("title" in context.dialect.keywords and _COMBINED.isdisjoint(schema))
     if takes_title:
         return {**schema, "title": own if isinstance(own, str) and title in own else title}
-    said = schema.get("description")
-    if isinstance(said, str) and title in said:
+    description = schema.get("description")
+    if isinstance(description, str) and title in description:
         return node
-    return {**schema, "description": f"{title}: {said}" if isinstance(said, str) and said else title}
+    return {
+        **schema,
+        "description": f"{title}: {description}" if isinstance(description, str) and description else title,
+    }
 
 
 def _simplify(text: str) -> str:
@@ -158,10 +161,10 @@ def _accepts(context: ConversionContext, key: str, value: Json) -> bool:
 
 
 def _join_notes(text: str, notes: list[str]) -> str:
-    said = "; ".join(notes)
-    if not said:
+    joined = "; ".join(notes)
+    if not joined:
         return text
-    return f"{text} ({said})" if text else f"({said})"
+    return f"{text} ({joined})" if text else f"({joined})"
 
 
 def _cap_descriptions(node: Json) -> Json:

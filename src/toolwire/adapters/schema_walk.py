@@ -42,8 +42,8 @@ _LOWER: Final = frozenset(("maxLength", "maxItems", "maxProperties", "maximum", 
 _HIGHER: Final = frozenset(("minLength", "minItems", "minProperties", "minimum", "exclusiveMinimum"))
 _WORDS: Final = frozenset(("title", "description", "default", "examples", "deprecated", "$comment"))
 _UNIONS: Final = ("anyOf", "oneOf")
-_MOST_BRANCHES: Final = 1_000
-_MOST_REFERENCES: Final = 100
+_MAX_BRANCHES: Final = 1_000
+_MAX_REFERENCES: Final = 100
 _NULL_LEVELS: Final = 20
 
 
@@ -60,7 +60,7 @@ def iterate_branches(root: Schema, nodes: Iterable[Json]) -> Iterator[Schema]:
     """Yield ``nodes`` and every schema that applies to the same value: references, ``allOf``, unions and conditions."""
     waiting = list(nodes)
     seen: set[int] = set()
-    while waiting and len(seen) < _MOST_BRANCHES:
+    while waiting and len(seen) < _MAX_BRANCHES:
         node = waiting.pop(0)
         if not isinstance(node, Mapping) or id(node) in seen:
             continue
@@ -74,11 +74,11 @@ def iterate_branches(root: Schema, nodes: Iterable[Json]) -> Iterator[Schema]:
 
 def list_types(node: Schema) -> tuple[str, ...]:
     """Return the types that ``node`` states, or that its keywords and values imply; () where any type is valid."""
-    said = node.get("type")
-    if isinstance(said, str):
-        return (said,)
-    if isinstance(said, list):
-        return tuple(dict.fromkeys(one for one in said if one in _TYPES))
+    declared = node.get("type")
+    if isinstance(declared, str):
+        return (declared,)
+    if isinstance(declared, list):
+        return tuple(dict.fromkeys(one for one in declared if one in _TYPES))
     if "const" in node:
         return (get_type(node["const"]),)
     if isinstance(node.get("enum"), list):
@@ -178,7 +178,7 @@ def merge_all_of(root: Schema, node: Schema) -> MergedSchema:
     references: list[str] = []
     waiting: list[Json] = [node]
     seen: set[int] = set()
-    while waiting and len(seen) < _MOST_BRANCHES and len(references) < _MOST_REFERENCES:
+    while waiting and len(seen) < _MAX_BRANCHES and len(references) < _MAX_REFERENCES:
         part = waiting.pop()
         if not isinstance(part, Mapping) or id(part) in seen:
             continue

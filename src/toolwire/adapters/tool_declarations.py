@@ -152,8 +152,8 @@ async def run_named_call(
         raise TypeError(f"A call that is awaited needs a connection of connect, not {type(toolbox).__name__}: {how}.")
     catalog = toolbox.catalog()
     call = read_call(catalog, provider, name, arguments)
-    if (kept := read_kept_result(toolbox, call)) is not None:
-        return kept
+    if (stored := read_kept_result(toolbox, call)) is not None:
+        return stored
     home = ToolHome() if isinstance(call, Problem) else find_home(toolbox, call.tool)
     result = call if isinstance(call, Problem) else await toolbox.run(call)
     result = embed_kept_bytes(result, toolbox) if images else result
@@ -173,8 +173,8 @@ def run_named_call_sync(
         raise TypeError(f"A call that blocks needs a connection of connect_sync, not {type(remote).__name__}: {how}.")
     catalog = remote.catalog()
     call = read_call(catalog, provider, name, arguments)
-    if (kept := read_kept_result(remote, call)) is not None:
-        return kept
+    if (stored := read_kept_result(remote, call)) is not None:
+        return stored
     home = ToolHome() if isinstance(call, Problem) else find_home(remote, call.tool)
     result = call if isinstance(call, Problem) else remote.call(call.tool.id, dict(call.arguments))
     result = embed_kept_bytes(result, remote) if images else result
@@ -188,8 +188,8 @@ def read_kept_result(toolbox: object, call: Call | Problem) -> ModelResult | Non
     """
     if isinstance(call, Problem) or call.tool is not READ_RESULT:
         return None
-    kept = find_long_results(toolbox)
-    found = describe_unkept() if kept is None else kept.read(call.arguments)
+    stored = find_long_results(toolbox)
+    found = describe_unkept() if stored is None else stored.read(call.arguments)
     if isinstance(found, Problem):
         return describe_problem(found)
     return ModelResult(_write_text(found), is_error=False)
@@ -267,9 +267,9 @@ def write_result(
     beside: dict[str, Json] = ({"notes": notes} if notes else {}) | ({"next": steps} if steps else {})
     value, shown = split_images(result.value) if images else (describe_content(result.value), ())
     text = _write_text({**frame, "result": value, **beside} if frame or beside else value)
-    kept = find_long_results(toolbox)
-    if kept is not None and len(text) > kept.characters and (name := find_reading_name(catalog)):
-        part = kept.cut(_write_text(value), source, name)
+    stored = find_long_results(toolbox)
+    if stored is not None and len(text) > stored.characters and (name := find_reading_name(catalog)):
+        part = stored.cut(_write_text(value), source, name)
         if part is not None:
             text = _write_text({**frame, "result": part.value, **beside, "notes": {**notes, **part.notes}})
     return ModelResult(text, is_error=False, images=shown)

@@ -35,15 +35,15 @@ def write_typed_schema(context: ConversionContext, node: Schema, position: Write
 
 def _write_each_type(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
     inner = {key: value for key, value in node.items() if key not in ("description", "default", "title")}
-    said = {key: node[key] for key in ("description", "default") if key in node}
-    return write_union(context, {"anyOf": split_by_type(inner), **said}, "anyOf", position)
+    texts = {key: node[key] for key in ("description", "default") if key in node}
+    return write_union(context, {"anyOf": split_by_type(inner), **texts}, "anyOf", position)
 
 
 def _write_object(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
     inner = node.get("properties")
     properties = inner if isinstance(inner, Mapping) else {}
-    said = node.get("required")
-    required = [name for name in said if name in properties] if isinstance(said, list) else []
+    declared = node.get("required")
+    required = [name for name in declared if name in properties] if isinstance(declared, list) else []
     written = {
         context.names.get(name, name): context.write_inner(
             keep_name(context, name, one), position.enter("properties", name)
@@ -70,8 +70,8 @@ def _write_closed_object(
 ) -> dict[str, Json]:
     """Return the object as strict dialects need it: no other properties, and every property required."""
     properties = node.get("properties", {})
-    said = node.get("required")
-    required = set(said) if isinstance(said, list) and all(isinstance(one, str) for one in said) else set()
+    declared = node.get("required")
+    required = set(declared) if isinstance(declared, list) and all(isinstance(one, str) for one in declared) else set()
     rest = node.get("additionalProperties", not properties and position.pointer != "")
     if rest is not False:
         context.record_loss(position, "additionalProperties", rest, narrows=True)

@@ -18,7 +18,7 @@ UNIONS: Final = ("anyOf", "oneOf")
 def write_union(context: ConversionContext, node: Schema, key: str, position: WriterPosition) -> dict[str, Json]:
     """Return ``node``, whose branches are under ``key``. The keywords beside them go into each branch."""
     shared = {name: value for name, value in node.items() if name not in (key, "description", "default", "title")}
-    said = {name: node[name] for name in ("description", "default") if name in node}
+    texts = {name: node[name] for name in ("description", "default") if name in node}
     choices = [one for one in node[key] if isinstance(one, Mapping | bool)]
     notes = (
         [context.record_loss(position, "oneOf", "exactly one of the choices")]
@@ -32,10 +32,10 @@ def write_union(context: ConversionContext, node: Schema, key: str, position: Wr
         rest = [one for one in choices if not (isinstance(one, Mapping) and list_types(one) == ("null",))]
         has_null, choices = len(rest) < len(choices), rest
     if not choices:
-        return write_any_value(context, said, position, "null only")
+        return write_any_value(context, texts, position, "null only")
     written = [context.write_inner(one, position.enter(key, number)) for number, one in enumerate(choices)]
     united = written[0] if len(written) == 1 else {"anyOf": written}
-    beside = write_keywords(context, add_notes(said, notes), position)
+    beside = write_keywords(context, add_notes(texts, notes), position)
     # Nothing may stand beside a reference.
     united = {"anyOf": [united], **beside} if beside and "$ref" in united else {**united, **beside}
     return {**united, "nullable": True} if has_null else united
@@ -69,5 +69,5 @@ def allow_null(written: dict[str, Json], dialect: SchemaDialect) -> dict[str, Js
     if isinstance(kind, str) and dialect.type_lists and "enum" not in written:
         return {**written, "type": [kind, "null"]}
     inner = {key: value for key, value in written.items() if key != "description"}
-    said = {"description": written["description"]} if "description" in written else {}
-    return {"anyOf": [inner, {"type": "null"}], **said}
+    texts = {"description": written["description"]} if "description" in written else {}
+    return {"anyOf": [inner, {"type": "null"}], **texts}

@@ -107,11 +107,11 @@ def push_sign_in(started: StartedSignIn) -> Flow[StartedSignIn | Problem]:
     response = yield from fetch(build_form_request(server.pushed_url, started.identity, dict(parse_qsl(own))))
     if isinstance(response, Problem):
         return response
-    said = jsontext.read(response.body)
-    said = said if isinstance(said, dict) else {}
-    name = said.get("request_uri")
+    data = jsontext.read(response.body)
+    data = data if isinstance(data, dict) else {}
+    name = data.get("request_uri")
     if response.status not in (200, 201) or not isinstance(name, str) or _REQUEST_URI.fullmatch(name) is None:
-        why = read_error_code(said) or f"status {response.status}"
+        why = read_error_code(data) or f"status {response.status}"
         text = f"{server.issuer} did not take the request for a sign-in: {why}."
         return Problem(kind=Kind.BAD_ANSWER, message=text, details={"error": why})
     pushed = urlencode({"client_id": started.identity.client_id, "request_uri": name})
@@ -216,8 +216,8 @@ def revoke_credential(old: Credential) -> Flow[bool]:
 
 
 def _revokes_no_such_token(response: Response) -> bool:
-    said = jsontext.read(response.body)
-    return response.status == 400 and isinstance(said, dict) and said.get("error") == "unsupported_token_type"
+    data = jsontext.read(response.body)
+    return response.status == 400 and isinstance(data, dict) and data.get("error") == "unsupported_token_type"
 
 
 def _belongs_to(started: StartedSignIn, answer: RequestParameters) -> bool:

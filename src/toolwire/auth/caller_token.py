@@ -263,8 +263,8 @@ def _read_client(claims: Mapping[str, Json]) -> str:
 
 def _read_scopes(claims: Mapping[str, Json]) -> frozenset[str]:
     """Return the scopes of a token, from ``scope`` or ``scp``."""
-    said = claims.get("scope", claims.get("scp"))
-    names = said.split() if isinstance(said, str) else said if isinstance(said, list) else []
+    declared = claims.get("scope", claims.get("scp"))
+    names = declared.split() if isinstance(declared, str) else declared if isinstance(declared, list) else []
     return frozenset(name for name in names[:_MAX_SCOPES] if isinstance(name, str))
 
 

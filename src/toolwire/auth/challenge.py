@@ -25,8 +25,8 @@ class Challenge:
 
 def write_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
     """Return the text of a challenge."""
-    said = ", ".join(f'{name}="{_escape(value)}"' for name, value in parameters.items())
-    return f"{scheme} {said}" if said else scheme
+    written = ", ".join(f'{name}="{_escape(value)}"' for name, value in parameters.items())
+    return f"{scheme} {written}" if written else scheme
 
 
 def read_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
@@ -70,8 +70,8 @@ def _read_parameters(text: str, place: int) -> tuple[Mapping[str, str], int]:
         value = quoted or plain
         if value is None:
             return found, len(text)
-        said = re.sub(r"\\(.)", r"\1", quoted[1], flags=re.DOTALL) if quoted is not None else value[0]
-        found.setdefault(named[0].rstrip("= \t").lower(), said)
+        unescaped = re.sub(r"\\(.)", r"\1", quoted[1], flags=re.DOTALL) if quoted is not None else value[0]
+        found.setdefault(named[0].rstrip("= \t").lower(), unescaped)
         place = value.end()
 
 

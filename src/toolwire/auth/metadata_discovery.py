@@ -110,11 +110,11 @@ def find_sign_in_target(
     llm.json of the site names. A Problem with the kind UNAUTHORIZED means that the site has no metadata at all.
     """
     # AC-01, AC-08: the scopes of the challenge, then those of the operation, then those that the server has.
-    said = {} if challenge is None else challenge.parameters
+    parameters = {} if challenge is None else challenge.parameters
     binds_tokens = challenge is not None and challenge.scheme == "dpop"
-    named = tuple(said.get("scope", "").split())
+    named = tuple(parameters.get("scope", "").split())
     wanted = named if named or scopes is None else tuple(scopes)
-    for address in _list_resource_urls(url, said.get("resource_metadata", ""), resource_metadata):
+    for address in _list_resource_urls(url, parameters.get("resource_metadata", ""), resource_metadata):
         data = yield from _fetch_json(address)
         if data is None:
             continue

@@ -21,7 +21,7 @@ from .scopes import write_scopes
 _FORM: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/x-www-form-urlencoded"))
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 _TOKEN = re.compile(r"[!-~]{1,16384}")
-_MOST_S = 10 * 365 * 86_400.0  # a whole number of any length cannot be added to a time
+_MAX_S = 10 * 365 * 86_400.0  # a whole number of any length cannot be added to a time
 
 
 def exchange_form(
@@ -52,9 +52,9 @@ def send_form(
     return data
 
 
-def read_error_code(said: Mapping[str, Json]) -> str:
+def read_error_code(data: Mapping[str, Json]) -> str:
     """Return the error that a server names, or an empty string."""
-    error = said.get("error")
+    error = data.get("error")
     return error if isinstance(error, str) and _ERROR_CODE.fullmatch(error) else ""
 
 
@@ -73,15 +73,15 @@ def read_tokens(data: Mapping[str, Json], now: float, kind: str = "bearer") -> T
     access, refresh, lasts = data.get("access_token"), data.get("refresh_token"), data.get("expires_in")
     if not isinstance(access, str) or _TOKEN.fullmatch(access) is None:
         return _build_problem("The authorization server gave no access token that can be sent.")
-    said = str(data.get("token_type", "")).lower()
-    if kind == BOUND and said == "bearer":
+    sort = str(data.get("token_type", "")).lower()
+    if kind == BOUND and sort == "bearer":
         # RFC 9449, 5: the site wants bound tokens, and this one would work for whoever steals it.
         return _build_problem("The authorization server gave a token that is not bound to the key of this sign-in.")
-    if said != kind:
+    if sort != kind:
         return _build_problem("The authorization server gave a token of a type that is not known here.")
     until = None
     if isinstance(lasts, int | float) and not isinstance(lasts, bool) and lasts >= 0:
-        until = now + min(lasts, _MOST_S)
+        until = now + min(lasts, _MAX_S)
     scope = data.get("scope")
     return TokenSet(
         access=Secret(access),

@@ -35,7 +35,7 @@ _ANYTHING: Final = frozenset(_KINDS.values())
 _CHOICES: Final = ("anyOf", "oneOf", "allOf")
 _BRANCHES: Final = 100
 _SHOWN: Final = 60
-_MOST_FAULTS: Final = 20
+_MAX_FAULTS: Final = 20
 _ENCODERS: Final[Mapping[Any, Callable[[bytes], bytes]]] = {"base64": b64encode, "base64url": urlsafe_b64encode}
 _FILE_BYTES: Final = 32 * 1024 * 1024
 
@@ -65,14 +65,14 @@ def read_values(pairs: Iterable[str], given: Mapping[str, Json], tool: Tool) -> 
         else:
             arguments[key.removesuffix(":")] = value
     unknown = [key for key in arguments if key not in tool.parameters]
-    names = " and ".join(map(repr, unknown[:_MOST_FAULTS]))
+    names = " and ".join(map(repr, unknown[:_MAX_FAULTS]))
     if unknown and tool.parameters and not tool.input_schema.get("additionalProperties"):
         takes = f"{tool.name} has no argument {names}; it takes {', '.join(tool.parameters)}."
         known = {key: value for key, value in arguments.items() if key not in unknown}
         faults += [takes] if faults else [takes, *_list_misfits(known, tool)]
     elif unknown and not tool.parameters and tool.input_schema.get("properties") is not None:
         faults.append(f"{tool.name} takes no arguments, and {names} {'was' if len(unknown) == 1 else 'were'} given.")
-    return _build_problem(" ".join(faults[:_MOST_FAULTS]).rstrip(".")) if faults else arguments
+    return _build_problem(" ".join(faults[:_MAX_FAULTS]).rstrip(".")) if faults else arguments
 
 
 def _list_misfits(arguments: Mapping[str, Json], tool: Tool) -> list[str]:

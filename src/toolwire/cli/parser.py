@@ -35,7 +35,7 @@ _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COM
 _CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed", "codex", "gemini-cli")
 EXAMPLES: Final = ("shop", "wallet", "model", "recipes")
-_MOST_OTHERS: Final = 4
+_MAX_OTHER_COMMANDS: Final = 4
 """How many other commands with an option are named where it does not belong."""
 WITH_SETTINGS: Final = frozenset(
     (
@@ -311,7 +311,7 @@ def _refuse_words(parser: Parser, name: str | None, rest: Sequence[str]) -> NoRe
     near = find_nearest(option, (one for one in names if not others or one[1:] in option))
     if name == "gateway" and "serve" in others:
         hint = f": it stands in the file, as {option[2:]}."
-    elif len(others) > _MOST_OTHERS:
+    elif len(others) > _MAX_OTHER_COMMANDS:
         hint = "; other commands have it."
     else:
         hint = f"; {_join_words(others)} {'have' if len(others) > 1 else 'has'} it." if others else "."

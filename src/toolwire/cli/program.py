@@ -32,7 +32,7 @@ _OF_A_PATH = frozenset(
     }
 )
 """Errors about a path that the user named, or the place where it leads."""
-_LONGEST_PATH = 100
+_MAX_PATH_LENGTH = 100
 
 _KINDS = {USAGE: "usage", DENIED: "denied", NOT_FOUND: "unreachable", FAILED: "failed"}
 """The kind of failure that ``--json`` prints, by exit code."""
@@ -138,7 +138,7 @@ def _explain_path(error: OSError | RuntimeError) -> str:
     if error.filename is None or error.errno not in _OF_A_PATH:
         return ""
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
-    shown = name if len(name) <= _LONGEST_PATH else f"{name[:_LONGEST_PATH]}..."
+    shown = name if len(name) <= _MAX_PATH_LENGTH else f"{name[:_MAX_PATH_LENGTH]}..."
     return f"{shown} cannot be used: {error.strerror}."
 
 

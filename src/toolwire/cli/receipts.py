@@ -47,19 +47,19 @@ def verify_receipts(folder: Path, file: str, keys_file: str | None, *, as_json: 
         text = f"{keys.message} Name the keys with --keys FILE." if keys_file is None else keys.message
         raise UsageError(f"There are no keys to verify with: {text}")
     documents = _read_documents(read_input_file(Path(file), _MAX_FILE, file))
-    kept = [found for one in documents if (found := read_kept_receipt(one)) is not None]
-    if not kept:
+    receipts = [found for one in documents if (found := read_kept_receipt(one)) is not None]
+    if not receipts:
         print_error(f"There is no receipt in {file}.")
         return FAILED
-    faults = [_verify(one, keys, as_json=as_json) for one in kept]
+    faults = [_verify(one, keys, as_json=as_json) for one in receipts]
     return FAILED if any(faults) else OK
 
 
-def _verify(kept: KeptReceipt, keys: ReceiptKeys, *, as_json: bool) -> str:
+def _verify(stored: KeptReceipt, keys: ReceiptKeys, *, as_json: bool) -> str:
     from toolwire.auth.receipt import find_signature_fault, read_header  # an extra, as above
 
-    header = read_header(kept.receipt)
-    fault = header if isinstance(header, str) else find_signature_fault(kept.receipt, header, keys, kept.binding)
+    header = read_header(stored.receipt)
+    fault = header if isinstance(header, str) else find_signature_fault(stored.receipt, header, keys, stored.binding)
     facts: dict[str, Json] = {"valid": not fault, "fault": fault}
     if not isinstance(header, str):
         facts |= {
@@ -69,9 +69,9 @@ def _verify(kept: KeptReceipt, keys: ReceiptKeys, *, as_json: bool) -> str:
             "shown": header.shown,
         }
     if as_json:
-        print(json_text({**facts, "binding": asdict(kept.binding)}))
+        print(json_text({**facts, "binding": asdict(stored.binding)}))
         return fault
-    bound = kept.binding
+    bound = stored.binding
     about = f"{escaped(bound.tool)} at {escaped(bound.audience)} for {escaped(bound.principal)}"
     if fault or isinstance(header, str):
         print_error(f"The receipt of {about} proves nothing: {fault}.")

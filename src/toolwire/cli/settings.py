@@ -16,7 +16,7 @@ from toolwire.hosting.toml_file import SETTINGS_FILE
 from .parser import list_commands, list_given, list_settable_options
 from .terminal.screen import print_warning
 
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 
 
 def apply_settings(arguments: Namespace, argv: Sequence[str]) -> None:
@@ -47,7 +47,7 @@ def apply_settings(arguments: Namespace, argv: Sequence[str]) -> None:
         setattr(arguments, options[name].field or name.replace("-", "_"), one.value)
     if resolution.untrusted:
         names = sorted({one.option for one in resolution.untrusted})
-        shown = ", ".join(names[:_MOST_NAMED]) + (" and more" if len(names) > _MOST_NAMED else "")
+        shown = ", ".join(names[:_MAX_NAMED]) + (" and more" if len(names) > _MAX_NAMED else "")
         print_warning(
             f"{SETTINGS_FILE} of this project also sets {shown}: `toolwire settings trust` shows and accepts that."
         )

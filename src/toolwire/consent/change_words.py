@@ -11,7 +11,7 @@ from toolwire.framing.visible_text import make_visible, make_visible_json
 
 from .tool_definition import Change
 
-_MOST = 300
+_MAX_LENGTH = 300
 _TEXTS: Final = {
     "name": "Its name",
     "description": "Its description",
@@ -71,4 +71,4 @@ def _quote(value: Json) -> str:
     if value in ("", None, [], {}):
         return "empty"
     text = f"“{make_visible(value)}”" if isinstance(value, str) else make_visible_json(value)
-    return text if len(text) <= _MOST else f"{text[:_MOST]}… ({len(text):,} characters)"
+    return text if len(text) <= _MAX_LENGTH else f"{text[:_MAX_LENGTH]}… ({len(text):,} characters)"

@@ -75,8 +75,8 @@ def build_consent_check(
             return PERMITTED
         shown_target = target(call) if target is not None else ""
         asked_level = Approval.PER_CALL if level is Approval.AUTO else level
-        told = (*reasons, *_find_reasons(tool), *_find_missing_tokens(call))
-        return Ask(Question(call, site, shown_target, asked_level, always, told))
+        all_reasons = (*reasons, *_find_reasons(tool), *_find_missing_tokens(call))
+        return Ask(Question(call, site, shown_target, asked_level, always, all_reasons))
 
     return check
 

@@ -27,11 +27,11 @@ _MAX_PIECES = 512
 _NO_TEXT = frozenset((float, bool, NoneType))
 
 # AT-54: what is shorter than a copy, and yet names one person, account or card.
-_SHORTEST_IDENTIFIER = 10
-_LONGEST_IDENTIFIER = 34  # an IBAN; grouped by spaces it is no copy of 24 characters
-_LEAST_DIGITS = 5
-_LEAST_NUMBER = 10 ** (_SHORTEST_IDENTIFIER - 1)
-_MOST_NUMBER = 10**_LONGEST_IDENTIFIER
+_MIN_IDENTIFIER_LENGTH = 10
+_MAX_IDENTIFIER_LENGTH = 34  # an IBAN; grouped by spaces it is no copy of 24 characters
+_MIN_DIGITS = 5
+_MIN_NUMBER = 10 ** (_MIN_IDENTIFIER_LENGTH - 1)
+_MAX_NUMBER = 10**_MAX_IDENTIFIER_LENGTH
 # Texts are in lower case here, and have single spaces.
 _NUMBER = re.compile(r"[0-9](?:[ ./()+-]{0,2}[0-9])+")
 _IBAN = re.compile(r"(?<![a-z0-9])[a-z]{2}[0-9]{2}(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?(?![a-z0-9])")
@@ -68,14 +68,14 @@ class DataFlow:
 
     def add_texts(self, connection: str, texts: Iterable[str]) -> None:
         """Remember ``texts`` of ``list_texts``, which ``connection`` returned."""
-        kept = self._texts.setdefault(connection, deque())
+        recent = self._texts.setdefault(connection, deque())
         for text in texts:
-            kept.append(text)
+            recent.append(text)
             self._sizes[connection] = self._sizes.get(connection, 0) + len(text)
             self._blocks.pop(connection, None)  # the index is built again when it is needed
             self._identifiers.pop(connection, None)
         while self._sizes.get(connection, 0) > _MAX_CHARACTERS:
-            self._sizes[connection] -= len(kept.popleft())
+            self._sizes[connection] -= len(recent.popleft())
 
     def find_sources(self, connection: str, arguments: Json) -> tuple[str, ...]:
         """Return the names of the other connections whose texts are in ``arguments`` of a call to ``connection``."""
@@ -160,7 +160,7 @@ def list_texts(value: Json) -> list[str]:
 def _list_normalized_texts(value: Json) -> list[str]:
     """Return every text in ``value`` that is long enough to match, in lower case, with single spaces."""
     # A text of ASCII never grows, and most texts of a result are short.
-    long = [text for text in _collect_texts(value) if len(text) >= _SHORTEST_IDENTIFIER or not text.isascii()]
+    long = [text for text in _collect_texts(value) if len(text) >= _MIN_IDENTIFIER_LENGTH or not text.isascii()]
     if not long:
         return long
     normalized = (" ".join(text.casefold().split()) for text in long)
@@ -169,13 +169,13 @@ def _list_normalized_texts(value: Json) -> list[str]:
 
 def _can_identify(text: str) -> bool:
     """Return whether a text that is too short for a copy may hold an identifier."""
-    return len(text) >= _SHORTEST_IDENTIFIER and ("@" in text or sum(map(str.isdecimal, text)) >= _LEAST_DIGITS)
+    return len(text) >= _MIN_IDENTIFIER_LENGTH and ("@" in text or sum(map(str.isdecimal, text)) >= _MIN_DIGITS)
 
 
 def _find_identifiers(text: str) -> Iterator[str]:
     """Yield each identifier in a normalized text: a mail address, or letters and digits without separators."""
     if "@" in text:
-        yield from (match[0] for match in _MAIL.finditer(text) if len(match[0]) >= _SHORTEST_IDENTIFIER)
+        yield from (match[0] for match in _MAIL.finditer(text) if len(match[0]) >= _MIN_IDENTIFIER_LENGTH)
     if not any(map(str.isdecimal, text)):
         return
     for pattern in (_NUMBER, _IBAN, _WORD):
@@ -184,7 +184,7 @@ def _find_identifiers(text: str) -> Iterator[str]:
                 continue  # a date names nobody
             plain = _SEPARATORS.sub("", match[0])
             digits = sum(map(str.isdecimal, plain))
-            if _SHORTEST_IDENTIFIER <= len(plain) <= _LONGEST_IDENTIFIER and digits >= _LEAST_DIGITS:
+            if _MIN_IDENTIFIER_LENGTH <= len(plain) <= _MAX_IDENTIFIER_LENGTH and digits >= _MIN_DIGITS:
                 yield plain
 
 
@@ -204,7 +204,7 @@ def _collect_texts(value: Json) -> list[str]:
         elif kind in _NO_TEXT:
             pass
         elif kind is int:
-            if _LEAST_NUMBER <= item < _MOST_NUMBER:
+            if _MIN_NUMBER <= item < _MAX_NUMBER:
                 texts.append(str(item))
         elif isinstance(item, str):
             texts.append(item)

@@ -27,9 +27,9 @@ _RECIPIENTS: Final = frozenset({"to", "recipient", "recipients", "email", "payee
 _PLACES: Final = frozenset({"path", "file", "filename", "folder", "directory", "destination", "url", "uri"})
 _PLACE_FORMATS: Final = frozenset({"uri", "uri-reference", "iri"})
 _MAIL_FORMATS: Final = frozenset({"email", "idn-email"})
-_LONGEST: Final = 80
-_LONGEST_NAME: Final = 60
-_MOST: Final = 4
+_MAX_VALUE_LENGTH: Final = 80
+_MAX_NAME_LENGTH: Final = 60
+_MAX_VALUES: Final = 4
 
 
 class Headline(NamedTuple):
@@ -49,7 +49,7 @@ def build_headline(tool: Tool, arguments: Mapping[str, Json], unshown: Collectio
     shown = {name: value for name, value in arguments.items() if name not in unshown}
     # An object is a small table below, and has no place in a line.
     parts = list(_list_parts(tool, {name: value for name, value in shown.items() if not isinstance(value, Mapping)}))
-    if not parts and 0 < len(shown) <= _MOST and all(_is_short(value) for value in shown.values()):
+    if not parts and 0 < len(shown) <= _MAX_VALUES and all(_is_short(value) for value in shown.values()):
         parts = [_write_named(name, value) for name, value in shown.items()]
     return Headline(_write_action(tool.name), ", ".join(parts))
 
@@ -68,9 +68,9 @@ def _list_parts(tool: Tool, arguments: Mapping[str, Json]) -> Iterator[str]:
     to = f"to {_write_value(arguments[recipients[0]])}" if recipients else ""
     if money or to:
         yield " ".join(filter(None, (money, to)))
-    told = {*amounts[:1], *recipients[:1], *((currency,) if amounts else ())}
+    described = {*amounts[:1], *recipients[:1], *((currency,) if amounts else ())}
     others = dict.fromkeys([*amounts[1:], *recipients[1:], *places, *named])
-    yield from (_write_named(name, arguments[name]) for name in others if name not in told)
+    yield from (_write_named(name, arguments[name]) for name in others if name not in described)
 
 
 def _is_about(tool: Tool, name: str, words: Collection[str], formats: Collection[str]) -> bool:
@@ -84,14 +84,14 @@ def _has_word(name: str, words: Collection[str]) -> bool:
 
 def _write_action(name: str) -> str:
     """Return the name of a tool in words, such as "Send money" for ``send_money``; as it is where it has no words."""
-    if len(name) > _LONGEST_NAME or not _PLAIN_NAME.fullmatch(name):
+    if len(name) > _MAX_NAME_LENGTH or not _PLAIN_NAME.fullmatch(name):
         return make_visible(name)
     words = " ".join(word if word.isupper() and len(word) > 1 else word.lower() for word in _WORD.findall(name))
     return words[:1].upper() + words[1:] or name
 
 
 def _write_named(name: str, value: Json) -> str:
-    shown = make_visible(name) if len(name) <= _LONGEST_NAME else "an argument with a long name"
+    shown = make_visible(name) if len(name) <= _MAX_NAME_LENGTH else "an argument with a long name"
     return f"{shown} {_write_value(value)}"
 
 
@@ -102,7 +102,7 @@ def _write_value(value: Json) -> str:
 def _is_short(value: Json) -> bool:
     if isinstance(value, Mapping) or (isinstance(value, list | tuple) and not all(map(_is_scalar, value))):
         return False
-    return len(make_visible_json(value)) <= _LONGEST
+    return len(make_visible_json(value)) <= _MAX_VALUE_LENGTH
 
 
 def _is_scalar(value: Json) -> bool:

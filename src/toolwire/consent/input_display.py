@@ -16,7 +16,7 @@ NO_SECRETS: Final = (
     "passes through this program."
 )
 
-_LONGEST_TITLE: Final = 80
+_MAX_TITLE_LENGTH: Final = 80
 _TAKES: Final = {
     FieldKind.TEXT: "text",
     FieldKind.INTEGER: "whole number",
@@ -30,7 +30,7 @@ _TAKES: Final = {
 def describe_asker(asked: InputRequest) -> str:
     """Return who asks, and for which call, as one sentence."""
     # AT-41: a long name would push the rest out of sight.
-    title = asked.title if len(asked.title) <= _LONGEST_TITLE else f"{asked.title[: _LONGEST_TITLE - 3]}..."
+    title = asked.title if len(asked.title) <= _MAX_TITLE_LENGTH else f"{asked.title[: _MAX_TITLE_LENGTH - 3]}..."
     named = f", which calls itself {make_visible(title)!r}," if title else ""
     return f"{display_origin(asked.site)}{named} asks you while {make_visible(asked.tool)} runs."
 

@@ -30,9 +30,9 @@ RULE_KINDS: Final[tuple[RuleKind, ...]] = ("never", "ask", "run")
 READS: Final = "reads"
 WRITES: Final = "writes"
 
-_MOST: Final = 200
-_LONGEST: Final = 200
-_MOST_STARS: Final = 4
+_MAX_RULES: Final = 200
+_MAX_PATTERN_LENGTH: Final = 200
+_MAX_STARS: Final = 4
 _MEMBERS: Final = ("tools", "when")
 _READING: Final = re.compile(r"(?:check|count|describe|fetch|find|get|list|look|query|read|search|show|view)(?![a-z])")
 
@@ -126,7 +126,7 @@ class OperatorRules:
         # The identity is a safe key, since the entry keeps the tool alive.
         known = self._known.get(id(tool))
         if known is None or known[0] is not tool:
-            if len(self._known) >= _MOST_TOOLS:
+            if len(self._known) >= _MAX_TOOLS:
                 self._known.clear()
             found: dict[RuleKind, Sequence[OperatorRule]] = {
                 "never": [rule for rule in self.never if rule.names(tool)],
@@ -137,7 +137,7 @@ class OperatorRules:
         return known[1]
 
 
-_MOST_TOOLS: Final = 20_000
+_MAX_TOOLS: Final = 20_000
 
 
 def read_rules(kind: RuleKind, given: Any) -> tuple[OperatorRule, ...]:
@@ -146,8 +146,8 @@ def read_rules(kind: RuleKind, given: Any) -> tuple[OperatorRule, ...]:
     Raises:
         DefinitionError: it is not valid.
     """
-    if not isinstance(given, list | tuple) or len(given) > _MOST:
-        raise DefinitionError(f'{kind} must be an array of at most {_MOST} rules, such as ["reads", "list_*"].')
+    if not isinstance(given, list | tuple) or len(given) > _MAX_RULES:
+        raise DefinitionError(f'{kind} must be an array of at most {_MAX_RULES} rules, such as ["reads", "list_*"].')
     return tuple(_read_rule(kind, number, one) for number, one in enumerate(given, 1))
 
 
@@ -158,9 +158,9 @@ def _read_rule(kind: RuleKind, number: int, given: Any) -> OperatorRule:
     if odd is not None:
         raise DefinitionError(f"{place}: there is no member {str(odd)[:40]!r}, only tools and when.")
     tools, when = table.get("tools"), table.get("when", [])
-    if not isinstance(tools, str) or not 1 <= len(tools) <= _LONGEST or tools.count("*") > _MOST_STARS:
+    if not isinstance(tools, str) or not 1 <= len(tools) <= _MAX_PATTERN_LENGTH or tools.count("*") > _MAX_STARS:
         raise DefinitionError(
-            f'{place} must be "reads", "writes" or the name of a tool with at most {_MOST_STARS} "*",'
+            f'{place} must be "reads", "writes" or the name of a tool with at most {_MAX_STARS} "*",'
             ' or a table such as {tools = "pay", when = [{pointer = "/amount", op = "le", value = 50}]}.'
         )
     if kind == "run" and tools == WRITES:

@@ -98,8 +98,10 @@ def build_question_parts(question: Question, *, level: int = 2) -> Html:
     values = list(question.call.arguments.values())
     unshown = find_unshown(question)
     hidden = [name in unshown for name in question.call.arguments]
-    said = build_quote(_SITE_SAYS, about) if about else NO_HTML
-    return _build_parts(rows, build_tool_badges(question.call.tool), said, zip(values, hidden, strict=True), level)
+    about_html = build_quote(_SITE_SAYS, about) if about else NO_HTML
+    return _build_parts(
+        rows, build_tool_badges(question.call.tool), about_html, zip(values, hidden, strict=True), level
+    )
 
 
 def build_waiting_parts(rows: Sequence[DisplayRow], *, level: int = 2) -> Html:
@@ -111,8 +113,8 @@ def build_waiting_parts(rows: Sequence[DisplayRow], *, level: int = 2) -> Html:
     cost = facts.get("costs", _NO_ROW).text
     badges += _build_cost_badges("" if cost == "not declared" else cost)
     about = facts.get("tool", _NO_ROW).note
-    said = build_quote(_SITE_SAYS, about) if about else NO_HTML
-    return _build_parts(rows, badges, said, [_read_value(row) for row in rows if row.kind == "argument"], level)
+    about_html = build_quote(_SITE_SAYS, about) if about else NO_HTML
+    return _build_parts(rows, badges, about_html, [_read_value(row) for row in rows if row.kind == "argument"], level)
 
 
 # AT-52: a caption is ours. What a server calls itself could pose as one.
@@ -132,7 +134,11 @@ def _read_value(row: DisplayRow) -> tuple[Json, bool]:
 
 
 def _build_parts(
-    rows: Sequence[DisplayRow], badges: Sequence[Html], said: Html, values: Iterable[tuple[Json, bool]], level: int
+    rows: Sequence[DisplayRow],
+    badges: Sequence[Html],
+    about_html: Html,
+    values: Iterable[tuple[Json, bool]],
+    level: int,
 ) -> Html:
     warnings = join_html(
         build_notice(f"{row.label.capitalize()}: {row.text}", "costs") for row in rows if row.kind == "warning"
@@ -141,7 +147,7 @@ def _build_parts(
         _build_row(row, _build_text(row)) for row in rows if row.kind == "part" and row.label not in _ABOVE
     )
     return Html(
-        f"{build_list(badges, 'badges')}{said}{warnings}{_build_arguments(rows, values, level)}"
+        f"{build_list(badges, 'badges')}{about_html}{warnings}{_build_arguments(rows, values, level)}"
         f'<h{level}>On these terms</h{level}><dl class="facts terms">{terms}</dl>'
     )
 

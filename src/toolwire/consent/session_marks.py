@@ -24,7 +24,7 @@ from .tool_facts import list_ways_out
 
 CALLER_IDLE_S: Final = 3_600.0
 """For how long a gateway remembers what a caller has read, after the caller's last call."""
-_MOST_CALLERS: Final = 10_000
+_MAX_CALLERS: Final = 10_000
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class SessionMarks:
         is_private = is_private or not names.isdisjoint(preferences.private)
         marks = self._find(call)
         if marks is None and (is_untrusted or is_private):
-            if len(self._callers) >= _MOST_CALLERS:
+            if len(self._callers) >= _MAX_CALLERS:
                 del self._callers[min(self._callers, key=lambda one: self._callers[one].used_at)]
             marks = self._callers[call.context.principal] = _Marks()
         if marks is None:
@@ -87,5 +87,5 @@ def _find_world(tool: Tool) -> bool | None:
     """Return whether the server says that ``tool`` reaches other systems, or None if it does not say."""
     mcp = tool.hints.get("mcp")
     annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
-    said = annotations.get("openWorldHint") if isinstance(annotations, Mapping) else None
-    return said if isinstance(said, bool) else None
+    declared = annotations.get("openWorldHint") if isinstance(annotations, Mapping) else None
+    return declared if isinstance(declared, bool) else None

@@ -522,7 +522,7 @@ def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = (
 
 
 def _build_looks(source: ConsoleSource) -> Mapping[str, Callable[[], object]]:
-    looks: dict[str, Callable[[], object]] = {
+    readers: dict[str, Callable[[], object]] = {
         # With the number of all: a question that was asked and answered between two looks has changed the page too.
         "inbox": lambda: (source.approvals.count_kept(), [one.id for one in source.approvals.list_pending()]),
         "permissions": lambda: [(one.id, one.uses_left) for one in source.grants.list_grants()],
@@ -530,7 +530,7 @@ def _build_looks(source: ConsoleSource) -> Mapping[str, Callable[[], object]]:
         "log": source.audit.last_number,
     }
     given = (("upstreams", source.list_upstreams), ("calls", source.list_calls), ("running", source.list_running))
-    return looks | {topic: look for topic, look in given if look is not None}
+    return readers | {topic: reader for topic, reader in given if reader is not None}
 
 
 def _redirect(address: str) -> Response:

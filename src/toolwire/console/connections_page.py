@@ -75,12 +75,12 @@ def _build_card(
     source: ConsoleSource, request: PageRequest, row: ConnectionRow, offers: Sequence[OfferedTool] | Problem | None
 ) -> Html:
     scopes = Html(f" <small>{show_text(', '.join(row.scopes))}</small>") if row.scopes else NO_HTML
-    look = NO_HTML
+    button = NO_HTML
     if source.find_offers is not None and row.url.startswith(("http://", "https://")):
         about = f"Look at what {make_visible(row.name or show_url(row.url))} offers"
-        look = request.build_button("/connections", [("url", row.url)], "Look at its tools", about)
+        button = request.build_button("/connections", [("url", row.url)], "Look at its tools", about)
     found = NO_HTML if offers is None else _build_offers(offers)
-    return _build_site(row.name or row.url, Html(f"{escape_text(row.access)}{scopes}"), look, found)
+    return _build_site(row.name or row.url, Html(f"{escape_text(row.access)}{scopes}"), button, found)
 
 
 def _build_site(url: str, about_html: Html, button_html: Html, html: Html) -> Html:
@@ -108,10 +108,10 @@ def _build_offers(offers: Sequence[OfferedTool] | Problem) -> Html:
         if one.description
     )
     count = count_words(len(offers), "tool")
-    said = build_fold("What the site says about them", words) if words else NO_HTML
+    words_html = build_fold("What the site says about them", words) if words else NO_HTML
     return Html(
         f'<div role="status"><p>{escape_text(count)}, read now. None was called.</p></div>'
-        f"{build_table(('Tool', 'Effect', 'Before a call'), rows)}{more}{said}"
+        f"{build_table(('Tool', 'Effect', 'Before a call'), rows)}{more}{words_html}"
     )
 
 

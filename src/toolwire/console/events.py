@@ -31,8 +31,8 @@ Looks = Mapping[str, Callable[[], object]]
 class ChangeFeed:
     """The open event streams of one console."""
 
-    def __init__(self, look: Callable[[], Mapping[str, object]], *, look_s: float = LOOK_S) -> None:
-        self._look_once = look
+    def __init__(self, read_topics: Callable[[], Mapping[str, object]], *, look_s: float = LOOK_S) -> None:
+        self._look_once = read_topics
         self._look_s = look_s
         self._waiting: set[asyncio.Future[str]] = set()
         self._count = 0
@@ -102,12 +102,12 @@ class ChangeFeed:
             return {}
 
 
-def look_at_all(looks: Looks) -> dict[str, object]:
+def look_at_all(readers: Looks) -> dict[str, object]:
     """Return what each function returns now, by topic; one that fails is left out."""
     found: dict[str, object] = {}
-    for topic, look in looks.items():
+    for topic, reader in readers.items():
         try:
-            found[topic] = look()
+            found[topic] = reader()
         except Exception:  # noqa: BLE001 - a store that cannot be read now is looked at again
             _log.debug("looking for news of %s failed", topic, exc_info=True)
     return found

@@ -187,10 +187,10 @@ def _list_call_cells(request: PageRequest, call: CallRow) -> list[Html]:
 
 
 def _list_limit_cells(row: LimitRow) -> list[Html]:
-    share = row.used / row.most if row.most else 0.0
+    used_part = row.used / row.most if row.most else 0.0
     label = f"{make_visible(row.what)}: {row.used:,.0f} of {row.most:,.0f}"
     bar = Html(f'<meter max="{row.most:g}" value="{row.used:g}" aria-label="{escape_text(label)}"></meter>')
-    full = Html(f" {build_badge('costs', 'used up')}") if share >= 1 else NO_HTML
+    full = Html(f" {build_badge('costs', 'used up')}") if used_part >= 1 else NO_HTML
     return [
         build_code(row.what),
         Html(f"{row.used:,.0f} {bar}{full}"),

@@ -138,13 +138,13 @@ NOTES: Final[Mapping[str, tuple[str, str]]] = {
 def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str]]) -> Response:
     """Return the response with ``page`` in the frame of the console; ``places`` are the addresses and words of all."""
     note = NOTES.get(request.query.get("note", ""))
-    said = build_notice(note[0], note[1], role="status") if note else NO_HTML
+    note_html = build_notice(note[0], note[1], role="status") if note else NO_HTML
     links = [(f"{request.root}{path}", words) for path, words in places]
     out = request.build_form("/sign-out", Html("<button>Sign out</button>"))
     topics = escape_text(" ".join(page.topics))
     html = build_html_page(
         f"{_find_count(places)}{page.title} - toolwire",
-        Html(f'{said}<div data-topics="{topics}">{page.html}</div>'),
+        Html(f'{note_html}<div data-topics="{topics}">{page.html}</div>'),
         home=f"{request.root}/",
         navigation_html=build_navigation(links, f"{request.root}{request.path}"),
         account_html=Html(f'<span class="muted">{show_text(request.session.name)}</span>{out}'),
@@ -186,8 +186,8 @@ def build_sign_in_page(
     With ``takes_link_keys``, the script of the page sends the key in the fragment of the URL.
     """
     kind, role = ("", "status") if status == 200 else ("destroys", "alert")
-    told = build_notice(notice, kind, role=role) if notice else NO_HTML
-    parts = [Html(f"<h1>{escape_text(words.heading)}</h1>{told}")]
+    notice_html = build_notice(notice, kind, role=role) if notice else NO_HTML
+    parts = [Html(f"<h1>{escape_text(words.heading)}</h1>{notice_html}")]
     if takes_keys:
         # AT-50: a link of any other site could bring somebody else's key.
         links = Html(f' id="sign-in"{" data-link-keys" if takes_link_keys else ""}')

@@ -31,7 +31,7 @@ _FILE_RULES = {
 _NAME_CHARS = 200
 _PAGE_DIGITS = 9
 
-MOST_ROWS = 100
+MAX_ROWS = 100
 """How many permissions one page shows."""
 
 
@@ -51,8 +51,8 @@ def build_permissions(grants: Permissions, request: PageRequest) -> Page:
     """Return the permissions with their bounds, and a button to take each one back."""
     permissions = group_permissions(grants.list_grants())
     number = _read_page(request, len(permissions))
-    first = (number - 1) * MOST_ROWS
-    rows = [_list_cells(request, one) for one in permissions[first : first + MOST_ROWS]]
+    first = (number - 1) * MAX_ROWS
+    rows = [_list_cells(request, one) for one in permissions[first : first + MAX_ROWS]]
     header = ("Tool", "Site", "Covers", "Covered so far", "Given", "Ends", "")
     empty = (
         "Nothing is allowed for later calls: each one that needs consent asks. “Later calls” in a question allows "
@@ -78,11 +78,11 @@ def _read_page(request: PageRequest, count: int) -> int:
     """Return which page of ``count`` permissions is asked for, from 1; the last one where it is beyond."""
     text = request.query.get("page", "")
     asked = int(text) if text.isascii() and text.isdigit() and len(text) < _PAGE_DIGITS else 1
-    return max(1, min(asked, -(-count // MOST_ROWS)))
+    return max(1, min(asked, -(-count // MAX_ROWS)))
 
 
 def _link_pages(request: PageRequest, number: int, count: int) -> Html:
-    last = -(-count // MOST_ROWS)
+    last = -(-count // MAX_ROWS)
     if last <= 1:
         return NO_HTML
     links = join_html(

@@ -22,10 +22,10 @@ _MISSING = {"\0": "missing"}
 
 def list_catalog_losses(wanted: Catalog, found: Catalog, where: Callable[[str], str]) -> Iterator[Loss]:
     """Yield a loss for each thing that ``wanted`` says of itself and ``found`` does not."""
-    said = describe_catalog(found)
+    described = describe_catalog(found)
     for name, text in describe_catalog(wanted).items():
-        if said[name] != text:
-            yield Loss(where(name), f"the {name} {format_value(text)} of all the tools", _format_found(said[name]))
+        if described[name] != text:
+            yield Loss(where(name), f"the {name} {format_value(text)} of all the tools", _format_found(described[name]))
 
 
 def list_tool_losses(
@@ -45,9 +45,9 @@ def list_tool_losses(
 
 
 def _list_field_losses(tool: Tool, found: Tool, where: Where) -> Iterator[Loss]:
-    said = fields.write(found)
-    for name, difference in build_exact_values(said, fields.write(tool)).items():
-        steps, value, stands = _find_difference(difference["is"], said[name])
+    described = fields.write(found)
+    for name, difference in build_exact_values(described, fields.write(tool)).items():
+        steps, value, stands = _find_difference(difference["is"], described[name])
         inside = f", at {join_pointer('', *steps)}" if steps else ""
         yield Loss(
             where(tool, name),

@@ -32,10 +32,10 @@ _FORMS: Final = {form.kind: form for form in (OPENTOOL, OPENAPI, MCP, JSONSCHEMA
 KINDS: Final = tuple(_FORMS)
 """Every sort of document, in the order in which its shape is looked for."""
 
-MOST_GROWTH: Final = 64
-"""How many times as many bytes as its source a document may have; ``LEAST_ROOM`` is allowed to the smallest."""
+MAX_GROWTH: Final = 64
+"""How many times as many bytes as its source a document may have; ``MIN_ROOM`` is allowed to the smallest."""
 
-LEAST_ROOM: Final = 1_048_576
+MIN_ROOM: Final = 1_048_576
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ def _check_growth(catalog: Catalog, kind: str, size: int) -> Problem | None:
     """
     # D-17: a page of definitions that a thousand operations share is written a thousand times in most kinds.
     form = _get_form(kind)
-    left = most = LEAST_ROOM + MOST_GROWTH * size
+    left = most = MIN_ROOM + MAX_GROWTH * size
     for count, tool in enumerate(catalog.tools, 1):
         left -= len(jsontext.write(form.write(replace(catalog, tools=(tool,)))))
         if left < 0:

@@ -46,14 +46,14 @@ def read_exact_values(shown: Mapping[str, Json], beside: Json) -> tuple[dict[str
     """Return the exact values in ``beside`` that still belong to ``shown``, and the names of those that do not."""
     values: dict[str, Json] = {}
     stale: list[str] = []
-    for name, said in beside.items() if isinstance(beside, dict) else ():
+    for name, stored_value in beside.items() if isinstance(beside, dict) else ():
         if (
             name in shown
-            and isinstance(said, dict)
-            and "is" in said
-            and said.get("shown") == compute_digest(shown[name])
+            and isinstance(stored_value, dict)
+            and "is" in stored_value
+            and stored_value.get("shown") == compute_digest(shown[name])
         ):
-            values[name] = said["is"]
+            values[name] = stored_value["is"]
         else:
             stale.append(name)
     return values, stale

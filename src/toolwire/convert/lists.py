@@ -75,8 +75,8 @@ def _read(data: Json) -> DocumentContent | Problem:
 
 def _build_entry(label: str, where: str, tool: Tool) -> DocumentEntry:
     wanted, name = label.partition("@")[0].lstrip("."), tool.id.partition("@")[0]
-    kept = name == wanted or name.endswith(f".{wanted.replace('-', '_')}")
-    return DocumentEntry(label, where, tool, None if kept else Loss(where, f"the id {format_value(label)}", tool.id))
+    is_same = name == wanted or name.endswith(f".{wanted.replace('-', '_')}")
+    return DocumentEntry(label, where, tool, None if is_same else Loss(where, f"the id {format_value(label)}", tool.id))
 
 
 def _find_list(data: Json) -> tuple[str, list[Any]]:

@@ -76,8 +76,8 @@ def _drop_hints(sheet: DocumentContent) -> tuple[DocumentEntry, ...]:
     return tuple(entry._replace(tool=replace(entry.tool, hints={})) for entry in sheet.entries)
 
 
-def _apply_exact_values(entry: DocumentEntry, said: Json) -> tuple[DocumentEntry, list[Loss]]:
-    values, stale = extension.read_exact_values(fields.write(entry.tool), said)
+def _apply_exact_values(entry: DocumentEntry, exact_values: Json) -> tuple[DocumentEntry, list[Loss]]:
+    values, stale = extension.read_exact_values(fields.write(entry.tool), exact_values)
     losses = [_build_stale_loss(entry.pointer, name) for name in stale]
     tool = entry.tool
     try:

@@ -77,11 +77,11 @@ def _read(data: Json) -> DocumentContent | Problem:
     entries = [_build_entry(by_place[_locate_plan(offer.memo.plans[tool.id])], tool) for tool in catalog.tools]
     if offers_all:
         entries = [entry._replace(tool=replace(entry.tool, approval=None)) for entry in entries]
-    said = get_object(data, "info").get("description")
+    description = get_object(data, "info").get("description")
     return DocumentContent(
         title=catalog.title,
         version=catalog.version,
-        description=catalog.description or (said if isinstance(said, str) else ""),
+        description=catalog.description or (description if isinstance(description, str) else ""),
         entries=tuple(entries),
         losses=(
             *(Loss(note.pointer, note.text) for note in notes),

@@ -74,8 +74,8 @@ def _read(data: Json) -> DocumentContent | Problem:
 def _list_mended(name: str, notes: Iterable[str]) -> Iterator[tuple[str, Loss]]:
     """Yield what of the schemas of the tool ``name`` was not usable as it stood, with the field of the tool."""
     for note in notes:
-        for field, said in _SCHEMAS.items():
-            if note.startswith(f"{said} of the tool {name!r}: "):
+        for field, declared in _SCHEMAS.items():
+            if note.startswith(f"{declared} of the tool {name!r}: "):
                 yield field, Loss("", note, "any value")
 
 

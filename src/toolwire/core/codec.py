@@ -195,21 +195,21 @@ class ToolCache:
 
     def get(self, derive: Callable[[Tool, str], T], tool: Tool, name: str) -> T:
         """Return ``derive(tool, name)``, computed once for each tool and name."""
-        kept = self._kept.get(derive)
-        if kept is None:
-            kept = self._kept[derive] = {}
-        found = kept.get((id(tool), name))
+        stored = self._kept.get(derive)
+        if stored is None:
+            stored = self._kept[derive] = {}
+        found = stored.get((id(tool), name))
         if found is None:  # the tool is kept beside the value, so that no other object can have its id
-            found = kept[id(tool), name] = (tool, derive(tool, name))
+            found = stored[id(tool), name] = (tool, derive(tool, name))
         value: T = found[1]
         return value
 
     def keep_only(self, tools: Iterable[Tool]) -> None:
         """Forget what was derived from any other tool than ``tools``."""
         wanted = {id(tool) for tool in tools}
-        for kept in list(self._kept.values()):  # copies: another thread may add values meanwhile
-            for key in [key for key in list(kept) if key[0] not in wanted]:
-                del kept[key]
+        for stored in list(self._kept.values()):  # copies: another thread may add values meanwhile
+            for key in [key for key in list(stored) if key[0] not in wanted]:
+                del stored[key]
 
 
 class Deferred(Generic[T]):

@@ -48,7 +48,7 @@ _STANDARD: Final = str.maketrans("-_", "+/")
 _FOR_URLS: Final = str.maketrans("+/", "-_")
 _MEMBERS: Final = frozenset({"type", "media_type", "name", "data"})
 _REFERENCE: Final = frozenset({"media_type", "bytes_len", "resource"})
-_LONGEST_NAME: Final = 255
+_MAX_NAME_LENGTH: Final = 255
 MAX_EMBEDDED_BYTES: Final = 8 * 1024 * 1024
 """The largest bytes of a handle that become content; larger ones stay a reference."""
 
@@ -268,7 +268,7 @@ def _sniff_media_type(data: bytes) -> str:
 def clean_file_name(name: str) -> str:
     """Return the file name that another party gave, without folders; ``""`` if it is not one that can be shown."""
     last = name.replace("\\", "/").rpartition("/")[2]
-    return last if last.isprintable() and len(last) <= _LONGEST_NAME and last not in (".", "..") else ""
+    return last if last.isprintable() and len(last) <= _MAX_NAME_LENGTH and last not in (".", "..") else ""
 
 
 def get_base64(form: Json) -> str:

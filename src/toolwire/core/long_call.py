@@ -251,8 +251,8 @@ def read_progress(progress: Progress) -> tuple[float | None, str | None]:
     value = progress.value
     if isinstance(value, str):
         return None, value[:MAX_MESSAGE]
-    said: Mapping[str, Json] = value if isinstance(value, dict) else {"progress": value}
-    part, total, message = said.get("progress"), said.get("total", 1), said.get("message")
+    data: Mapping[str, Json] = value if isinstance(value, dict) else {"progress": value}
+    part, total, message = data.get("progress"), data.get("total", 1), data.get("message")
     text = message[:MAX_MESSAGE] if isinstance(message, str) else None
     if not _is_number(part) or not _is_number(total) or total <= 0 or not 0 <= part <= total:
         return None, text

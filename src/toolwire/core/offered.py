@@ -21,7 +21,7 @@ from .suggestion import find_nearest
 from .uri_template import UriTemplate
 
 _MARK: Final = ":"
-_MOST_SHOWN: Final = 20
+_MAX_SHOWN: Final = 20
 
 PAGE_SCHEME: Final = "ui://"
 """Begins the URI of a page that a host shows for a tool (MCP Apps). Hosts accept no other scheme for one."""
@@ -298,7 +298,7 @@ def _read_text(text: str, schema: Json) -> Json:
     wanted = schema.get("type") if isinstance(schema, dict) else None
     if wanted == "boolean" and text in ("true", "false"):
         return text == "true"
-    if wanted not in ("integer", "number") or len(text) > _MOST_SHOWN:
+    if wanted not in ("integer", "number") or len(text) > _MAX_SHOWN:
         return text
     try:
         return int(text)
@@ -327,5 +327,5 @@ def _read_description(schema: Json) -> str:
 
 def _list_known(names: Iterable[str]) -> str:
     known = list(names)
-    more = ", ..." if len(known) > _MOST_SHOWN else ""
-    return f"There is: {', '.join(known[:_MOST_SHOWN])}{more}." if known else "There is none at all."
+    more = ", ..." if len(known) > _MAX_SHOWN else ""
+    return f"There is: {', '.join(known[:_MAX_SHOWN])}{more}." if known else "There is none at all."

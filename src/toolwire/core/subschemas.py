@@ -63,16 +63,16 @@ def list_subschemas(schema: Schema) -> list[tuple[str, str, Json]]:
     """
     found: list[tuple[str, str, Json]] = []
     for keyword, value in schema.items():
-        held = _HELD.get(keyword)
-        if held is None:
+        content = _HELD.get(keyword)
+        if content is None:
             continue
-        if held is _BY_NAME:
+        if content is _BY_NAME:
             if isinstance(value, Mapping):
                 found += [(keyword, name, one) for name, one in value.items()]
-        elif isinstance(value, list) and (held is _LIST or keyword == "items"):
+        elif isinstance(value, list) and (content is _LIST or keyword == "items"):
             # A list under "items" is the prefixItems of older drafts.
             found += [(keyword, str(number), one) for number, one in enumerate(value)]
-        elif held is _ONE:
+        elif content is _ONE:
             found.append((keyword, "", value))
     return found
 
@@ -91,14 +91,14 @@ def change_subschemas(schema: Schema, change: Change) -> dict[str, Json]:
     """Return a copy of ``schema`` in which ``change`` has replaced each schema directly inside it."""
     changed = dict(schema)
     for keyword, value in schema.items():
-        held = _HELD.get(keyword)
-        if held is None:
+        content = _HELD.get(keyword)
+        if content is None:
             continue
-        if held is _BY_NAME:
+        if content is _BY_NAME:
             if isinstance(value, Mapping):
                 changed[keyword] = {name: change(one, keyword, name) for name, one in value.items()}
-        elif isinstance(value, list) and (held is _LIST or keyword == "items"):
+        elif isinstance(value, list) and (content is _LIST or keyword == "items"):
             changed[keyword] = [change(one, keyword, str(number)) for number, one in enumerate(value)]
-        elif held is _ONE:
+        elif content is _ONE:
             changed[keyword] = change(value, keyword, "")
     return changed

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 # Only an error message needs the module.
 (_match_sequences,) = import_lazily("difflib", "SequenceMatcher")
 
-_MOST_CHARACTERS = 64
-_MOST_NAMES = 1_000
+_MAX_CHARACTERS = 64
+_MAX_NAMES = 1_000
 _LIKENESS = 0.5
 
 
@@ -23,7 +23,7 @@ def find_nearest(name: str, names: Iterable[str]) -> str:
     wanted = _normalize(name)
     best, likeness = "", _LIKENESS
     for number, one in enumerate(names):
-        if number == _MOST_NAMES:
+        if number == _MAX_NAMES:
             break
         matcher: SequenceMatcher[str] = _match_sequences(None, _normalize(one), wanted, autojunk=False)
         if matcher.real_quick_ratio() >= likeness and (ratio := matcher.ratio()) > likeness:
@@ -33,4 +33,4 @@ def find_nearest(name: str, names: Iterable[str]) -> str:
 
 def _normalize(name: str) -> str:
     """Return ``name`` in lower case, with letters and digits only: people spell the rest differently."""
-    return "".join(character for character in name[:_MOST_CHARACTERS].lower() if character.isalnum())
+    return "".join(character for character in name[:_MAX_CHARACTERS].lower() if character.isalnum())

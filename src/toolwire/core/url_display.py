@@ -21,7 +21,7 @@ MASK = "***"
 _URL = re.compile(r"""[A-Za-z][A-Za-z0-9+.-]{1,63}+:[/\\]{1,2}[^\s"'<>`]+""")
 _START = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*:)?(?P<slashes>[/\\]*)(?P<authority>[^/\\?#]*)")
 _BAD_PORT = re.compile(r"[^\[\]]*:[0-9]*[^0-9\]]")
-_MOST_NESTED = 5
+_MAX_NESTED = 5
 """How many URLs may stand inside each other, as values of queries; what is deeper is masked."""
 _ENDS_SENTENCE = ".,;:!?)]}"
 # Compared without case and punctuation: ``X-Amz-Signature`` is ``xamzsignature``.
@@ -30,9 +30,9 @@ _SECRET_NAME = re.compile(
     r"|credential|session|^sid$|cookie|^code$|assertion|ticket|otp$|^pin$|nonce|^state$|verifier|sas$|policy$"
 )
 _PLAIN = re.compile(r"[^a-z0-9]")
-_SHORTEST_RANDOM = 16
+_MIN_RANDOM_LENGTH = 16
 _RANDOM = re.compile(r"[A-Za-z0-9_.~+/=:|-]+")
-_LONGEST_WORD = 12
+_MAX_WORD_LENGTH = 12
 _WORDS = re.compile(r"[A-Za-z]+|[0-9]+")
 _TIME = re.compile(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9:]+)?")
 _HEX = re.compile(r"[0-9A-Fa-f-]+")
@@ -104,27 +104,27 @@ def _mask_pair(pair: str, depth: int) -> str:
         return MASK if _is_random(unquote_plus(name)) else name
     if value and is_secret_parameter(unquote_plus(name), unquote_plus(value)):
         value = MASK
-    shown = _show_urls(value, depth + 1) if depth < _MOST_NESTED else MASK
+    shown = _show_urls(value, depth + 1) if depth < _MAX_NESTED else MASK
     return f"{MASK if _is_random(unquote_plus(name)) else name}={shown}"
 
 
 def _is_random(value: str) -> bool:
     """Return whether ``value`` looks like a key: at least 16 characters, no text of words, no number or date."""
-    if len(value) < _SHORTEST_RANDOM or "://" in value or _RANDOM.fullmatch(value) is None or _TIME.fullmatch(value):
+    if len(value) < _MIN_RANDOM_LENGTH or "://" in value or _RANDOM.fullmatch(value) is None or _TIME.fullmatch(value):
         return False
     runs = _WORDS.findall(value)
     letters = [run for run in runs if run.isalpha()]
     if not letters:
-        return sum(map(len, runs)) >= 2 * _SHORTEST_RANDOM
+        return sum(map(len, runs)) >= 2 * _MIN_RANDOM_LENGTH
     has_digits = any(run.isdigit() for run in runs)
     if _HEX.fullmatch(value) and has_digits:
         return True
     if not has_digits:
-        return any(len(run) > _LONGEST_WORD and not (run.islower() or run.istitle()) for run in letters) or any(
-            len(run) >= 2 * _SHORTEST_RANDOM for run in letters
+        return any(len(run) > _MAX_WORD_LENGTH and not (run.islower() or run.istitle()) for run in letters) or any(
+            len(run) >= 2 * _MIN_RANDOM_LENGTH for run in letters
         )
     changes = sum(_classify_character(one) != _classify_character(two) for one, two in pairwise(value))
-    return changes * 4 >= len(value) or max(map(len, re.split(r"[-_./:|~+=]", value))) >= _SHORTEST_RANDOM
+    return changes * 4 >= len(value) or max(map(len, re.split(r"[-_./:|~+=]", value))) >= _MIN_RANDOM_LENGTH
 
 
 def _classify_character(letter: str) -> int:

@@ -88,8 +88,8 @@ def warn_of_unasked_write(name: Json, policy: Json) -> str:
 
     ``policy`` is its ``x-llm``. It is about a ``name`` that says that something is changed.
     """
-    said = policy if isinstance(policy, dict) else {}
-    is_read = said.get("approval") == Approval.AUTO and said.get("readOnly") is True
+    declared = policy if isinstance(policy, dict) else {}
+    is_read = declared.get("approval") == Approval.AUTO and declared.get("readOnly") is True
     if not isinstance(name, str) or not is_read or not is_named_like_write(name):
         return ""
     return f"{name[:100]!r} needs no question and only reads, but is named like a write."

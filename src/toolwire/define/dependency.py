@@ -12,7 +12,7 @@ from toolwire.core.errors import DefinitionError
 
 from .function_kind import FunctionKind
 
-_MOST_LEVELS = 20
+_MAX_LEVELS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +59,5 @@ def check_levels(level: int, where: str) -> None:
     Raises:
         DefinitionError: there are more than 20 levels.
     """
-    if level > _MOST_LEVELS:
-        raise DefinitionError(f"{where} has {_MOST_LEVELS} dependencies inside each other: is there a circle?")
+    if level > _MAX_LEVELS:
+        raise DefinitionError(f"{where} has {_MAX_LEVELS} dependencies inside each other: is there a circle?")

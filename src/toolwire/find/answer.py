@@ -22,12 +22,12 @@ from .index import FindIndex, Hit, get_index
 from .prerequisites import find_prerequisites
 
 DEFAULT_LIMIT: Final = 8
-MOST_LINES: Final = 50
-_MOST_RANKED: Final = 200
+MAX_LINES: Final = 50
+_MAX_RANKED: Final = 200
 _GROUPS: Final = 3
 _GROUP_NAMES: Final = 30
 _NAMES_CHARACTERS: Final = 800
-_MOST_GROUPS: Final = 40
+_MAX_GROUPS: Final = 40
 _SENTENCE_CHARACTERS: Final = 70
 _ARGUMENT_CHARACTERS: Final = 40
 _DISCOUNTS: Final = (1.0, 0.5, 0.25, 0.125)
@@ -70,7 +70,7 @@ def find_tools(catalog: Catalog, words: str, view: View, limit: int = DEFAULT_LI
     ranked = [*exact, *(hit for hit in ranked if all(hit.name != one.name for one in exact))]
     if not ranked:
         return Found(tools={}, matches=0, text=_write_groups(catalog, view))
-    chosen = _choose(ranked, max(1, min(limit, MOST_LINES)), is_from_many=index.has_many_servers)
+    chosen = _choose(ranked, max(1, min(limit, MAX_LINES)), is_from_many=index.has_many_servers)
     shown = {hit.name: hit.tool for hit in chosen}
     lines = [write_tool_line(hit.name, hit.tool, view, is_imitated=index.is_imitated(hit.tool)) for hit in chosen]
     before = list(find_prerequisites(index, shown, view.permits))
@@ -80,7 +80,7 @@ def find_tools(catalog: Catalog, words: str, view: View, limit: int = DEFAULT_LI
     lines += _write_neighbours(index, ranked, {*shown, *(one.name for one in before)}, view)
     more = len(ranked) - len(chosen)
     if more > 0:
-        count = f"{more}" if len(ranked) < _MOST_RANKED else f"more than {more}"
+        count = f"{more}" if len(ranked) < _MAX_RANKED else f"more than {more}"
         lines.append(f"{count} more match: add the name of a server, or the thing that the tool is about.")
     return Found(tools=shown, matches=len(ranked), text="\n".join(lines))
 
@@ -129,13 +129,13 @@ def _write_arguments(tool: Tool) -> str:
     required = set(tool.required_parameters)
     names = [f"{name}*" for name in tool.parameters if name in required]
     names += [name for name in tool.parameters if name not in required]
-    kept: list[str] = []
+    lines: list[str] = []
     for name in map(_plain, names):
-        if kept and sum(map(len, kept)) + len(name) > _ARGUMENT_CHARACTERS and not name.endswith("*"):
-            kept.append("…")
+        if lines and sum(map(len, lines)) + len(name) > _ARGUMENT_CHARACTERS and not name.endswith("*"):
+            lines.append("…")
             break
-        kept.append(name)
-    return ", ".join(kept[:_GROUP_NAMES])
+        lines.append(name)
+    return ", ".join(lines[:_GROUP_NAMES])
 
 
 def _cut_sentence(text: str) -> str:
@@ -152,7 +152,7 @@ def _write_neighbours(index: FindIndex, ranked: Sequence[Hit], shown: set[str], 
     """Return the line of the names beside those in ``shown``: of the three groups that match best."""
     groups = index.groups
     scores: dict[str, list[float]] = {}
-    for hit in ranked[:_MOST_RANKED]:
+    for hit in ranked[:_MAX_RANKED]:
         scores.setdefault(groups[hit.name], []).append(hit.score)
     totals = {
         group: sum(score * part for score, part in zip(found, _DISCOUNTS, strict=False))
@@ -169,11 +169,11 @@ def _write_neighbours(index: FindIndex, ranked: Sequence[Hit], shown: set[str], 
         for name in members:
             if name in shown or not view.permits(index.tools[name]):
                 continue
-            said = _plain(name)
-            if len(said) + 2 > room or len(names) == _GROUP_NAMES:
+            neighbour = _plain(name)
+            if len(neighbour) + 2 > room or len(names) == _GROUP_NAMES:
                 break
-            room -= len(said) + 2
-            names.append(said)
+            room -= len(neighbour) + 2
+            names.append(neighbour)
         if names:
             texts.append(f"{_plain(group)}: {', '.join(names)}")
     return [f"also here: {'; '.join(texts)}"] if texts else []
@@ -189,11 +189,11 @@ def _write_groups(catalog: Catalog, view: View) -> str:
         members.setdefault(group, []).append(name)
     ordered = sorted(members, key=lambda group: -len(members[group]))
     lines = ["No tool matches these words. Search in English for one of these groups:"]
-    for group in ordered[:_MOST_GROUPS]:
+    for group in ordered[:_MAX_GROUPS]:
         names = members[group]
         count = "1 tool" if len(names) == 1 else f"{len(names):,} tools"
         lines.append(
             f"{_plain(group)} ({count}): {', '.join(map(_plain, names[:4]))}" + (", …" if len(names) > 4 else "")
         )
-    left = len(ordered) - _MOST_GROUPS
+    left = len(ordered) - _MAX_GROUPS
     return "\n".join([*lines, *([f"and {left:,} more groups"] if left > 0 else [])])

@@ -12,7 +12,7 @@ from toolwire.core.model import Tool
 from .stemming import stem_word
 from .words import SYNONYMS
 
-LARGEST_SERVER: Final = 40
+MAX_SERVER_TOOLS: Final = 40
 """A server of more tools is told apart by the beginnings of their names, which are its tags or paths."""
 _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W_]+")
 
@@ -24,7 +24,7 @@ def group_tools(tools: Mapping[str, Tool]) -> dict[str, str]:
     is_alone = len(sizes) == 1
     groups: dict[str, str] = {}
     for name, tool in tools.items():
-        if sizes[tool.toolkit] <= LARGEST_SERVER:
+        if sizes[tool.toolkit] <= MAX_SERVER_TOOLS:
             groups[name] = tool.toolkit
         else:
             subject = _find_subject(tool.name)

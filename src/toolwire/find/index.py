@@ -45,12 +45,12 @@ NAME_CHARACTERS: Final = 100
 """How much of the name of a tool or a server counts."""
 _SATURATION: Final = 1.0
 _SYNONYM_WEIGHT: Final = 0.3
-_SHORTEST_START: Final = 3
+_MIN_START_LENGTH: Final = 3
 _START_WEIGHT: Final = 0.5
-_MOST_WORDS: Final = 64
-_MOST_STEPS: Final = 1_500
-_MOST_CANDIDATES: Final = 200
-_MOST_STARTS: Final = 20
+_MAX_WORDS: Final = 64
+_MAX_STEPS: Final = 1_500
+_MAX_CANDIDATES: Final = 200
+_MAX_STARTS: Final = 20
 
 _NAME, _TEXT, _ARGUMENTS, _SERVER = (
     [0.0, *(field.weigh(words) for words in range(1, TEXT_CHARACTERS))]
@@ -144,9 +144,9 @@ class FindIndex:
         # The rarest words come first. When there are too many tools to look at, the others only order the best so far.
         for entries, weight in sorted(self._find_entries(words), key=lambda one: len(one[0])):
             steps += len(entries)
-            if steps > _MOST_STEPS and scores:
-                if len(scores) > _MOST_CANDIDATES:
-                    scores = _keep_best(scores, _MOST_CANDIDATES)
+            if steps > _MAX_STEPS and scores:
+                if len(scores) > _MAX_CANDIDATES:
+                    scores = _keep_best(scores, _MAX_CANDIDATES)
                 for number in scores.keys() & entries.keys():
                     scores[number] += weight * entries[number]
                 continue
@@ -158,13 +158,13 @@ class FindIndex:
 
     def _find_entries(self, words: str) -> Iterable[tuple[dict[int, float], float]]:
         """Yield the tools of each of ``words``, with the weight of the word: the rarer, the more."""
-        asked = dict.fromkeys(list(WordSplitter().split(words[: 10 * TEXT_CHARACTERS]))[:_MOST_WORDS], 1.0)
+        asked = dict.fromkeys(list(WordSplitter().split(words[: 10 * TEXT_CHARACTERS]))[:_MAX_WORDS], 1.0)
         for word in tuple(asked):
             for other in SYNONYMS.get(word, ()):
                 asked.setdefault(other, _SYNONYM_WEIGHT)
         for word, weight in asked.items():
             entries = self._entries.get(word)
-            if entries is None and weight == 1.0 and len(word) >= _SHORTEST_START:
+            if entries is None and weight == 1.0 and len(word) >= _MIN_START_LENGTH:
                 entries = self._merge_starts(word)
                 asked[word] = _START_WEIGHT
             if entries:
@@ -175,7 +175,7 @@ class FindIndex:
             self._sorted = sorted(self._entries)
         first = bisect_left(self._sorted, start)
         merged: dict[int, float] = {}
-        for word in self._sorted[first : first + _MOST_STARTS]:
+        for word in self._sorted[first : first + _MAX_STARTS]:
             if not word.startswith(start):
                 break
             merged.update(self._entries[word])
@@ -188,13 +188,13 @@ def _keep_best(scores: dict[int, float], most: int) -> dict[int, float]:
     if len(scores) <= most:
         return scores
     least = sorted(scores.values(), reverse=True)[most - 1]
-    kept = {number: score for number, score in scores.items() if score > least}
+    best = {number: score for number, score in scores.items() if score > least}
     for number, score in scores.items():
-        if len(kept) == most:
+        if len(best) == most:
             break
         if score == least:
-            kept[number] = score
-    return kept
+            best[number] = score
+    return best
 
 
 def search_tools(catalog: Catalog, words: str, limit: int = 20) -> tuple[Tool, ...]:

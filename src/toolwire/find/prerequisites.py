@@ -16,10 +16,10 @@ _ID: Final = re.compile(r"(.+?)(?:_|-|(?<=[a-z]))(?:id|ids|key|uuid|slug|code)\Z
 _VERBS: Final = "list search find get lookup query fetch browse enumerate create"
 _PRODUCERS: Final = frozenset(map(stem_word, _VERBS.split()))
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_MOST: Final = 2
+_MAX_TOOLS: Final = 2
 _CANDIDATES: Final = 12
-_DEEPEST: Final = 4
-_MOST_MEMBERS: Final = 200
+_MAX_DEPTH: Final = 4
+_MAX_MEMBERS: Final = 200
 
 
 class Prerequisite(NamedTuple):
@@ -58,7 +58,7 @@ def find_prerequisites(
                 done.add(producer.name)
                 yield Prerequisite(producer.name, producer.tool, argument)
                 yielded += 1
-                if yielded == _MOST:
+                if yielded == _MAX_TOOLS:
                     return
 
 
@@ -94,11 +94,11 @@ def _links_to(tool: Tool, user: Tool, argument: str) -> bool:
 
 def _list_members(schema: Json, depth: int) -> Iterator[str]:
     """Yield the names of the members in results by ``schema``, of lists too."""
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
-        for name, one in list(properties.items())[:_MOST_MEMBERS]:
+        for name, one in list(properties.items())[:_MAX_MEMBERS]:
             yield str(name)
             yield from _list_members(one, depth + 1)
     yield from _list_members(schema.get("items"), depth + 1)

@@ -12,9 +12,9 @@ from toolwire.core.model import Approval, Json, Problem, Tool
 from toolwire.framing.list_size import write_schema
 from toolwire.framing.tool_description import describe_tool
 
-from .answer import DEFAULT_LIMIT, MOST_LINES, View, find_tools, write_tool_line
+from .answer import DEFAULT_LIMIT, MAX_LINES, View, find_tools, write_tool_line
 
-_MOST_DESCRIBED: Final = 20
+_MAX_DESCRIBED: Final = 20
 
 FIND: Final = Tool(
     name="find",
@@ -30,7 +30,7 @@ FIND: Final = Tool(
             "limit": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": MOST_LINES,
+                "maximum": MAX_LINES,
                 "default": DEFAULT_LIMIT,
                 "description": "How many tools to show.",
             },
@@ -53,7 +53,7 @@ DESCRIBE: Final = Tool(
             "names": {
                 "type": "array",
                 "items": {"type": "string"},
-                "maxItems": _MOST_DESCRIBED,
+                "maxItems": _MAX_DESCRIBED,
                 "description": "The names of the tools.",
             }
         },
@@ -100,7 +100,7 @@ def answer_own_call(tool: Tool, arguments: Mapping[str, Json], catalog: Catalog,
         most = limit if type(limit) is int else DEFAULT_LIMIT
         return find_tools(catalog, words if isinstance(words, str) else "", view, most).text
     names = arguments.get("names")
-    listed = names[:_MOST_DESCRIBED] if isinstance(names, list) else []
+    listed = names[:_MAX_DESCRIBED] if isinstance(names, list) else []
     return "\n\n".join(_describe(catalog, str(name), view) for name in listed) or "Name the tools to describe."
 
 

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-_SHORTEST: Final = 3
+_MIN_LENGTH: Final = 3
 _LONG: Final = 5
 _VOWEL: Final = re.compile("[aeiouy]")
 _VOWELS_CONSONANTS: Final = re.compile("(?:[aeiou]|(?<=[a-z])y)+[^aeiouy]+")
@@ -57,7 +57,7 @@ def stem_word(word: str) -> str:
 
     A y counts as a vowel except at the beginning of the word.
     """
-    if len(word) < _SHORTEST or not (word.isascii() and word.isalpha()):
+    if len(word) < _MIN_LENGTH or not (word.isascii() and word.isalpha()):
         return word
     word = _remove_tense(_remove_plural(word))
     if word.endswith("y") and _VOWEL.search(word, 1, len(word) - 1):

@@ -11,7 +11,7 @@ from .stemming import stem_word
 
 _COMPOUND: Final = re.compile(r"[^\W_]+")
 _PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\WA-Z\d_]+|\d+|[^\W_]")
-_LONGEST: Final = 64
+_MAX_LENGTH: Final = 64
 
 _FILLER_TEXT: Final = (
     "a about all also am an and any are as at be been but by can could did do does for from give had has have help her"
@@ -58,7 +58,7 @@ class WordSplitter(dict[str, tuple[str, ...]]):
     """
 
     def __missing__(self, text: str) -> tuple[str, ...]:
-        parts = (part for compound in _COMPOUND.findall(text) for part in _PARTS.findall(compound[:_LONGEST]))
+        parts = (part for compound in _COMPOUND.findall(text) for part in _PARTS.findall(compound[:_MAX_LENGTH]))
         words = [part.lower() for part in parts]
         stems = self[text] = tuple(stem_word(word) for word in words if word not in _FILLER)
         return stems

@@ -116,8 +116,8 @@ def _read_result(data: Mapping[str, Json], state: LongCallState, read_value: Cal
     known = _KINDS.get(state, Kind.TOOL_FAILED)
     if isinstance(kind, str) and kind in set(Kind) - {Kind.ACCEPTED}:
         known = Kind(kind)
-    said = message if isinstance(message, str) and message else f"The call is {state.value}; its server says no more."
-    return problem_members.read(error, known, said)
+    text = message if isinstance(message, str) and message else f"The call is {state.value}; its server says no more."
+    return problem_members.read(error, known, text)
 
 
 _KINDS: Final = {LongCallState.CANCELLED: Kind.CANCELLED, LongCallState.INTERRUPTED: Kind.INTERRUPTED}

@@ -9,7 +9,7 @@ from toolwire.core.lazy_import import import_lazily
 if TYPE_CHECKING:
     from datetime import datetime
 
-_LONGEST = 100
+_MAX_LENGTH = 100
 # The module takes long to import, and the header is rare.
 (_parse_date,) = import_lazily("email.utils", "parsedate_to_datetime")
 
@@ -17,7 +17,7 @@ _LONGEST = 100
 def parse_timestamp(text: str) -> float | None:
     """Return the date ``text`` in seconds since 1970, or ``None`` if it is no date or has no time zone."""
     try:
-        date: datetime = _parse_date(text[:_LONGEST])
+        date: datetime = _parse_date(text[:_MAX_LENGTH])
         return None if date.tzinfo is None else date.timestamp()
     except (TypeError, ValueError, OverflowError, IndexError):
         return None

@@ -30,8 +30,8 @@ def build_state(state: str, *, has_failed: bool = False) -> Html:
 def build_call_state(state: str, name: str, message: str = "", *, progress: float | None = None) -> Html:
     """Return how the call of the tool ``name`` stands, as a cell of a table of calls."""
     how_far = Html(f" {build_progress(progress, name)}") if progress is not None else NO_HTML
-    said = Html(f" <small>{show_text(message)}</small>") if message else NO_HTML
-    return Html(f"{build_state(state)}{how_far}{said}")
+    message_html = Html(f" <small>{show_text(message)}</small>") if message else NO_HTML
+    return Html(f"{build_state(state)}{how_far}{message_html}")
 
 
 def build_progress(progress: float, name: str) -> Html:

@@ -23,7 +23,7 @@ from .html_value import build_value
 from .next_steps import ItemList, ResultDisplay, build_display, build_item_display, find_items, has_display
 from .visible_text import make_visible
 
-_MOST_ITEMS: Final = 50
+_MAX_ITEMS: Final = 50
 _PLACES: Final = (("latitude", "longitude"), ("lat", "lon"), ("lat", "lng"), ("lat", "long"))
 _MAP: Final = "https://www.openstreetmap.org/"
 _LINES: Final = 12
@@ -72,7 +72,7 @@ def _is_degree(value: Json, most: int) -> bool:
 
 
 def _build_items(tool: Tool, found: ItemList, display: ResultDisplay) -> Html:
-    count = min(display.items or _MOST_ITEMS, _MOST_ITEMS, len(found.items))
+    count = min(display.items or _MAX_ITEMS, _MAX_ITEMS, len(found.items))
     if not found.items:
         return Html('<p class="empty">Nothing was found.</p>')
     rows = [_list_cells(found.items[index], build_item_display(tool, found, index)) for index in range(count)]

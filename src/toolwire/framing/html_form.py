@@ -23,8 +23,8 @@ from .html_page import build_lines
 ADD: Final = "add"
 REMOVE: Final = "remove"
 COUNT: Final = "#"
-_DEEPEST = 4
-_MOST_ITEMS = 100
+_MAX_DEPTH = 4
+_MAX_ITEMS = 100
 _LONG_TEXT = 300
 _TYPES = {"date": "date", "time": "time", "email": "email", "uri": "url", "url": "url", "password": "password"}
 _NUMBERS_AS_TEXT = ("decimal", "money", "number")
@@ -53,9 +53,9 @@ class _Field(NamedTuple):
             return "decimal"
         kind = schema.get("type")
         if kind == "object":
-            return "object" if self.depth < _DEEPEST and _find_properties(schema) else "json"
+            return "object" if self.depth < _MAX_DEPTH and _find_properties(schema) else "json"
         if kind == "array":
-            return "array" if self.depth < _DEEPEST and isinstance(schema.get("items"), dict) else "json"
+            return "array" if self.depth < _MAX_DEPTH and isinstance(schema.get("items"), dict) else "json"
         return kind if kind in ("boolean", "integer", "number", "string") else "json"
 
     def step_to_item(self, number: int) -> _Field:
@@ -130,9 +130,9 @@ def change_items(fields: Mapping[str, str]) -> dict[str, str] | None:
     count, gone = _read_count(fields, pointer), int(last) if last.isascii() and last.isdigit() else -1
     if not 0 <= gone < count:
         return dict(fields)
-    kept = {name: text for name, text in fields.items() if not _is_below(name, f"{pointer}/{gone}")}
+    others = {name: text for name, text in fields.items() if not _is_below(name, f"{pointer}/{gone}")}
     moved: dict[str, str] = {}
-    for name, text in kept.items():
+    for name, text in others.items():
         after = [number for number in range(gone + 1, count) if _is_below(name, f"{pointer}/{number}")]
         new = name.replace(f"{pointer}/{after[0]}", f"{pointer}/{after[0] - 1}", 1) if after else name
         moved[new] = text
@@ -286,7 +286,7 @@ def _build_input(field: _Field, value: Json, attributes: Html) -> Html:
 def _build_list(field: _Field, value: Json, wrong: str) -> Html:
     items = value if isinstance(value, list) else []
     parts = []
-    for number, item in enumerate(items[:_MOST_ITEMS]):
+    for number, item in enumerate(items[:_MAX_ITEMS]):
         one = field.step_to_item(number)._replace(label=f"{field.label} {number + 1}")
         parts.append(
             Html(
@@ -337,7 +337,7 @@ def _read_field(field: _Field, fields: Mapping[str, str]) -> Json:
         return given if field.required or any(value not in ("", []) for value in given.values()) else _LEFT_OUT
     if field.kind == "array":
         if isinstance(whole := _read_whole(fields.get(field.pointer, "")), list):
-            return whole[:_MOST_ITEMS]
+            return whole[:_MAX_ITEMS]
         items = [
             _read_field(field.step_to_item(number), fields) for number in range(_read_count(fields, field.pointer))
         ]
@@ -377,8 +377,8 @@ def _read_count(fields: Mapping[str, str], pointer: str) -> int:
     if text is None:  # FU-57: a link names the items alone
         starts = f"{pointer}/"
         given = {name[len(starts) :].partition("/")[0] for name in fields if name.startswith(starts)}
-        return next((number for number in range(_MOST_ITEMS) if str(number) not in given), _MOST_ITEMS)
-    return min(int(text), _MOST_ITEMS) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+        return next((number for number in range(_MAX_ITEMS) if str(number) not in given), _MAX_ITEMS)
+    return min(int(text), _MAX_ITEMS) if text.isascii() and text.isdigit() and len(text) < 6 else 0
 
 
 def _is_below(name: str, pointer: str) -> bool:

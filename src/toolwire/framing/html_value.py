@@ -21,7 +21,7 @@ from .visible_text import make_visible, make_visible_json
 
 _FOLDED_LINES = 6
 _FOLDED_CHARS = 600
-_DEEPEST = 4
+_MAX_DEPTH = 4
 _COLUMNS = 8
 _WORDS = {"null": "nothing", '""': "an empty text"}
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
@@ -30,7 +30,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\
 def build_value(value: Json, depth: int = 0) -> Html:
     """Return ``value`` as HTML."""
     if isinstance(value, Mapping | Sequence) and not isinstance(value, str | bytes) and value:
-        if depth >= _DEEPEST:
+        if depth >= _MAX_DEPTH:
             return Html(f"<pre>{escape_text(make_visible_json(value, indent=1))}</pre>")
         return _build_object(value, depth) if isinstance(value, Mapping) else _build_list(value, depth)
     if isinstance(value, str) and value:

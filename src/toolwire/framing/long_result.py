@@ -191,8 +191,8 @@ def _select_column(item: Json, steps: list[str]) -> Json:
     # A member may have a comma in its name, so several columns are the second guess.
     row = _select(item, steps[:-1])
     names = steps[-1].split(",")
-    kept = {name: one for name in names if (one := take_step(row, name)) is not MISSING}
-    return kept or MISSING
+    column = {name: one for name in names if (one := take_step(row, name)) is not MISSING}
+    return column or MISSING
 
 
 def _or_null(found: Json) -> Json:

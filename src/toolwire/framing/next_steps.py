@@ -33,8 +33,8 @@ _FORMS: Final[Mapping[str, RenderForm]] = {
 }
 _TEXTS: Final = ("title", "subtitle", "body")
 _URLS: Final = ("image", "url")
-_MOST_STEPS: Final = 20
-_MOST_FIELDS: Final = 100
+_MAX_STEPS: Final = 20
+_MAX_FIELDS: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def _build_display(data: Mapping[str, Json], resolve: Callable[[Json], Json]) ->
         if isinstance(found, str) and (name in _TEXTS or _is_web(found)):
             parts[name] = found
     listed = data.get("fields")
-    named = [one for one in listed if isinstance(one, str)][:_MOST_FIELDS] if isinstance(listed, list) else []
+    named = [one for one in listed if isinstance(one, str)][:_MAX_FIELDS] if isinstance(listed, list) else []
     most = data.get("maxItems")
     return ResultDisplay(
         form=form,
@@ -130,7 +130,7 @@ def list_next_steps(
     # XL-075
     data = collect_extra_members(tool).get("next")
     steps: list[NextStep] = []
-    for one in data[:_MOST_STEPS] if isinstance(data, list) else ():
+    for one in data[:_MAX_STEPS] if isinstance(data, list) else ():
         operation = one.get("operationId") if isinstance(one, dict) else None
         if not isinstance(operation, str) or operation not in known:
             continue

@@ -149,14 +149,14 @@ def _find_refused_token(text: str) -> SyntaxFault:
     starts = _find_line_starts(text)
     depth = 0
     for token in _TOKEN.finditer(text):
-        said = token[0]
-        depth += (said in ("[", "{")) - (said in ("]", "}"))
+        mark = token[0]
+        depth += (mark in ("[", "{")) - (mark in ("]", "}"))
         if depth > jsontext.MAX_DEPTH:
             return SyntaxFault(
                 _find_position(starts, token.start()), f"it is nested deeper than {jsontext.MAX_DEPTH} levels"
             )
-        if said[0] not in "[]{}" and isinstance(jsontext.read(said.encode("utf-8", "replace")), Problem):
-            shown = said if len(said) <= 40 else said[:40] + "..."
+        if mark[0] not in "[]{}" and isinstance(jsontext.read(mark.encode("utf-8", "replace")), Problem):
+            shown = mark if len(mark) <= 40 else mark[:40] + "..."
             return SyntaxFault(_find_position(starts, token.start()), f"{shown} is not allowed")
     return SyntaxFault(TextPosition(1, 1), "it cannot be read")
 
@@ -167,9 +167,9 @@ def _walk_values(text: str) -> Iterator[_Node]:
     name: str | None = None
     name_at = 0
     for token in _TOKEN.finditer(text):
-        said, start = token[0], token.start()
+        mark, start = token[0], token.start()
         place = places[-1] if places else None
-        if said in ("]", "}"):
+        if mark in ("]", "}"):
             places.pop()
             continue
         if name is not None:
@@ -179,12 +179,12 @@ def _walk_values(text: str) -> Iterator[_Node]:
             yield _Node(len(places), place, None, start)
             places[-1] = place + 1
         elif places:
-            name, name_at = (json.loads(said) if "\\" in said else said[1:-1]), start
+            name, name_at = (json.loads(mark) if "\\" in mark else mark[1:-1]), start
             continue
         else:
             yield _Node(0, "", None, start)
-        if said in ("[", "{"):
-            places.append(0 if said == "[" else None)
+        if mark in ("[", "{"):
+            places.append(0 if mark == "[" else None)
 
 
 def _find_line_starts(text: str) -> list[int]:

@@ -16,7 +16,7 @@ from toolwire.core.model import Json
 
 from .dates import parse_timestamp
 
-_MOST_MS = 30 * 86_400_000
+_MAX_MS = 30 * 86_400_000
 _SECONDS = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?)[0-9]*")  # more digits than that are too many anyway
 _REMAINING = re.compile(r"(?:\br|\bremaining)\s*=\s*([0-9]{1,12})", re.IGNORECASE)
 _RESET = re.compile(r"(?:\bt|\breset)\s*=\s*([0-9]{1,12})", re.IGNORECASE)
@@ -34,19 +34,19 @@ def read_retry_after_ms(response: Response) -> int | None:
     """Return how long to wait before the next try: Retry-After, else the reset of a rate that is used up."""
     text = get_header(response.headers, b"retry-after").strip()
     if seconds := _SECONDS.fullmatch(text):
-        return min(int(float(seconds[1]) * 1_000), _MOST_MS)
+        return min(int(float(seconds[1]) * 1_000), _MAX_MS)
     if text:
         return _measure_until(parse_timestamp(text), response.headers)
     rate = read(response.headers)
     return rate.reset_ms if rate is not None and rate.remaining == 0 else None
 
 
-def parse_wait_ms(said: Json) -> int | None:
+def parse_wait_ms(value: Json) -> int | None:
     """Return a wait as a member of JSON says it: a whole number that is not below 0, as 1500 or 1500.0."""
     # OTC-032
-    if isinstance(said, bool) or not isinstance(said, int | float) or not said >= 0 or said % 1:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0 or value % 1:
         return None
-    return int(min(said, _MOST_MS))
+    return int(min(value, _MAX_MS))
 
 
 def read(headers: Headers) -> Rate | None:
@@ -77,13 +77,13 @@ def _parse_reset_ms(text: str, headers: Headers) -> int | None:
         return None
     seconds = float(found[1])
     if seconds < _SINCE_1970:
-        return min(int(seconds * 1_000), _MOST_MS)
+        return min(int(seconds * 1_000), _MAX_MS)
     now = parse_timestamp(get_header(headers, b"date"))
-    return None if now is None else max(0, min(int((seconds - now) * 1_000), _MOST_MS))
+    return None if now is None else max(0, min(int((seconds - now) * 1_000), _MAX_MS))
 
 
 def _measure_until(when: float | None, headers: Headers) -> int | None:
     now = parse_timestamp(get_header(headers, b"date"))
     if when is None or now is None:
         return None
-    return max(0, min(int((when - now) * 1_000), _MOST_MS))
+    return max(0, min(int((when - now) * 1_000), _MAX_MS))

@@ -66,11 +66,11 @@ def place_faults(
         if room < 0:
             break
     places = locate(pointers) if pointers else {}
-    said: list[Fault] = []
+    placed: list[Fault] = []
     for pointer, one in zip(pointers, found, strict=False):
         line, column = places.get(pointer, _START).value
-        said.append(Fault(pointer, line, column, one.severity, one.rule, one.message))
-    return tuple(sorted(said, key=_make_order_key))
+        placed.append(Fault(pointer, line, column, one.severity, one.rule, one.message))
+    return tuple(sorted(placed, key=_make_order_key))
 
 
 def build_yaml_fault(raw: bytes, rule: str) -> Fault:

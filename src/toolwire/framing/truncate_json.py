@@ -51,32 +51,32 @@ def _cut_text(text: str, characters: int) -> str:
 
 
 def _truncate_items(data: list[Json], characters: int) -> list[Json]:
-    kept: list[Json] = []
+    shown: list[Json] = []
     room = characters - 2
     for item in data:
         cost = _count_json(item) + 1
         if cost > room:
-            if not kept and room > _MIN_PART:  # the first item says what the others look like
-                kept.append(_truncate(item, room))
+            if not shown and room > _MIN_PART:  # the first item says what the others look like
+                shown.append(_truncate(item, room))
             break
-        kept.append(item)
+        shown.append(item)
         room -= cost
-    return kept
+    return shown
 
 
 def _truncate_members(data: dict[str, Json], characters: int) -> dict[str, Json]:
     """Return the members that fit unchanged, the smallest first; the others share the remaining room equally."""
     costs = {name: _count_json(name) + _count_json(value) + 2 for name, value in data.items()}
-    kept: dict[str, Json] = {}
+    shown: dict[str, Json] = {}
     room, left = characters - 2, len(costs)
     for name in sorted(costs, key=lambda one: (costs[one], one)):
         # What a small member leaves of its share goes to the larger ones that follow.
-        share = room // left
+        room_each = room // left
         left -= 1
-        if costs[name] <= share:
-            kept[name] = data[name]
+        if costs[name] <= room_each:
+            shown[name] = data[name]
             room -= costs[name]
-        elif share - _count_json(name) > _MIN_PART:
-            kept[name] = _truncate(data[name], share - _count_json(name) - 2)
-            room -= _count_json(name) + _count_json(kept[name]) + 2
-    return {name: kept[name] for name in data if name in kept}
+        elif room_each - _count_json(name) > _MIN_PART:
+            shown[name] = _truncate(data[name], room_each - _count_json(name) - 2)
+            room -= _count_json(name) + _count_json(shown[name]) + 2
+    return {name: shown[name] for name in data if name in shown}

@@ -107,9 +107,9 @@ def collect_extra_members(tool: Tool) -> dict[str, Json]:
     for key, facts in tool.hints.items():
         if not isinstance(facts, Mapping):
             continue
-        said = facts if key == HINTS_KEY else facts.get(HINTS_KEY)
-        if isinstance(said, Mapping):
-            found |= {name: value for name, value in said.items() if name not in _KNOWN}
+        hints = facts if key == HINTS_KEY else facts.get(HINTS_KEY)
+        if isinstance(hints, Mapping):
+            found |= {name: value for name, value in hints.items() if name not in _KNOWN}
         if key != HINTS_KEY and isinstance(facts.get("next"), list):
             found["next"] = facts["next"]
     return found

@@ -175,11 +175,11 @@ class _Merge:
         if home is None:
             return ToolHome()
         toolbox, owned = home
-        offered = {
+        own_by_name = {
             one.tool.id: one.offered for box, one in self.homes.values() if box is toolbox and one.owner == owned.owner
         }
         catalog = next(seen for box, seen in zip(self._toolboxes, self.seen_now, strict=True) if box is toolbox)
-        return merge_home(find_home(toolbox, owned.tool), list_own_names(catalog, owned.tool), offered)
+        return merge_home(find_home(toolbox, owned.tool), list_own_names(catalog, owned.tool), own_by_name)
 
     def _keep_own_steps(self, catalogs: tuple[Catalog, ...]) -> dict[str, Tool]:
         """Return each tool whose server names next steps, with those of its own tools alone, by the names here."""

@@ -81,11 +81,11 @@ class Ownership:
                 toolkit = self._offered[owner, tool.toolkit]
                 scopes = self._scopes.get(number, tool.scopes)
                 is_same = toolkit == tool.toolkit and scopes == tool.scopes
-                offered = tool if is_same else copy_tool(tool, toolkit=toolkit, scopes=scopes)
+                shown_tool = tool if is_same else copy_tool(tool, toolkit=toolkit, scopes=scopes)
                 if PAGE_URIS in tool.hints and number in self._schemes:  # I-24
                     prefix = f"{self._schemes[number]}+{tool.hints.get(URI_PREFIX, '')}"
-                    offered = copy_tool(offered, hints={**tool.hints, URI_PREFIX: prefix})
-                found.append((number, Owned(offered, owner, tool)))
+                    shown_tool = copy_tool(shown_tool, hints={**tool.hints, URI_PREFIX: prefix})
+                found.append((number, Owned(shown_tool, owner, tool)))
         self._settle([owned for _, owned in found])
         return found
 

@@ -65,7 +65,7 @@ _LOOK_S = 2.0
 """How long a list of the tools of a caller is not checked again."""
 _PREPARING_S = 5.0
 """How long a list of tools waits for an upstream that must say which of them there are."""
-_MOST_TRIES = 5
+_MAX_TRIES = 5
 """How often a call begins again because its caller changes the sign-in meanwhile."""
 _ANY_KEY: Final = {"": Secret("")}
 _EXCHANGED = b"exchanged"
@@ -311,7 +311,7 @@ class PersonalToolbox:
         ``_release`` gives it back.
         """
         key = _find_key(principal, self._exchange)
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             version = await self._read_version(principal)
             if version is None:
                 self._retire(key)

@@ -222,8 +222,8 @@ class SignInPages:
             started = await anyio.to_thread.run_sync(_push_in_thread, upstream, started)
         if isinstance(started, Problem):
             return _build_key_page(name, upstream.toolbox.url, started, key_field)
-        kept = KeptSignIn(caller.name, name, digest_cookie(cookie), started)
-        if not await anyio.to_thread.run_sync(keep_sign_in, self._vault, kept, time()):
+        started_sign_in = KeptSignIn(caller.name, name, digest_cookie(cookie), started)
+        if not await anyio.to_thread.run_sync(keep_sign_in, self._vault, started_sign_in, time()):
             return _build_page("Too many sign-ins wait", Html("<p>Try again in ten minutes.</p>"), 503)
         site, host = get_host(upstream.toolbox.url), get_host(target.server.authorization_url)
         there, calls = Html(f"<b>{escape_text(host)}</b>"), Html(f"<b>{escape_text(name)}</b>")
@@ -253,20 +253,20 @@ class SignInPages:
     async def _finish(self, request: PageRequest) -> Response:
         """Store the credential that the authorization server grants, and say so."""
         state = parse_form_fields(request.query).get("state", "")
-        kept = await anyio.to_thread.run_sync(take_sign_in, self._vault, state, time()) if state else None
+        started_sign_in = await anyio.to_thread.run_sync(take_sign_in, self._vault, state, time()) if state else None
         cookie = find_cookie(request.fields, _name_cookie(request.base), is_secure=_is_secure(request.base))
-        is_here = kept is not None and compare_digest(digest_cookie(cookie), kept.browser)
-        if kept is None or not is_here or not await self._is_still_there(request, kept.principal):
+        is_here = started_sign_in is not None and compare_digest(digest_cookie(cookie), started_sign_in.browser)
+        if started_sign_in is None or not is_here or not await self._is_still_there(request, started_sign_in.principal):
             text = Html("<p>This sign-in did not begin in this browser, is over, or took longer than ten minutes.</p>")
             return _build_page("This did not work", text, 400)
-        upstream = self._upstreams.get(kept.upstream)
+        upstream = self._upstreams.get(started_sign_in.upstream)
         if upstream is None:
             return _build_page("There is nothing here", Html("<p>This upstream has been removed meanwhile.</p>"), 404)
-        found = await anyio.to_thread.run_sync(_finish_in_thread, upstream, kept, request.query)
+        found = await anyio.to_thread.run_sync(_finish_in_thread, upstream, started_sign_in, request.query)
         if isinstance(found, Problem):
             return _build_page("You are not signed in", build_alert(make_visible(found.message)), 400)
-        await self._store(upstream, kept.principal, found)
-        return _build_done(kept.upstream)
+        await self._store(upstream, started_sign_in.principal, found)
+        return _build_done(started_sign_in.upstream)
 
     async def _is_still_there(self, request: PageRequest, principal: str) -> bool:
         """Return whether nobody else is signed in at this browser than who began a sign-in as ``principal``."""
@@ -322,10 +322,13 @@ def _push_in_thread(upstream: SignInUpstream, started: StartedSignIn) -> Started
         network.close()
 
 
-def _finish_in_thread(upstream: SignInUpstream, kept: KeptSignIn, query: str) -> Credential | Problem:
+def _finish_in_thread(upstream: SignInUpstream, started_sign_in: KeptSignIn, query: str) -> Credential | Problem:
     network = upstream.open_network()
     try:
-        return run(finish_sign_in(kept.started, query, time(), build_prover(kept.started.proof_key)), network)
+        return run(
+            finish_sign_in(started_sign_in.started, query, time(), build_prover(started_sign_in.started.proof_key)),
+            network,
+        )
     finally:
         network.close()
 

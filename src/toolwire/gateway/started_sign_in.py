@@ -27,24 +27,24 @@ class KeptSignIn(NamedTuple):
     started: StartedSignIn
 
 
-def keep_sign_in(vault: CallerVault, kept: KeptSignIn, now: float) -> bool:
-    """Keep ``kept`` under its state; return False if too many wait."""
-    identity = kept.started.identity
+def keep_sign_in(vault: CallerVault, sign_in: KeptSignIn, now: float) -> bool:
+    """Keep ``sign_in`` under its state; return False if too many wait."""
+    identity = sign_in.started.identity
     data = {
-        "principal": kept.principal,
-        "upstream": kept.upstream,
-        "browser": kept.browser,
-        "url": kept.started.url,
-        "state": kept.started.state.reveal(),
-        "verifier": kept.started.verifier.reveal(),
-        "redirect_uri": kept.started.redirect_uri,
-        "scopes": list(kept.started.scopes),
-        "target": asdict(kept.started.target),
+        "principal": sign_in.principal,
+        "upstream": sign_in.upstream,
+        "browser": sign_in.browser,
+        "url": sign_in.started.url,
+        "state": sign_in.started.state.reveal(),
+        "verifier": sign_in.started.verifier.reveal(),
+        "redirect_uri": sign_in.started.redirect_uri,
+        "scopes": list(sign_in.started.scopes),
+        "target": asdict(sign_in.started.target),
         "identity": asdict(replace(identity, secret=None)),
         "secret": None if identity.secret is None else identity.secret.reveal(),
-        "proof_key": None if kept.started.proof_key is None else kept.started.proof_key.reveal(),
+        "proof_key": None if sign_in.started.proof_key is None else sign_in.started.proof_key.reveal(),
     }
-    return vault.keep_started(kept.started.state.reveal(), json.dumps(data), now + VALID_S, now)
+    return vault.keep_started(sign_in.started.state.reveal(), json.dumps(data), now + VALID_S, now)
 
 
 def take_sign_in(vault: CallerVault, state: str, now: float) -> KeptSignIn | None:

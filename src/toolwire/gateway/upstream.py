@@ -32,7 +32,7 @@ RUNNING = 128
 """How many calls of one upstream may run at a time, if it names no number: a quarter of what a server takes."""
 
 _FAILURES = frozenset({Kind.UNREACHABLE, Kind.TIMEOUT, Kind.BAD_ANSWER})
-_MOST_SHOWN = 300
+_MAX_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class Upstream:
         failure, failed_at, since = self._last_failure, self._last_failure_at, self._failing_since
         if (waiting := self._find_waiting()) is not None:
             state = "waiting"
-            failure, failed_at, since = redact_text(waiting.fault)[:_MOST_SHOWN], waiting.tried_at, waiting.since
+            failure, failed_at, since = redact_text(waiting.fault)[:_MAX_SHOWN], waiting.tried_at, waiting.since
         is_hidden = isinstance(self.toolbox, PersonalToolbox) and self.toolbox.is_hidden
         return UpstreamHealth(
             name=self.name,
@@ -167,7 +167,7 @@ class Upstream:
             self._failures += 1
             self._failing_since = self._failing_since if self._in_row else self._wall()
             self._in_row += 1
-            self._last_failure = redact_text(result.message)[:_MOST_SHOWN]
+            self._last_failure = redact_text(result.message)[:_MAX_SHOWN]
             self._last_failure_at = self._wall()
         elif not (isinstance(result, Problem) and result.details.get("sent") is False):
             self._is_paused = False

@@ -27,7 +27,7 @@ from toolwire.core.toolbox import (
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 60.0
+MAX_PAUSE_S = 60.0
 
 _log = logging.getLogger("toolwire")
 
@@ -128,7 +128,7 @@ class WaitingToolbox:
                 async with asyncio.timeout(pause):
                     await self._is_asked_for.wait()
             self._is_asked_for.clear()
-            pause = min(2 * pause, LONGEST_PAUSE_S)
+            pause = min(2 * pause, MAX_PAUSE_S)
             (found,) = await asyncio.gather(self._open(), return_exceptions=True)
             self.tried_at = time.time()
             if isinstance(found, ToolwireError):

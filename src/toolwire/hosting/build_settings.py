@@ -29,7 +29,7 @@ from .targets.url_options import UrlOptions, read_url_options
 if TYPE_CHECKING:
     from toolwire.server.http.process import TlsFiles
 
-_LONGEST_ROOT_PATH: Final = 200
+_MAX_ROOT_PATH_LENGTH: Final = 200
 _READ_LATER: Final = ("api_keys", "limits", "consent")
 """The options of a server that ``ServeSettings`` has as they are written."""
 NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
@@ -144,7 +144,7 @@ def read_root_path(text: str) -> str:
     """
     if not text.strip("/"):
         return ""
-    if re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?", text) is None or len(text) > _LONGEST_ROOT_PATH:
+    if re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?", text) is None or len(text) > _MAX_ROOT_PATH_LENGTH:
         raise UsageError(f"--root-path is a path such as /tools, of letters, digits and -._~, not {text[:80]!r}.")
     return text.rstrip("/")
 

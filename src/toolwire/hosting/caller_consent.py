@@ -88,20 +88,20 @@ def _open_inbox(
     self_approval: bool,
 ) -> Inbox:
     # The upstreams and the server itself share it, with its limits for each caller and its queue of messages.
-    told: Webhooks | None = None
+    webhooks: Webhooks | None = None
     if every is not None or callers:
-        told = Webhooks(
+        webhooks = Webhooks(
             None if every is None else _build_webhook(every),
             callers={name: _build_webhook(one) for name, one in callers},
             ca_file=ca_file or None,
         )
-    return open_inbox(place, page_url=page_url, on_question=told, self_approval=self_approval)
+    return open_inbox(place, page_url=page_url, on_question=webhooks, self_approval=self_approval)
 
 
 def find_webhook_faults(inbox: Inbox | None) -> list[str]:
     """Return what is wrong with the webhooks of this process now, as sentences for operators."""
-    told = None if inbox is None else inbox.on_question
-    return [told.fault] if isinstance(told, Webhooks) and told.fault else []
+    webhooks = None if inbox is None else inbox.on_question
+    return [webhooks.fault] if isinstance(webhooks, Webhooks) and webhooks.fault else []
 
 
 def _build_webhook(settings: WebhookSettings) -> Webhook:

@@ -21,8 +21,8 @@ from toolwire.core.url_origin import read_origin
 from .gateway_changes import ChangedBy, add_upstream, check_upstream, remove_upstream, write_member
 from .running_gateway import read_record
 
-_LONGEST_URL: Final = 2_000
-_MOST_SCOPES: Final = 100
+_MAX_URL_LENGTH: Final = 2_000
+_MAX_SCOPES: Final = 100
 
 
 def build_upstream_changes(record_path: str) -> UpstreamChanges | None:
@@ -57,13 +57,13 @@ def _write_lines(upstream: NewUpstream) -> list[str]:
     url = upstream.url
     origin = read_origin(url)
     # FILE.json:NAME names a program, whatever stands before it.
-    if origin is None or origin.scheme not in ("http", "https") or ".json:" in url or len(url) > _LONGEST_URL:
+    if origin is None or origin.scheme not in ("http", "https") or ".json:" in url or len(url) > _MAX_URL_LENGTH:
         text = "The console adds a server at a URL, such as https://tasks.example/mcp."
         raise UsageError(f"{text} Add a program or a file in the terminal: `toolwire gateway add`.")
     if origin.has_user_info or show_url(url) != url:
         raise UsageError(f"{show_url(url)} may hold a secret, which does not belong into the file of the gateway.")
-    if len(upstream.scopes) > _MOST_SCOPES:
-        raise UsageError(f"An upstream has at most {_MOST_SCOPES} scopes.")
+    if len(upstream.scopes) > _MAX_SCOPES:
+        raise UsageError(f"An upstream has at most {_MAX_SCOPES} scopes.")
     lines = [write_member("target", url)]
     if upstream.scopes:
         lines.append(write_member("scopes", upstream.scopes))

@@ -50,8 +50,8 @@ def forget_caller(principal: str, state: str) -> int:
 
 
 def _open_callers_place(state: Path | str) -> Path | CredentialPlace:
-    kept = find_state_places(state).inbox
-    place = open_place(kept or find_credentials_place())
+    location = find_state_places(state).inbox
+    place = open_place(location or find_credentials_place())
     return place / "callers" if isinstance(place, Path) else place
 
 
@@ -89,7 +89,7 @@ def read_exchange(members: Mapping[str, Any]) -> TokenExchange:
 
 def _read_keyring() -> tuple[Secret, ...]:
     vault = find_system_vault()
-    kept = None if vault is None else vault.get(KEYRING_NAME)
-    if not kept:
+    keyring = None if vault is None else vault.get(KEYRING_NAME)
+    if not keyring:
         raise UsageError(_NO_KEY)
-    return read_key_lines(kept, "the key in the keyring")
+    return read_key_lines(keyring, "the key in the keyring")

@@ -283,17 +283,17 @@ def _find_header(name: str) -> re.Pattern[str]:
 def _cut_table(text: str, name: str) -> str:
     """Return ``text`` without the tables of an upstream; comments before the next table stay."""
     header, lines = _find_header(name), text.split("\n")
-    kept: list[str] = []
+    lines_left: list[str] = []
     cut: list[str] = []
     is_inside = False
     for line in lines:
         # A line of an array can begin with a bracket too: what comes before a header is complete.
         if line.lstrip().startswith("[") and (not is_inside or _read_content("\n".join([*cut, ""]))):
             if is_inside:
-                kept += _list_last_comments(cut, kept)
+                lines_left += _list_last_comments(cut, lines_left)
             is_inside, cut = header.fullmatch(line.rstrip("\r")) is not None, []
-        (cut if is_inside else kept).append(line)
-    rest = "\n".join(kept + (_list_last_comments(cut, kept) if is_inside else []))
+        (cut if is_inside else lines_left).append(line)
+    rest = "\n".join(lines_left + (_list_last_comments(cut, lines_left) if is_inside else []))
     return f"{rest.rstrip()}\n"
 
 

@@ -21,7 +21,7 @@ from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import read_redirect_uri
 from toolwire.client.discovery.local_files import DOCUMENT_SUFFIXES
 from toolwire.client.transport.limits import DEFAULT_LIMITS
-from toolwire.client.transport.program_limits import LARGEST
+from toolwire.client.transport.program_limits import MAX_PROGRAM_LIMITS
 from toolwire.consent.operator_rules import RuleKind, read_rules
 from toolwire.core.command_option import CommandOption, build_record, list_command_options
 from toolwire.core.condition import read_ask_when
@@ -54,28 +54,28 @@ _UPSTREAMS: Final = "upstreams"
 _CALLERS: Final = "callers"
 _BUNDLES: Final = "bundles"
 _SIGN_IN: Final = "sign-in"
-_MOST: Final = 1_000
-_MOST_CALLERS: Final = 10_000
-_MOST_MEMBERS: Final = 10_000
-_MOST_CLIENTS: Final = 1_000
-_MOST_SCOPES: Final = 1_000
-_LONGEST_NAME: Final = 60
-_LONGEST_CACHE_S: Final = 60
+_MAX_UPSTREAMS: Final = 1_000
+_MAX_CALLERS: Final = 10_000
+_MAX_MEMBERS: Final = 10_000
+_MAX_CLIENTS: Final = 1_000
+_MAX_SCOPES: Final = 1_000
+_MAX_NAME_LENGTH: Final = 60
+_MAX_CACHE_S: Final = 60
 _SCOPE: Final = re.compile(r"[!#-\[\]-~]{1,100}")
 _OF_A_CALLER: Final = (
     *("members", "claims", "scopes", "tools", "effects", "arguments"),
     *("rate", "running", "questions", "answered-by", "webhook"),
 )
 _TOOL_PATTERN: Final = re.compile(r"[A-Za-z0-9_*?-]{1,64}(?:\.[^\s\[\]]{1,200})?")
-_MOST_PATTERNS: Final = 1_000
+_MAX_PATTERNS: Final = 1_000
 _LIST_OF_TOOLS: Final = 'an array of patterns: "UPSTREAM", or "UPSTREAM.TOOL", with * and ?'
 _OF_A_PROVIDER: Final = ("client-id", "client-secret-env", "groups-claim", "claims", "operator-groups")
 _OF_A_SIGN_IN: Final = (
     *("name", "scopes", "default-scopes", "registration", "clients", "cache", "operators", "issuer"),
     *_OF_A_PROVIDER,
 )
-_MOST_RUNNING: Final = 100_000
-_LONGEST_S: Final = 3_600
+_MAX_RUNNING: Final = 100_000
+_MAX_TIMEOUT_S: Final = 3_600
 _RULES: Final[tuple[RuleKind, ...]] = ("run", "ask", "never")
 AGREED_COMMAND: Final = "agreed-command"
 """The member of an upstream with the digest of the program that the file agrees to."""
@@ -102,7 +102,7 @@ _OF_THE_SERVER: Final = ("key-file", "public-url", "webhook", _SELF_APPROVAL)
 """The members above the upstreams that are no options of ``toolwire serve``."""
 _OF_A_BUNDLE: Final = ("title", "tools", "effects")
 _BUNDLE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_MOST_BUNDLES: Final = 200
+_MAX_BUNDLES: Final = 200
 _OF_THE_FILE: Final = (_UPSTREAMS, _CALLERS, _BUNDLES, _SIGN_IN, *_OF_THE_SERVER)
 _OF_AN_EXCHANGE: Final = ("token-url", "client-id", "client-secret-env", "audience", "resource", "scopes")
 _OF_A_WEBHOOK: Final = ("url", "secret-env", "arguments")
@@ -183,8 +183,8 @@ class _Reader:
         tables = content.get(_UPSTREAMS, {})
         if not isinstance(tables, dict) or not tables:
             self._fail((_UPSTREAMS,), "there is no upstream: give each a table, such as [upstreams.tasks]")
-        if len(tables) > _MOST:
-            self._fail((_UPSTREAMS,), f"there are more than {_MOST:,} upstreams")
+        if len(tables) > _MAX_UPSTREAMS:
+            self._fail((_UPSTREAMS,), f"there are more than {_MAX_UPSTREAMS:,} upstreams")
         upstreams = tuple(self._read_upstream(name, table) for name, table in tables.items())
         seen: set[str] = set()
         for name in tables:
@@ -199,9 +199,9 @@ class _Reader:
                 (_UPSTREAMS,), "a receipt is the answer of the caller's own user: leave out receipts or approvers"
             )
         self._check_deciders(callers, arguments, has_users=_SIGN_IN in content)
-        told = [(), *((_CALLERS, name) for name, one in callers.items() if one.webhook is not None)]
-        if (webhook is not None or len(told) > 1) and not self._has_inbox(arguments, callers):
-            place = () if webhook is not None else told[1]
+        webhook_places = [(), *((_CALLERS, name) for name, one in callers.items() if one.webhook is not None)]
+        if (webhook is not None or len(webhook_places) > 1) and not self._has_inbox(arguments, callers):
+            place = () if webhook is not None else webhook_places[1]
             self._fail(
                 (*place, "webhook"),
                 'a webhook tells of questions in the inbox: set consent = "inbox", or questions = "inbox" for a caller',
@@ -248,7 +248,7 @@ class _Reader:
             default_scopes=defaults or tuple(scopes),
             registration=registration,
             clients=self._read_clients(table),
-            cache_s=self._read_number(place, table, "cache", _LONGEST_CACHE_S, least=0) or 0,
+            cache_s=self._read_number(place, table, "cache", _MAX_CACHE_S, least=0) or 0,
             operators=self._read_operators(table),
             provider=self._read_provider(table),
         )
@@ -283,8 +283,8 @@ class _Reader:
     def _read_groups(self, place: tuple[str, ...], names: Any) -> Sequence[str]:
         if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
             self._fail(place, f'{place[-1][:40]} must be an array of groups, such as ["platform"]')
-        if EVERY_CALLER in names or len(names) > _MOST_MEMBERS:
-            self._fail(place, f"name each group, at most {_MOST_MEMBERS:,}: there is no name for all of them")
+        if EVERY_CALLER in names or len(names) > _MAX_MEMBERS:
+            self._fail(place, f"name each group, at most {_MAX_MEMBERS:,}: there is no name for all of them")
         return names
 
     def _read_operators(self, table: Mapping[str, Any]) -> Sequence[str]:
@@ -294,8 +294,8 @@ class _Reader:
             self._fail(place, 'operators is an array of names of people, such as ["ann"]')
         if EVERY_CALLER in names:
             self._fail(place, "name each person who may open the console: there is no name for all")
-        if len(names) > _MOST_MEMBERS:
-            self._fail(place, f"there are more than {_MOST_MEMBERS:,} operators")
+        if len(names) > _MAX_MEMBERS:
+            self._fail(place, f"there are more than {_MAX_MEMBERS:,} operators")
         return names
 
     def _read_issuer(self, public_url: str) -> str:
@@ -332,14 +332,14 @@ class _Reader:
             if _SCOPE.fullmatch(scope) is None:
                 self._fail((*place, scope), f"{scope[:40]!r} is no scope: one word of ASCII")
             words[scope] = self._read_label(place, given, scope)
-        if len(words) > _MOST_SCOPES:
-            self._fail(place, f"there are more than {_MOST_SCOPES:,} scopes")
+        if len(words) > _MAX_SCOPES:
+            self._fail(place, f"there are more than {_MAX_SCOPES:,} scopes")
         return words
 
     def _read_clients(self, table: Mapping[str, Any]) -> Mapping[str, ClientSettings]:
         place, tables = (_SIGN_IN, "clients"), table.get("clients", {})
-        if not isinstance(tables, dict) or len(tables) > _MOST_CLIENTS:
-            self._fail(place, f"clients are tables, such as [sign-in.clients.editor], at most {_MOST_CLIENTS:,}")
+        if not isinstance(tables, dict) or len(tables) > _MAX_CLIENTS:
+            self._fail(place, f"clients are tables, such as [sign-in.clients.editor], at most {_MAX_CLIENTS:,}")
         return {name: self._read_client(name, one) for name, one in tables.items()}
 
     def _read_client(self, name: str, table: Any) -> ClientSettings:
@@ -358,16 +358,16 @@ class _Reader:
     def _read_label(self, place: tuple[str, ...], table: Mapping[str, Any], name: str) -> str:
         """Return a text that people read on a page: one line of printable characters."""
         text = self._read_text(place, table, name)
-        if len(text) > _LONGEST_NAME or not text.isprintable():
-            self._fail((*place, name), f"{name[:40]} is a text of at most {_LONGEST_NAME} printable characters")
+        if len(text) > _MAX_NAME_LENGTH or not text.isprintable():
+            self._fail((*place, name), f"{name[:40]} is a text of at most {_MAX_NAME_LENGTH} printable characters")
         return text
 
     def _read_callers(self, content: Mapping[str, Any], upstreams: Sequence[str]) -> dict[str, CallerSettings]:
         tables = content.get(_CALLERS, {})
         if not isinstance(tables, dict):
             self._fail((_CALLERS,), "callers are tables, such as [callers.ann]")
-        if len(tables) > _MOST_CALLERS:
-            self._fail((_CALLERS,), f"there are more than {_MOST_CALLERS:,} callers")
+        if len(tables) > _MAX_CALLERS:
+            self._fail((_CALLERS,), f"there are more than {_MAX_CALLERS:,} callers")
         read = {name: self._read_caller(name, table, upstreams) for name, table in tables.items()}
         for group, table in tables.items():
             for member in self._read_members(group, table):
@@ -397,8 +397,8 @@ class _Reader:
         place, members = (_CALLERS, group, "members"), table.get("members", [])
         if not isinstance(members, list) or not all(isinstance(one, str) and one for one in members):
             self._fail(place, "members is an array of names of callers")
-        if len(members) > _MOST_MEMBERS:
-            self._fail(place, f"there are more than {_MOST_MEMBERS:,} members")
+        if len(members) > _MAX_MEMBERS:
+            self._fail(place, f"there are more than {_MAX_MEMBERS:,} members")
         return members
 
     def _read_caller(self, name: str, table: Any, upstreams: Sequence[str]) -> CallerSettings:
@@ -412,7 +412,7 @@ class _Reader:
         return CallerSettings(
             scopes=self._read_scopes(place, table, "what this caller has, whatever its key or token says"),
             rate=self._read_rate(place, table),
-            running=self._read_number(place, table, "running", _MOST_RUNNING),
+            running=self._read_number(place, table, "running", _MAX_RUNNING),
             questions=questions,
             answered_by=self._read_deciders(name, table),
             webhook=self._read_webhook(place, table),
@@ -426,8 +426,8 @@ class _Reader:
         """Return the bundles of tools by name."""
         # PL-02
         tables = content.get(_BUNDLES, {})
-        if not isinstance(tables, dict) or len(tables) > _MOST_BUNDLES:
-            self._fail((_BUNDLES,), f"bundles are tables, such as [bundles.support], at most {_MOST_BUNDLES}")
+        if not isinstance(tables, dict) or len(tables) > _MAX_BUNDLES:
+            self._fail((_BUNDLES,), f"bundles are tables, such as [bundles.support], at most {_MAX_BUNDLES}")
         return {name: self._read_bundle(name, table, upstreams) for name, table in tables.items()}
 
     def _read_bundle(self, name: str, table: Any, upstreams: Sequence[str]) -> BundleSettings:
@@ -468,8 +468,8 @@ class _Reader:
         tools, here = table.get("tools"), (*place, "tools")
         if tools is None:
             return None
-        if not isinstance(tools, list) or len(tools) > _MOST_PATTERNS:
-            self._fail(here, f"tools is {_LIST_OF_TOOLS}, at most {_MOST_PATTERNS:,}")
+        if not isinstance(tools, list) or len(tools) > _MAX_PATTERNS:
+            self._fail(here, f"tools is {_LIST_OF_TOOLS}, at most {_MAX_PATTERNS:,}")
         for one in tools:
             self._check_pattern(here, one, upstreams)
         return tools
@@ -493,7 +493,7 @@ class _Reader:
         self, place: tuple[str, ...], table: Mapping[str, Any], upstreams: Sequence[str]
     ) -> Mapping[str, Sequence[Any]]:
         arguments, here = table.get("arguments", {}), (*place, "arguments")
-        if not isinstance(arguments, dict) or len(arguments) > _MOST_PATTERNS:
+        if not isinstance(arguments, dict) or len(arguments) > _MAX_PATTERNS:
             self._fail(here, 'arguments is a table of patterns, such as "tasks.close" = [["/project", "eq", "help"]]')
         for pattern in arguments:
             self._check_pattern((*here, pattern), pattern, upstreams)
@@ -519,8 +519,8 @@ class _Reader:
             self._fail(place, 'answered-by must be an array of the names of callers or users, such as ["ann"]')
         if EVERY_CALLER in names:
             self._fail(place, "name each caller or user who answers: there is no name for all of them")
-        if len(names) > _MOST_MEMBERS:
-            self._fail(place, f"there are more than {_MOST_MEMBERS:,} names")
+        if len(names) > _MAX_MEMBERS:
+            self._fail(place, f"there are more than {_MAX_MEMBERS:,} names")
         return names
 
     def _has_inbox(self, arguments: Namespace, callers: Mapping[str, CallerSettings]) -> bool:
@@ -654,8 +654,8 @@ class _Reader:
             client_secret_env=self._read_text(place, table, "client-secret-env"),
             exchange=self._read_exchange(place, table),
             rate=self._read_rate(place, table),
-            running=self._read_number(place, table, "running", _MOST_RUNNING) or RUNNING,
-            timeout_s=self._read_number(place, table, "timeout", _LONGEST_S) or DEFAULT_LIMITS.total_s,
+            running=self._read_number(place, table, "running", _MAX_RUNNING) or RUNNING,
+            timeout_s=self._read_number(place, table, "timeout", _MAX_TIMEOUT_S) or DEFAULT_LIMITS.total_s,
         )
 
     def _read_digest(self, place: tuple[str, ...], table: Mapping[str, Any]) -> str:
@@ -672,8 +672,8 @@ class _Reader:
         limits = table.get(name, {})
         if not isinstance(limits, dict):
             self._fail((*place, name), f"{name} is a table, such as {{memory-mb = 512}}, not {describe_type(limits)}")
-        self._refuse_unknown((*place, name), limits, tuple(LARGEST))
-        found = {one: self._read_number((*place, name), limits, one, most) for one, most in LARGEST.items()}
+        self._refuse_unknown((*place, name), limits, tuple(MAX_PROGRAM_LIMITS))
+        found = {one: self._read_number((*place, name), limits, one, most) for one, most in MAX_PROGRAM_LIMITS.items()}
         return {one: most for one, most in found.items() if most is not None}
 
     def _read_rules(self, place: tuple[str, ...], table: Mapping[str, Any], kind: RuleKind) -> Sequence[Any]:
@@ -700,7 +700,7 @@ class _Reader:
         given, here = table.get("approvers", {}), (*place, "approvers")
         if isinstance(given, list):
             given = {"*": given}
-        if not isinstance(given, dict) or len(given) > _MOST_PATTERNS:
+        if not isinstance(given, dict) or len(given) > _MAX_PATTERNS:
             self._fail(here, 'approvers must be an array of groups, or a table such as {"close*" = ["leads"]}')
         self._has_approvers = self._has_approvers or bool(given)
         found = {pattern: self._read_groups(here, groups) for pattern, groups in given.items()}

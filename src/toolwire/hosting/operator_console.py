@@ -48,8 +48,8 @@ _WORDS: Final = SignInWords(
     "Your API key of this server. It needs the scope toolwire:console.",
     "This is no key of an operator of this server.",
 )
-_LONGEST_S: Final = 86_400.0
-_MOST_CALLS: Final = 100
+_MAX_WINDOW_S: Final = 86_400.0
+_MAX_CALLS: Final = 100
 
 
 class Operators(NamedTuple):
@@ -214,13 +214,13 @@ def build_limit_finder(
 def list_limits(counts: CountOverview, find_limit: FindLimit) -> list[LimitRow]:
     """Return the limits that were used lately, the most used first."""
     rows = []
-    for key, times in counts.list_times(_LONGEST_S).items():
+    for key, times in counts.list_times(_MAX_WINDOW_S).items():
         found = find_limit(key)
         if found is not None:
             what, limit = found
             used = sum(ago < limit.window_s for ago in times)
             rows.append(LimitRow(what=what, used=used, most=limit.max, per=f"in {limit.window}"))
-    return sorted((row for row in rows if row.used), key=lambda row: -row.used / row.most)[:_MOST_CALLS]
+    return sorted((row for row in rows if row.used), key=lambda row: -row.used / row.most)[:_MAX_CALLS]
 
 
 def list_calls(calls: CallOverview) -> list[CallRow]:
@@ -236,7 +236,7 @@ def list_calls(calls: CallOverview) -> list[CallRow]:
             message="is told to end" if status.cancel_asked and not status.state.is_final else status.message,
             can_cancel=not status.cancel_asked,
         )
-        for principal, status in calls.list_recent(_MOST_CALLS)
+        for principal, status in calls.list_recent(_MAX_CALLS)
     ]
 
 
@@ -245,7 +245,7 @@ def list_running(app: App) -> list[CallRow]:
     now = time()
     return [
         CallRow(id=one.id, tool=one.tool, caller=one.caller, state="running", started_at=now - one.running_s)
-        for one in app.list_running(_MOST_CALLS)
+        for one in app.list_running(_MAX_CALLS)
     ]
 
 

@@ -27,7 +27,7 @@ _LAUNCHER: Final = re.compile(r"npx|uvx|bunx|node|bun|deno|uv|pipx|docker|podman
 _ACTIONS: Final = frozenset(("run", "exec", "tool", "x", "dlx"))
 _FLAGS: Final = frozenset(("-y", "-m", "-q", "-u", "-i", "--yes", "--rm"))
 """Options of launchers that are followed by no value, or by the name of what they start."""
-_LONGEST_WORD: Final = 3
+_MAX_WORD_LENGTH: Final = 3
 
 
 def find_secret_word(words: Sequence[str]) -> str:
@@ -68,7 +68,7 @@ def _is_secret(name: str, value: str) -> bool:
     if _OTHER.search(plain):
         return False
     if _SECRET.search(plain):
-        return len(value) > _LONGEST_WORD
+        return len(value) > _MAX_WORD_LENGTH
     return _PERHAPS.search(plain) is not None and (" " in value or ":" in value) and "://" not in value
 
 

@@ -50,7 +50,7 @@ class UpstreamSettings:
     ``never`` are rules about its tools, as the file has them. ``returns`` says whether its results are ``private``
     data or ``untrusted`` text. ``approvers`` maps patterns of tools to the groups that alone answer questions about
     them; the first pattern that fits counts. ``agreed_command`` is the digest of the program that the file agrees to,
-    and ``program_limits`` say what it may use, by the names of ``LARGEST``.
+    and ``program_limits`` say what it may use, by the names of ``MAX_PROGRAM_LIMITS``.
     """
 
     name: str

@@ -32,9 +32,9 @@ CommandOptions: TypeAlias = Mapping[str, Mapping[str, CommandOption]]
 
 _TABLES: Final = ("defaults", "targets")
 _CALLER_TABLES: Final = ("sign-in", "callers")
-_LARGEST_BYTES: Final = 1 << 18
-_MOST_TARGETS: Final = 200
-_MOST_FAULTS: Final = 100
+_MAX_BYTES: Final = 1 << 18
+_MAX_TARGETS: Final = 200
+_MAX_FAULTS: Final = 100
 _ONLY_TYPED: Final = frozenset({"agree", "yes", "force", "output", "token", "secret", "user-id", "stdio"})
 
 
@@ -76,7 +76,7 @@ def read_settings_file(path: Path, layer: Layer, commands: CommandOptions) -> Se
     Raises:
         UsageError: it cannot be read, or is no TOML.
     """
-    data = read_bytes(path, "write one, or leave it out.", largest=_LARGEST_BYTES)
+    data = read_bytes(path, "write one, or leave it out.", largest=_MAX_BYTES)
     file = TomlFile(data, str(path))
     reader = _Reader(file, path.parent, layer, commands)
     return SettingsFile(
@@ -114,8 +114,8 @@ class _Reader:
                 yield from self._read_command(member, value)
             else:
                 yield from self._read_member(("defaults", member), value, self._all)
-        if len(targets) > _MOST_TARGETS:
-            self._add_fault(("targets",), f"there are more than {_MOST_TARGETS:,} targets")
+        if len(targets) > _MAX_TARGETS:
+            self._add_fault(("targets",), f"there are more than {_MAX_TARGETS:,} targets")
             return
         for text, table in targets.items():
             place = ("targets", text)
@@ -195,7 +195,7 @@ class _Reader:
 
     def _add_fault(self, place: tuple[str, ...], sentence: str) -> None:
         self.faults.append(self._file.describe_fault(place, sentence))
-        if len(self.faults) >= _MOST_FAULTS:
+        if len(self.faults) >= _MAX_FAULTS:
             raise _TooManyFaultsError
 
 

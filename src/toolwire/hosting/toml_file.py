@@ -30,8 +30,8 @@ SECRETS: Final = {
 SECRET_FIELD: Final = re.compile("auth|cookie|key|password|secret|token", re.IGNORECASE)
 """Names of header fields whose values are secrets."""
 
-LARGEST_BYTES: Final = 1 << 20
-_MOST_DOTS: Final = 32
+MAX_BYTES: Final = 1 << 20
+_MAX_DOTS: Final = 32
 _QUOTED: Final = re.compile(r"\"[^\"\n]*\"|'[^'\n]*'")
 _PART: Final = r"[A-Za-z0-9_-]+|\"[^\"\n]*\"|'[^'\n]*'"
 _HEADER: Final = re.compile(rf"\s*\[\s*((?:{_PART})(?:\s*\.\s*(?:{_PART}))*)\s*\]")
@@ -121,11 +121,11 @@ def _find_null(value: Any) -> tuple[str, ...] | None:
 def _refuse_long_keys(text: str, name: str) -> None:
     # tomllib works on a key with very many parts for the square of their number.
     for number, line in enumerate(text.splitlines(), 1):
-        if line.count(".") > _MOST_DOTS and _QUOTED.sub("", line).count(".") > _MOST_DOTS:
-            raise UsageError(f"{name}:{number}:1: there are more than {_MOST_DOTS} dots outside of quotes.")
+        if line.count(".") > _MAX_DOTS and _QUOTED.sub("", line).count(".") > _MAX_DOTS:
+            raise UsageError(f"{name}:{number}:1: there are more than {_MAX_DOTS} dots outside of quotes.")
 
 
-def read_bytes(path: Path, missing: str, *, largest: int = LARGEST_BYTES) -> bytes:
+def read_bytes(path: Path, missing: str, *, largest: int = MAX_BYTES) -> bytes:
     """Return what is in the file, of at most ``largest`` bytes. ``missing`` says what to do where there is none.
 
     Raises:

@@ -148,7 +148,7 @@ class _Published:
 
     async def _run_lifespan(self, scope: Any, receive: Any, send: Any) -> None:
         """Follow the lifespan of the application, or of the server alone if the application has none, as Django."""
-        received = said = False
+        received = has_started = False
 
         async def receive_noting() -> Any:
             nonlocal received
@@ -157,8 +157,8 @@ class _Published:
             return message
 
         async def send_with_wires(message: Mapping[str, Any]) -> None:
-            nonlocal said
-            said = True
+            nonlocal has_started
+            has_started = True
             if message["type"] == "lifespan.startup.complete":
                 try:
                     await self._begin()
@@ -171,7 +171,7 @@ class _Published:
         try:
             await self._app(scope, receive_noting, send_with_wires)
         except Exception:
-            if said:
+            if has_started:
                 raise
             if not received:
                 await receive()

@@ -214,5 +214,5 @@ def _build_plain_endpoint(app: FastAPI) -> Any:
     return endpoint
 
 
-def _build_response(said: DocumentAnswer) -> Response:
-    return Response(said.body, said.status, said.headers)
+def _build_response(answer: DocumentAnswer) -> Response:
+    return Response(answer.body, answer.status, answer.headers)

@@ -77,7 +77,7 @@ _MEMBERS: Final = {
 }
 
 
-def x_llm(**said: Unpack[RouteMarks]) -> dict[str, Any]:
+def x_llm(**marks: Unpack[RouteMarks]) -> dict[str, Any]:
     """Return ``{"x-llm": {...}}`` for a route's ``openapi_extra``.
 
     Raises:
@@ -85,7 +85,7 @@ def x_llm(**said: Unpack[RouteMarks]) -> dict[str, Any]:
     """
     # XL-121
     data: dict[str, Json] = {}
-    for name, value in said.items():
+    for name, value in marks.items():
         if name not in _MEMBERS:
             raise DefinitionError(f"x_llm has no {name!r}; there are: {', '.join(_MEMBERS)}.")
         data[_MEMBERS[name]] = _WRITERS.get(name, _write_plain)(value)

@@ -119,10 +119,10 @@ async def check_identify_user(sign_in: AuthorizationServer, scope: MutableMappin
     try:
         await sign_in.identify_request(scope)
     except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        lacks_session = "session" in said and "session" not in scope
+        reason = f"{type(error).__name__}: {error}"
+        lacks_session = "session" in reason and "session" not in scope
         hint = " Add SessionMiddleware to the application." if lacks_session else ""
-        text = f"identify_user of sign_in fails for a request without a session ({said}).{hint}"
+        text = f"identify_user of sign_in fails for a request without a session ({reason}).{hint}"
         raise DefinitionError(text) from error
 
 

@@ -61,13 +61,13 @@ class _Documents(NamedTuple):
     path: str
 
 
-def x_llm(**said: Unpack[RouteMarks]) -> Callable[[F], F]:
+def x_llm(**marks: Unpack[RouteMarks]) -> Callable[[F], F]:
     """Return a decorator that says ``x-llm`` of an endpoint.
 
     Raises:
         DefinitionError: there is no such member, or its value cannot be.
     """
-    data = route_marks.x_llm(**said)
+    data = route_marks.x_llm(**marks)
 
     def mark(endpoint: F) -> F:
         setattr(endpoint, _MARK, data)
@@ -165,5 +165,5 @@ def _build_catalog_endpoint(made: _Documents) -> Any:
     return endpoint
 
 
-def _build_response(said: DocumentAnswer) -> Response:
-    return Response(said.body, said.status, said.headers)
+def _build_response(answer: DocumentAnswer) -> Response:
+    return Response(answer.body, answer.status, answer.headers)

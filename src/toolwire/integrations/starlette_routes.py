@@ -57,9 +57,9 @@ def add_wires(app: Starlette, wires: AppWires, *, enforce: bool) -> None:
             # CR-01: such as a mount of other tools at /tools, which would lose /tools/call
             own = [route for route in app.router.routes if route not in routes]
             if any(_is_taken(own, method, path) for path in paths for method in ("GET", "POST")):
-                kept = choose_paths(wires.wires, partial(_is_taken, own))
+                chosen = choose_paths(wires.wires, partial(_is_taken, own))
                 for route in routes:
-                    if route.path not in kept:
+                    if route.path not in chosen:
                         app.router.routes.remove(route)
             await wires.begin()
             try:

@@ -36,15 +36,15 @@ def build_tool_list(
 
 
 def _is_tool(one: MarkedRoute) -> bool:
-    said = one.node.get("x-llm")
-    return isinstance(said, Mapping) and said.get("enabled", True) is not False
+    extension = one.node.get("x-llm")
+    return isinstance(extension, Mapping) and extension.get("enabled", True) is not False
 
 
 def _build_item(one: MarkedRoute, document: Mapping[str, Any], sign_in: AuthorizationServer | None) -> Html:
-    said: Mapping[str, Any] = one.node["x-llm"]
-    effect = "destroys" if said.get("destructive") else "reads" if one.method in SAFE else "changes"
+    extension: Mapping[str, Any] = one.node["x-llm"]
+    effect = "destroys" if extension.get("destructive") else "reads" if one.method in SAFE else "changes"
     title = one.node.get("summary") or one.node.get("operationId") or one.where
-    words = [_EFFECTS[effect], *_list_words(one, said, effect, document, sign_in)]
+    words = [_EFFECTS[effect], *_list_words(one, extension, effect, document, sign_in)]
     facts = join_html(Html(f"<li>{escape_text(text)}</li>") for text in words)
     return Html(
         f'<li data-effect="{escape_text(effect)}"><strong>{escape_text(str(title))}</strong><ul>{facts}</ul></li>'
@@ -53,21 +53,21 @@ def _build_item(one: MarkedRoute, document: Mapping[str, Any], sign_in: Authoriz
 
 def _list_words(
     one: MarkedRoute,
-    said: Mapping[str, Any],
+    extension: Mapping[str, Any],
     effect: str,
     document: Mapping[str, Any],
     sign_in: AuthorizationServer | None,
 ) -> Iterator[str]:
     # A client asks before each call that changes something, whatever the document says.
-    asks = said.get("approval") != "auto" or effect != "reads"
+    asks = extension.get("approval") != "auto" or effect != "reads"
     yield "You are asked before each call." if asks else "Needs no question."
     scopes = {} if sign_in is None else sign_in.settings.scopes
     needed = list_required_scopes(one.node, document)
     if needed:
         yield f"Only if you allowed: {', '.join(scopes.get(scope, scope) for scope in needed)}."
-    limit = said.get("rateLimit")
+    limit = extension.get("rateLimit")
     if isinstance(limit, Mapping):
         window = str(limit.get("window"))
         yield f"At most {limit.get('max')} calls in {window[:-1]} {_UNITS.get(window[-1:], window[-1:])}."
-    if said.get("costIndicator") in ("credits", "paid"):
+    if extension.get("costIndicator") in ("credits", "paid"):
         yield "Costs something."

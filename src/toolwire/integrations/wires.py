@@ -144,7 +144,7 @@ class AppWires:
         """Answer one request."""
         app = self._app or await self._begin()
         challenges: list[bytes] = []
-        token, kept = _REQUEST.set(scope), _CHALLENGES.set(challenges)
+        token, challenges_token = _REQUEST.set(scope), _CHALLENGES.set(challenges)
 
         async def send_challenged(message: MutableMapping[str, Any]) -> None:
             await send(_add_challenges(message, challenges) if challenges else message)
@@ -153,7 +153,7 @@ class AppWires:
             await app(scope, receive, send_challenged)
         finally:
             _REQUEST.reset(token)
-            _CHALLENGES.reset(kept)
+            _CHALLENGES.reset(challenges_token)
 
     async def _identify(self, scope: Any) -> Caller | Problem:
         """Return who makes the request, with a session of the application or with other credentials."""
@@ -222,15 +222,15 @@ class _RouteToolbox:
     def check_caller(self, call: Call) -> Verdict:
         """Refuse a call whose route would refuse the token of its caller, before the user is asked about it."""
         # AO-01: the answer of the user would be lost, because the client gets another token first.
-        held, needed = call.context.scopes, _find_scopes(call.tool)
-        if held is None or held.issuperset(needed):
+        granted, needed = call.context.scopes, _find_scopes(call.tool)
+        if granted is None or granted.issuperset(needed):
             return ALLOW
-        missing = ", ".join(scope for scope in needed if scope not in held)
+        missing = ", ".join(scope for scope in needed if scope not in granted)
         text = f"{call.tool.name} requires scopes that your token does not have: {missing}."
-        scopes = list(dict.fromkeys((*sorted(held), *needed)))
+        scopes = list(dict.fromkeys((*sorted(granted), *needed)))
         problem = Problem(kind=Kind.FORBIDDEN, message=text, details={"scopes": scopes})
-        if (kept := _CHALLENGES.get()) is not None:
-            kept[:] = [value for _, value in self._challenge(problem, "")]
+        if (challenges := _CHALLENGES.get()) is not None:
+            challenges[:] = [value for _, value in self._challenge(problem, "")]
         return Deny(problem)
 
     async def begin(self) -> None:
@@ -357,11 +357,11 @@ class _AsCaller:
 
 def _keep_challenges(message: Mapping[str, Any]) -> None:
     """Keep what the response of a route asks its caller for, if it refuses them."""
-    kept = _CHALLENGES.get()
-    if kept is None or message["type"] != "http.response.start":
+    stored = _CHALLENGES.get()
+    if stored is None or message["type"] != "http.response.start":
         return
     is_refusal = message["status"] in _REFUSALS
-    kept[:] = [value for name, value in message["headers"] if is_refusal and name.lower() == _CHALLENGE]
+    stored[:] = [value for name, value in message["headers"] if is_refusal and name.lower() == _CHALLENGE]
 
 
 def _add_challenges(message: MutableMapping[str, Any], challenges: Sequence[bytes]) -> MutableMapping[str, Any]:
@@ -426,8 +426,8 @@ def _drop_rate_limits(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``document`` without the ``rateLimit`` of its operations."""
     built = deepcopy(dict(document))
     for one in iterate_operations(built):
-        if isinstance(said := one.node.get("x-llm"), dict):
-            said.pop("rateLimit", None)
+        if isinstance(extension := one.node.get("x-llm"), dict):
+            extension.pop("rateLimit", None)
     return built
 
 

@@ -12,7 +12,7 @@ from toolwire.framing.dates import parse_timestamp
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _REMAINING = re.compile(r"(?:^|[;,\s])(?:r|remaining)\s*=\s*([0-9]{1,9})", re.IGNORECASE)
 _RESET = re.compile(r"(?:^|[;,\s])(?:t|reset)\s*=\s*([0-9]{1,9})", re.IGNORECASE)
-_LONGEST_S = 86_400.0
+_MAX_PAUSE_S = 86_400.0
 
 
 def read_pause_s(response: Response, wall: Callable[[], float]) -> float:
@@ -21,11 +21,11 @@ def read_pause_s(response: Response, wall: Callable[[], float]) -> float:
     Reads ``Retry-After`` in seconds or as a date, else ``RateLimit`` (or its parts) if no calls remain.
     ``wall`` gives seconds since 1970.
     """
-    said = get_header(response.headers, b"retry-after").strip()
-    if _DIGITS.fullmatch(said):
-        return _clamp_seconds(float(said))
-    if said:
-        return _clamp_seconds(_measure_until(said, wall))
+    retry_after = get_header(response.headers, b"retry-after").strip()
+    if _DIGITS.fullmatch(retry_after):
+        return _clamp_seconds(float(retry_after))
+    if retry_after:
+        return _clamp_seconds(_measure_until(retry_after, wall))
     limit = get_header(response.headers, b"ratelimit")
     remaining = _match_number(_REMAINING, limit) or _read_number(response, b"remaining")
     reset = _match_number(_RESET, limit) or _read_number(response, b"reset")
@@ -54,4 +54,4 @@ def _measure_until(date: str, wall: Callable[[], float]) -> float:
 
 
 def _clamp_seconds(seconds: float) -> float:
-    return min(max(seconds, 0.0), _LONGEST_S)
+    return min(max(seconds, 0.0), _MAX_PAUSE_S)

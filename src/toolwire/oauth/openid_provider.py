@@ -146,12 +146,12 @@ class OpenIdProvider:
             sent = f"the issuer says {read_error_code(answer) or 'that it failed'}"
         if sent:
             return _refuse(sent)
-        said = await self._redeem_code(metadata, answer.get("code", ""), redirect_uri, verifier)
-        if isinstance(said, Problem):
-            return said
-        claims = await self._read_id_token(said.get("id_token"), nonce)
+        tokens = await self._redeem_code(metadata, answer.get("code", ""), redirect_uri, verifier)
+        if isinstance(tokens, Problem):
+            return tokens
+        claims = await self._read_id_token(tokens.get("id_token"), nonce)
         if not isinstance(claims, Problem) and metadata.userinfo_url:
-            claims = await self._add_user(metadata.userinfo_url, said, claims)
+            claims = await self._add_user(metadata.userinfo_url, tokens, claims)
         return claims if isinstance(claims, Problem) else self._build_identity(claims)
 
     async def _redeem_code(
@@ -187,8 +187,8 @@ class OpenIdProvider:
 
     def _find_claim_fault(self, claims: Mapping[str, Json], nonce: str) -> str:
         """Return what is wrong with the claims of an ID token besides its issuer, audience and time."""
-        said, audience = claims.get("nonce"), claims.get("aud")
-        if not isinstance(said, str) or not compare_digest(said.encode(), nonce.encode()):
+        claimed_nonce, audience = claims.get("nonce"), claims.get("aud")
+        if not isinstance(claimed_nonce, str) or not compare_digest(claimed_nonce.encode(), nonce.encode()):
             return "the ID token belongs to another sign-in"
         # OpenID Connect Core, 3.1.3.7: one for several clients says which of them it was issued to.
         is_shared = isinstance(audience, list) and audience != [self._client_id]
@@ -197,10 +197,10 @@ class OpenIdProvider:
         return "" if isinstance(claims.get("sub"), str) else "the ID token names no subject"
 
     async def _add_user(
-        self, url: str, said: Mapping[str, Json], claims: Mapping[str, Json]
+        self, url: str, answer: Mapping[str, Json], claims: Mapping[str, Json]
     ) -> Mapping[str, Json] | Problem:
         """Return ``claims`` with those that the UserInfo endpoint adds."""
-        tokens = read_tokens(said, self._now())
+        tokens = read_tokens(answer, self._now())
         if isinstance(tokens, Problem):
             return tokens
         bearer = (b"authorization", f"Bearer {tokens.access.reveal()}".encode())
@@ -222,33 +222,33 @@ class OpenIdProvider:
             return _refuse(f"you have so many groups that the issuer leaves them out: {text}")
         if not self._admits(claims):
             return Problem(kind=Kind.FORBIDDEN, message="Your account may not sign in here. Ask who runs this server.")
-        kept = {name: value for name, value in claims.items() if name not in _OF_THE_TOKEN}
-        if len(jsontext.write(kept)) > _MAX_CLAIMS:
+        user_claims = {name: value for name, value in claims.items() if name not in _OF_THE_TOKEN}
+        if len(jsontext.write(user_claims)) > _MAX_CLAIMS:
             return _refuse("the issuer says more about you than this server keeps (64 KiB)")
-        return Identity(issuer=self._issuer, subject=subject, name=_read_name(claims, subject), claims=kept)
+        return Identity(issuer=self._issuer, subject=subject, name=_read_name(claims, subject), claims=user_claims)
 
     async def _fetch_metadata(self) -> _Metadata | Problem:
         url = f"{self._issuer.rstrip('/')}{OPENID_PATH}"
-        said = await self._ask(Request("GET", url, _JSON), "metadata")
-        if isinstance(said, Problem):
-            return said
-        if said.get("issuer") != self._issuer:
+        document = await self._ask(Request("GET", url, _JSON), "metadata")
+        if isinstance(document, Problem):
+            return document
+        if document.get("issuer") != self._issuer:
             text = f"its metadata at {show_url(url)} names another issuer. Write the issuer exactly as it is there"
             return _refuse(text, Kind.BAD_ANSWER)
         endpoints = ("authorization_endpoint", "token_endpoint", "jwks_uri")
         for name in endpoints:
-            if not self._is_endpoint(said.get(name)):
+            if not self._is_endpoint(document.get(name)):
                 return _refuse(f"its metadata names no https URL as {name}", Kind.BAD_ANSWER)
-        userinfo, scopes = said.get("userinfo_endpoint"), said.get("scopes_supported")
-        methods = said.get("token_endpoint_auth_methods_supported")
-        login_url, token_url, keys_url = (str(said[name]) for name in endpoints)
+        userinfo, scopes = document.get("userinfo_endpoint"), document.get("scopes_supported")
+        methods = document.get("token_endpoint_auth_methods_supported")
+        login_url, token_url, keys_url = (str(document[name]) for name in endpoints)
         return _Metadata(
             login_url=login_url,
             token_url=token_url,
             keys_url=keys_url,
             userinfo_url=str(userinfo) if self._is_endpoint(userinfo) else "",
             scopes=[one for one in scopes if isinstance(one, str)] if isinstance(scopes, list) else (),
-            sends_issuer=said.get("authorization_response_iss_parameter_supported") is True,
+            sends_issuer=document.get("authorization_response_iss_parameter_supported") is True,
             takes_post_only=isinstance(methods, list) and "client_secret_basic" not in methods,
         )
 

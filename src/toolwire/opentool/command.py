@@ -88,8 +88,8 @@ def _announce(url: str) -> None:
 def _parser(
     tool: Callable[..., Any], options: Sequence[Option], document: Given | None, version: str | None
 ) -> argparse.ArgumentParser:
-    said = (inspect.getdoc(tool) or "").partition("\n\n")[0]
-    parser = argparse.ArgumentParser(description=said, allow_abbrev=False)
+    summary = (inspect.getdoc(tool) or "").partition("\n\n")[0]
+    parser = argparse.ArgumentParser(description=summary, allow_abbrev=False)
     parser.add_argument(
         "-v",
         "--version",

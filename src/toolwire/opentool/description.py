@@ -60,19 +60,19 @@ def load_description(tool: Any) -> Given | None:
     if load is None:
         return None
     try:
-        said = load()
-        found: Given | None = _await_result(said) if inspect.isawaitable(said) else said
+        loaded = load()
+        found: Given | None = _await_result(loaded) if inspect.isawaitable(loaded) else loaded
     except Exception as error:
         text = f"load() of {type(tool).__name__} failed: {type(error).__name__}: {error}"
         raise DefinitionError(text.rstrip(".") + ".") from error
     return found
 
 
-def _await_result(said: Awaitable[Any]) -> Any:
-    """Return what ``said`` comes to, in a loop of its own: a tool may be made inside a running one."""
+def _await_result(loaded: Awaitable[Any]) -> Any:
+    """Return what ``loaded`` comes to, in a loop of its own: a tool may be made inside a running one."""
 
     async def finish() -> Any:
-        return await said
+        return await loaded
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, finish()).result()

@@ -87,8 +87,8 @@ class InvalidArgumentsException(OpenToolException):
     """Raise this in a tool for arguments that do not fit: give them as they came, or a sentence that says why."""
 
     def __init__(self, arguments: Mapping[str, Json] | str | None = None) -> None:
-        said = arguments if isinstance(arguments, str) else f"Invalid Arguments: {_write_arguments(arguments)}"
-        super().__init__(said, 400)
+        message = arguments if isinstance(arguments, str) else f"Invalid Arguments: {_write_arguments(arguments)}"
+        super().__init__(message, 400)
 
 
 class ToolBreakException(OpenToolException):

@@ -44,8 +44,8 @@ def ask_version(base: str) -> Flow[Version]:
     match quirks.mend(_read(response), quirks.VERSION):
         case {"version": str(version)}:
             return Version(version)
-        case said:
-            raise _build_no_answer(response, said, "a version")
+        case data:
+            raise _build_no_answer(response, data, "a version")
 
 
 def call_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> Flow[ToolReturn]:
@@ -61,10 +61,10 @@ def _read_return(response: Response, call: FunctionCall, mended: Sequence[Quirk]
         case {"error": dict(error)}:
             problem = error_object.read(error)
             raise OpenToolServerCallException(problem.message, problem)
-        case {"result": said} if said is not None and _is_good(response):
-            return ToolReturn(call.id, said if isinstance(said, dict) else {"result": said})  # [A-20]
-        case said:
-            raise _build_no_answer(response, said, "a result")
+        case {"result": data} if data is not None and _is_good(response):
+            return ToolReturn(call.id, data if isinstance(data, dict) else {"result": data})  # [A-20]
+        case data:
+            raise _build_no_answer(response, data, "a result")
 
 
 def stream_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> Flow[ToolReturn | None]:
@@ -74,15 +74,15 @@ def stream_function(base: str, call: FunctionCall, mended: Sequence[Quirk]) -> F
     """
     # A-28
     body = {"jsonrpc": "2.0", "method": call.name, "params": dict(call.arguments), "id": call.id}
-    ear = StreamReader(None)
-    response = yield from listen(Request("POST", f"{base}/streamCall", _STREAM, jsontext.write(body)), ear.feed)
-    ended = ear.ended
+    reader = StreamReader(None)
+    response = yield from listen(Request("POST", f"{base}/streamCall", _STREAM, jsontext.write(body)), reader.feed)
+    ended = reader.ended
     if ended is None:
         if isinstance(response, Problem):
             raise _build_unreachable(response)
         if response.body or not _is_good(response):
             return _read_return(_check_readable(response), call, mended)
-        ended = ear.result(response)
+        ended = reader.result(response)
     if isinstance(ended, Problem):
         raise OpenToolServerCallException(ended.message, ended)
     return None

@@ -10,7 +10,7 @@ from toolwire.core.errors import DefinitionError
 
 API_KEYS = "TOOLWIRE_API_KEYS"
 ADMIN_KEY = "TOOLWIRE_ADMIN_KEY"
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 
 
 def read_keys(
@@ -36,13 +36,13 @@ def read_keys(
 def _read_keys_file(file: Path) -> Sequence[str]:
     try:
         with file.open("rb") as opened:  # some files have no end
-            data = opened.read(_MOST_BYTES + 1)
+            data = opened.read(_MAX_BYTES + 1)
         lines = data.decode().splitlines()
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise DefinitionError(f"The keys cannot be read from {file}: {why}.") from error
-    if len(data) > _MOST_BYTES:
-        raise DefinitionError(f"The keys cannot be read from {file}: it is larger than {_MOST_BYTES:,} bytes.")
+    if len(data) > _MAX_BYTES:
+        raise DefinitionError(f"The keys cannot be read from {file}: it is larger than {_MAX_BYTES:,} bytes.")
     keys = [line for line in lines if line.strip() and not line.startswith("#")]
     if not keys:
         raise DefinitionError(f"There is no key in {file}: write one a line.")

@@ -65,6 +65,6 @@ class MethodToolbox:
 async def _hook(tool: object, name: str) -> None:
     hook = getattr(tool, name, None)
     if hook is not None:
-        said = hook() if inspect.iscoroutinefunction(hook) else await anyio.to_thread.run_sync(hook)
-        if inspect.isawaitable(said):
-            await said
+        returned = hook() if inspect.iscoroutinefunction(hook) else await anyio.to_thread.run_sync(hook)
+        if inspect.isawaitable(returned):
+            await returned

@@ -53,7 +53,7 @@ _SAID: Final[Mapping[type[OpenToolException], Kind]] = {
 }
 
 
-_MOST_KNOWN = 10_000
+_MAX_KNOWN = 10_000
 
 
 class _Function(NamedTuple):
@@ -127,20 +127,20 @@ class ObjectToolbox:
                 await self.begin()
             if self._stream is not None and call.tool.streams and notify is not ignore_progress:
                 pieces = await self._call_method(get_thread_owner(call), self._stream, name, arguments)
-                kept = StoredItems(name, takes_items=call.context.takes_items)
-                return await _collect_stream(self._iterate_pieces(get_thread_owner(call), pieces), notify, kept)
-            said = await self._call_method(get_thread_owner(call), self._tool.call, name, arguments)
+                stored = StoredItems(name, takes_items=call.context.takes_items)
+                return await _collect_stream(self._iterate_pieces(get_thread_owner(call), pieces), notify, stored)
+            returned = await self._call_method(get_thread_owner(call), self._tool.call, name, arguments)
         except ToolError as error:
             return convert_tool_error(error)
         except Exception as error:  # noqa: BLE001 - whatever a tool raises must not reach the caller
             return _build_problem(error, name, call)
-        if not isinstance(said, dict) and isinstance(said, Mapping):
-            said = dict(said)
-        return Value(result.read(said, function.shape, function.tool.output_name))
+        if not isinstance(returned, dict) and isinstance(returned, Mapping):
+            returned = dict(returned)
+        return Value(result.read(returned, function.shape, function.tool.output_name))
 
     def _describe_function(self, tool: Tool) -> _Function:
         """Return what is known of ``tool``, worked out once for each that the codecs made of the catalog."""
-        if len(self._functions) >= _MOST_KNOWN:
+        if len(self._functions) >= _MAX_KNOWN:
             self._functions.clear()
         name = self._description.methods.get(tool.name, tool.name)
         function = _Function(tool, name, find_declared_names(tool.input_schema), result.get_shape(tool.output_schema))
@@ -150,8 +150,8 @@ class ObjectToolbox:
     async def _call_method(self, caller: Hashable, method: Callable[..., Any], *arguments: Any) -> Any:
         if inspect.iscoroutinefunction(method):
             return await method(*arguments)
-        said = await self._pool.run(caller, lambda: method(*arguments))
-        return await said if inspect.isawaitable(said) else said
+        returned = await self._pool.run(caller, lambda: method(*arguments))
+        return await returned if inspect.isawaitable(returned) else returned
 
     async def _iterate_pieces(self, caller: Hashable, pieces: _Pieces) -> AsyncGenerator[Any, None]:
         """Yield what ``pieces`` yields, and close it; a plain generator runs in a thread, one step at a time."""
@@ -182,14 +182,14 @@ def _read_call(function: _Function, call: Call) -> tuple[str, dict[str, Json]] |
     return refuse_undeclared(function.name, arguments, function.declared) or (function.name, dict(arguments))
 
 
-async def _collect_stream(pieces: AsyncGenerator[Any, None], notify: Notify, kept: StoredItems) -> Result:
+async def _collect_stream(pieces: AsyncGenerator[Any, None], notify: Notify, stored: StoredItems) -> Result:
     async with aclosing(pieces) as items:
         async for item in items:
             progress = item if isinstance(item, Progress) else Progress(item)
-            if (refusal := kept.add(progress.value)) is not None:
+            if (refusal := stored.add(progress.value)) is not None:
                 return refusal
             await notify(progress)
-    return kept.build_result()
+    return stored.build_result()
 
 
 def explain_error(error: BaseException) -> Problem | None:

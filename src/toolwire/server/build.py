@@ -132,9 +132,9 @@ def _open_results(place: str) -> ResultStore:
     """Return where the long results of MCP hosts are kept for all processes: where these share sessions."""
     from toolwire.stores.sessions.session_rows import open_results  # loads sqlite3
 
-    from .run.long_results import KEPT_S, MOST_BYTES  # QF-10: few servers need it
+    from .run.long_results import KEPT_S, MAX_BYTES  # QF-10: few servers need it
 
-    return open_results(place, kept_s=KEPT_S, most_bytes=MOST_BYTES)
+    return open_results(place, kept_s=KEPT_S, most_bytes=MAX_BYTES)
 
 
 def choose_session_use(sessions: SessionUse | None, place: str = "") -> SessionUse:

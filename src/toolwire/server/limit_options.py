@@ -15,9 +15,9 @@ from toolwire.server.limits import ServerLimits
 _OF_SERVER: Final = {one.name: str(one.type) for one in fields(ServerLimits)}
 _OF_CONNECTIONS: Final = {one.name: str(one.type) for one in fields(Deadlines)}
 _TYPES: Final = _OF_SERVER | _OF_CONNECTIONS
-_MOST: Final = {"bytes": 1 << 40, "s": 31_622_400}
+_MAX_BY_UNIT: Final = {"bytes": 1 << 40, "s": 31_622_400}
 """The largest value by the last word of a name: a tebibyte, and a leap year of seconds."""
-_MOST_COUNTED: Final = 1_000_000_000
+_MAX_COUNTED: Final = 1_000_000_000
 
 
 def check_limit(text: str) -> str:
@@ -62,7 +62,7 @@ def _read_limit(text: str) -> tuple[str, float]:
         hint = f"; did you mean {near}?" if near else f"; there is {', '.join(_TYPES)}"
         raise ValueError(f"there is no limit {name[:40]!r}{hint}")
     is_whole = "float" not in _TYPES[name]
-    most = _MOST.get(name.rpartition("_")[2], _MOST_COUNTED)
+    most = _MAX_BY_UNIT.get(name.rpartition("_")[2], _MAX_COUNTED)
     try:
         value = int(number) if is_whole else float(number) if number.isascii() else 0
     except ValueError:

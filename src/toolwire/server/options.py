@@ -16,8 +16,8 @@ from toolwire.core.url_origin import read_origin
 
 from .limits import QUESTION_WAIT_S
 
-LEAST_RESULT = 1_000
-MOST_RESULT = 10_000_000
+MIN_RESULT = 1_000
+MAX_RESULT = 10_000_000
 
 if TYPE_CHECKING:  # every command reads the options of a server, and most run none
     from toolwire.core.ledger import Ledger
@@ -297,7 +297,7 @@ class ServerOptions:
     result_limit: int = define_option(
         0,
         metavar="CHARACTERS",
-        read=read_whole_number(0, MOST_RESULT, "number of characters"),
+        read=read_whole_number(0, MAX_RESULT, "number of characters"),
         help="give an MCP host the first part of a longer result, and the tool read_result for the rest (0: the whole)",
         is_harmless=True,
         settings="program",
@@ -316,9 +316,9 @@ class ServerOptions:
         if self.sessions not in (None, *get_args(SessionUse)):
             raise DefinitionError(f'sessions is "needed", "all" or "none", not {self.sessions!r}.')
         if type(self.result_limit) is not int or not (
-            self.result_limit == 0 or LEAST_RESULT <= self.result_limit <= MOST_RESULT
+            self.result_limit == 0 or MIN_RESULT <= self.result_limit <= MAX_RESULT
         ):
-            text = f"result_limit is 0, or from {LEAST_RESULT:,} to {MOST_RESULT:,} characters,"
+            text = f"result_limit is 0, or from {MIN_RESULT:,} to {MAX_RESULT:,} characters,"
             raise DefinitionError(f"{text} not {self.result_limit!r}.")
         if not 0 <= self.ask_wait <= QUESTION_WAIT_S:
             raise DefinitionError(f"ask_wait is from 0 to {QUESTION_WAIT_S:g} seconds, not {self.ask_wait!r}.")

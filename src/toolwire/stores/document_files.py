@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-MOST_FILES: Final = 512
-MOST_BYTES: Final = 128 * 1024 * 1024
-LARGEST_FILE: Final = 32 * 1024 * 1024
+MAX_FILES: Final = 512
+MAX_BYTES: Final = 128 * 1024 * 1024
+MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -44,15 +44,15 @@ class DocumentFiles:
         try:
             with self._open_folder() as folder, os.fdopen(os.open(_check(key), _READ, dir_fd=folder), "rb") as file:
                 found = os.fstat(file.fileno())
-                if not stat.S_ISREG(found.st_mode) or not _is_own(found) or found.st_size > LARGEST_FILE:
+                if not stat.S_ISREG(found.st_mode) or not _is_own(found) or found.st_size > MAX_FILE_BYTES:
                     return None
-                return file.read(LARGEST_FILE + 1)
+                return file.read(MAX_FILE_BYTES + 1)
         except OSError:
             return None
 
     def write(self, key: str, data: bytes) -> None:
         """Store ``data`` under ``key``, if it can be stored and is not too large; what was there is gone."""
-        if len(data) > LARGEST_FILE:
+        if len(data) > MAX_FILE_BYTES:
             self.remove(key)
             return
         new = f".{secrets.token_hex(8)}"
@@ -112,7 +112,7 @@ def _delete_oldest(folder: int) -> None:
     files.sort()
     size = sum(one[1] for one in files)
     for index, (_, bytes_, name) in enumerate(files):
-        if len(files) - index <= MOST_FILES and size <= MOST_BYTES:
+        if len(files) - index <= MAX_FILES and size <= MAX_BYTES:
             return
         size -= bytes_
         with suppress(OSError):

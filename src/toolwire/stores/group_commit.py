@@ -26,7 +26,7 @@ _MAX_BATCH = 256
 _SETTLED_AT_ONCE = 32
 _IDLE_S = 2.0
 _FIRST_PAUSE_S = 0.0002
-_LONGEST_PAUSE_S = 0.004
+_MAX_PAUSE_S = 0.004
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -217,7 +217,7 @@ class GroupCommit:
             time.sleep(pause)
             # Other processes hold the file for a fraction of a millisecond, so it is tried again soon, and less often
             # later.
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, _MAX_PAUSE_S)
 
 
 def _list_wanted(changes: Sequence[Change]) -> list[Change]:

@@ -22,8 +22,8 @@ RULES: Final[Mapping[str, str]] = {
     "large-list": "The declarations of all tools cost at most 10,000 tokens.",
 }
 """The rules, by name. A name of more than 64 characters is refused where the tool is defined."""
-MOST_TOOL_TOKENS: Final = 400
-MOST_LIST_TOKENS: Final = 10_000
+MAX_TOOL_TOKENS: Final = 400
+MAX_LIST_TOKENS: Final = 10_000
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
 _SENTENCE_END: Final = re.compile(r"[.\n]")
 
@@ -101,16 +101,16 @@ def _find_large(functions: Sequence[Function]) -> Iterator[Fault]:
     for function in functions:
         tokens = max(sizes.get(function.tool.name, {}).values(), default=0)
         total += tokens
-        if tokens > MOST_TOOL_TOKENS:
+        if tokens > MAX_TOOL_TOKENS:
             yield _build(
                 function,
                 "large-tool",
-                f"{function.tool.name} costs about {tokens:,} tokens, more than {MOST_TOOL_TOKENS}: shorten its"
+                f"{function.tool.name} costs about {tokens:,} tokens, more than {MAX_TOOL_TOKENS}: shorten its"
                 " description, or split it into two tools.",
             )
-    if total > MOST_LIST_TOKENS:
+    if total > MAX_LIST_TOKENS:
         message = (
-            f"All tools together cost about {total:,} tokens, more than {MOST_LIST_TOKENS:,}: offer fewer, or several"
+            f"All tools together cost about {total:,} tokens, more than {MAX_LIST_TOKENS:,}: offer fewer, or several"
             " toolkits."
         )
         yield Fault("", 1, 1, "warning", "large-list", message)

@@ -156,11 +156,11 @@ def _build_problem(errors: Any, schema: Schema) -> Problem:
         for name, text in _locate_error(error, schema):
             found.setdefault(name, {})[text] = None
     by_name = {name: " and ".join(text.rstrip(".") for text in texts) for name, texts in found.items()}
-    said = "; ".join(_join_name(name, text) for name, text in by_name.items())
+    sentence = "; ".join(_join_name(name, text) for name, text in by_name.items())
     by_name.pop("", None)  # what is wrong with all of them together is no parameter's
     return Problem(
         kind=Kind.INVALID_ARGUMENTS,
-        message=f"The arguments do not fit: {said.rstrip('.')}.",
+        message=f"The arguments do not fit: {sentence.rstrip('.')}.",
         parameter_errors=by_name,
     )
 

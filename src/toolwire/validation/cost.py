@@ -3,7 +3,7 @@
 Rules:
 - A unit of work is one schema applied to one value; shortcuts of the validator are not assumed.
 - The cost of a schema for any part of a value is computed once. Only if it is high is the data of each call counted.
-- Counting is bounded too: by the size of the schema, then by ``MOST_STEPS`` for each call.
+- Counting is bounded too: by the size of the schema, then by ``MAX_STEPS`` for each call.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from .json_size import TEXT_UNIT, is_within_size
 from .schema_bound import UNKNOWN, compute_bound, cut_circles, has_circles, order_in_place
 from .schema_graph import REFERENCES, SchemaGraph, SchemaNode, SchemaSurvey
 
-MOST_WORK: Final = 10_000_000
+MAX_WORK: Final = 10_000_000
 """Units of work that one check of arguments may take: about half a second."""
 
-MOST_ERROR_WORK: Final = 10_000
+MAX_ERROR_WORK: Final = 10_000
 """Units of work up to which every error is described: describing one takes a hundred times as long as finding it."""
 
-_MOST_COPIED: Final = 250_000
+_MAX_COPIED: Final = 250_000
 """Units of work times the size of the data up to which every error is described: each error copies its part."""
 
-MOST_STEPS: Final = 200_000
+MAX_STEPS: Final = 200_000
 """Steps that counting the work for one value may take."""
 
 ORDINARY: Final = 32
@@ -75,8 +75,8 @@ class SchemaCost:
         whole: dict[str, Json] = _drop_references(schema, self._cut)
         return whole
 
-    def allows(self, data: Json, most: int = MOST_WORK) -> bool:
-        """Return whether ``data`` is checked in at most ``most`` units of work; bounded itself by ``MOST_STEPS``."""
+    def allows(self, data: Json, most: int = MAX_WORK) -> bool:
+        """Return whether ``data`` is checked in at most ``most`` units of work; bounded itself by ``MAX_STEPS``."""
         if self.units_per_part < UNKNOWN and is_within_size(data, most // max(self.units_per_part, 1)):
             return True
         return bool(self._nodes) and self._is_affordable(data, most)
@@ -84,14 +84,14 @@ class SchemaCost:
     def allows_errors(self, data: Json) -> bool:
         """Return whether every error of ``data`` can be described; where not, finding the first one may still be."""
         if self.units_per_part <= ORDINARY:
-            return self.allows(data, MOST_ERROR_WORK)
+            return self.allows(data, MAX_ERROR_WORK)
         size = next((size for size in _SIZES if is_within_size(data, size)), None)
-        return size is not None and self.allows(data, min(MOST_ERROR_WORK, _MOST_COPIED // size))
+        return size is not None and self.allows(data, min(MAX_ERROR_WORK, _MAX_COPIED // size))
 
     def _is_affordable(self, data: Json, most: int) -> bool:
         """Return whether the work for ``data``, counted part by part, is at most ``most``."""
         nodes, order = self._nodes, self._order
-        steps = MOST_STEPS
+        steps = MAX_STEPS
         waiting: list[tuple[Json, Mapping[int, int]]] = [(data, {0: 1})]
         while waiting:
             value, arrivals = waiting.pop()

@@ -19,7 +19,7 @@ _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 _BESIDE: Final = ("if", "then", "else")
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
 _OPENING: Final = ("additionalProperties", "unevaluatedProperties")
-_MOST_SCHEMAS: Final = 1_000
+_MAX_SCHEMAS: Final = 1_000
 _SHOWN_NAMES: Final = 12
 _SHOWN_CHARACTERS: Final = 100
 _SHOWN_ARGUMENTS: Final = 20
@@ -35,7 +35,7 @@ def find_declared_names(schema: Schema) -> frozenset[str] | None:
         node = waiting.pop()
         if not isinstance(node, Mapping) or id(node) in seen:
             continue
-        if len(seen) == _MOST_SCHEMAS or _is_open(node):
+        if len(seen) == _MAX_SCHEMAS or _is_open(node):
             return None
         seen.add(id(node))
         closed = closed or (_is_closed(node) and not node.get("patternProperties"))

@@ -43,9 +43,9 @@ def describe_error(error: Any, schema: Schema) -> str:  # noqa: PLR0911 - a kind
     context = getattr(error.kind, "context", None) or []
     if not any(context):
         return _describe_several(error, context)
-    told = _describe_by_tag(error, schema, context)
-    if told:
-        return told
+    tag_text = _describe_by_tag(error, schema, context)
+    if tag_text:
+        return tag_text
     branches = _list_apt_branches(error)
     types = _list_types(branches, error)
     if types:
@@ -167,9 +167,11 @@ def _list_types(branches: Sequence[Sequence[Any]], error: Any) -> list[str]:
 
 def _describe_branch(branch: Sequence[Any], error: Any, schema: Schema) -> str:
     depth = len(error.instance_path)
-    said = [f"{write_path(list(one.instance_path)[depth:])} {describe_error(one, schema)}".strip() for one in branch]
-    more = f" and {len(said) - _SHOWN_REASONS} more" if len(said) > _SHOWN_REASONS else ""
-    return cut_text(" and ".join(said[:_SHOWN_REASONS]) + more)
+    branches = [
+        f"{write_path(list(one.instance_path)[depth:])} {describe_error(one, schema)}".strip() for one in branch
+    ]
+    more = f" and {len(branches) - _SHOWN_REASONS} more" if len(branches) > _SHOWN_REASONS else ""
+    return cut_text(" and ".join(branches[:_SHOWN_REASONS]) + more)
 
 
 def _show_value(error: Any) -> str:

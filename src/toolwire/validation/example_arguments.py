@@ -46,14 +46,14 @@ _CANDIDATES: Final = (
 """Texts of which one fits most patterns."""
 _CHOICES: Final = ("anyOf", "oneOf")
 _SHAPES: Final = frozenset((*_CHOICES, "allOf", "properties", "required"))
-_DEEPEST: Final = 14
-_MOST_ITEMS: Final = 20
-_MOST_BRANCHES: Final = 8
-_MOST_ARGUMENTS: Final = 50
+_MAX_DEPTH: Final = 14
+_MAX_ITEMS: Final = 20
+_MAX_BRANCHES: Final = 8
+_MAX_ARGUMENTS: Final = 50
 _ROUNDS: Final = 3
 _REPEATS: Final = (0, 1, 2, 5, 10, 20, 40)
-_MOST_VALUES: Final = 1_000
-_MOST_CHECKS: Final = 300
+_MAX_VALUES: Final = 1_000
+_MAX_CHECKS: Final = 300
 
 
 def build_example_arguments(tool: Tool) -> dict[str, Json]:
@@ -69,7 +69,7 @@ def build_example_arguments(tool: Tool) -> dict[str, Json]:
         found |= {name: build_example(tool.parameters[name], tool.input_schema) for name in dict.fromkeys(needed)}
     if _fits_itself(found, tool.input_schema):
         return found
-    every = list(tool.parameters)[:_MOST_ARGUMENTS]
+    every = list(tool.parameters)[:_MAX_ARGUMENTS]
     full = found | {name: build_example(tool.parameters[name], tool.input_schema) for name in every}
     return full if _fits_itself(full, tool.input_schema) else found
 
@@ -114,12 +114,12 @@ class _ExampleBuilder:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._left = _MOST_VALUES
-        self._checks = _MOST_CHECKS
+        self._left = _MAX_VALUES
+        self._checks = _MAX_CHECKS
 
     def build(self, schema: Json, depth: int) -> Json:
         self._left -= 1
-        if not isinstance(schema, Mapping) or depth > _DEEPEST or self._left < 0:
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self._left < 0:
             return _TEXT
         for given in _list_given_values(schema):
             if self._is_fitting(given, schema):
@@ -142,13 +142,13 @@ class _ExampleBuilder:
 
     def _join_parts(self, parts: list[Json], plain: Json, depth: int) -> Json:
         """Return what all ``parts`` of an allOf describe, beside ``plain``."""
-        built = [self.build(one, depth + 1) for one in parts[:_MOST_ITEMS]]
+        built = [self.build(one, depth + 1) for one in parts[:_MAX_ITEMS]]
         objects = [one for one in (plain, *built) if isinstance(one, dict)]
         if not objects:
             return built[0]
         joined = {name: value for one in objects for name, value in one.items()}
         # A part may require what another part describes.
-        for part in parts[:_MOST_ITEMS]:
+        for part in parts[:_MAX_ITEMS]:
             known = _get_properties(self._follow(part))
             for name in [one for one in joined if one in known and not self._is_fitting(joined[one], known[one])]:
                 joined[name] = self.build(known[name], depth + 1)
@@ -159,7 +159,7 @@ class _ExampleBuilder:
         return self._checks < 0 or _fits(value, schema, self._root)
 
     def _follow(self, schema: Json) -> Mapping[str, Any]:
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_DEPTH):
             if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
                 break
             schema = resolve_reference(self._root, schema["$ref"])
@@ -170,7 +170,7 @@ class _ExampleBuilder:
         if plain is not None and self._is_fitting(plain, schema):
             return plain
         found: list[Json] = []
-        for branch in branches[:_MOST_BRANCHES]:
+        for branch in branches[:_MAX_BRANCHES]:
             for built in self._join_branch(schema, branch, plain, depth):
                 if self._is_fitting(built, schema):
                     return built
@@ -185,7 +185,7 @@ class _ExampleBuilder:
             known = {**_get_properties(schema), **_get_properties(one)}
             needed = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
             needed += [name for name in plain if name in _get_properties(one)]
-            yield {**plain, **{name: self.build(known.get(name, {}), depth + 1) for name in needed[:_MOST_ITEMS]}}
+            yield {**plain, **{name: self.build(known.get(name, {}), depth + 1) for name in needed[:_MAX_ITEMS]}}
         built = self.build(branch, depth + 1)
         yield {**plain, **built} if isinstance(plain, dict) and isinstance(built, dict) else built
 
@@ -201,7 +201,7 @@ class _ExampleBuilder:
             case "null":
                 return None
             case "array":
-                count = max(1, min(_read_count(schema, "minItems"), _MOST_ITEMS))
+                count = max(1, min(_read_count(schema, "minItems"), _MAX_ITEMS))
                 return [self.build(schema.get("items", {}), depth + 1) for _ in range(count)]
             case _ if kind == "object" or (kind is None and {"properties", "required"} & schema.keys()):
                 return self._build_object(schema, depth)
@@ -211,8 +211,8 @@ class _ExampleBuilder:
     def _build_object(self, schema: Mapping[str, Any], depth: int) -> Json:
         known, required = _get_properties(schema), schema.get("required")
         others = schema.get("additionalProperties", {})
-        names = required[:_MOST_ITEMS] if isinstance(required, list) else []
-        if len(names) < (least := min(_read_count(schema, "minProperties"), _MOST_ITEMS)):
+        names = required[:_MAX_ITEMS] if isinstance(required, list) else []
+        if len(names) < (least := min(_read_count(schema, "minProperties"), _MAX_ITEMS)):
             names = list(dict.fromkeys([*names, *known, *(f"{_TEXT}{number}" for number in range(least))]))[:least]
         return {name: self.build(known.get(name, others), depth + 1) for name in names if isinstance(name, str)}
 
@@ -228,7 +228,7 @@ def _list_given_values(schema: Mapping[str, Any]) -> list[Json]:
     found = [schema[word] for word in named if word in schema and (word != "default" or schema[word] is not None)]
     for word in ("examples", "enum"):
         values = schema.get(word)
-        found += values[:_MOST_ITEMS] if isinstance(values, list) else []
+        found += values[:_MAX_ITEMS] if isinstance(values, list) else []
     return found
 
 

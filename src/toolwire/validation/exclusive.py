@@ -19,7 +19,7 @@ ListParts: TypeAlias = Callable[[Json], Iterable[Mapping[str, Any] | None]]
 """Returns a schema and all that holds for the same value by references and ``allOf``; None for what is unknown."""
 
 _TYPES: Final = frozenset(("array", "boolean", "integer", "null", "number", "object", "string"))
-_MOST_PAIRED: Final = 40
+_MAX_PAIRED: Final = 40
 _DEPTH: Final = 2
 _OBJECT: Final = frozenset(("object",))
 
@@ -41,7 +41,7 @@ def are_exclusive(branches: Sequence[Json], list_parts: ListParts) -> bool:
     outlines = [_build_outline(one, list_parts) for one in branches]
     if _have_different_tags(outlines, list_parts):
         return True
-    if len(outlines) > _MOST_PAIRED:  # comparing is quadratic
+    if len(outlines) > _MAX_PAIRED:  # comparing is quadratic
         return False
     return all(
         _exclude(one, other, list_parts, _DEPTH)
@@ -151,7 +151,7 @@ def _outline_all(schemas: Collection[Json], list_parts: ListParts) -> _Outline:
 def _have_different_tags(outlines: Sequence[_Outline], list_parts: ListParts) -> bool:
     """Return whether a property that every branch requires has different values in each; linear in the branches."""
     common = frozenset.intersection(*(frozenset(one.required & one.properties.keys()) for one in outlines))
-    for name in sorted(common)[:_MOST_PAIRED]:
+    for name in sorted(common)[:_MAX_PAIRED]:
         seen: set[str] = set()
         for one in outlines:
             values = _outline_all(one.properties[name], list_parts).values

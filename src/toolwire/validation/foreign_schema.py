@@ -34,9 +34,9 @@ _UNEVALUATED: Final = ("unevaluatedItems", "unevaluatedProperties")
 _PUBLISHED: Final = ("https://json-schema.org/", "http://json-schema.org/")
 _SAME_VALUE: Final = frozenset(("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"))
 _CHOICES: Final = ("anyOf", "oneOf")
-_MOST_DEPTH: Final = 190
-_MOST_PARTS: Final = 100
-_MOST_FINDINGS: Final = 20
+_MAX_DEPTH: Final = 190
+_MAX_PARTS: Final = 100
+_MAX_FINDINGS: Final = 20
 _SHOWN: Final = 100
 
 
@@ -84,32 +84,32 @@ class _Reader:
     def note(self, text: str) -> None:
         """Add a finding about something that was left out."""
         self._loosened += 1
-        if len(self.findings) < _MOST_FINDINGS:
+        if len(self.findings) < _MAX_FINDINGS:
             self.findings[text] = None
 
     def read(  # noqa: C901 - a keyword of one dialect each
         self, node: dict[str, Json], outer: Dialect, depth: int, *, recurses: bool = False
     ) -> dict[str, Json]:
         """Return ``node`` with all schemas in it; ``recurses``: the resource around it has a ``$recursiveAnchor``."""
-        if depth > _MOST_DEPTH:
+        if depth > _MAX_DEPTH:
             return node
         dialect = read_dialect(node, outer)
         upgraded = upgrade_node(node, dialect)
         if "$id" in upgraded or not depth:
             recurses = upgraded.get("$recursiveAnchor") is True
-        kept: dict[str, Json] = {}
+        members: dict[str, Json] = {}
         for key, value in upgraded.items():
             if key == "$schema":
                 if value == META_SCHEMA and not depth:
-                    kept[key] = value
+                    members[key] = value
             elif key == "$recursiveAnchor":
                 if value is True:
-                    kept["$dynamicAnchor"] = RECURSIVE_ANCHOR
+                    members["$dynamicAnchor"] = RECURSIVE_ANCHOR
             elif key == "$recursiveRef":
-                kept |= {"$dynamicRef": f"#{RECURSIVE_ANCHOR}"} if recurses else {"$ref": "#"}
+                members |= {"$dynamicRef": f"#{RECURSIVE_ANCHOR}"} if recurses else {"$ref": "#"}
             elif (mended := self._mend(key, value)) is not MISSING:
-                kept[key] = mended
-        _accept_null(kept)
+                members[key] = mended
+        _accept_null(members)
         looser: set[str] = set()
 
         def change(one: Json, key: str, _: str) -> Json:
@@ -119,7 +119,7 @@ class _Reader:
                 looser.add(key)
             return built
 
-        return _relax_around(change_subschemas(kept, change), looser)
+        return _relax_around(change_subschemas(members, change), looser)
 
     def _read_inner(self, node: Json, dialect: Dialect, depth: int, *, recurses: bool) -> Json:
         if isinstance(node, dict):
@@ -197,10 +197,10 @@ def _change_all(node: Json, change: Callable[[dict[str, Json]], dict[str, Json]]
 
 def _holds_schemas(key: str, value: Json) -> bool:
     """Return whether ``value`` holds one schema or a list of schemas, as ``key`` wants it."""
-    held = [one for name, _, one in list_subschemas({key: value}) if name == key]
-    if not held:
+    subschemas = [one for name, _, one in list_subschemas({key: value}) if name == key]
+    if not subschemas:
         return False
-    return all(isinstance(one, dict | bool) for one in held) if isinstance(value, list) else held == [value]
+    return all(isinstance(one, dict | bool) for one in subschemas) if isinstance(value, list) else subschemas == [value]
 
 
 def _accept_null(node: dict[str, Json]) -> None:
@@ -258,8 +258,8 @@ def _add_published(schema: dict[str, Json], reader: _Reader) -> dict[str, Json]:
 def _load_published(address: str) -> dict[str, Json] | None:
     """Return the published schema at ``address``, which the validator has for the drafts that it reads."""
     bundled: Any = jsonschema_rs.bundle({"$schema": address, "$ref": address})
-    held = bundled.get("$defs") or bundled.get("definitions") or {}
-    return next((one for one in held.values() if isinstance(one, dict)), None)
+    definitions = bundled.get("$defs") or bundled.get("definitions") or {}
+    return next((one for one in definitions.values() if isinstance(one, dict)), None)
 
 
 def _remove_dead_references(schema: dict[str, Json], note: Callable[[str], None]) -> dict[str, Json]:
@@ -276,8 +276,8 @@ def _remove_dead_references(schema: dict[str, Json], note: Callable[[str], None]
 
     def change(node: dict[str, Json]) -> dict[str, Json]:
         if id(node) in dead:
-            said = next(one for key in _REFERENCES if isinstance(one := node.get(key), str))
-            note(f"it refers to {said[:_SHOWN]!r}, which is not there, and anything fits that")
+            dead_reference = next(one for key in _REFERENCES if isinstance(one := node.get(key), str))
+            note(f"it refers to {dead_reference[:_SHOWN]!r}, which is not there, and anything fits that")
         # What the lost schemas define would be refused as undefined.
         gone = (*_REFERENCES, *_UNEVALUATED) if id(node) in dead else _UNEVALUATED
         return {key: one for key, one in node.items() if key not in gone} if any(key in node for key in gone) else node
@@ -363,16 +363,16 @@ def cut_cycles(schema: dict[str, Json], note: Callable[[str], None]) -> dict[str
     note("a schema in it refers to itself for the same value, and that reference is left out")
 
     def change(node: dict[str, Json]) -> dict[str, Json]:
-        kept = {key: one for key, one in node.items() if key != "$ref"} if id(node) in cut else node
+        members = {key: one for key, one in node.items() if key != "$ref"} if id(node) in cut else node
         for key in _CHOICES:
-            branches = kept.get(key)
+            branches = members.get(key)
             if not isinstance(branches, list) or not any(id(one) in cut for one in branches):
                 continue
             left = [
                 one for one in branches if not (isinstance(one, dict) and id(one) in cut and one.keys() == {"$ref"})
             ]
-            kept = {name: one for name, one in kept.items() if name != key} | ({key: left} if left else {})
-        return kept
+            members = {name: one for name, one in members.items() if name != key} | ({key: left} if left else {})
+        return members
 
     return _as_object(_change_all(schema, change), schema)
 
@@ -433,7 +433,7 @@ def _open_choices(schema: dict[str, Json], note: Callable[[str], None]) -> dict[
             if id(one) in seen:
                 continue
             seen[id(one)] = one
-            if not isinstance(one, dict) or len(seen) > _MOST_PARTS:
+            if not isinstance(one, dict) or len(seen) > _MAX_PARTS:
                 yield None
                 continue
             yield one
@@ -447,10 +447,10 @@ def _open_choices(schema: dict[str, Json], note: Callable[[str], None]) -> dict[
         if not isinstance(branches, list) or are_exclusive(branches, list_parts):
             return node
         note("branches of a oneOf in it overlap, and a value needs to fit at least one of them")
-        kept = {key: one for key, one in node.items() if key != "oneOf"}
-        if "anyOf" not in kept:
-            return {**kept, "anyOf": branches}
-        parts = kept.get("allOf")
-        return {**kept, "allOf": [*(parts if isinstance(parts, list) else ()), {"anyOf": branches}]}
+        members = {key: one for key, one in node.items() if key != "oneOf"}
+        if "anyOf" not in members:
+            return {**members, "anyOf": branches}
+        parts = members.get("allOf")
+        return {**members, "allOf": [*(parts if isinstance(parts, list) else ()), {"anyOf": branches}]}
 
     return _as_object(_change_all(schema, change), schema)

@@ -10,10 +10,10 @@ from toolwire.core.model import Json
 TEXT_UNIT: Final = 64
 """Characters of a text that count like one more part of a value."""
 
-MOST_PARTS: Final = 200_000
+MAX_PARTS: Final = 200_000
 """Objects, arrays and scalars of a schema that is used at all."""
 
-TOO_LARGE: Final = f"its definition has more than {MOST_PARTS:,} parts"
+TOO_LARGE: Final = f"its definition has more than {MAX_PARTS:,} parts"
 """Why a tool that another server lists is left out; it could not be called, and reading it further takes seconds."""
 
 

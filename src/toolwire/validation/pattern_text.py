@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_LONGEST: Final = 2_000
-_DEEPEST: Final = 30
+_MAX_LENGTH: Final = 2_000
+_MAX_DEPTH: Final = 30
 _COUNT: Final = re.compile(r"\{(\d{1,4})(,(\d{0,4}))?\}")
 _CODE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
 _PROPERTY: Final = re.compile(r"\\[pP]\{\^?(\w+)[^}]*\}")
@@ -27,10 +27,10 @@ def write_matching_text(pattern: str, more: int) -> str:
 
     It is ``""`` for a pattern that this does not read.
     """
-    if len(pattern) > _LONGEST:
+    if len(pattern) > _MAX_LENGTH:
         return ""
     try:
-        return _PatternReader(pattern, more).read_choice(0)[:_LONGEST]
+        return _PatternReader(pattern, more).read_choice(0)[:_MAX_LENGTH]
     except (IndexError, ValueError):
         return ""
 
@@ -43,7 +43,7 @@ class _PatternReader:
 
     def read_choice(self, depth: int) -> str:
         """Return a text for the alternatives from here to the end or to a closing parenthesis."""
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise ValueError("nested too deeply")
         first: str | None = None
         built = ""
@@ -53,18 +53,18 @@ class _PatternReader:
                 first = built if first is None else first
                 built = ""
             else:
-                built = (built + self._repeat(self._read_piece(depth)))[:_LONGEST]
+                built = (built + self._repeat(self._read_piece(depth)))[:_MAX_LENGTH]
         return built if first is None else first
 
     def _read_piece(self, depth: int) -> str:
         character = self._text[self._at]
         if character == "(":
-            looks = _LOOK.match(self._text, self._at)
-            opening = looks or _GROUP.match(self._text, self._at)
+            look_around = _LOOK.match(self._text, self._at)
+            opening = look_around or _GROUP.match(self._text, self._at)
             self._at = opening.end() if opening else self._at + 1
             inner = self.read_choice(depth + 1)
             self._at += 1
-            return "" if looks else inner
+            return "" if look_around else inner
         if character == "[":
             return self._read_class()
         if character == "\\":
@@ -117,4 +117,4 @@ class _PatternReader:
             return piece
         if self._text[self._at : self._at + 1] in ("?", "+"):
             self._at += 1  # lazy or possessive
-        return piece * min(least + (self._more if is_open else 0), _LONGEST)
+        return piece * min(least + (self._more if is_open else 0), _MAX_LENGTH)

@@ -11,7 +11,7 @@ _LOOKS_AROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!]|>)|\\[1-9k]")
 _BROAD: Final = frozenset("wWdDsSpPX")
 _BROAD_STATES: Final = 400  # measured: a Unicode class costs about 400 times what a letter does to compile
 _BACKTRACKING: Final = 1_000
-_MOST: Final = 10**12
+_MAX_SIZE: Final = 10**12
 
 
 class RegexSize(NamedTuple):
@@ -50,8 +50,8 @@ def _count_states(pattern: str, broad: int) -> int:
         elif character == "{" and (found := _REPEAT.match(pattern, place - 1)):
             place = found.end()
             times = max(int(found[1]), int(found[3] or 0), 1)
-            groups[-1] = min(groups[-1] + last * (times - 1), _MOST)
-            last = min(last * times, _MOST)
+            groups[-1] = min(groups[-1] + last * (times - 1), _MAX_SIZE)
+            last = min(last * times, _MAX_SIZE)
             continue
         elif character == "[":
             place, last = _measure_class(pattern, place, broad)
@@ -62,7 +62,7 @@ def _count_states(pattern: str, broad: int) -> int:
             continue
         else:
             last = 1 if character != "." else max(broad // 40, 1)
-        groups[-1] = min(groups[-1] + last, _MOST)
+        groups[-1] = min(groups[-1] + last, _MAX_SIZE)
     return sum(groups)
 
 

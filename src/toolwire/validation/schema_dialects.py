@@ -142,12 +142,14 @@ def _upgrade_bounds(built: dict[str, Json]) -> None:
 
 
 def _upgrade_dependencies(built: dict[str, Json]) -> None:
-    said = built.get("dependencies")
-    if not isinstance(said, dict):
+    declared = built.get("dependencies")
+    if not isinstance(declared, dict):
         return
     del built["dependencies"]
-    names = {name: [one] if isinstance(one, str) else one for name, one in said.items() if isinstance(one, list | str)}
-    schemas = {name: one for name, one in said.items() if isinstance(one, dict | bool)}
+    names = {
+        name: [one] if isinstance(one, str) else one for name, one in declared.items() if isinstance(one, list | str)
+    }
+    schemas = {name: one for name, one in declared.items() if isinstance(one, dict | bool)}
     if names:
         built["dependentRequired"] = names
     if schemas:

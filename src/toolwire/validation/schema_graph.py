@@ -10,10 +10,10 @@ from urllib.parse import unquote, urldefrag, urljoin
 from toolwire.core.json_pointer import resolve_pointer
 from toolwire.core.model import Json, Schema
 
-from .json_size import MOST_PARTS, TEXT_UNIT
+from .json_size import MAX_PARTS, TEXT_UNIT
 from .regex_size import measure_regex
 
-_MOST_STATES: Final = 2_000_000
+_MAX_STATES: Final = 2_000_000
 _HERE: Final = ("allOf", "anyOf", "oneOf")
 _HERE_ONE: Final = ("not", "if", "then", "else")
 _CHOICES: Final = frozenset(("anyOf", "oneOf", "not", "if", "contains", "propertyNames"))
@@ -69,14 +69,14 @@ class SchemaSurvey:
         self.resources: dict[str, Schema] = {"": schema}
         self.anchors: dict[str, list[Schema]] = {}
         self.bases: dict[int, str] = {}
-        left, states = MOST_PARTS, _MOST_STATES
+        left, states = MAX_PARTS, _MAX_STATES
         waiting: list[tuple[Any, str]] = [(schema, "")]
         while waiting:
             node, base = waiting.pop()
             left -= 1
             if isinstance(node, list | tuple):
                 if len(node) > left:
-                    raise CostlySchemaError(f"it has more than {MOST_PARTS:,} parts")
+                    raise CostlySchemaError(f"it has more than {MAX_PARTS:,} parts")
                 waiting.extend((one, base) for one in node)
             elif isinstance(node, Mapping):
                 base = self._record_object(node, base)
@@ -86,7 +86,7 @@ class SchemaSurvey:
                 if states < 0:
                     raise CostlySchemaError("its patterns are too large together once their repeats are written out")
                 if len(node) > left:
-                    raise CostlySchemaError(f"it has more than {MOST_PARTS:,} parts")
+                    raise CostlySchemaError(f"it has more than {MAX_PARTS:,} parts")
                 waiting.extend((one, base) for one in node.values())
 
     def _record_object(self, node: Schema, base: str) -> str:

@@ -12,8 +12,8 @@ from toolwire.core.model import Json, Schema
 from .exclusive import list_values, write_key
 
 _UNIONS: Final = ("oneOf", "anyOf")
-_MOST_PARTS: Final = 50
-_MOST_BRANCHES: Final = 200
+_MAX_PARTS: Final = 50
+_MAX_BRANCHES: Final = 200
 
 
 class Tag(NamedTuple):
@@ -42,7 +42,7 @@ def find_node(schema: Schema, path: Sequence[PathStep]) -> Schema:
 
 def find_tag(root: Schema, branches: Json) -> Tag | None:
     """Return the property that tells the ``branches`` of a union in ``root`` apart, or None if there is none."""
-    if not isinstance(branches, list) or not 1 < len(branches) <= _MOST_BRANCHES:
+    if not isinstance(branches, list) or not 1 < len(branches) <= _MAX_BRANCHES:
         return None
     listed = [_list_tags(root, one) for one in branches]
     objects = [one for one in listed if one is not None]
@@ -94,7 +94,7 @@ def _list_values(root: Schema, schema: Json) -> list[Json]:
 def _iterate_parts(root: Schema, node: Json) -> Iterator[Mapping[str, Any]]:
     """Yield ``node`` and all that holds for the same value by references and ``allOf``; at most 50."""
     waiting, seen = [node], set[int]()
-    while waiting and len(seen) < _MOST_PARTS:
+    while waiting and len(seen) < _MAX_PARTS:
         one = waiting.pop(0)
         if not isinstance(one, Mapping) or id(one) in seen:
             continue

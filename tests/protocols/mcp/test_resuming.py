@@ -14,7 +14,7 @@ from toolwire.core.codec import Listen, Pause
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Kind, Problem, Value
 from toolwire.protocols.mcp import resume_stream
-from toolwire.protocols.mcp.post_message import MOST_EVENT, Session
+from toolwire.protocols.mcp.post_message import MAX_EVENT_BYTES, Session
 from toolwire.testing.loopback import PlainApp, background
 
 STREAM = ((b"content-type", b"text/event-stream"),)
@@ -106,7 +106,7 @@ def test_resume_returns_the_response_of_a_server_that_cannot_resume(came: Respon
 
 def test_resume_stops_after_a_limited_number_of_streams() -> None:
     driven = Driven(stream(b"id: 1\ndata:\n\n"), [[b"id: 1\ndata:\n\n"]] * 100)
-    assert len(driven.requests) == resume_stream.MOST_STREAMS
+    assert len(driven.requests) == resume_stream.MAX_STREAMS
     assert driven.ended == stream(b"id: 1\n\n")
 
 
@@ -189,7 +189,7 @@ def test_call_is_answered_by_a_server_that_lets_clients_reconnect() -> None:
 
 
 def test_an_event_beyond_the_limit_is_named_as_the_reason() -> None:
-    server = Polled(b"data: " + b"x" * (MOST_EVENT + 1) + b"\n\n")
+    server = Polled(b"data: " + b"x" * (MAX_EVENT_BYTES + 1) + b"\n\n")
 
     async def story(url: str) -> None:
         async with connect(url, approve=lambda _: True) as remote:

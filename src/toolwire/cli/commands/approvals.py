@@ -154,8 +154,10 @@ def _list(place: Place, *, as_json: bool) -> int:
         ]
         print_table(("grant", "tool", "connection", "site", "until", "covers", "covered so far"), rows, sys.stdout)
     if levels:
-        kept = [(name_programs(one.site), escaped(_SAID.get(one.tool, one.tool)), one.level.value) for one in levels]
-        print_table(("site", "your level for", "level"), kept, sys.stdout)
+        rule_rows = [
+            (name_programs(one.site), escaped(_SAID.get(one.tool, one.tool)), one.level.value) for one in levels
+        ]
+        print_table(("site", "your level for", "level"), rule_rows, sys.stdout)
     if not waiting and not granted and not levels:
         print("Nothing waits for an answer, and nothing is allowed for good.")
     if pinned:
@@ -220,21 +222,21 @@ def _change_level(place: Place, arguments: argparse.Namespace) -> int:
     raise ToolwireError(f"You have no level for {what}.")
 
 
-def _check_tool(store: StoredLevels, site: str, url: str, kept: KeptLevel) -> None:
+def _check_tool(store: StoredLevels, site: str, url: str, rule: KeptLevel) -> None:
     """Warn if the site at ``url`` has no tool of the name that was stored; store the name of a tool for its id."""
     # XL-042: a level for a misspelt name would have no effect, and the user would not notice. The level is stored
     # before the check: a site that does not answer must not prevent a stricter level.
     try:
         with open_target(url, UrlOptions(selection=Selection(include="all")), _refuse) as opened:
-            found = opened.find(kept.tool)
+            found = opened.find(rule.tool)
     except (ToolwireError, UsageError) as error:
         print_warning(f"Whether {site} has this tool was not checked: {error}")
         return
     if isinstance(found, Problem):
         print_warning(f"{found.message} The level is stored, and holds when the site has a tool of this name.")
-    elif kept.tool not in (found.name, found.id):
-        store.unset(site, kept.tool)
-        store.set(site, found.name, kept.level)
+    elif rule.tool not in (found.name, found.id):
+        store.unset(site, rule.tool)
+        store.set(site, found.name, rule.level)
         print(f"The name of this tool is {escaped(found.name)}: the level is stored under it.")
 
 

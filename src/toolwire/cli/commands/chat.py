@@ -189,8 +189,8 @@ def _run_conversation(
     def run_call(call: ModelCall) -> ModelResult:
         catalog = box.catalog()
         asked = read_call(catalog, provider, call.name, call.arguments)
-        if (kept := read_kept_result(box, asked)) is not None:
-            return kept
+        if (stored := read_kept_result(box, asked)) is not None:
+            return stored
         home = ToolHome() if isinstance(asked, Problem) else find_home(box, asked.tool)
         result = asked if isinstance(asked, Problem) else box.call(asked.tool.id, dict(asked.arguments))
         written = write_result(catalog, asked, result, provider, home=home, toolbox=box)

@@ -181,13 +181,13 @@ def _list_lines(checked: Sequence[CheckedFile]) -> Iterator[str]:
 
 def _summarize(checked: Sequence[CheckedFile]) -> str:
     read = [one for one in checked if not one.refusal]
-    said = [
+    counts = [
         _write_count(_count_faults(read, "error"), "error"),
         _write_count(_count_faults(read, "warning"), "warning"),
     ]
     scores = [f"{escaped(one.file)}: {one.score} of 100" for one in read if one.score is not None]
     score = f" Score of the tools: {', '.join(scores)}." if scores else ""
-    return f"{_write_count(len(read), 'file')} checked: {', '.join(said)}.{score}"
+    return f"{_write_count(len(read), 'file')} checked: {', '.join(counts)}.{score}"
 
 
 def _as_json(checked: Sequence[CheckedFile]) -> dict[str, Json]:

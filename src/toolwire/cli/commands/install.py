@@ -39,7 +39,7 @@ _MEMORY: Final = "memory"
 _PLACES: Final = {"state": STATE_VARIABLE, "wake": WAKE_VARIABLE}
 """The options that may be URLs with a password, and the variables that can have them instead."""
 _NOT_PASSED: Final = frozenset(("targets", "help", "debug", "stdio", "host", "key", *_PATHS))
-_MOST_NAMED: Final = 5
+_MAX_NAMED: Final = 5
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _remove(file, name)
     variables = _list_variables(arguments)
     entry = build_entry(host, _build_command(arguments), variables)
-    offered = _list_offered(arguments)
+    tool_names = _list_offered(arguments)
     if arguments.print:
         print(f"{escaped(str(file.path))}:")
         print(host.write_example(name, entry))
@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not all(map(_agree_to_command, arguments.targets)):
         print_error("Nothing was written.")
         return DENIED
-    offered += _list_offered_elsewhere(arguments)
-    code = _add(file, name, entry, variables, offered, replace=arguments.replace)
+    tool_names += _list_offered_elsewhere(arguments)
+    code = _add(file, name, entry, variables, tool_names, replace=arguments.replace)
     print(_describe_asking(HOST_PROFILES[arguments.host], _choose_consent(arguments)))
     return code
 
@@ -143,8 +143,8 @@ def _connect(text: str, arguments: argparse.Namespace) -> list[str]:
 
 
 def _describe_offered(names: Sequence[str]) -> str:
-    shown = ", ".join(map(escaped, names[:_MOST_NAMED]))
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    shown = ", ".join(map(escaped, names[:_MAX_NAMED]))
+    more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
     return f" It offers {len(names):,} tool{'' if len(names) == 1 else 's'}: {shown}{more}." if names else ""
 
 
@@ -153,7 +153,7 @@ def _add(
     name: str,
     entry: dict[str, Json],
     variables: Sequence[str],
-    offered: Sequence[str],
+    tool_names: Sequence[str],
     *,
     replace: bool,
 ) -> int:
@@ -164,8 +164,8 @@ def _add(
     if known is not None and not replace:
         raise UsageError(f"{file.host.title} has another server {name!r}: give --name NAME, or --replace.")
     backup = file.write_entry(name, entry)
-    kept = "" if backup is None else f" The file as it was is {escaped(backup.name)}."
-    by = f"{escaped(str(file.path))}.{_describe_offered(offered)}{kept}"
+    backup_note = "" if backup is None else f" The file as it was is {escaped(backup.name)}."
+    by = f"{escaped(str(file.path))}.{_describe_offered(tool_names)}{backup_note}"
     print(f"{file.host.title} starts {name} now, by {by} Restart it.")
     if variables and file.host.refer is None:
         named = " and ".join(variables)

@@ -101,8 +101,8 @@ def find_differences(lock: DefinitionLock, source: object) -> tuple[Difference, 
 
 def list_differences(found: tuple[Difference, ...]) -> list[str]:
     """Return differences as escaped lines."""
-    said: list[str] = []
+    lines: list[str] = []
     for one in found:
-        said.append(f"{escaped(one.tool)}: {one.what}, {one.direction}")
-        said += [f"  {change.sentence}" for change in one.changes]
-    return said
+        lines.append(f"{escaped(one.tool)}: {one.what}, {one.direction}")
+        lines += [f"  {change.sentence}" for change in one.changes]
+    return lines

@@ -74,12 +74,14 @@ def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) ->
     person = build_login_user(arguments.sign_in_at)
     found = _discover(url, transport, read_selection(read_remote(arguments)), arguments.timeout)
     _check_reached(found)
-    said = None if found.peer is None else find_declared_sign_in(found.peer)
-    refused = Refused(url, read_challenge(url, transport), _list_scopes(found.peer), said)
+    declared = None if found.peer is None else find_declared_sign_in(found.peer)
+    refused = Refused(url, read_challenge(url, transport), _list_scopes(found.peer), declared)
     method: SignInMethod = "secret" if arguments.as_program else "device" if arguments.device else "page"
     target = find_target(refused, transport, method)
     if isinstance(target, Problem):
-        return _explain_no_page(said, target) if said is not None and target.kind is Kind.UNAUTHORIZED else target
+        return (
+            _explain_no_page(declared, target) if declared is not None and target.kind is Kind.UNAUTHORIZED else target
+        )
     refusal = refuse_server(target, person)
     if refusal is not None:
         return refusal
@@ -115,14 +117,14 @@ def _list_scopes(peer: Peer | None) -> tuple[str, ...] | None:
     return merge_scopes(*named) if named else None
 
 
-def _explain_no_page(said: DeclaredSignIn, sought: Problem) -> Problem:
+def _explain_no_page(declared: DeclaredSignIn, sought: Problem) -> Problem:
     """Return what the user can do where there is no page to sign in at."""
     # AC-13
-    if said.unsafe:
-        flows = " and ".join(said.unsafe)
+    if declared.unsafe:
+        flows = " and ".join(declared.unsafe)
         text = f"The site only has the {flows} flow, which is not safe: give a token you have, with --key."
         return Problem(kind=sought.kind, message=text)
-    return Problem(kind=sought.kind, message="The site takes keys: give one with --key.") if said.keys else sought
+    return Problem(kind=sought.kind, message="The site takes keys: give one with --key.") if declared.keys else sought
 
 
 def _ask_for_key(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:
@@ -130,8 +132,8 @@ def _ask_for_key(url: str, arguments: argparse.Namespace, transport: SyncNetwork
     # AC-14
     found = _discover(url, transport, read_selection(read_remote(arguments)), arguments.timeout)
     _check_reached(found)
-    said = None if found.peer is None else read_declared_sign_in(found.peer)
-    header, prefix = said.keys[0] if said is not None and said.keys else ("authorization", "Bearer ")
+    declared = None if found.peer is None else read_declared_sign_in(found.peer)
+    header, prefix = declared.keys[0] if declared is not None and declared.keys else ("authorization", "Bearer ")
     resource = get_origin(url)
     if prefix == "Basic ":
         name = _ask(f"Name at {resource}: ", masked=False)

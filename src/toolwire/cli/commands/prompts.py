@@ -25,8 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(result, Problem) or arguments.json:
         return print_call_result(result, tool=None, file=None, output="", as_json=arguments.json)
     for message in result.value["messages"]:
-        said = describe_content(message["content"])
-        text = said if isinstance(said, str) else json_text(said, indent=2)
+        content = describe_content(message["content"])
+        text = content if isinstance(content, str) else json_text(content, indent=2)
         print(f"{message['role']}: {escape_lines(text)}")
     return OK
 

@@ -30,9 +30,9 @@ from toolwire.validation.example_arguments import build_example_arguments
 from .lock import find_differences, list_differences, read_lock_file
 from .tools import describe, describe_type
 
-_DEEPEST: Final = 4
-_MOST_LINES: Final = 200
-_MOST_TEXT: Final = 4_000
+_MAX_DEPTH: Final = 4
+_MAX_LINES: Final = 200
+_MAX_TEXT_LENGTH: Final = 4_000
 _RULES: Final = (
     ("minimum", "at least {}"),
     ("exclusiveMinimum", "more than {}"),
@@ -133,7 +133,7 @@ def _print(tool: Tool, server: str, command: str, python: str) -> None:
     print(escaped(tool.id))
     for text in (tool.description, tool.hint):
         if text.strip():
-            print(f"\n{escape_lines(text.strip()[:_MOST_TEXT])}")
+            print(f"\n{escape_lines(text.strip()[:_MAX_TEXT_LENGTH])}")
     _print_lines("Arguments", list_schema_lines(tool.input_schema) or ["none"])
     if tool.output_schema is not None:
         fields = list_schema_lines(tool.output_schema)
@@ -178,18 +178,18 @@ def _list_needs(tool: Tool) -> list[str]:
 
 def list_schema_lines(schema: Mapping[str, Any]) -> list[str]:
     """Return a line for each member of an object schema, indented by depth; none if the schema has no members."""
-    lines = list(islice(_walk(schema, schema, 0), _MOST_LINES + 1))
-    return [*lines[:_MOST_LINES], "and more"] if len(lines) > _MOST_LINES else lines
+    lines = list(islice(_walk(schema, schema, 0), _MAX_LINES + 1))
+    return [*lines[:_MAX_LINES], "and more"] if len(lines) > _MAX_LINES else lines
 
 
 def _walk(schema: Json, root: Mapping[str, Any], depth: int) -> Iterator[str]:
     # A schema can refer to itself and have any number of members: the depth ends here, the number where lines are read.
     found = _resolve(schema, root)
     properties, required = found.get("properties"), found.get("required")
-    if depth >= _DEEPEST or not isinstance(properties, Mapping):
+    if depth >= _MAX_DEPTH or not isinstance(properties, Mapping):
         return
     needed = set(filter(_is_text, required)) if isinstance(required, list) else set()
-    for name in sorted(list(properties)[:_MOST_LINES], key=lambda one: one not in needed):
+    for name in sorted(list(properties)[:_MAX_LINES], key=lambda one: one not in needed):
         member = _resolve(properties[name], root)
         must = "required" if name in needed else "optional"
         yield f"{'  ' * depth}{name}: {_write_words(member)}, {must}{_write_description(member)}"
@@ -213,7 +213,7 @@ def _write_words(schema: Mapping[str, Any]) -> str:
         if word in schema and (word != "default" or schema[word] is not None):
             value = schema[word]
             words.append(text.format(value if isinstance(value, str) else json_text(value)))
-    return ", ".join(words)[:_MOST_TEXT]
+    return ", ".join(words)[:_MAX_TEXT_LENGTH]
 
 
 def _write_description(schema: Mapping[str, Any]) -> str:

@@ -32,21 +32,21 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if file is not None and arguments.action != "backup" and (warning := warn_if_readable(file)):
         print_warning(warning)
-    said: dict[str, Any]
+    report: dict[str, Any]
     if file is None:
         names = _check_state(_find_place(arguments.state))
-        said = {"state": names}
+        report = {"state": names}
         sentence = f"The state can be read: all {len(names)} files or tables of it."
     else:
         head = _do(arguments, file)
-        said = {
+        report = {
             "kind": head.kind,
             "made_at": write_time(head.made_at),
             "toolwire": head.toolwire,
             "contents": sorted(head.files),
         }
         sentence = _describe(arguments, file, head)
-    print(json_text(said, indent=2) if arguments.json else sentence)
+    print(json_text(report, indent=2) if arguments.json else sentence)
     return OK
 
 

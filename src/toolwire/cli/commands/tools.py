@@ -25,9 +25,9 @@ from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_h
 from .lock import find_differences, list_differences
 from .lock import read_lock_file as read_locked
 
-_MOST_TEXT = 100
-_MOST_ARGUMENTS = 120
-_MOST_VALUES = 6
+_MAX_TEXT_LENGTH = 100
+_MAX_ARGUMENTS = 120
+_MAX_VALUES = 6
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,300}>")  # documents of REST APIs say much in HTML
 
 _LEVEL_WORDS = {Approval.AUTO: "auto", Approval.PER_CALL: "asks", Approval.DENY: "denied"}
@@ -61,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     for line in list_differences(changed):
         print_error(line)
     if arguments.findings:
-        said = json_text(list(findings), indent=2) if arguments.json else "\n".join(map(escaped, findings))
-        print(said, end="\n" if said else "")
+        output = json_text(list(findings), indent=2) if arguments.json else "\n".join(map(escaped, findings))
+        print(output, end="\n" if output else "")
     elif arguments.find is not None and not tools and not arguments.json:
         print(f"No tool of {escaped(catalog.title)} fits: {escaped(arguments.find)}")
     elif arguments.json:
@@ -79,8 +79,8 @@ def _print(catalog: Catalog, table: Sequence[tuple[str, ...]], number: int) -> N
     else:
         print(f"{escaped(catalog.title)} has no tools.")
     if number:
-        said = "1 finding" if number == 1 else f"{number:,} findings"
-        print(f"\n{said}: --findings shows what toolwire left out or reads differently.")
+        count = "1 finding" if number == 1 else f"{number:,} findings"
+        print(f"\n{count}: --findings shows what toolwire left out or reads differently.")
 
 
 def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:
@@ -151,7 +151,7 @@ def build_rows(
     return [
         (
             escaped(newest.get(tool.id, tool.id)),
-            shorten(_TAG.sub("", escape_first_line(tool.description)), _MOST_TEXT),
+            shorten(_TAG.sub("", escape_first_line(tool.description)), _MAX_TEXT_LENGTH),
             escaped(_list_arguments(tool)),
             _describe_consent(tool, find_level(tool)),
             tool.cost or "",
@@ -166,10 +166,10 @@ def _list_arguments(tool: Tool) -> str:
     names = sorted(tool.parameters, key=lambda name: name not in needed)
     shown: list[str] = []
     for name in names:
-        said = _describe_argument(name, tool.parameters[name], tool)
-        if shown and sum(map(len, shown)) + len(said) > _MOST_ARGUMENTS:
+        description = _describe_argument(name, tool.parameters[name], tool)
+        if shown and sum(map(len, shown)) + len(description) > _MAX_ARGUMENTS:
             break
-        shown.append(said)
+        shown.append(description)
     more = len(names) - len(shown)
     return ", ".join(shown) + (f", and {more} more" if more else "")
 
@@ -183,8 +183,8 @@ def describe_type(schema: Json) -> str:
     """Return the type that ``schema`` accepts, in a few words."""
     match schema:
         case {"enum": [_, *_] as values}:
-            said = "|".join(json_text(value) for value in values[:_MOST_VALUES])
-            return shorten(said, _MOST_TEXT) + ("|…" if len(values) > _MOST_VALUES else "")
+            listed = "|".join(json_text(value) for value in values[:_MAX_VALUES])
+            return shorten(listed, _MAX_TEXT_LENGTH) + ("|…" if len(values) > _MAX_VALUES else "")
         case {"type": [_, *_] as kinds}:
             return "|".join(kind for kind in kinds if isinstance(kind, str))
         case {"anyOf": [_, *_] as choices} | {"oneOf": [_, *_] as choices}:

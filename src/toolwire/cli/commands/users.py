@@ -124,7 +124,7 @@ def _change(
     as_json: bool,
 ) -> int:
     """Do ``action`` with ``person``; ``server`` has the options of the gateway."""
-    said: dict[str, Any] = {"name": person.name, "caller": person.id}
+    report: dict[str, Any] = {"name": person.name, "caller": person.id}
     if action == "password":
         try:
             people.change_password(person, _ask_password(person.name))
@@ -132,19 +132,19 @@ def _change(
             raise UsageError(str(error)) from error
         sentence = f"{person.name} has another password. All sessions and apps of {person.name} have ended."
     elif action == "sign-out":
-        said["apps"] = people.end_access(person)
-        sentence = f"All sessions of {person.name} have ended, and {said['apps']} apps."
+        report["apps"] = people.end_access(person)
+        sentence = f"All sessions of {person.name} have ended, and {report['apps']} apps."
     else:
-        said["apps"] = people.remove(person)
+        report["apps"] = people.remove(person)
         # Only who was made for a gateway has credentials at its upstreams under this name.
-        said["credentials"] = forget_caller(person.id, server.state) if person.id.startswith(USER_PREFIX) else 0
-        said["calls"] = _cancel_calls(person.id, server)
+        report["credentials"] = forget_caller(person.id, server.state) if person.id.startswith(USER_PREFIX) else 0
+        report["calls"] = _cancel_calls(person.id, server)
         barred = "is deleted here, and may sign in again" if is_external else "may no longer sign in"
         sentence = (
-            f"{person.name} {barred}. {said['apps']} apps ended, {said['credentials']} credentials at"
-            f" upstreams are deleted, and {said['calls']} long calls are cancelled."
+            f"{person.name} {barred}. {report['apps']} apps ended, {report['credentials']} credentials at"
+            f" upstreams are deleted, and {report['calls']} long calls are cancelled."
         )
-    print(json_text(said, indent=2) if as_json else sentence)
+    print(json_text(report, indent=2) if as_json else sentence)
     return OK
 
 

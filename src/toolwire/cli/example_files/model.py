@@ -25,10 +25,10 @@ def choose_turn(messages: list[dict[str, Any]]) -> dict[str, Any]:
     return {"content": "Ask me whether there is tea, tell me to order some, or ask for a pasta recipe."}
 
 
-def tell_result(said: dict[str, Any]) -> str:
+def tell_result(message: dict[str, Any]) -> str:
     """Return what the model says about the result of a tool."""
-    result = said.get("result")
-    if "result" not in said:
+    result = message.get("result")
+    if "result" not in message:
         return "Nothing was done."
     if isinstance(result, list):
         return " ".join([*(f"{number}. {one['name']}." for number, one in enumerate(result, 1)), "Shall I save one?"])

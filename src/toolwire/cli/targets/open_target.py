@@ -35,7 +35,7 @@ from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_h
 if TYPE_CHECKING:  # signing in is rare, and a lot of code
     from toolwire.client.login import SignInOptions, SignInUser
 
-_MOST_TAGS = 20
+_MAX_TAGS = 20
 
 
 class OpenedTarget(Protocol):
@@ -232,6 +232,6 @@ def _check_tags(selection: Selection, tags: Mapping[str, int]) -> None:
         if tag not in tags:
             near = get_close_matches(tag, tags, n=1)
             meant = f" Did you mean {near[0]!r}?" if near else ""
-            shown = ", ".join(islice(tags, _MOST_TAGS)) + (", and more" if len(tags) > _MOST_TAGS else "")
+            shown = ", ".join(islice(tags, _MAX_TAGS)) + (", and more" if len(tags) > _MAX_TAGS else "")
             there = f"the tags are {shown}; --tags lists them" if tags else "its tools have no tags"
             raise UsageError(f"There is no tag {tag!r} here: {there}.{meant}")

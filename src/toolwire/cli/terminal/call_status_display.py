@@ -70,10 +70,10 @@ def print_continuation(target: str, call_id: str) -> None:
 
 def _describe_log(value: Json) -> str:
     """Return a message of a server's log as one line: its level, its logger if it has one, and what it says."""
-    told = value if isinstance(value, dict) else {"data": value}
-    said, logger = told.get("data"), told.get("logger")
-    words = said if isinstance(said, str) else json_text(said)
-    return escape_lines(f"{told.get('level')}: {f'{logger}: ' if logger else ''}{words}")
+    entry = value if isinstance(value, dict) else {"data": value}
+    data, logger = entry.get("data"), entry.get("logger")
+    words = data if isinstance(data, str) else json_text(data)
+    return escape_lines(f"{entry.get('level')}: {f'{logger}: ' if logger else ''}{words}")
 
 
 def _describe_progress(progress: Progress) -> str:

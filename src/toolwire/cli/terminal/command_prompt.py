@@ -9,7 +9,7 @@ from toolwire.client.transport.server_command import ServerCommand
 from .keyboard import discard_input, read_line
 from .screen import apply_style, escaped, print_error
 
-_LONGEST_SHOWN = 2_000
+_MAX_SHOWN_LENGTH = 2_000
 
 
 def confirm_command(command: ServerCommand) -> bool:
@@ -48,6 +48,6 @@ def _describe_program(command: ServerCommand) -> str:
 
 
 def _shorten(text: str) -> str:
-    shown = escaped(text[:_LONGEST_SHOWN])
-    left = len(text) - _LONGEST_SHOWN
+    shown = escaped(text[:_MAX_SHOWN_LENGTH])
+    left = len(text) - _MAX_SHOWN_LENGTH
     return f"{shown} and {left:,} more characters" if left > 0 else shown

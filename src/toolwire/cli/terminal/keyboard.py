@@ -28,12 +28,12 @@ def read_line() -> str:
 
 def _wait_for_input() -> None:
     """Wait for a line or a signal. Python handles the signal as soon as this returns."""
-    woken, wakes = os.pipe()
-    os.set_blocking(wakes, False)
-    before = signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+    interrupt_reader, interrupt_writer = os.pipe()
+    os.set_blocking(interrupt_writer, False)
+    before = signal.set_wakeup_fd(interrupt_writer, warn_on_full_buffer=False)
     try:
-        select.select((sys.stdin, woken), (), ())
+        select.select((sys.stdin, interrupt_reader), (), ())
     finally:
         signal.set_wakeup_fd(before)
-        os.close(woken)
-        os.close(wakes)
+        os.close(interrupt_reader)
+        os.close(interrupt_writer)

@@ -29,7 +29,7 @@ from toolwire.framing.next_steps import (
 from .screen import apply_style, escape_lines, escaped, json_text, shorten
 from .table import print_table
 
-_MOST_ITEMS: Final = 50
+_MAX_ITEMS: Final = 50
 _CELL_CHARACTERS: Final = 200
 _URLS: Final = ("image", "url")
 
@@ -50,7 +50,7 @@ def print_result(tool: Tool, value: Json) -> bool:
 
 
 def _print_items(tool: Tool, found: ItemList, display: ResultDisplay) -> bool:
-    shown = found.items[: min(display.items or _MOST_ITEMS, _MOST_ITEMS)]
+    shown = found.items[: min(display.items or _MAX_ITEMS, _MAX_ITEMS)]
     displays = [build_item_display(tool, found, index) for index in range(len(shown))]
     rows = [_list_cells(item, one) for item, one in zip(shown, displays, strict=True)]
     columns = list(dict.fromkeys(name for row in rows for name in row))

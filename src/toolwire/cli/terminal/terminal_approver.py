@@ -80,11 +80,11 @@ def list_agreement(tools: tuple[Tool, ...]) -> Iterator[str]:
     changes = tools.changes if isinstance(tools, UntrustedTools) else {}
     yield "The site says that these need no question. Nothing but its word shows that they do no harm:"
     for tool in tools:
-        said = "the site says that it only reads" if tool.claimed_safe else "changes something"
+        does = "the site says that it only reads" if tool.claimed_safe else "changes something"
         again = ", may be sent twice" if tool.idempotent else ""
         # I-21: a read can carry data out.
         out = "".join(f", {one}" for one in list_ways_out(tool))
-        yield f"  {escaped(tool.name)} ({said}{again}{out}): {escaped(tool.description.strip().partition(chr(10))[0])}"
+        yield f"  {escaped(tool.name)} ({does}{again}{out}): {escaped(tool.description.strip().partition(chr(10))[0])}"
         for change in changes.get(tool.id, ()):  # QF-01
             yield f"    changed since you trusted or approved it: {escaped(change)}"
 
@@ -140,14 +140,14 @@ def list_question(rows: tuple[DisplayRow, ...]) -> Iterator[str]:
 def _ask(question: Question) -> Answer:
     _print_question(build_display_rows(question))
     discard_input()  # what was typed before the question does not answer it
-    said = _read_answer(_build_prompt(question))
+    reply = _read_answer(_build_prompt(question))
     if needs_typed_confirmation(question):
-        return Answer(allowed=said == confirmation_text(question), channel="terminal")
-    if question.always_allowed and said.lower() in ("b", "bounds"):
+        return Answer(allowed=reply == confirmation_text(question), channel="terminal")
+    if question.always_allowed and reply.lower() in ("b", "bounds"):
         bounds = ask_bounds(question, _read_answer)
         return Answer(allowed=bounds is not None, always=bounds is not None, bounds=bounds, channel="terminal")
-    always = question.always_allowed and said.lower() in ("a", "always")
-    return Answer(allowed=always or said.lower() in ("y", "yes"), always=always, channel="terminal")
+    always = question.always_allowed and reply.lower() in ("a", "always")
+    return Answer(allowed=always or reply.lower() in ("y", "yes"), always=always, channel="terminal")
 
 
 def _build_prompt(question: Question) -> str:

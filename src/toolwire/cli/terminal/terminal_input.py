@@ -87,9 +87,9 @@ def _ask_for_form(asked: InputRequest) -> InputResponse:
         for one in asked.fields:
             if one.name in content:
                 _print(f"    {escaped(one.name)} = {show_value(content[one.name])}")
-        said = _prompt(f"Send it to {escaped(asked.site)}? [y/N, e to change it] ").lower()
-        if said not in ("e", "edit"):
-            return InputResponse(InputAction.ACCEPT, content) if said in _YES else DECLINED
+        reply = _prompt(f"Send it to {escaped(asked.site)}? [y/N, e to change it] ").lower()
+        if reply not in ("e", "edit"):
+            return InputResponse(InputAction.ACCEPT, content) if reply in _YES else DECLINED
 
 
 def _ask_for_field(one: InputField, content: dict[str, Json]) -> None:

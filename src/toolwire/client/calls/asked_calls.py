@@ -22,7 +22,7 @@ from toolwire.core.model import Kind, Problem, Result, Value
 
 from .long_calls import LongCall
 
-_MOST_REFUSALS = 1_000
+_MAX_REFUSALS = 1_000
 _NOTE = (
     "the same call waited for the same answer of the user, which allows one call: it ran once, and this is its result"
 )
@@ -88,7 +88,7 @@ class AskedCalls:
             if refusal is not None:
                 self._refusals.pop(key, None)
                 self._refusals[key] = self._clock(), refusal
-                if len(self._refusals) > _MOST_REFUSALS:
+                if len(self._refusals) > _MAX_REFUSALS:
                     self._refusals.popitem(last=False)
 
 

@@ -35,7 +35,7 @@ from toolwire.core.resources import HANDLE_PREFIX, Resources
 
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 _FILES: Final = (Path, Image, Audio, File)
-_MOST_BRANCHES: Final = 100
+_MAX_BRANCHES: Final = 100
 
 
 class FileArguments(NamedTuple):
@@ -89,11 +89,11 @@ def _read(item: Any, form: _Form, resources: Resources | None) -> tuple[Json, st
         ValueError: it cannot be read or sent; the message is the end of a sentence.
     """
     if type(item) is str:
-        kept = resources.find(item) if resources is not None and form.is_declared else None
-        if kept is None:
+        resource = resources.find(item) if resources is not None and form.is_declared else None
+        if resource is None:
             return item, ""
-        content = build_content(kept.data, kept.media_type, kept.name)
-        return form.write(content), _describe(f"{kept.name or 'bytes'} under the handle {item}", content)
+        content = build_content(resource.data, resource.media_type, resource.name)
+        return form.write(content), _describe(f"{resource.name or 'bytes'} under the handle {item}", content)
     if not isinstance(item, _FILES):
         return item, ""
     if form.write is _refuse:  # before any file is read
@@ -157,7 +157,7 @@ def _refuse(_: Content) -> Json:
 def _iterate_branches(schema: Json, root: Schema) -> Iterator[Schema]:
     """Yield ``schema`` and the choices in it that say something, with references followed."""
     waiting: list[Json] = [schema]
-    for _ in range(_MOST_BRANCHES):
+    for _ in range(_MAX_BRANCHES):
         if not waiting:
             return
         one = waiting.pop(0)
@@ -166,7 +166,7 @@ def _iterate_branches(schema: Json, root: Schema) -> Iterator[Schema]:
         if isinstance(one.get("$ref"), str):
             waiting.append(resolve_reference(root, one["$ref"]))
         choices = [choice for word in ("anyOf", "oneOf", "allOf") for choice in _get_list(one, word)]
-        waiting += choices[:_MOST_BRANCHES]
+        waiting += choices[:_MAX_BRANCHES]
         if not choices and "$ref" not in one:
             yield one
 

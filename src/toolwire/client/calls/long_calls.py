@@ -30,13 +30,13 @@ T = TypeVar("T")
 MAX_WAIT_S: Final = 7 * 86_400.0
 """The longest wait for one call in seconds."""
 MAX_LISTED: Final = 1_000
-_SHORTEST_S: Final = 0.25
-_LONGEST_S: Final = 5.0
+_MIN_PAUSE_S: Final = 0.25
+_MAX_PAUSE_S: Final = 5.0
 _GROWTH: Final = 1.3
 _FIRST_WAIT_S: Final = 1.0
-_LONGEST_WAIT_S: Final = 20.0
+_MAX_WAIT_S: Final = 20.0
 _SERVER_WAITED_S: Final = 0.9  # after so long the server has waited for a change itself, and is asked again soon
-_LONGEST_ASKED_S: Final = 300.0  # MAX_PAUSE_S of the drivers is longer
+_MAX_ASKED_PAUSE_S: Final = 300.0  # MAX_PAUSE_S of the drivers is longer
 _FAILING_S: Final = 30.0
 _PATIENT_FAILING_S: Final = 600.0
 _PASSING = frozenset({Kind.OVERLOADED, Kind.RATE_LIMITED, Kind.TIMEOUT, Kind.TOO_SLOW})
@@ -141,7 +141,7 @@ class CallWatcher:
         while True:
             delay_s, left_s = pace.find_delay_s(), stopwatch.find_left_s()
             if self.limits.is_patient:
-                delay_s = min(delay_s, _LONGEST_ASKED_S, max(left_s, _SHORTEST_S))
+                delay_s = min(delay_s, _MAX_ASKED_PAUSE_S, max(left_s, _MIN_PAUSE_S))
             if delay_s > left_s:
                 return _build_unfinished(self._call, self._status, delay_s)
             yield from pause(delay_s, is_poll=True)
@@ -257,7 +257,7 @@ class _Pace:
     def find_delay_s(self) -> float:
         if self._is_first and self._asked_s == 0.0:
             return 0.0
-        own_s = min(_SHORTEST_S * _GROWTH ** min(self._unchanged, 40), _LONGEST_S)
+        own_s = min(_MIN_PAUSE_S * _GROWTH ** min(self._unchanged, 40), _MAX_PAUSE_S)
         return own_s if self._asked_s is None else max(own_s, self._asked_s)
 
     def find_wait_s(self) -> float:
@@ -267,7 +267,7 @@ class _Pace:
 
     def add_reading(self, reading: CallReading, *, has_changed: bool, took_s: float) -> None:
         self._is_first, self._failing_s, self._asked_s = False, 0.0, reading.retry_after_s
-        self._wait_s = _FIRST_WAIT_S if has_changed else min(2 * self._wait_s, _LONGEST_WAIT_S)
+        self._wait_s = _FIRST_WAIT_S if has_changed else min(2 * self._wait_s, _MAX_WAIT_S)
         if has_changed:
             self._unchanged = 0
         elif took_s < _SERVER_WAITED_S:
@@ -276,8 +276,8 @@ class _Pace:
     def add_failure(self, problem: Problem, passed_s: float) -> bool:
         """Count a reading that failed, and return whether to try again."""
         wait_ms = problem.retry_after_ms
-        self._is_first, self._asked_s = False, None if wait_ms is None else min(wait_ms / 1_000, _LONGEST_ASKED_S)
-        self._failing_s += max(passed_s, _SHORTEST_S)
+        self._is_first, self._asked_s = False, None if wait_ms is None else min(wait_ms / 1_000, _MAX_ASKED_PAUSE_S)
+        self._failing_s += max(passed_s, _MIN_PAUSE_S)
         self._unchanged += 1
         is_lost = problem.kind is Kind.UNREACHABLE and problem.details.get("reason") in _LOST
         return (is_lost or problem.kind in _PASSING) and self._failing_s <= self._most_failing_s

@@ -18,7 +18,7 @@ from toolwire.core.model import Json, Kind, Problem, Result
 from toolwire.framing import jsontext
 
 _POLL_S = 2.0
-_LEAST_POLLS = 5
+_MIN_POLLS = 5
 _ACCEPT_JSON = ((b"accept", b"application/json"),)
 _WAITING = frozenset({"pending", "not_started", "waiting"})
 _MAX_PAGES = 10
@@ -62,7 +62,7 @@ def wait_for_grants(start: Callable[[], Flow[Result]], user: GrantUser | None) -
     if not all(grant.check_url for grant in missing):
         return result
     # OXP-011: every two seconds. A user who has little time still gets five requests.
-    every_s = min(_POLL_S, user.wait_s / _LEAST_POLLS)
+    every_s = min(_POLL_S, user.wait_s / _MIN_POLLS)
     granted = yield from _poll(missing, round(user.wait_s / every_s), every_s)
     return (yield from start()) if granted else result
 

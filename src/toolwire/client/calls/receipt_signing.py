@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # an extra, and few servers want receipts
 
 STDIO: Final = "stdio"
 """What stands for the host of a server that is a program on standard input and output."""
-LONGEST_S: Final = 3_600.0
+MAX_VALIDITY_S: Final = 3_600.0
 """How many seconds a receipt is valid at most by the clock of the client, which may differ from the server's."""
 
 _PROGRAM_HOST: Final = ".stdio.invalid"
@@ -66,7 +66,7 @@ def sign_decision(
         arguments=digest_arguments(call.arguments),
         nonce=terms.nonce,
     )
-    end = min(max(terms.expires_at, 0.0), now + LONGEST_S)
+    end = min(max(terms.expires_at, 0.0), now + MAX_VALIDITY_S)
     return KeptReceipt(receipt=key.sign(binding, decided_at=now, expires_at=end, shown=shown), binding=binding)
 
 

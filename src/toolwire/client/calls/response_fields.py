@@ -16,7 +16,7 @@ _KEPT: Final = frozenset(
     (b"www-authenticate", b"location", b"etag", b"last-modified", b"retry-after", b"ratelimit", b"ratelimit-policy")
 )
 _CHALLENGED: Final = (401, 403)
-_MOST_CHARACTERS: Final = 1_000
+_MAX_CHARACTERS: Final = 1_000
 
 
 def add_response_fields(result: Result, url: str, response: object, site: str) -> Result:
@@ -48,7 +48,7 @@ def _read_fields(url: str, headers: Headers, status: int) -> dict[str, Json]:
     for name, value in headers:
         if name not in _KEPT or (name == b"www-authenticate" and status not in _CHALLENGED):
             continue
-        text = text_cleaning.clean(value.decode("latin-1")[:_MOST_CHARACTERS]).text
+        text = text_cleaning.clean(value.decode("latin-1")[:_MAX_CHARACTERS]).text
         if name == b"location":
             try:
                 text = urljoin(url, text)

@@ -48,10 +48,10 @@ class CombinedRemote:
             return ToolHome()
         remote, own_id = self._owners[tool.id]
         here = {one.id: one for one in self._catalog.tools}
-        offered = {own: here[id_] for id_, (owner, own) in self._owners.items() if owner is remote}
+        here_by_name = {own: here[id_] for id_, (owner, own) in self._owners.items() if owner is remote}
         own = remote.catalog().find(own_id)
         names = {} if isinstance(own, Problem) else list_own_names(remote.catalog(), own)
-        return merge_home(ToolHome() if isinstance(own, Problem) else find_home(remote, own), names, offered)
+        return merge_home(ToolHome() if isinstance(own, Problem) else find_home(remote, own), names, here_by_name)
 
     def find_level(self, tool: Tool) -> Approval:
         """Return the level of consent that a call of ``tool``, of this catalog, needs over its own connection."""

@@ -83,8 +83,8 @@ _CURRENT: ContextVar[_HeldCall | None] = ContextVar("toolwire_held_call", defaul
 
 async def ask_caller(asked: InputRequest) -> InputReply:
     """Ask the caller of the call that runs; decline if it cannot be asked. This is a ``provide_input``."""
-    held = _CURRENT.get()
-    return None if held is None or asked.url else await held.ask(asked)
+    pending = _CURRENT.get()
+    return None if pending is None or asked.url else await pending.ask(asked)
 
 
 class HeldCalls:
@@ -95,35 +95,35 @@ class HeldCalls:
 
     async def run(self, call: Call, notify: Notify, run: Run) -> Result:
         """Return the result of ``call``, which ``run`` makes, or the Problem with a question to its caller."""
-        held = self._find(call)
-        if isinstance(held, Problem):
-            return held
-        if held is None or held.task is None:
+        pending = self._find(call)
+        if isinstance(pending, Problem):
+            return pending
+        if pending is None or pending.task is None:
             if not self._has_room(call):
                 return await run(call, notify)  # its questions are declined
-            held = _HeldCall(call, notify)
-            task = held.task = asyncio.create_task(self._run_held(held, call, run))
+            pending = _HeldCall(call, notify)
+            task = pending.task = asyncio.create_task(self._run_held(pending, call, run))
             task.add_done_callback(_take_outcome)
         else:
-            task = held.task
-            held.notify = notify
-            held.answer(_read_answer(get_object(call.context.input_responses or {}, held.key)))
-        return await self._wait(held, task)
+            task = pending.task
+            pending.notify = notify
+            pending.answer(_read_answer(get_object(call.context.input_responses or {}, pending.key)))
+        return await self._wait(pending, task)
 
-    async def _run_held(self, held: _HeldCall, call: Call, run: Run) -> Result:
+    async def _run_held(self, pending: _HeldCall, call: Call, run: Run) -> Result:
         # No method: a question to the user is a copy of the call, with all that it holds.
         async def report(progress: Progress) -> None:
             """Give ``progress`` to the request that the caller has made last."""
-            await held.notify(progress)
+            await pending.notify(progress)
 
-        _CURRENT.set(held)
+        _CURRENT.set(pending)
         try:
             return await run(call, report)
         finally:
-            self._held.pop(held.id, None)
+            self._held.pop(pending.id, None)
 
-    async def _wait(self, held: _HeldCall, task: asyncio.Task[Result]) -> Result:
-        question = asyncio.create_task(held.wait_for_question())
+    async def _wait(self, pending: _HeldCall, task: asyncio.Task[Result]) -> Result:
+        question = asyncio.create_task(pending.wait_for_question())
         try:
             await asyncio.wait({task, question}, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -131,17 +131,17 @@ class HeldCalls:
             raise
         finally:
             question.cancel()
-        asked = held.question
+        asked = pending.question
         if task.done() or asked is None:
             return await task
-        held.notify = ignore_progress
-        self._held[held.id] = held
+        pending.notify = ignore_progress
+        self._held[pending.id] = pending
         # AT-41: first in our words who asks, for the caller's user sees this as a form of the server in front.
         message = f"{describe_asker(asked)} It asks:\n\n{asked.message}"
         if asked.faults:
             faults = "; ".join(f"{field} {fault}" for field, fault in asked.faults.items())
             message = f"{message}\n\nThe answer before could not be used: {faults}."
-        details = {"key": held.key, "name": held.key, "message": message, "schema": write_fields(asked.fields)}
+        details = {"key": pending.key, "name": pending.key, "message": message, "schema": write_fields(asked.fields)}
         return Problem(kind=Kind.MISSING_REQUIREMENTS, message=message, details={INPUT_REQUEST: details})
 
     def _find(self, call: Call) -> _HeldCall | Problem | None:
@@ -150,14 +150,14 @@ class HeldCalls:
         if not responses:
             return None
         for key in responses:
-            held = self._held.get(key.rpartition("-")[0])
-            if held is not None and held.principal == call.context.principal and held.key in responses:
-                return self._held.pop(held.id)
+            pending = self._held.get(key.rpartition("-")[0])
+            if pending is not None and pending.principal == call.context.principal and pending.key in responses:
+                return self._held.pop(pending.id)
         text = f"{call.tool.name} did not go on: the time for its question is over, or another process has it."
         return Problem(kind=Kind.CONFLICT, message=f"{text} Send the call again without its state.")
 
     def _has_room(self, call: Call) -> bool:
-        own = sum(held.principal == call.context.principal for held in self._held.values())
+        own = sum(pending.principal == call.context.principal for pending in self._held.values())
         return len(self._held) < MAX_HELD and own < MAX_HELD_A_CALLER
 
 

@@ -408,11 +408,11 @@ class RemoteCore(Generic[TransportT, NotifyT]):
             flow = admit_stream_input(listen_for_changes(self._connection.peer), self._running)
             if not await self._driver.run(flow, self._transport, None, notify, ask):
                 return
-            if monotonic() - begun_s > _LONGEST_PAUSE_S:
+            if monotonic() - begun_s > _MAX_PAUSE_S:
                 pause_s = _FIRST_PAUSE_S
             if not await listening.pause(pause_s):
                 return
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
             await self._refresh()  # what changed while nothing was heard
 
 
@@ -427,6 +427,6 @@ _OTHER_WORDS: Final[Mapping[str, str]] = {
 }
 _FIRST_PAUSE_S = 1.0
 _OPEN_S: Final = 2.0
-_LONGEST_PAUSE_S = 60.0
+_MAX_PAUSE_S = 60.0
 _NEVER_FILES: Final = frozenset({int, float, bool, NoneType, dict})
 _CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")

@@ -104,10 +104,10 @@ class SnapshotBuilder:
             return
         if get_header(reply.headers, b"content-type").lower().startswith(_IGNORED_TYPES):
             return
-        kept = self.cache.find(request.url, self.identity)
+        cached = self.cache.find(request.url, self.identity)
         # A document that is not cached must be fetched again before it is trusted again.
-        fresh_until = self.cache.now() if kept is None else kept.fresh_until
-        serves_until = fresh_until if kept is not None and kept.strict else fresh_until + DAY_S
+        fresh_until = self.cache.now() if cached is None else cached.fresh_until
+        serves_until = fresh_until if cached is not None and cached.strict else fresh_until + DAY_S
         asked = request._replace(headers=tuple(request.headers))
         self._documents[asked] = _FetchedDocument(_hash_body(reply), fresh_until, serves_until)
 

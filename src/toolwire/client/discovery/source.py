@@ -39,13 +39,13 @@ class DocumentSource:
         return sha256(text).hexdigest()
 
 
-def build_source(origin: str, url: str, kept: CachedResponse | None) -> DocumentSource | None:
+def build_source(origin: str, url: str, cached: CachedResponse | None) -> DocumentSource | None:
     """Return the source of the document at ``url``, or None if it is not cached."""
-    if kept is None:
+    if cached is None:
         return None
-    body = kept.response.body
+    body = cached.response.body
     return DocumentSource(
-        origin=origin, url=url, fetched_at=kept.fetched_at, etag=kept.etag, stale=kept.stale, body=body
+        origin=origin, url=url, fetched_at=cached.fetched_at, etag=cached.etag, stale=cached.stale, body=body
     )
 
 

@@ -26,7 +26,7 @@ from toolwire.stores.paths import NoHomeError, find_cache_folder
 from .cache_control import forbids_storing
 
 _VERSION: Final = 1
-_LONGEST_HEAD: Final = 64 * 1024
+_MAX_HEAD_BYTES: Final = 64 * 1024
 _DIGEST_CHARS: Final = 64
 _FIELDS: Final = frozenset(
     (
@@ -130,7 +130,7 @@ def _read_document(data: bytes) -> StoredDocument | None:
     text = data[_DIGEST_CHARS + 1 :]
     if not data.startswith(sha256(text).hexdigest().encode() + b"\n"):
         return None
-    end = text.find(b"\n", 0, _LONGEST_HEAD)
+    end = text.find(b"\n", 0, _MAX_HEAD_BYTES)
     try:
         head: Any = json.loads(text[: max(end, 0)])
         if head["version"] != _VERSION:

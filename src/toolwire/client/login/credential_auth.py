@@ -98,13 +98,13 @@ class CredentialAuth:
         """Return ``request`` as it is sent, or None if its token must be refreshed first, or cannot be used here."""
         if request.signed:
             return request
-        held = self._refresher.find_valid()
+        credential = self._refresher.find_valid()
         if not is_covered_by(self._site, request.url) or self._refresher.is_empty:
             return request
-        if held is None or held.proof_key is None:
-            return None if held is None else _add_credential(request, held)
+        if credential is None or credential.proof_key is None:
+            return None if credential is None else _add_credential(request, credential)
         # The first proof loads the code that signs it, which is not done here.
-        bound = self._add_credential(request, held) if self._has_proofs else None
+        bound = self._add_credential(request, credential) if self._has_proofs else None
         return None if isinstance(bound, Problem) else bound
 
     def sign(self, request: Request) -> Request | Problem:
@@ -125,21 +125,23 @@ class CredentialAuth:
         if self._has_proofs and wants_nonce(answer):
             return None
         challenge = find_token_challenge(answer)
-        held = self._refresher.credential
+        credential = self._refresher.credential
         # I-23: a refusal says nothing about a token that was not sent.
-        is_sent = held is not None and held.is_for(request.url)
+        is_sent = credential is not None and credential.is_for(request.url)
         # Another process may have refreshed the token since: that one is tried first.
-        if answer.status == 401 and held is not None and is_sent and _is_token_refused(challenge):
-            fresh = self._refresher.ensure_valid(held.access, is_certain=_is_about_token(challenge, held))
+        if answer.status == 401 and credential is not None and is_sent and _is_token_refused(challenge):
+            fresh = self._refresher.ensure_valid(credential.access, is_certain=_is_about_token(challenge, credential))
             if not isinstance(fresh, Problem):
                 return self._add_credential(request, fresh)
-        held = self._refresher.credential if is_sent else None
-        if not self._may_help(request, answer.status, challenge, held):
+        credential = self._refresher.credential if is_sent else None
+        if not self._may_help(request, answer.status, challenge, credential):
             return None
-        may_be_void = answer.status == 401 and held is not None and _may_concern_token(challenge, held)
-        return self._sign_in_again(request, challenge, held, may_be_void=may_be_void)
+        may_be_void = answer.status == 401 and credential is not None and _may_concern_token(challenge, credential)
+        return self._sign_in_again(request, challenge, credential, may_be_void=may_be_void)
 
-    def _may_help(self, request: Request, status: int, challenge: Challenge | None, held: Credential | None) -> bool:
+    def _may_help(
+        self, request: Request, status: int, challenge: Challenge | None, credential: Credential | None
+    ) -> bool:
         """Return whether another sign-in may help a request that was refused with ``status``."""
         error = "" if challenge is None else challenge.parameters.get("error", "")
         if challenge is not None and (status == 401 or error):
@@ -147,10 +149,14 @@ class CredentialAuth:
         # XL-102: a server that says nothing more; its document says whether and for which scopes users sign in.
         if self.declared is None or request.scopes is None:
             return False
-        return held is None or status == 401 or (held.kind == "oauth" and not set(request.scopes) <= set(held.scopes))
+        return (
+            credential is None
+            or status == 401
+            or (credential.kind == "oauth" and not set(request.scopes) <= set(credential.scopes))
+        )
 
     def _sign_in_again(
-        self, request: Request, challenge: Challenge | None, held: Credential | None, *, may_be_void: bool
+        self, request: Request, challenge: Challenge | None, credential: Credential | None, *, may_be_void: bool
     ) -> Request | Problem | None:
         # Without the query, which differs between calls of one operation.
         operation = (request.method, request.url.partition("?")[0])
@@ -158,11 +164,11 @@ class CredentialAuth:
         wanted = named or set(request.scopes or ())
         # A server that asks for scopes which the token has would ask forever, unless it no longer takes the token: it
         # may have another authorization server now (SEP-2352).
-        goes_round = held is not None and not may_be_void and bool(wanted) and wanted <= set(held.scopes)
+        goes_round = credential is not None and not may_be_void and bool(wanted) and wanted <= set(credential.scopes)
         if self._sign_in is None or goes_round or self._sign_in_counts[operation] >= _MAX_REPEATS:
             return None
         self._sign_in_counts[operation] += 1
-        found = self._sign_in(Refused(request.url, challenge, request.scopes, self.declared), held)
+        found = self._sign_in(Refused(request.url, challenge, request.scopes, self.declared), credential)
         if found is None or isinstance(found, Problem):
             return found
         self._refresher.replace(found)
@@ -183,14 +189,14 @@ class CredentialAuth:
     def _send_with_nonce(self, send: SendBySteps, signed: Request, total_s: float | None) -> Steps[Response | Problem]:
         """Return the answer to ``signed``. A server that wants a nonce in it gets it once more, with the nonce."""
         answer = yield from send(signed, total_s)
-        held = self._refresher.credential
-        if not self._has_proofs or held is None or isinstance(answer, Problem):
+        credential = self._refresher.credential
+        if not self._has_proofs or credential is None or isinstance(answer, Problem):
             return answer
-        if signed.signed or not held.is_for(signed.url):
+        if signed.signed or not credential.is_for(signed.url):
             return answer
-        prover = self._refresher.find_prover(held)
+        prover = self._refresher.find_prover(credential)
         if isinstance(prover, Prover) and prover.keep_nonce(signed, answer) and answer.status == 401:
-            answer = yield from send(prover.add_proof(_add_credential(signed, held), held.access), total_s)
+            answer = yield from send(prover.add_proof(_add_credential(signed, credential), credential.access), total_s)
             if isinstance(answer, Response):
                 prover.keep_nonce(signed, answer)
         return answer
@@ -213,17 +219,17 @@ def _add_credential(request: Request, credential: Credential) -> Request:
     )
 
 
-def _is_about_token(challenge: Challenge | None, held: Credential) -> bool:
-    """Return whether a 401 with ``challenge`` says that the token of ``held`` is invalid.
+def _is_about_token(challenge: Challenge | None, credential: Credential) -> bool:
+    """Return whether a 401 with ``challenge`` says that the token of ``credential`` is invalid.
 
     A server behind this one, or another kind of credential, can be refused too.
     """
     # AO-02
     says_so = challenge is not None and challenge.parameters.get("error") == "invalid_token"
-    return says_so and _may_concern_token(challenge, held)
+    return says_so and _may_concern_token(challenge, credential)
 
 
-def _may_concern_token(challenge: Challenge | None, held: Credential) -> bool:
-    """Return whether a 401 with ``challenge`` can be about the token of ``held``, as far as its metadata tell."""
+def _may_concern_token(challenge: Challenge | None, credential: Credential) -> bool:
+    """Return whether a 401 with ``challenge`` can be about the token of ``credential``, as far as its metadata tell."""
     metadata = "" if challenge is None else challenge.parameters.get("resource_metadata", "")
-    return _is_token_refused(challenge) and (not metadata or has_same_origin(metadata, held.resource))
+    return _is_token_refused(challenge) and (not metadata or has_same_origin(metadata, credential.resource))

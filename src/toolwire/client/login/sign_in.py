@@ -238,15 +238,15 @@ def sign_in(
 def step_up(options: SignInOptions, user: SignInUser, transport: SyncTransport) -> SignIn:
     """Return a function that signs in after a refusal, with the present scopes and those that are needed."""
 
-    def sign_in_again(refused: Refused, held: Credential | None) -> Credential | Problem | None:
+    def sign_in_again(refused: Refused, credential: Credential | None) -> Credential | Problem | None:
         target = find_target(refused, transport, "device" if options.device else "page")
         if isinstance(target, Problem):
             return None if target.kind is Kind.UNAUTHORIZED else target
-        if held is not None and held.proof_key is not None:
+        if credential is not None and credential.proof_key is not None:
             # RFC 9449: a challenge for a bearer token does not weaken a sign-in that was bound to a key.
             target = replace(target, binds_tokens=True)
-        scopes = merge_scopes(() if held is None else held.scopes, options.scopes, target.scopes)
-        is_same_server = held is not None and held.issuer == target.server.issuer
+        scopes = merge_scopes(() if credential is None else credential.scopes, options.scopes, target.scopes)
+        is_same_server = credential is not None and credential.issuer == target.server.issuer
         refusal = None if is_same_server and not target.code_receiver else refuse_server(target, user)
         if refusal is not None:
             return refusal
@@ -255,8 +255,10 @@ def step_up(options: SignInOptions, user: SignInUser, transport: SyncTransport) 
             return None
         known = options.identity
         # A client that the user registered there stays the same client; an automatic one is made anew.
-        if known is None and held is not None and is_same_server and not held.registered:
-            known = ClientIdentity(client_id=held.client_id, secret=held.client_secret, method=held.method)
+        if known is None and credential is not None and is_same_server and not credential.registered:
+            known = ClientIdentity(
+                client_id=credential.client_id, secret=credential.client_secret, method=credential.method
+            )
         return sign_in(target, replace(options, identity=known, scopes=scopes), user, transport)
 
     return sign_in_again

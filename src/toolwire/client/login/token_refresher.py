@@ -55,8 +55,8 @@ class TokenRefresher:
     @property
     def identity(self) -> tuple[str, tuple[str, ...]]:
         """The name and the scopes of the sign-in; a refresh does not change them."""
-        held = self._held
-        return ("", ()) if held is None else (held.storage_name, held.scopes)
+        credential = self._held
+        return ("", ()) if credential is None else (credential.storage_name, credential.scopes)
 
     @property
     def credential(self) -> Credential | None:
@@ -65,8 +65,8 @@ class TokenRefresher:
 
     def find_valid(self) -> Credential | None:
         """Return the credential if it needs no refresh now, else None. It never waits."""
-        held = self._held
-        return held if held is not None and not self._is_expiring(held) else None
+        credential = self._held
+        return credential if credential is not None and not self._is_expiring(credential) else None
 
     def ensure_valid(self, refused: Secret | None = None, *, is_certain: bool = True) -> Credential | Problem:
         """Return a valid credential, refreshed if needed. ``refused`` is an access token that the server refused.
@@ -74,25 +74,29 @@ class TokenRefresher:
         Without ``is_certain``, the server may have refused something else: then the token is kept if there is no other.
         """
         with self._lock:
-            held = self._held
-            if held is None:
+            credential = self._held
+            if credential is None:
                 return _sign_in(self._site)
-            with self._credentials.lock(held.storage_name):
+            with self._credentials.lock(credential.storage_name):
                 # Read under the lock: another process may have refreshed it, and its result is then used.
-                stored = self._credentials.get(held.storage_name)
+                stored = self._credentials.get(credential.storage_name)
                 good = stored is not None and not self._is_expiring(stored) and stored.access != refused
                 if stored is None or good or stored.kind == "key":
                     self._held = stored
                     return stored if stored is not None and good else _sign_in(self._site)
-                return self._refresh(stored, keep=not is_certain and not self._is_expiring(stored))
+                return self._refresh(stored, keeps_stored=not is_certain and not self._is_expiring(stored))
 
     def replace(self, newer: Credential) -> None:
         """Use ``newer`` in place of the present credential, and store it in place of one for the same resource."""
         with self._lock, self._credentials.lock(newer.storage_name):
-            held = self._held
+            credential = self._held
             # I-23: a sign-in for another part of the site stays.
-            if held is not None and newer.storage_name != held.storage_name and newer.resource == held.resource:
-                self._credentials.delete(held.storage_name)
+            if (
+                credential is not None
+                and newer.storage_name != credential.storage_name
+                and newer.resource == credential.resource
+            ):
+                self._credentials.delete(credential.storage_name)
             self._credentials.put(newer)
             self._held = newer
 
@@ -108,7 +112,7 @@ class TokenRefresher:
             self._prover = prover = build_prover(credential.proof_key, self._now)
         return prover
 
-    def _refresh(self, stored: Credential, *, keep: bool) -> Credential | Problem:
+    def _refresh(self, stored: Credential, *, keeps_stored: bool) -> Credential | Problem:
         prover = self.find_prover(stored)
         if isinstance(prover, Problem):
             return prover
@@ -117,7 +121,7 @@ class TokenRefresher:
             # RFC 6749, 5.2: only invalid_grant says that the refresh token is void. Any other failure may pass.
             if newer.details.get("error") != "invalid_grant":
                 return newer
-            if keep:  # AO-02: nobody said that the access token is not valid
+            if keeps_stored:  # AO-02: nobody said that the access token is not valid
                 if stored.refresh is not None:
                     stored = replace(stored, refresh=None)
                     self._credentials.put(stored)

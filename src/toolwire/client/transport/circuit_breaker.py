@@ -25,7 +25,7 @@ CALLER: ContextVar[str] = ContextVar("toolwire_caller", default="")
 
 _FAILURES = frozenset({"dns", "refused", "tls", "timeout", "closed", "not_http"})
 _FIRST_PAUSE_S = 5.0
-_LONGEST_PAUSE_S = 60.0
+_MAX_PAUSE_S = 60.0
 _ORIGINS = 256
 _CALLERS = 1_024
 
@@ -60,7 +60,7 @@ class _Circuit:
         is_opened = not self.pause_s and self.failures >= most
         if self.is_tried:
             self.is_tried = False
-            self.pause_s = min(2 * self.pause_s, _LONGEST_PAUSE_S)
+            self.pause_s = min(2 * self.pause_s, _MAX_PAUSE_S)
         elif is_opened:
             self.pause_s = _FIRST_PAUSE_S
         else:

@@ -19,7 +19,7 @@ from toolwire.core.model import Secret
 from toolwire.telemetry.redaction import HIDDEN, find_forms
 
 # Shorter texts than the first occur in ordinary results by chance, so they are never removed.
-_SHORTEST, _SHORT, _LONG = 4, 8, 16
+_MIN_LENGTH, _SHORT, _LONG = 4, 8, 16
 _MARK = HIDDEN.encode()
 
 
@@ -67,7 +67,7 @@ def _find_parts(value: str) -> Iterable[str]:
     """Yield ``value``, and its credential if it is a whole header field such as ``Bearer KEY``."""
     scheme, _, rest = value.partition(" ")
     for text in (value, rest.strip() if scheme.isalpha() else ""):
-        if len(text) >= _SHORTEST:
+        if len(text) >= _MIN_LENGTH:
             yield text
 
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from .server_command import ServerCommand
 
 MIB: Final = 1 << 20
-LARGEST: Final[Mapping[str, int]] = {"memory-mb": 1 << 22, "processors": 4_096, "files": 1 << 20}
+MAX_PROGRAM_LIMITS: Final[Mapping[str, int]] = {"memory-mb": 1 << 22, "processors": 4_096, "files": 1 << 20}
 """The names of the limits in a file, each with the largest number for it."""
 # It runs in the new process, and then becomes the program. So the limits hold from its first instruction on, and for
 # all that it starts. What the system limits more strictly stays.

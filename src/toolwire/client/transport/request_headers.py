@@ -41,7 +41,7 @@ _RESERVED = frozenset(
 _SET_BY_PROTOCOLS = frozenset(
     {"accept", "content-type", "idempotency-key", "toolwire-confirmation", "toolwire-receipt", "traceparent"}
 )
-_MOST_HEADERS = 32
+_MAX_HEADERS = 32
 
 
 def read_site_headers(headers: Mapping[str, str | Secret]) -> tuple[tuple[str, str | Secret], ...]:
@@ -62,8 +62,8 @@ def read_site_headers(headers: Mapping[str, str | Secret]) -> tuple[tuple[str, s
         if plain in found:
             raise ValueError(f"the header {name} is given twice")
         found[plain] = value
-    if len(found) > _MOST_HEADERS:
-        raise ValueError(f"there are {len(found)} headers; at most {_MOST_HEADERS} are sent")
+    if len(found) > _MAX_HEADERS:
+        raise ValueError(f"there are {len(found)} headers; at most {_MAX_HEADERS} are sent")
     return tuple(found.items())
 
 

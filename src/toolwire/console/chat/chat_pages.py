@@ -54,7 +54,7 @@ _STATES: Final = {
     "failed": ("destroys", "not connected"),
 }
 _LEVELS: Final = {Approval.AUTO: "no question", Approval.PER_CALL: "asks you", Approval.DENY: "never called"}
-_MOST_TOOLS: Final = 200
+_MAX_TOOLS: Final = 200
 _RULES: Final = (("", "as the site says"), ("per-call", "ask me each time"), ("deny", "never"))
 _SAID_CHARS: Final = 50_000
 _SAY: Final = Html(' class="say"')
@@ -79,9 +79,9 @@ class ChatPages:
         if not text:
             return Redirect("/chat#end")
         if len(text) > MAX_MESSAGE_CHARS:
-            return self._build(request, f"A message has at most {MAX_MESSAGE_CHARS:,} characters.", kept=text)
+            return self._build(request, f"A message has at most {MAX_MESSAGE_CHARS:,} characters.", draft=text)
         if not self._chat.send(text):
-            return self._build(request, "The model is still answering. Send this when it has.", kept=text)
+            return self._build(request, "The model is still answering. Send this when it has.", draft=text)
         return Redirect("/chat#end")
 
     def answer(self, request: PageRequest) -> Page | Redirect:
@@ -117,7 +117,7 @@ class ChatPages:
     # The conversation
 
     def _build(
-        self, request: PageRequest, problem: str = "", *, kept: str = "", wrong: str = "", fault: str = ""
+        self, request: PageRequest, problem: str = "", *, draft: str = "", wrong: str = "", fault: str = ""
     ) -> Page:
         entries = self._chat.list_entries()
         talk = join_html(Html(f'<div data-key="{number}">{_build_entry(entry)}</div>') for number, entry in entries)
@@ -128,16 +128,16 @@ class ChatPages:
         hint = NO_HTML if entries else self._build_hint(request)
         is_busy = self._chat.is_busy
         state = "The model is answering." if is_busy and not waiting else "It waits for your answer." if is_busy else ""
-        look = Html('<noscript><p><a class="button small" href="">Look for news</a></p></noscript>')
+        reload_link = Html('<noscript><p><a class="button small" href="">Look for news</a></p></noscript>')
         message = Html(
             '<label for="message">Your message</label><textarea id="message" name="message" rows="2" data-enter '
-            f'maxlength="{MAX_MESSAGE_CHARS}">\n{escape_text(kept)}</textarea>'
+            f'maxlength="{MAX_MESSAGE_CHARS}">\n{escape_text(draft)}</textarea>'
             '<div class="actions" id="end"><button class="primary">Send</button></div>'
         )
         conversation = Html(
             f'<section aria-label="Conversation">{build_alert(problem)}<div data-part="hint">{hint}</div>'
             f'<div class="talk" data-list="talk" role="log">{talk}</div><div data-list="waiting">{waiting}</div>'
-            f'<p class="muted" role="status" data-part="state">{escape_text(state)}</p>{look if is_busy else ""}'
+            f'<p class="muted" role="status" data-part="state">{escape_text(state)}</p>{reload_link if is_busy else ""}'
             f"{request.build_form('/chat', message, more=_SAY)}</section>"
         )
         again = request.build_button("/chat", [("change", "new")], "New conversation") if entries else NO_HTML
@@ -208,9 +208,9 @@ class ChatPages:
 
     def build_rules(self, request: PageRequest) -> Html:
         """Return the forms that set the user's own level for each connected site."""
-        kept = {(one.site, one.tool): one.level.value for one in self._source.preferences.list_levels()}
+        rules = {(one.site, one.tool): one.level.value for one in self._source.preferences.list_levels()}
         forms = join_html(
-            _build_rule_form(request, get_origin(site.url), kept) for site in self._chat.list_sites() if site.remote
+            _build_rule_form(request, get_origin(site.url), rules) for site in self._chat.list_sites() if site.remote
         )
         none = Html('<p class="muted">Connect a site first: each one has its own rules.</p>')
         link = escape_text(request.link("/rules"))
@@ -286,9 +286,9 @@ def _build_choice(choice: Choice, hidden: list[tuple[str, str]], action: str) ->
 
 def _build_tools(remote: SyncRemote) -> Html:
     tools = list(remote.catalog().names.items())
-    left = len(tools) - _MOST_TOOLS
+    left = len(tools) - _MAX_TOOLS
     more = Html(f"<p>and {left:,} more</p>") if left > 0 else NO_HTML
-    rows = build_list(_build_tool(remote, name, tool) for name, tool in tools[:_MOST_TOOLS])
+    rows = build_list(_build_tool(remote, name, tool) for name, tool in tools[:_MAX_TOOLS])
     return build_fold(count_words(len(tools), "tool"), Html(f"{rows}{more}"), kind="fold")
 
 
@@ -297,9 +297,9 @@ def _build_tool(remote: SyncRemote, name: str, tool: Tool) -> Html:
     return Html(f"{build_code(name)}{badges} <small>{escape_text(_LEVELS[remote.find_level(tool)])}</small>")
 
 
-def _build_rule_form(request: PageRequest, site: str, kept: Mapping[tuple[str, str], str]) -> Html:
+def _build_rule_form(request: PageRequest, site: str, rules: Mapping[tuple[str, str], str]) -> Html:
     selects = join_html(
-        build_select(words, name, _RULES, kept.get((site, tool), ""))
+        build_select(words, name, _RULES, rules.get((site, tool), ""))
         for name, tool, words in (
             ("writes", EVERY_WRITE, "Calls that change something"),
             ("all", EVERY_TOOL, "All calls"),

@@ -341,8 +341,8 @@ class Conversation:
     def _run_call(self, provider: Provider, call: ModelCall) -> ModelResult:
         catalog = self._box.catalog()
         asked = read_call(catalog, provider, call.name, call.arguments)
-        if (kept := read_kept_result(self._box, asked)) is not None:
-            return kept
+        if (stored := read_kept_result(self._box, asked)) is not None:
+            return stored
         home = ToolHome()
         if isinstance(asked, Call):
             home = find_home(self._box.offered, asked.tool)

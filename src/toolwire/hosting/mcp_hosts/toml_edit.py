@@ -36,14 +36,14 @@ def set_table(text: str, section: str, name: str, value: Mapping[str, Json]) -> 
     before = read_toml(text)
     others = _list_others(before, section, name)
     lines = text.splitlines(keepends=True)
-    kept, at = _cut_table(lines, section, name)
+    lines_left, at = _cut_table(lines, section, name)
     table = write_table(section, name, value)
     if at is None:
         above = "".join(lines)
         gap = "" if not above else "\n" if above.endswith("\n") else "\n\n"
         edited = f"{above}{gap}{table}"
     else:
-        edited = "".join([*kept[:at], table, *kept[at:]])
+        edited = "".join([*lines_left[:at], table, *lines_left[at:]])
     return _check(edited, before, section, {**others, name: dict(value)})
 
 
@@ -55,10 +55,10 @@ def remove_table(text: str, section: str, name: str) -> str:
     """
     before = read_toml(text)
     others = _list_others(before, section, name)
-    kept, at = _cut_table(text.splitlines(keepends=True), section, name)
-    if at and not kept[at - 1].strip():  # the empty line above it
-        del kept[at - 1]
-    return _check("".join(kept), before, section, others)
+    lines_left, at = _cut_table(text.splitlines(keepends=True), section, name)
+    if at and not lines_left[at - 1].strip():  # the empty line above it
+        del lines_left[at - 1]
+    return _check("".join(lines_left), before, section, others)
 
 
 def _list_others(data: Mapping[str, Any] | None, section: str, name: str) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def _list_others(data: Mapping[str, Any] | None, section: str, name: str) -> dic
 
 def _cut_table(lines: Sequence[str], section: str, name: str) -> tuple[list[str], int | None]:
     """Return the lines without the table and those below it, and where it was; None if there is no such line."""
-    kept: list[str] = []
-    held: list[str] = []  # empty lines and comments, which belong to what follows them
+    lines_left: list[str] = []
+    pending_lines: list[str] = []  # empty lines and comments, which belong to what follows them
     at: int | None = None
     is_inside = False
     for line in lines:
@@ -78,16 +78,16 @@ def _cut_table(lines: Sequence[str], section: str, name: str) -> tuple[list[str]
         if path:
             is_inside = path[:2] == [section, name]
         if line.strip()[:1] in _NOT_CONTENT:
-            held.append(line)
+            pending_lines.append(line)
             continue
         if is_inside:
             if at is None:
-                kept += held
-                at = len(kept)
+                lines_left += pending_lines
+                at = len(lines_left)
         else:
-            kept += [*held, line]
-        held = []
-    return kept + held, at
+            lines_left += [*pending_lines, line]
+        pending_lines = []
+    return lines_left + pending_lines, at
 
 
 def _read_header(line: str) -> list[str]:

@@ -25,7 +25,7 @@ from toolwire.core.errors import DefinitionError
 
 _FORMAT: Final = 1
 _HEAD: Final = re.compile(r"toolwire-state-([0-9a-f]{64})\.json")
-_MOST_HEAD: Final = 64 << 20
+_MAX_HEAD_BYTES: Final = 64 << 20
 _CHUNK: Final = 1 << 20
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -140,7 +140,7 @@ def _open_archive(file: Path) -> Generator[tarfile.TarFile]:
 
 def _read_head(archive: tarfile.TarFile, member: tarfile.TarInfo, file: Path) -> BackupHead:
     found = _HEAD.fullmatch(member.name)
-    content = archive.extractfile(member) if found is not None and 0 < member.size <= _MOST_HEAD else None
+    content = archive.extractfile(member) if found is not None and 0 < member.size <= _MAX_HEAD_BYTES else None
     if content is None or found is None:
         raise ValueError("no head")
     text = content.read()

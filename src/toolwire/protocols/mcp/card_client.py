@@ -19,9 +19,9 @@ from .server_card import CARD_TYPE, CATALOG_PATH
 
 _TYPES: Final = frozenset({CARD_TYPE, "application/mcp-server+json"})
 _TRANSPORTS: Final = frozenset({"streamable-http", "sse"})
-_MOST_CARDS: Final = 5
+_MAX_CARDS: Final = 5
 """How many cards of a catalog are read, and how many endpoints are tried."""
-_MOST_BYTES: Final = 1024 * 1024
+_MAX_BYTES: Final = 1024 * 1024
 
 
 def find_listed(url: str, *, can_ask: bool = False) -> Flow[Finding]:
@@ -32,9 +32,9 @@ def find_listed(url: str, *, can_ask: bool = False) -> Flow[Finding]:
     # FD-09
     probes: list[Probe] = []
     catalog = yield from _fetch(urljoin(url, CATALOG_PATH), "application/json", probes, "an AI catalog")
-    for card_url in list(_list_cards(catalog, url, probes))[:_MOST_CARDS]:
+    for card_url in list(_list_cards(catalog, url, probes))[:_MAX_CARDS]:
         card = yield from _fetch(card_url, f"{CARD_TYPE}, application/json", probes, "an MCP server card")
-        for endpoint in list(_list_endpoints(card, card_url, probes))[:_MOST_CARDS]:
+        for endpoint in list(_list_endpoints(card, card_url, probes))[:_MAX_CARDS]:
             finding = yield from find_named(endpoint, can_ask=can_ask)
             probes += finding.probes
             if finding.peer is not None:
@@ -48,7 +48,7 @@ def _fetch(url: str, accepted: str, probes: list[Probe], what: str) -> Flow[dict
     if isinstance(response, Problem):
         probes.append(Probe("mcp", show_url(url), None, response.message))
         return {}
-    data = jsontext.read(response.body) if response.status == 200 and len(response.body) <= _MOST_BYTES else None
+    data = jsontext.read(response.body) if response.status == 200 and len(response.body) <= _MAX_BYTES else None
     is_found = isinstance(data, dict)
     probes.append(Probe("mcp", show_url(url), response.status, f"is {what}" if is_found else f"has no {what[3:]}"))
     return data if isinstance(data, dict) else {}

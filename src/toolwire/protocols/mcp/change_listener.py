@@ -19,7 +19,7 @@ from .change_notices import METHOD, NOTICES
 from .client import renew_session
 from .post_message import Conversation, Session
 from .revision import SESSION_HEADER, STATELESS, VERSION_HEADER
-from .stream_reader import MOST_REPLIES, reply_to_server
+from .stream_reader import MAX_REPLIES, reply_to_server
 
 _ID = "changes"
 _CHANGED = frozenset(NOTICES.values())
@@ -96,8 +96,8 @@ class _ChangeReader:
                     continue
                 if id_ is not None:
                     self._replies += 1
-                    if self._replies > MOST_REPLIES:
-                        raise ValueError(f"the server asks more than {MOST_REPLIES} questions of its own")
+                    if self._replies > MAX_REPLIES:
+                        raise ValueError(f"the server asks more than {MAX_REPLIES} questions of its own")
                     yield reply_to_server(self._session, method, id_, message)
                 elif method in _CHANGED:
                     changed = method

@@ -57,12 +57,12 @@ def open_subscription(asked: AskedMethod) -> Reading:
             notifications = {**granted, "resourceSubscriptions": known}
         return write("notifications/subscriptions/acknowledged", notifications=notifications)
 
-    def frame_updates(now: Catalog, told: RemoteChanges) -> bytes:
-        return b"".join(write(UPDATED, uri=uri) for uri in resources.find_changed(now.offered, told))
+    def frame_updates(now: Catalog, remote: RemoteChanges) -> bytes:
+        return b"".join(write(UPDATED, uri=uri) for uri in resources.find_changed(now.offered, remote))
 
-    def frame(before: Catalog, now: Catalog, told: RemoteChanges) -> bytes:
+    def frame(before: Catalog, now: Catalog, remote: RemoteChanges) -> bytes:
         changed = find_changed(before, now)
-        return b"".join(write(NOTICES[name]) for name in granted if name in changed or told.has_list(name))
+        return b"".join(write(NOTICES[name]) for name in granted if name in changed or remote.has_list(name))
 
     def refuse(problem: Problem) -> Response:
         return build_refusal(asked.id, problem)

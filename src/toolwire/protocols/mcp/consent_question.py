@@ -212,8 +212,8 @@ def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str
 def _write_message(call: Call, question: str, values: Json) -> str:
     arguments = jsontext.write(clean_data(values)).decode()
     words = fill_template(call.tool.question, call.arguments) if call.tool.question else ""
-    said = f"The site's words: {words}\n" if words else ""  # CC-02: beside the arguments, never instead of them
-    return str(clean_data(f"{question}\n\nTool: {call.tool.name}\n{said}Arguments: {arguments}"))
+    quote = f"The site's words: {words}\n" if words else ""  # CC-02: beside the arguments, never instead of them
+    return str(clean_data(f"{question}\n\nTool: {call.tool.name}\n{quote}Arguments: {arguments}"))
 
 
 def _describe_files(value: Json, schema: Mapping[str, Json]) -> Json:

@@ -27,7 +27,7 @@ from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.text_cleaning import cap_text, clean
 from toolwire.framing.tool_description import describe_tool, extract_description
 from toolwire.validation.foreign_schema import read_foreign_schema
-from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
+from toolwire.validation.json_size import MAX_PARTS, TOO_LARGE, is_within_size
 
 from . import foreign_members
 from .header_arguments import find_mirrored
@@ -35,7 +35,7 @@ from .nulls import remove_nulls
 from .output_form import FASTMCP_MARK, OutputForm, build_output_form, lists_same, unwrap_schema
 from .revision import IDENTITY_META, POLICY_META
 
-_LONGEST_TITLE = 200
+_MAX_TITLE_LENGTH = 200
 _SCHEMAS = {"inputSchema": "the input schema", "outputSchema": "the output schema"}
 _SDK_TITLE = re.compile(r"[a-z_][A-Za-z0-9_]*Output")
 
@@ -131,23 +131,23 @@ def _write_annotations(tool: Tool) -> dict[str, Json]:
     That a tool only reads is said where it holds here, and never on the word of another server alone.
     """
     passed_on = get_object(tool.hints, "mcp")
-    said = get_object(passed_on, "annotations")
+    annotations = get_object(passed_on, "annotations")
     title = passed_on.get("title")
     title = title if isinstance(title, str) and title else tool.description.partition("\n")[0]
     hints: dict[str, Json] = {"title": title} if title else {}
     hints["readOnlyHint"] = tool.safe and not tool.ask_when  # CC-01: a host asks about nothing that only reads
-    if tool.destructive or "annotations" not in passed_on or said.get("destructiveHint") is False:
+    if tool.destructive or "annotations" not in passed_on or annotations.get("destructiveHint") is False:
         hints["destructiveHint"] = tool.destructive  # else it is not known, which clients take for yes
-    hints["idempotentHint"] = tool.idempotent or tool.safe or said.get("idempotentHint") is True
-    hints["openWorldHint"] = said.get("openWorldHint") is not False
-    return {**foreign_members.read_annotations(said), **hints}
+    hints["idempotentHint"] = tool.idempotent or tool.safe or annotations.get("idempotentHint") is True
+    hints["openWorldHint"] = annotations.get("openWorldHint") is not False
+    return {**foreign_members.read_annotations(annotations), **hints}
 
 
 def _read_title(entry: dict[str, Json], annotations: Mapping[str, Json]) -> str:
     """Return the title of a tool without hidden characters, cut where it is long; ``""`` if there is none."""
     for text in (entry.get("title"), annotations.get("title")):
         if isinstance(text, str) and text:
-            return cap_text(clean(text).text, _LONGEST_TITLE)
+            return cap_text(clean(text).text, _MAX_TITLE_LENGTH)
     return ""
 
 
@@ -160,7 +160,7 @@ def _index_by_name(entries: Iterable[Json], findings: list[str]) -> dict[str, di
             findings.append(f"tool {number} of the list is left out: it has no name")
         elif name in named:
             findings.append(f"tool {number} of the list is left out: {name[:100]!r} is there already")
-        elif not is_within_size(entry, MOST_PARTS):  # D-17
+        elif not is_within_size(entry, MAX_PARTS):  # D-17
             findings.append(f"the tool {name[:100]!r} is left out: {TOO_LARGE}")
         else:
             named[name] = entry

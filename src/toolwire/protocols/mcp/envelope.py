@@ -47,9 +47,9 @@ def index_fields(request: Request) -> Fields:
 
 def read_version(fields: Fields, params: Mapping[str, Json]) -> str:
     """Return the revision that the header names, else the one in ``params._meta``, else ``""``."""
-    said = _read_field(fields, VERSION_HEADER)
-    if said:
-        return said
+    header = _read_field(fields, VERSION_HEADER)
+    if header:
+        return header
     meta = params.get("_meta")
     named = meta.get(VERSION_META, "") if isinstance(meta, dict) else ""
     return named if isinstance(named, str) else ""
@@ -85,8 +85,8 @@ def check_envelope(fields: Fields, method: str, params: Mapping[str, Json], vers
     # Line by line, not in a loop, and the usual form of a value first: each call passes here.
     if meta[VERSION_META] != version or not fields.get(VERSION_HEADER, b"").strip(_BLANK):
         return _build_mismatch(VERSION_HEADER)
-    said = fields.get(METHOD_HEADER, b"")
-    if said.decode("latin-1") != method and said.strip(_BLANK).decode("latin-1") != method:
+    header = fields.get(METHOD_HEADER, b"")
+    if header.decode("latin-1") != method and header.strip(_BLANK).decode("latin-1") != method:
         return _build_mismatch(METHOD_HEADER)
     named_by = NAMED_BY.get(method, "")
     if named_by in params:

@@ -22,17 +22,17 @@ from toolwire.validation.json_size import is_within_size
 
 from .revision import HEADERS_META
 
-MOST_DEFINITION_PARTS: Final = 2_000
+MAX_DEFINITION_PARTS: Final = 2_000
 """Parts of what is passed on of one tool, resource or prompt; a text counts as one for each 64 characters."""
 
-MOST_RESULT_PARTS: Final = 20_000
+MAX_RESULT_PARTS: Final = 20_000
 """Parts of what is passed on of one result beside its content."""
 
 NOTE: Final = "mcp"
 """The note of a value that holds what is passed on beside it."""
 
-_MOST_URIS: Final = 20
-_LONGEST_NAME: Final = 200
+_MAX_URIS: Final = 20
+_MAX_NAME_LENGTH: Final = 200
 _OWN: Final = "toolwire/"
 _MARKS: Final = frozenset(
     {
@@ -59,28 +59,28 @@ _EMBEDDED: Final = frozenset({"uri", "text", "blob", "mimeType"})
 
 def read_tool_members(entry: Mapping[str, Json]) -> dict[str, Json]:
     """Return the members of a listed tool that are passed on."""
-    return _read_members(entry, _TOOL, MOST_DEFINITION_PARTS)
+    return _read_members(entry, _TOOL, MAX_DEFINITION_PARTS)
 
 
 def read_annotations(annotations: Mapping[str, Json]) -> dict[str, Json]:
     """Return the annotations of a tool that MCP does not define."""
-    return _read_members(annotations, _ANNOTATIONS, MOST_DEFINITION_PARTS)
+    return _read_members(annotations, _ANNOTATIONS, MAX_DEFINITION_PARTS)
 
 
 def read_resource_members(entry: Mapping[str, Json]) -> dict[str, Json]:
     """Return the members of a listed resource or template that are passed on."""
-    return _read_members(entry, _RESOURCE, MOST_DEFINITION_PARTS)
+    return _read_members(entry, _RESOURCE, MAX_DEFINITION_PARTS)
 
 
 def read_prompt_members(entry: Mapping[str, Json]) -> dict[str, Json]:
     """Return the members of a listed prompt that are passed on."""
-    return _read_members(entry, _PROMPT, MOST_DEFINITION_PARTS)
+    return _read_members(entry, _PROMPT, MAX_DEFINITION_PARTS)
 
 
 def find_page_uris(members: Mapping[str, Json]) -> tuple[str, ...]:
     """Return the URIs of pages that the ``_meta`` of a tool names, at most 20."""
     found = {one: None for one in _list_texts(members.get("_meta")) if one.startswith(PAGE_SCHEME)}
-    return tuple(found)[:_MOST_URIS]
+    return tuple(found)[:_MAX_URIS]
 
 
 def write_tool_members(tool: Tool) -> dict[str, Json]:
@@ -98,7 +98,7 @@ def add_result_members(value: Value, answer: Mapping[str, Json], blocks: list[di
 
     Where the value is the structured content, the blocks are content of their own, for the model.
     """
-    members = _read_members(answer, _RESULT, MOST_RESULT_PARTS)
+    members = _read_members(answer, _RESULT, MAX_RESULT_PARTS)
     meta = members.get("_meta")
     # How its server wrote the result, which is written here in another form.
     if isinstance(meta, dict) and meta.pop("fastmcp", None) is not None and not meta:
@@ -112,8 +112,8 @@ def add_result_members(value: Value, answer: Mapping[str, Json], blocks: list[di
 
 def add_contents_members(value: Value, answer: Mapping[str, Json], contents: Sequence[Mapping[str, Json]]) -> Value:
     """Return ``value`` with notes of what the answer to a read and each part of a resource say beside it."""
-    members = _read_members(answer, _RESULT, MOST_RESULT_PARTS)
-    parts = [_read_members(one, _CONTENTS, MOST_RESULT_PARTS) for one in contents]
+    members = _read_members(answer, _RESULT, MAX_RESULT_PARTS)
+    parts = [_read_members(one, _CONTENTS, MAX_RESULT_PARTS) for one in contents]
     for part in parts:
         if not isinstance(part.get("mimeType"), str):
             part.pop("mimeType", None)
@@ -182,13 +182,13 @@ def _read_blocks(blocks: Sequence[Json]) -> list[Json]:
         return []
     read: list[Json] = []
     for block in blocks:
-        members = _read_members(block, _BLOCK, MOST_RESULT_PARTS)
+        members = _read_members(block, _BLOCK, MAX_RESULT_PARTS)
         resource = get_object(block, "resource")
-        inner = _read_members(resource, _EMBEDDED, MOST_RESULT_PARTS)
+        inner = _read_members(resource, _EMBEDDED, MAX_RESULT_PARTS)
         if isinstance(uri := resource.get("uri"), str) and uri.startswith(PAGE_SCHEME):
             inner["uri"] = uri
         read.append({**members, "resource": inner} if inner else members)
-    return read if any(read) and is_within_size(read, MOST_RESULT_PARTS) else []
+    return read if any(read) and is_within_size(read, MAX_RESULT_PARTS) else []
 
 
 def _read_members(entry: Mapping[str, Json], known: frozenset[str], most: int) -> dict[str, Json]:
@@ -215,8 +215,10 @@ def _leave_out_large(members: dict[str, Json], most: int) -> dict[str, Json]:
     """Return ``members`` with at most ``most`` parts: all, or those that are not larger than their share."""
     if not members or is_within_size(members, most):
         return members
-    share = most // len(members)
-    return {name: one for name, one in members.items() if len(name) <= _LONGEST_NAME and is_within_size(one, share)}
+    room_each = most // len(members)
+    return {
+        name: one for name, one in members.items() if len(name) <= _MAX_NAME_LENGTH and is_within_size(one, room_each)
+    }
 
 
 def _without_marks(meta: Json) -> Json:

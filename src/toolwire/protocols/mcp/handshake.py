@@ -19,7 +19,7 @@ from .stream_reader import fetch_answer
 
 MAX_PAGES = 100
 MAX_TOOLS = 10_000
-MAX_FAULTS_TOLD = 20
+MAX_REPORTED_FAULTS = 20
 _MAX_SESSION_ID = 1_000
 REQUIRED_TASKS: Final = "tasks of 2025-11-25"
 _NEEDS_KEY = (401, 403)
@@ -102,13 +102,13 @@ def _remove_faulty(session: Session, entries: list[Json], probes: list[Probe]) -
     """Return ``entries`` without the tools that may not be called; the first of them are told of."""
     find_why = _FAULTS[session.version]
     sound: list[Json] = []
-    told = 0
+    reported = 0
     for entry in entries:
         why = find_why(session, entry) if isinstance(entry, dict) else ""
         if not why:
             sound.append(entry)
-        elif told < MAX_FAULTS_TOLD:
-            told += 1
+        elif reported < MAX_REPORTED_FAULTS:
+            reported += 1
             name = entry["name"] if isinstance(entry, dict) and isinstance(entry.get("name"), str) else ""
             probes.append(_build_probe(session, 200, f"leaves out the tool {str(name)[:100]!r}: {why}"))
     return sound
@@ -169,8 +169,8 @@ def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[Open
     probes.append(_build_probe(session, answered.response.status, f"speaks MCP {version}"))
     id_, offers = _read_session_id(answered.response), _read_offers(answered.result)
     session = replace(session, version=version, id=id_, offers=offers)
-    told = yield from fetch(write(session, "notifications/initialized", {}, None))
-    status = None if isinstance(told, Problem) else told.status
+    answered_notice = yield from fetch(write(session, "notifications/initialized", {}, None))
+    status = None if isinstance(answered_notice, Problem) else answered_notice.status
     probes.append(_build_probe(session, status, "was told that the handshake is done"))
     return OpenedEndpoint(session, dict(get_object(answered.result, "serverInfo")), _read_instructions(answered.result))
 

@@ -43,12 +43,12 @@ def read(value: str) -> str | None:
 
 def write_mirrored(fields: Mirror, arguments: Mapping[str, Json]) -> Headers:
     """Return the headers that say ``arguments`` again; what is missing, null or no scalar gets none."""
-    said: list[tuple[bytes, bytes]] = []
+    fields_written: list[tuple[bytes, bytes]] = []
     for path, name in fields:
         text = _write_scalar(_get_argument(arguments, path))
         if text is not None:
-            said.append((name, write(text)))
-    return said
+            fields_written.append((name, write(text)))
+    return fields_written
 
 
 def find_mismatch(fields: Mirror, arguments: Mapping[str, Json], headers: Headers) -> str:

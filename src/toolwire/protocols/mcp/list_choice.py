@@ -96,8 +96,8 @@ def _find_choice(asked: AskedMethod) -> str | bool:
     params = asked.params
     meta = get_object(params, "_meta")
     client = get_object(params, "clientInfo") or get_object(meta, CLIENT_META)
-    if (settled := get_header(asked.request.headers, LIST_HEADER)) in (SHORT, ALL):
-        return settled
+    if (declared := get_header(asked.request.headers, LIST_HEADER)) in (SHORT, ALL):
+        return declared
     agent = get_header(asked.request.headers, b"user-agent")
     if agent.startswith(f"{_OWN}/") or get_text(client, "name") in _list_searching_clients():
         return ALL

@@ -9,7 +9,7 @@ from toolwire.core.subschemas import change_subschemas
 
 _MEANT: Final = frozenset({"const", "default", "example"})
 """The keywords whose null is a value."""
-_MOST_DEPTH: Final = 60
+_MAX_DEPTH: Final = 60
 
 
 def remove_nulls(entry: dict[str, Json]) -> dict[str, Json]:
@@ -23,8 +23,8 @@ def remove_nulls(entry: dict[str, Json]) -> dict[str, Json]:
 
 def _mend(schema: Json, depth: int = 0) -> Json:
     """Return ``schema`` without such nulls; what is nested very deep stays as it is."""
-    if not isinstance(schema, dict) or depth > _MOST_DEPTH:
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return schema
     changed = change_subschemas(schema, lambda inner, *_: _mend(inner, depth + 1))
-    kept = {name: value for name, value in changed.items() if value is not None or name in _MEANT}
-    return schema if kept == schema else kept
+    members = {name: value for name, value in changed.items() if value is not None or name in _MEANT}
+    return schema if members == schema else members

@@ -140,9 +140,9 @@ def _get_prompt(offered: Offered, server: Mapping[str, Json], end: bytes, asked:
     about = _write_texts(description=found.description)
 
     def write(result: Value) -> bytes:
-        said: list[dict[str, Json]] = write_messages("", result.value)["messages"]
+        written: list[dict[str, Json]] = write_messages("", result.value)["messages"]
         version = STATELESS if asked.status else read_handshake_version(asked.request)
-        messages = [{**one, "content": _write_content(one["content"], version)} for one in said]
+        messages = [{**one, "content": _write_content(one["content"], version)} for one in written]
         answer = foreign_members.write_contents_members(result, {**about, "messages": messages}, "messages")
         return _join_end(answer, b"", server, end)
 

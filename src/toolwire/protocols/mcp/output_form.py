@@ -90,8 +90,8 @@ def lists_same(schema: Schema | None, listed: Json) -> bool:
 
 def _is_passed_on(tool: Tool) -> bool:
     """Return whether ``tool`` is one of another MCP server which lists the same schema."""
-    said = get_object(tool.hints, "mcp")
-    return "name" in said and "hinted" not in said
+    hints = get_object(tool.hints, "mcp")
+    return "name" in hints and "hinted" not in hints
 
 
 def _wrap(schema: Schema) -> dict[str, Json]:

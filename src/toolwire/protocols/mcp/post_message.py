@@ -50,7 +50,7 @@ _TASKS: dict[str, Json] = {"extensions": {TASKS: {}}}
 _OPENING = ("initialize", "notifications/initialized")
 _SHOWN = 2_000
 
-MOST_EVENT: Final = 16 * 1024 * 1024
+MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 """The most bytes of one message in a stream: as many as an answer without a stream may have."""
 
 
@@ -94,8 +94,8 @@ def write(
     if session.id:
         headers.append((SESSION_HEADER, session.id))
     if session.version == STATELESS:
-        said = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: get_capabilities(session)}
-        params = {**params, "_meta": {**jsontext.get_object(params, "_meta"), **said}}
+        meta = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: get_capabilities(session)}
+        params = {**params, "_meta": {**jsontext.get_object(params, "_meta"), **meta}}
         headers.append((METHOD_HEADER, method.encode()))
         if method in NAMED_BY:
             headers.append((NAME_HEADER, fields.write(str(params[NAMED_BY[method]]))))
@@ -123,13 +123,13 @@ def write_reply(
     session: Session, id_: Json, error: dict[str, Json] | None, result: dict[str, Json] | None = None
 ) -> Request:
     """Return the POST that answers the server's own request ``id_``: with ``result``, or with ``error``."""
-    said: dict[str, Json] = {"result": result or {}} if error is None else {"error": error}
+    outcome: dict[str, Json] = {"result": result or {}} if error is None else {"error": error}
     headers = [*_HEADERS]
     if session.version:
         headers.append((VERSION_HEADER, session.version.encode()))
     if session.id:
         headers.append((SESSION_HEADER, session.id))
-    return Request("POST", session.endpoint, headers, jsontext.write({"jsonrpc": "2.0", "id": id_, **said}))
+    return Request("POST", session.endpoint, headers, jsontext.write({"jsonrpc": "2.0", "id": id_, **outcome}))
 
 
 def read(response: Response, id_: str | int) -> dict[str, Json] | Refused | Problem:
@@ -197,7 +197,7 @@ def is_stream(response: Response) -> bool:
 
 def _iterate_events(body: bytes) -> Iterator[bytes]:
     try:
-        for event in sse.Decoder(MOST_EVENT).feed(body + b"\n\n"):
+        for event in sse.Decoder(MAX_EVENT_BYTES).feed(body + b"\n\n"):
             yield event.data.encode("utf-8", "replace")
     except ValueError:
         return  # an event beyond the limit: what came before it stands

@@ -20,8 +20,8 @@ from .revision import PROGRESS_EVENT_META, PROGRESS_META
 
 LOG_METHOD = "notifications/message"
 
-_LONGEST_MESSAGE = 2_000
-_LONGEST_NAME = 200
+_MAX_MESSAGE_LENGTH = 2_000
+_MAX_NAME_LENGTH = 200
 
 
 class Notifications:
@@ -41,15 +41,15 @@ class Notifications:
         if self._token is None:
             return None
         value = progress.value
-        said: Mapping[str, Any] = value if isinstance(value, dict) else {"progress": value}
-        number, total = said.get("progress"), said.get("total")
+        data: Mapping[str, Any] = value if isinstance(value, dict) else {"progress": value}
+        number, total = data.get("progress"), data.get("total")
         self._last = number if _is_number(number) and number > self._last else self._last + 1.0
         params: dict[str, Json] = {"progressToken": self._token, "progress": self._last}
         if total is not None and _is_number(total) and number == self._last:
             params["total"] = total
-        message = _write_message(value, said)
+        message = _write_message(value, data)
         if message:
-            params["message"] = message[:_LONGEST_MESSAGE]
+            params["message"] = message[:_MAX_MESSAGE_LENGTH]
         params["_meta"] = {PROGRESS_META: value, PROGRESS_EVENT_META: progress.event}
         return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
 
@@ -69,7 +69,7 @@ def read_log(params: Mapping[str, Json], level: str) -> Progress | None:
     value = {"level": params["level"], "data": params.get("data")}
     logger = params.get("logger")
     if isinstance(logger, str):
-        value["logger"] = clean(logger[:_LONGEST_NAME]).text
+        value["logger"] = clean(logger[:_MAX_NAME_LENGTH]).text
     return Progress(value, LOG_EVENT)
 
 
@@ -79,16 +79,16 @@ def read(params: Mapping[str, Json]) -> Progress:
     if PROGRESS_META in meta:
         event = meta.get(PROGRESS_EVENT_META)
         return Progress(meta[PROGRESS_META], event if isinstance(event, str) else PROGRESS_EVENT)
-    said = {name: params[name] for name in ("progress", "total", "message") if params.get(name) is not None}
-    return Progress(said, PROGRESS_EVENT)
+    data = {name: params[name] for name in ("progress", "total", "message") if params.get(name) is not None}
+    return Progress(data, PROGRESS_EVENT)
 
 
-def _write_message(value: Json, said: Mapping[str, Any]) -> str:
+def _write_message(value: Json, data: Mapping[str, Any]) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(said.get("message"), str):
-        return str(said["message"])
-    return "" if _is_number(said.get("progress")) else to_json(value).decode()
+    if isinstance(data.get("message"), str):
+        return str(data["message"])
+    return "" if _is_number(data.get("progress")) else to_json(value).decode()
 
 
 def _is_number(value: Json) -> TypeGuard[float]:

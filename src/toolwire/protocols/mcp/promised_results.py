@@ -10,7 +10,7 @@ from toolwire.framing.cut_notice import SCHEMA_FAULT
 from toolwire.framing.jsontext import get_object
 from toolwire.validation.results import TOO_LARGE_TO_CHECK, FindFault, build_foreign_result_check
 
-_MOST_KNOWN: Final = 200
+_MAX_KNOWN: Final = 200
 _CHECKS: Final[dict[int, tuple[Tool, FindFault | None]]] = {}
 
 
@@ -18,7 +18,7 @@ def note_broken_promise(tool: Tool, value: Value) -> Value:
     """Return ``value`` with a note if it breaks the output schema that the server of ``tool`` lists."""
     known = _CHECKS.get(id(tool))
     if known is None:
-        if len(_CHECKS) >= _MOST_KNOWN:
+        if len(_CHECKS) >= _MAX_KNOWN:
             _CHECKS.clear()
         known = _CHECKS[id(tool)] = (tool, _build_check(tool))  # with the tool, so that no other one gets its id
     fault = "" if known[1] is None else known[1](value.value)

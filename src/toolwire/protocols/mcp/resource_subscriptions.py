@@ -69,8 +69,8 @@ class ResourceSubscriptions:
         if isinstance(uri, str):
             self._watched.pop(uri, None)
 
-    def find_changed(self, offered: Offered, told: RemoteChanges = NO_REMOTE_CHANGES) -> list[str]:
-        """Return the URIs that have changed since the last time, here or as ``told`` by other processes.
+    def find_changed(self, offered: Offered, remote: RemoteChanges = NO_REMOTE_CHANGES) -> list[str]:
+        """Return the URIs that have changed since the last time, here or as ``remote`` by other processes.
 
         ``offered`` is what the client may see now.
         """
@@ -84,7 +84,7 @@ class ResourceSubscriptions:
             changes = watched.changes
             if changes is None:
                 continue
-            if changes.find_last(watched.own_uri) > watched.known or told.has_resource(uri):
+            if changes.find_last(watched.own_uri) > watched.known or remote.has_resource(uri):
                 # All that has changed until now: a client that hears of it reads after that.
                 watched.known = changes.last
                 changed.append(uri)

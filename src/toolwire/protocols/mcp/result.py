@@ -123,8 +123,8 @@ def _find_fault(form: OutputForm, value: Json) -> str:
 
 def _write_misfit(id_: bytes, content: bytes, fault: str, end: bytes) -> bytes:
     # O-21: the call has run, so its result must reach the model.
-    said = f"The call has run. Its result does not fit the schema that its server lists ({fault}). The result:"
-    blocks = b'[{"type":"text","text":%b},%b' % (jsontext.write(said), content[1:])
+    sentence = f"The call has run. Its result does not fit the schema that its server lists ({fault}). The result:"
+    blocks = b'[{"type":"text","text":%b},%b' % (jsontext.write(sentence), content[1:])
     return write_opening(id_) + b'"content":' + blocks + b',"isError":true' + end
 
 
@@ -203,9 +203,9 @@ def _find_mark(form: OutputForm, value: Json) -> bytes:
 
 def _is_text(tool: Tool, content: list[dict[str, Any]]) -> bool:
     """Return whether the text of a result is the value, and not the JSON of it."""
-    said = get_object(content[0], "_meta").get(TEXT_META) if content else None
-    if isinstance(said, bool):
-        return said
+    marked = get_object(content[0], "_meta").get(TEXT_META) if content else None
+    if isinstance(marked, bool):
+        return marked
     schema = tool.output_schema
     if not schema and get_object(tool.hints, "mcp").get("hinted") is not True:
         return True

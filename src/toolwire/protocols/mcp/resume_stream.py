@@ -20,11 +20,11 @@ from .post_message import Session
 from .revision import SESSION_HEADER, VERSION_HEADER
 from .stream_reader import STREAM, Listener
 
-MOST_STREAMS: Final = 10
-LONGEST_WAIT_S: Final = 60.0
+MAX_STREAMS: Final = 10
+MAX_WAIT_S: Final = 60.0
 
 _WAIT_MS: Final = 1_000
-_LONGEST_ID: Final = 8_192  # it goes into a header field
+_MAX_ID_LENGTH: Final = 8_192  # it goes into a header field
 
 
 class _ResumePoint(NamedTuple):
@@ -40,17 +40,17 @@ def complete_stream(session: Session, response: Response, id_: str | int) -> Flo
     At most ten streams are opened for it.
     """
     last_id = ""
-    for _ in range(MOST_STREAMS):
+    for _ in range(MAX_STREAMS):
         left = _find_resume_point(response, id_, last_id)
         if left is None:
             break
         last_id = left.last_id
         yield from pause(left.wait_s)
-        heard = Listener(session, id_, leave=True)
-        came = yield from listen(_build_resume_request(session, last_id), heard.hear)
-        if not heard.has_begun and not (isinstance(came, Response) and post_message.is_stream(came)):
-            return came
-        response = Response(200, (STREAM,), heard.build_body())
+        listener = Listener(session, id_, leave=True)
+        answer = yield from listen(_build_resume_request(session, last_id), listener.hear)
+        if not listener.has_begun and not (isinstance(answer, Response) and post_message.is_stream(answer)):
+            return answer
+        response = Response(200, (STREAM,), listener.build_body())
     return response
 
 
@@ -63,17 +63,17 @@ def _find_resume_point(response: Response, id_: str | int, last_id: str) -> _Res
         return None
     if any(post_message.is_answer(message, id_) for message in post_message.iterate_messages(response)):
         return None
-    events = sse.Decoder(post_message.MOST_EVENT)
+    events = sse.Decoder(post_message.MAX_EVENT_BYTES)
     try:
         for _ in events.feed(response.body):
             pass
     except ValueError:
         return None
     last_id = events.last_id or last_id
-    if not last_id or len(last_id) > _LONGEST_ID or not last_id.isprintable() or not last_id.isascii():
+    if not last_id or len(last_id) > _MAX_ID_LENGTH or not last_id.isprintable() or not last_id.isascii():
         return None
     wait_ms = _WAIT_MS if events.retry_ms is None else events.retry_ms
-    return _ResumePoint(last_id, min(wait_ms / 1_000, LONGEST_WAIT_S))
+    return _ResumePoint(last_id, min(wait_ms / 1_000, MAX_WAIT_S))
 
 
 def _build_resume_request(session: Session, last_id: str) -> Request:

@@ -164,10 +164,10 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     if catalog.description:
         about["instructions"] = catalog.description
     # Every server declares a log: what a tool behind a gateway may write to it is not known beforehand.
-    told = build_capabilities(catalog.offered, notifies=True) | {"logging": {}}
-    notifying = {**about, "capabilities": told}
+    capabilities = build_capabilities(catalog.offered, notifies=True) | {"logging": {}}
+    notifying = {**about, "capabilities": capabilities}
     tasks = task_server.build_task_methods(catalog, server, end, find_form)
-    discovered = {**about, "capabilities": task_server.add_capability(told, tasks)}
+    discovered = {**about, "capabilities": task_server.add_capability(capabilities, tasks)}
     discovery = write_static({"supportedVersions": list(SUPPORTED), **discovered, **cached}, end)
     greetings = {
         version: write_static({"protocolVersion": version, "serverInfo": server, **about}, end) for version in HANDSHAKE

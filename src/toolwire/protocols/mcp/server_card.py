@@ -24,7 +24,7 @@ CARD_PATH: Final = "/mcp/server-card"
 CARD_TYPE: Final = "application/mcp-server-card+json"
 _SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 _REGISTRY_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
-_LONGEST: Final = 100
+_MAX_LENGTH: Final = 100
 """The most characters of a title and of a description."""
 _HEADERS: Final = ((b"cache-control", b"public, max-age=300"), (b"access-control-allow-origin", b"*"))
 
@@ -74,13 +74,13 @@ def build_server_json(catalog: Catalog, url: str, *, name: str = "", needs_key: 
 
 def _describe(catalog: Catalog, host: str) -> dict[str, str]:
     """Return the name, version, title and description of a server, within the lengths of both schemas."""
-    name = re.sub(r"[^a-zA-Z0-9._-]+", "-", catalog.title).strip("-.").lower()[:_LONGEST] or "server"
-    title = catalog.title.strip()[:_LONGEST] or name
+    name = re.sub(r"[^a-zA-Z0-9._-]+", "-", catalog.title).strip("-.").lower()[:_MAX_LENGTH] or "server"
+    title = catalog.title.strip()[:_MAX_LENGTH] or name
     return {
         "name": f"{_reverse(host)}/{name}",
         "version": catalog.version,
         "title": title,
-        "description": " ".join(catalog.description.split())[:_LONGEST].strip() or title,
+        "description": " ".join(catalog.description.split())[:_MAX_LENGTH].strip() or title,
     }
 
 

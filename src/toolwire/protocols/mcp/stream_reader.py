@@ -23,14 +23,14 @@ from toolwire.framing.input_words import read_input_request, write_input_respons
 from toolwire.framing.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from . import elicitation, post_message, progress
-from .post_message import MOST_EVENT, Session
+from .post_message import MAX_EVENT_BYTES, Session
 from .revision import STATELESS
 
-MOST_REPLIES: Final = 100
+MAX_REPLIES: Final = 100
 STREAM: Final = (b"content-type", b"text/event-stream")
 _HEAD: Final = 200  # characters, in which a notification names its method
 _TOO_LARGE: Final = (
-    f"The answer cannot be read: this client takes at most {MOST_EVENT:,} bytes in one message of an MCP stream. "
+    f"The answer cannot be read: this client takes at most {MAX_EVENT_BYTES:,} bytes in one message of an MCP stream. "
     "The result of a tool that streams lists all its items again there. "
     "If the server offers OpenTool as well, call the tool over that: it sends each item once."
 )
@@ -66,7 +66,7 @@ class Listener:
         if self.has_large_event:
             return
         if self._events is None:  # most answers are no stream
-            self._events = sse.Decoder(MOST_EVENT)
+            self._events = sse.Decoder(MAX_EVENT_BYTES)
         try:
             events = list(self._events.feed(piece))
         except ValueError:  # one beyond the limit: what came before it stands
@@ -101,8 +101,8 @@ class Listener:
 
     def _keep(self, text: str) -> None:
         self._kept_size += len(text)
-        if self._kept_size > MOST_EVENT:
-            raise ValueError(f"its answers are larger than {MOST_EVENT:,} bytes")
+        if self._kept_size > MAX_EVENT_BYTES:
+            raise ValueError(f"its answers are larger than {MAX_EVENT_BYTES:,} bytes")
         self._kept.append(text)
 
     def _message(self, message: dict[str, Json], text: str) -> Iterator[StreamItem]:
@@ -113,17 +113,17 @@ class Listener:
                 self._keep(text)
         elif id_ is not None:
             self._replies += 1
-            if self._replies > MOST_REPLIES:
-                raise ValueError(f"the server asks more than {MOST_REPLIES} questions of its own")
+            if self._replies > MAX_REPLIES:
+                raise ValueError(f"the server asks more than {MAX_REPLIES} questions of its own")
             yield reply_to_server(self._session, method, id_, message)
         elif method == "notifications/progress":
             params = jsontext.get_object(message, "params")
             if params.get("progressToken") == self._id:
                 yield progress.read(params)
         elif method == progress.LOG_METHOD and self._log_level:
-            told = progress.read_log(jsontext.get_object(message, "params"), self._log_level)
-            if told is not None:
-                yield told
+            entry = progress.read_log(jsontext.get_object(message, "params"), self._log_level)
+            if entry is not None:
+                yield entry
 
 
 def reply_to_server(session: Session, method: str, id_: Json, message: dict[str, Json]) -> Request | InputRequest:
@@ -152,12 +152,12 @@ def fetch_answer(
     """
     listener = Listener(session, id_, log_level=log_level)
     # A user takes longer to answer than a server, so a call in which they may be asked has the time of a stream.
-    came: Response | Problem = yield Listen(request, listener.hear, is_brief=is_brief or not session.can_ask)
-    if isinstance(came, Problem):
-        return Response(200, (STREAM,), listener.build_body()) if listener.may_have_answer else came
+    response: Response | Problem = yield Listen(request, listener.hear, is_brief=is_brief or not session.can_ask)
+    if isinstance(response, Problem):
+        return Response(200, (STREAM,), listener.build_body()) if listener.may_have_answer else response
     if listener.has_large_event and not listener.may_have_answer:
         return Problem(kind=Kind.BAD_ANSWER, message=_TOO_LARGE, details={"reason": "too_large"})
-    return came._replace(body=listener.build_body()) if listener.has_begun else came
+    return response._replace(body=listener.build_body()) if listener.has_begun else response
 
 
 def _is_large_answer(text: str) -> bool:

@@ -143,12 +143,12 @@ def _read_end(answer: Mapping[str, Json], status: CallStatus, tool: Tool) -> Res
     if answer.get("status") == "failed":
         error = get_object(answer, "error")
         code, text = error.get("code"), error.get("message")
-        said = (
+        described = (
             text
             if isinstance(text, str) and text
             else status.message or "The call failed, and its server does not say why."
         )
-        refused = Refused(code if type(code) is int else 0, said[:2_000], error.get("data"))
+        refused = Refused(code if type(code) is int else 0, described[:2_000], error.get("data"))
         problem = post_message.build_problem(Response(200), refused)
         return replace(problem, kind=Kind.TOOL_FAILED) if problem.kind in (Kind.BAD_ANSWER, Kind.ACCEPTED) else problem
     return None

@@ -67,18 +67,18 @@ def add_capability(capabilities: dict[str, Json], methods: Mapping[str, Method])
 
 def write_task(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> Response:
     """Return the answer to a call that goes on as a task; ``details`` of ``problem`` have its status."""
-    said = get_object(problem.details, "call")
+    status_data = get_object(problem.details, "call")
     task: dict[str, Json] = {
         "resultType": "task",
-        "taskId": said.get("id"),
-        "status": "input_required" if said.get("state") == LongCallState.WAITING else _WORKING,
-        "createdAt": said.get("created_at"),
-        "lastUpdatedAt": said.get("updated_at"),
+        "taskId": status_data.get("id"),
+        "status": "input_required" if status_data.get("state") == LongCallState.WAITING else _WORKING,
+        "createdAt": status_data.get("created_at"),
+        "lastUpdatedAt": status_data.get("updated_at"),
         "ttlMs": None,
         "pollIntervalMs": problem.retry_after_ms or POLL_MS,
-        "_meta": {SERVER_META: dict(server), CALL_META: dict(said)},
+        "_meta": {SERVER_META: dict(server), CALL_META: dict(status_data)},
     }
-    if message := get_text(said, "message"):
+    if message := get_text(status_data, "message"):
         task["statusMessage"] = message
     return Response(200, JSON_HEADERS, b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + to_json(task) + b"}")
 
@@ -145,8 +145,8 @@ def _write_status(
     status: CallStatus, tool: Tool | None, form: OutputForm, server: Mapping[str, Json]
 ) -> dict[str, Json]:
     """Return the task of ``tasks/get``: with its result, its error, or what it asks."""
-    said = write_status(status)
-    ours = {name: value for name, value in said.items() if name not in ("result", "error")}
+    status_data = write_status(status)
+    ours = {name: value for name, value in status_data.items() if name not in ("result", "error")}
     ttl_s = None if status.expires_at is None else max(status.expires_at - status.created_at, 0.001)
     task: dict[str, Json] = {
         "resultType": "complete",

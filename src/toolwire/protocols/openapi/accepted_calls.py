@@ -184,8 +184,8 @@ def _read_result(body: Mapping[str, Json], response: Response, url: str, expecte
 
 def _read_failure(body: Mapping[str, Json], word: str) -> Problem:
     error = get_object(body, "error")
-    said = error.get("message") or error.get("detail") or body.get("message") or body.get("error")
-    text = read_message(said) or f"The call has the status {word}, and the server does not say why."
+    message = error.get("message") or error.get("detail") or body.get("message") or body.get("error")
+    text = read_message(message) or f"The call has the status {word}, and the server does not say why."
     return Problem(kind=Kind.TOOL_FAILED, message=text, details={"status": word})
 
 
@@ -202,8 +202,8 @@ def _find_word(data: Json) -> str:
     """Return the state that a status says in its own word, in small letters without any other character."""
     if not isinstance(data, dict):
         return ""
-    said = data.get("status") if isinstance(data.get("status"), str) else data.get("state")
-    return _LETTERS.sub("", said[:40].lower()) if isinstance(said, str) else ""
+    word = data.get("status") if isinstance(data.get("status"), str) else data.get("state")
+    return _LETTERS.sub("", word[:40].lower()) if isinstance(word, str) else ""
 
 
 def _read_small(response: Response) -> Json:

@@ -43,10 +43,10 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     expected = Expected(plan.origin, plan.responses, peer.resources, peer.result_limits, plan.write_only, plan.content)
     response: Response | Problem
     if plan.streams:
-        heard = results.build_stream_reader(expected)
-        response = yield from listen(request, heard.feed)
-        if heard.has_begun:
-            return results.read_stream_end(heard, response, expected)
+        reader = results.build_stream_reader(expected)
+        response = yield from listen(request, reader.feed)
+        if reader.has_begun:
+            return results.read_stream_end(reader, response, expected)
     else:
         response = yield request
     if isinstance(response, Problem):

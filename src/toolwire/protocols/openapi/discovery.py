@@ -40,8 +40,8 @@ from .tools import operations
 _HEADERS = ((b"accept", b"application/json"),)  # the same field for each protocol, so that they share one response
 _DOCUMENT_ENDINGS = (".json", ".yaml", ".yml")
 _LLM_JSON_BYTES = 64 * 1024
-_MOST_LOOKS = 20
-_LEAST_SIZE = 4_096  # bytes that each document counts at least, so that tiny ones end too
+_MAX_PROBES = 20
+_MIN_SIZE = 4_096  # bytes that each document counts at least, so that tiny ones end too
 # RFC 8631: "service-desc" is the link to the description of an API that programs read.
 _SERVICE_DESC = re.compile(
     r'<([^<>]{1,2048})>\s*;[^<]*?\brel\s*=\s*"?(?:[^";,]{0,200}\s)?service-desc(?:\s|"|;|,|$)', re.ASCII
@@ -95,34 +95,34 @@ def find(url: str, selection: Selection = DEFAULT_SELECTION) -> Flow[Finding]:
     origin = read_origin(url)
     home = "" if origin is None else str(origin)
     if url.startswith("file:///"):
-        looks = deque([_PlannedProbe(url, _ProbeKind.NAMED)])
+        probes_left = deque([_PlannedProbe(url, _ProbeKind.NAMED)])
     elif origin is None or origin.has_user_info:
         # A name and password in a URL would go into every request and every log, so such a URL is not used at all.
         return Finding(None, (Probe(NAME, url, None, "is not the URL of a site"),))
     else:
-        looks = deque(_list_probes(url, home))
+        probes_left = deque(_list_probes(url, home))
     probes: list[Probe] = []
     seen: set[str] = set()
-    while looks and len(seen) < _MOST_LOOKS:
-        look = looks.popleft()
+    while probes_left and len(seen) < _MAX_PROBES:
+        probe = probes_left.popleft()
         # Each URL is requested once: two llm.json that name each other, or many links to one document, cost nothing
         # more.
-        if look.url in seen:
+        if probe.url in seen:
             continue
-        seen.add(look.url)
-        answer = yield from fetch(Request("GET", look.url, _HEADERS))
-        sight = _read_answer(look, answer, home or "", selection)
+        seen.add(probe.url)
+        answer = yield from fetch(Request("GET", probe.url, _HEADERS))
+        sight = _read_answer(probe, answer, home or "", selection)
         peer = None
         if sight.document is not None:
-            peer, meaning = yield from _build_peer(look, sight.document, selection)
+            peer, meaning = yield from _build_peer(probe, sight.document, selection)
             sight = sight._replace(meaning=meaning)
         status = None if isinstance(answer, Problem) else answer.status
         reason = str(answer.details.get("reason", "")) if isinstance(answer, Problem) else sight.reason
-        probes.append(Probe(NAME, look.url, status, sight.meaning, peer is not None, reason, sight.elsewhere))
+        probes.append(Probe(NAME, probe.url, status, sight.meaning, peer is not None, reason, sight.elsewhere))
         if peer is not None:
             return Finding(peer, tuple(probes))
         # What an answer names comes before the remaining guesses, in the order in which it was named.
-        looks.extendleft(reversed(sight.next))
+        probes_left.extendleft(reversed(sight.next))
     return Finding(None, tuple(probes))
 
 
@@ -151,23 +151,23 @@ def _normalize_url(home: str, url: str) -> str:
     return home + (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-def _read_answer(look: _PlannedProbe, answer: Response | Problem, home: str, selection: Selection) -> _ProbeResult:
+def _read_answer(probe: _PlannedProbe, answer: Response | Problem, home: str, selection: Selection) -> _ProbeResult:
     if isinstance(answer, Problem):
         return _ProbeResult(answer.message)
     if not 200 <= answer.status < 300:
         return _ProbeResult(_STATUS_MEANINGS.get(answer.status, f"answers with status {answer.status}"))
     limit = (
-        _LLM_JSON_BYTES if look.sort in (_ProbeKind.LLM_JSON, _ProbeKind.CATALOG) else selection.document_bytes
+        _LLM_JSON_BYTES if probe.sort in (_ProbeKind.LLM_JSON, _ProbeKind.CATALOG) else selection.document_bytes
     )  # XL-012
     if len(answer.body) > limit:
         return _ProbeResult(f"is larger than {limit:,} bytes")
-    return _read(look, answer, home, selection)
+    return _read(probe, answer, home, selection)
 
 
-def _read(look: _PlannedProbe, answer: Response, home: str, selection: Selection) -> _ProbeResult:
+def _read(probe: _PlannedProbe, answer: Response, home: str, selection: Selection) -> _ProbeResult:
     # A header field of any length would make the expression work for long, so only its start is read.
-    linked = _list_same_origin(_SERVICE_DESC.findall(get_header(answer.headers, b"link")[:8192]), look.url, home)
-    loaded = load_document(answer.body, get_header(answer.headers, b"content-type"), look.url)
+    linked = _list_same_origin(_SERVICE_DESC.findall(get_header(answer.headers, b"link")[:8192]), probe.url, home)
+    loaded = load_document(answer.body, get_header(answer.headers, b"content-type"), probe.url)
     if isinstance(loaded, Problem):
         # FU-59: a document that only an extra can read is no sign of a server that speaks nothing we know.
         reason = "unreadable" if "toolwire[yaml]" in loaded.message else ""
@@ -176,28 +176,28 @@ def _read(look: _PlannedProbe, answer: Response, home: str, selection: Selection
     data = loaded.data
     if not isinstance(data, dict):
         return _ProbeResult(f"is {loaded.written_as}, but neither an llm.json nor an OpenAPI document", None, linked)
-    if look.sort is _ProbeKind.CATALOG and "linkset" in data:
-        named = _list_same_origin(_list_catalog_documents(data["linkset"]), look.url, home)
+    if probe.sort is _ProbeKind.CATALOG and "linkset" in data:
+        named = _list_same_origin(_list_catalog_documents(data["linkset"]), probe.url, home)
         return _ProbeResult(f"is an API catalog; it names {len(named)} documents here", None, named)
     return (
-        _check_document(look, loaded, selection) if _is_document(data) else _read_llm_json(look, loaded, home, linked)
+        _check_document(probe, loaded, selection) if _is_document(data) else _read_llm_json(probe, loaded, home, linked)
     )
 
 
-def _check_document(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> _ProbeResult:
+def _check_document(probe: _PlannedProbe, loaded: Loaded, selection: Selection) -> _ProbeResult:
     data = loaded.data
     if selection.overlay is not None:
-        said = overlay.read(selection.overlay)
-        if isinstance(said, Problem):
-            return _refuse_overlay(said)
-        outcome = overlay.apply(said, data)
+        read_overlay = overlay.read(selection.overlay)
+        if isinstance(read_overlay, Problem):
+            return _refuse_overlay(read_overlay)
+        outcome = overlay.apply(read_overlay, data)
         if isinstance(outcome, Problem):
             return _refuse_overlay(outcome)
         data = outcome.document
         loaded = add_overlay_facts(loaded, selection.overlay)._replace(data=data, notes=tuple(outcome.notes))
     # At a guessed path a document counts only if its author meant it for models; the user may say otherwise (--include
     # all).
-    if look.sort is _ProbeKind.CONVENTION and selection.include != "all" and not isinstance(get_extension(data), dict):
+    if probe.sort is _ProbeKind.CONVENTION and selection.include != "all" and not isinstance(get_extension(data), dict):
         misfit = operations.find_misfit(data, selection)
         return _ProbeResult(misfit.text or _NO_ROOT, reason=misfit.reason or "no_root")
     site = read_site(data)
@@ -217,19 +217,19 @@ def _is_document(data: dict[str, Any]) -> bool:
     return "swagger" in data or ("openapi" in data and ("paths" in data or "info" in data))
 
 
-def _read_llm_json(look: _PlannedProbe, loaded: Loaded, home: str, linked: tuple[_PlannedProbe, ...]) -> _ProbeResult:
+def _read_llm_json(probe: _PlannedProbe, loaded: Loaded, home: str, linked: tuple[_PlannedProbe, ...]) -> _ProbeResult:
     data: dict[str, Json] = loaded.data
-    if look.url.startswith("file:") and (servers := _list_host_servers(data)):
-        name = look.url.rpartition("/")[2]
+    if probe.url.startswith("file:") and (servers := _list_host_servers(data)):
+        name = probe.url.rpartition("/")[2]
         text = f"{name} lists MCP servers and is no OpenAPI document: use {name}:NAME with one of {servers}"
         return _ProbeResult(text, reason="host_file")
-    found = llm_json.read(data, look.url)
-    if found is None or look.sort in (_ProbeKind.CONVENTION, _ProbeKind.CATALOG):
+    found = llm_json.read(data, probe.url)
+    if found is None or probe.sort in (_ProbeKind.CONVENTION, _ProbeKind.CATALOG):
         ours = "" if data.get("openapi") is not None else " and no llm.json of ours"
         return _ProbeResult(f"is {loaded.written_as}, but no OpenAPI document{ours}", None, linked)
-    if look.entry is not None:
+    if probe.entry is not None:
         return _ProbeResult("is another llm.json where the first one named the document")
-    url = join_url(look.url, found.openapi)
+    url = join_url(probe.url, found.openapi)
     where = get_origin(url) if url is not None else ""
     if url is None or not where:
         return _ProbeResult("is an llm.json, but what it names is no URL")
@@ -276,11 +276,11 @@ def _list_targets(one: Json) -> list[Json]:
 def _list_same_origin(references: Any, base: str, home: str) -> tuple[_PlannedProbe, ...]:
     found = [url for one in references if (url := join_url(base, one)) is not None and home and get_origin(url) == home]
     return tuple(
-        _PlannedProbe(_normalize_url(home, url), _ProbeKind.NAMED) for url in dict.fromkeys(found[:_MOST_LOOKS])
+        _PlannedProbe(_normalize_url(home, url), _ProbeKind.NAMED) for url in dict.fromkeys(found[:_MAX_PROBES])
     )
 
 
-def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer | None, str]]:
+def _build_peer(probe: _PlannedProbe, loaded: Loaded, selection: Selection) -> Flow[tuple[Peer | None, str]]:
     """Return the peer for a document, and the meaning of its request for the user."""
     document: dict[str, Any] = loaded.data
     others: dict[str, Json] = {}
@@ -288,14 +288,14 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
     # Most documents refer only to themselves; they are read as they are, without a copy.
     if not bundle.is_plain(loaded.references, named=loaded.named):
         if selection.elsewhere:
-            others = yield from _fetch_other_documents(document, look.url, selection.document_bytes, unread)
-        document = bundle.write_bundle(document, look.url, others)
+            others = yield from _fetch_other_documents(document, probe.url, selection.document_bytes, unread)
+        document = bundle.write_bundle(document, probe.url, others)
     # Broken references are looked for in the author's document, not in the upgraded one.
     as_written, notes = document, list[Note]()
     if swagger_20.is_swagger(document):
         with pause_collection():
-            document, notes = swagger_20.upgrade(document, look.url)
-    url = look.url if get_origin(look.url) else _choose_server_url(document, look.url, selection)
+            document, notes = swagger_20.upgrade(document, probe.url)
+    url = probe.url if get_origin(probe.url) else _choose_server_url(document, probe.url, selection)
     if not url:
         return None, _explain_no_server(document)
     site = read_site(document) if loaded.site is None else loaded.site
@@ -309,9 +309,9 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
         text = f"Other documents are not read from {unread[0][:SHOWN]} on, because together they are larger than"
         more = f"{selection.document_bytes:,} bytes: a larger document_bytes, or --document-bytes, reads on"
         offer.memo.notes.append(Note("", f"{text} {more}"))
-    offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, look.url, loaded, others))
-    if look.entry is not None:
-        offer.memo.notes.extend(Note("", text) for text in llm_json.find_contradictions(look.entry, document))
+    offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, probe.url, loaded, others))
+    if probe.entry is not None:
+        offer.memo.notes.extend(Note("", text) for text in llm_json.find_contradictions(probe.entry, document))
     peer = Peer(
         tags=offer.memo.tags,
         protocol=NAME,
@@ -322,9 +322,9 @@ def _build_peer(look: _PlannedProbe, loaded: Loaded, selection: Selection) -> Fl
         findings=lambda: offer.memo.findings,
         declared_auth=DeclaredAuth(
             # A file has no origin; what it declares about sign-in is relative to its server then.
-            look.url if get_origin(look.url) else url,
+            probe.url if get_origin(probe.url) else url,
             offer.memo.schemes,
-            *(look.entry.auth[1:] if look.entry is not None else ()),
+            *(probe.entry.auth[1:] if probe.entry is not None else ()),
         ),
     )
     left_out = f", {len(offer.memo.notes)} findings" if offer.memo.notes else ""
@@ -366,8 +366,8 @@ def _explain_no_server(document: dict[str, Any]) -> str:
         for name in list_unfilled_variables(one):
             where = f"the variable {name[:50]!r} of its server {str(one.get('url'))[:100]!r} has no default"
             return f"is a file that does not say where to call: {where}; say it with --server URL"
-    said = "names no server" if not servers else "names no server by a whole URL"
-    return f"is a file that {said}: say which one to call with --server URL"
+    reason = "names no server" if not servers else "names no server by a whole URL"
+    return f"is a file that {reason}: say which one to call with --server URL"
 
 
 def _choose_server_url(document: dict[str, Any], url: str, selection: Selection) -> str:
@@ -393,18 +393,18 @@ def _fetch_other_documents(document: dict[str, Any], url: str, room: int, unread
         if other in asked or not is_beside(other, url):
             continue
         asked.add(other)
-        if room < _LEAST_SIZE:
+        if room < _MIN_SIZE:
             unread.append(other)
             break
         answer = yield from fetch(Request("GET", other, _HEADERS))
         if isinstance(answer, Problem) or not 200 <= answer.status < 300:
-            room -= _LEAST_SIZE
+            room -= _MIN_SIZE
             continue
         if len(answer.body) > room:
             unread.append(other)
             continue
         # One limit for all documents together: many small ones must not add up to more than one may have.
-        room -= max(len(answer.body), _LEAST_SIZE)
+        room -= max(len(answer.body), _MIN_SIZE)
         loaded = load_document(answer.body, get_header(answer.headers, b"content-type"), other)
         if isinstance(loaded, Loaded):
             found[other] = loaded.data

@@ -75,8 +75,8 @@ _TITLES = {
 }
 _MEDIA_TYPE = b"application/problem+json"
 _URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
-_MOST_CHARACTERS = 1_000
-_MOST_ERRORS = 20
+_MAX_CHARACTERS = 1_000
+_MAX_ERRORS = 20
 _ENTRY_TEXTS = ("msg", "message", "detail", "title", "description", "code")
 _ENTRY_PLACES = ("loc", "field", "path", "pointer", "param", "property")
 _REQUEST_PARTS = frozenset(("body", "query", "path", "header", "headers", "cookie", "cookies")) | {
@@ -84,8 +84,8 @@ _REQUEST_PARTS = frozenset(("body", "query", "path", "header", "headers", "cooki
 }
 _WHOLE = frozenset(("", "__all__", "_schema", "non_field_errors"))
 """The names under which Django and marshmallow put the errors of a whole request."""
-_MOST_LEVELS = 4
-_MOST_DETAIL_BYTES = 16 * 1024
+_MAX_LEVELS = 4
+_MAX_DETAIL_BYTES = 16 * 1024
 
 
 def write(problem: Problem) -> Response:
@@ -144,7 +144,7 @@ def read(response: Response) -> Problem:
     kind = _KINDS.get(response.status, Kind.TOOL_FAILED)
     retry = rate_headers.read_retry_after_ms(response)
     details: dict[str, Json] = {"status": response.status}
-    if data is not None and not isinstance(data, Problem) and len(response.body) <= _MOST_DETAIL_BYTES:
+    if data is not None and not isinstance(data, Problem) and len(response.body) <= _MAX_DETAIL_BYTES:
         details["body"] = data
     elif isinstance(data, Problem) and (text := _read_plain_text(response)):
         details["body"] = text
@@ -170,14 +170,14 @@ def _find_message(body: Mapping[str, Any], status: int) -> str:
     error = body.get("error")
     inner = error.get("message") if isinstance(error, dict) else error
     several = _list_sentences(body.get("detail")) or _list_sentences(body.get("errors"))
-    said = (body.get("detail"), body.get("message"), inner, body.get("title"))
-    text = next((one.strip() for one in said if isinstance(one, str) and one.strip()), "")
+    candidates = (body.get("detail"), body.get("message"), inner, body.get("title"))
+    text = next((one.strip() for one in candidates if isinstance(one, str) and one.strip()), "")
     if not text and not several and status == 400 and all(isinstance(one, list | dict) for one in body.values()):
         several = _list_sentences(body)  # Django REST Framework answers with the errors of each argument alone
     if several:
         text = f"{text.rstrip('.:')}: {several}" if text else several
     if text:
-        return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
+        return text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + "..."
     return f"The server answered {status} {_TITLES.get(status, '')}".rstrip() + "."
 
 
@@ -186,12 +186,12 @@ def _list_sentences(errors: Any) -> str:
     if not isinstance(errors, list | dict):
         return ""
     texts = (_describe_entry(one) for one in _iterate_errors(errors, "", 0))
-    return "; ".join(islice(filter(None, texts), _MOST_ERRORS))
+    return "; ".join(islice(filter(None, texts), _MAX_ERRORS))
 
 
 def _iterate_errors(errors: Any, place: str, level: int) -> Iterator[Any]:
     """Yield each entry of a list, or of an object by arguments, such as ``{"json": {"items": {"0": ["is bad"]}}}``."""
-    if level > _MOST_LEVELS:
+    if level > _MAX_LEVELS:
         return
     if isinstance(errors, dict):
         for name, one in errors.items():
@@ -215,8 +215,8 @@ def _describe_entry(entry: Any) -> str:
         return entry.strip().rstrip(".")
     if not isinstance(entry, dict):
         return ""
-    said = next((entry[key] for key in _ENTRY_TEXTS if entry.get(key)), "")
-    text = ", ".join(one for one in said if isinstance(one, str)) if isinstance(said, list) else said
+    detail = next((entry[key] for key in _ENTRY_TEXTS if entry.get(key)), "")
+    text = ", ".join(one for one in detail if isinstance(one, str)) if isinstance(detail, list) else detail
     place = next((entry[key] for key in _ENTRY_PLACES if entry.get(key)), "")
     if isinstance(place, list):  # FastAPI begins with the part of the request
         steps = place[1:] if place[:1] and place[0] in _REQUEST_PARTS and len(place) > 1 else place
@@ -230,4 +230,4 @@ def _read_plain_text(response: Response) -> str:
     """Return the start of a plain-text body, cleaned; ``""`` for other types, such as a web page."""
     if not get_header(response.headers, b"content-type").lower().startswith("text/plain"):
         return ""
-    return text_cleaning.clean(response.body[:_MOST_DETAIL_BYTES].decode("utf-8", "replace")[:_MOST_CHARACTERS]).text
+    return text_cleaning.clean(response.body[:_MAX_DETAIL_BYTES].decode("utf-8", "replace")[:_MAX_CHARACTERS]).text

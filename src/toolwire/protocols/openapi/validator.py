@@ -27,7 +27,7 @@ from .document.servers import list_unfilled_variables
 from .document.swagger_places import locate_original
 from .tools import operations
 
-MOST_TOOLS: Final = 128
+MAX_TOOLS: Final = 128
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The largest document that is read."""
 
@@ -158,10 +158,10 @@ def _examine_openapi(data: dict[str, Any]) -> Iterator[XllmFault]:
 def _check_unasked_write(one: _Operation, site: SitePolicy) -> Iterator[XllmFault]:
     """Yield a warning for a read without a question that is named like a write."""
     # FU-52
-    name, said = one.node.get("operationId"), get_extension(one.node)
-    if not isinstance(name, str) or not isinstance(said, dict) or one.method.upper() not in SAFE_METHODS:
+    name, extension = one.node.get("operationId"), get_extension(one.node)
+    if not isinstance(name, str) or not isinstance(extension, dict) or one.method.upper() not in SAFE_METHODS:
         return
-    approval = xllm.read_approval(said.get("approval", site.approval.value))
+    approval = xllm.read_approval(extension.get("approval", site.approval.value))
     if approval is Approval.AUTO and is_named_like_write(name):
         text = f"{name[:100]!r} needs no question and is a {one.method.upper()}, but is named like a write."
         yield XllmFault((*one.steps, "operationId"), "warning", "FU-52", text)
@@ -315,8 +315,8 @@ def _check_left_out(data: dict[str, Any], selection: Selection) -> Iterator[Xllm
     # XL-088
     offer = operations.read_operations(data, _URL, selection)
     count = len(offer.catalog.tools)
-    if count > MOST_TOOLS:
-        text = f"These are {count:,} tools: a model chooses badly among so many, and some providers take {MOST_TOOLS}."
+    if count > MAX_TOOLS:
+        text = f"These are {count:,} tools: a model chooses badly among so many, and some providers take {MAX_TOOLS}."
         yield XllmFault(("paths",), "warning", "CV-25", text)
     for note in offer.memo.notes:
         # The checks above have said what is wrong with an x-llm already, with its place.

@@ -95,7 +95,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     field, credentials = (write_field(call), list_credentials(call)) if has_needs else ((), ())  # I-27
     if _is_streamed(call):
         shape = result.get_item_shape if tool.streams else result.get_shape
-        heard = StreamReader(
+        reader = StreamReader(
             tool.output_name,
             shape(tool.output_schema),
             whole=not tool.streams,
@@ -103,11 +103,11 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         )
         response: Response | Problem
         request = Request("POST", f"{peer.url}/streamCall", (*_STREAM, *field), text, credentials=credentials)
-        response = yield from listen(request, heard.feed)
+        response = yield from listen(request, reader.feed)
         if isinstance(response, Problem):
-            return response if heard.ended is None else heard.ended
+            return response if reader.ended is None else reader.ended
         if response.status not in _NO_STREAM:
-            return _answer(response, call) if response.body else heard.result(response)
+            return _answer(response, call) if response.body else reader.result(response)
     response = yield Request("POST", f"{peer.url}/call", (*_POST, *field), text, credentials=credentials)
     if isinstance(response, Problem):
         return response
@@ -169,11 +169,11 @@ def _body(response: Response | Problem) -> Json | Problem:
 
 def _summary(loaded: Document) -> str:
     count = len(loaded.catalog.tools)
-    said = [f"{count} {'function' if count == 1 else 'functions'}" if count else "no description"]
+    returned = [f"{count} {'function' if count == 1 else 'functions'}" if count else "no description"]
     if loaded.notes:
         more = len(loaded.notes) - 3
-        said += [*loaded.notes[:3], *([f"{more} more notes"] if more > 0 else [])]
-    return "; ".join(said)
+        returned += [*loaded.notes[:3], *([f"{more} more notes"] if more > 0 else [])]
+    return "; ".join(returned)
 
 
 def _answer(response: Response, call: Call) -> Result:
@@ -187,11 +187,13 @@ def _answer(response: Response, call: Call) -> Result:
     match data if _is_plain_result(data) else quirks.mend(data, quirks.ANSWER):
         case {"error": dict(error)}:
             return error_object.read({"code": status if status >= 400 else None} | error)
-        case {"result": said, "id": str() | int() | float() as id_} if said is not None and not _is_for(id_, call):
+        case {"result": returned, "id": str() | int() | float() as id_} if returned is not None and not _is_for(
+            id_, call
+        ):
             text = f"The server's answer is for another call: its id is {str(id_)[:80]!r}. This call may have run."
             return Problem(kind=Kind.BAD_ANSWER, message=text)  # I-30
-        case {"result": said} if said is not None and 200 <= status < 300:
-            return Value(result.read(said, result.get_shape(call.tool.output_schema), call.tool.output_name))
+        case {"result": returned} if returned is not None and 200 <= status < 300:
+            return Value(result.read(returned, result.get_shape(call.tool.output_schema), call.tool.output_name))
         case _:
             return _no_answer(response, data)
 
@@ -209,8 +211,8 @@ def _is_plain_result(data: Json | Problem) -> bool:
     """Return whether no quirk changes what ``data`` says: it has no error, and nothing that looks like one."""
     if not isinstance(data, dict) or data.get("error") is not None:
         return False
-    said = data.get("result")
-    return not isinstance(said, dict) or "code" not in said
+    returned = data.get("result")
+    return not isinstance(returned, dict) or "code" not in returned
 
 
 def _no_answer(response: Response, data: Json) -> Problem:

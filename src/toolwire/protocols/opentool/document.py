@@ -21,7 +21,7 @@ from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import jsontext, xllm
 from toolwire.framing.call_context import read_requirements, write_requirements
 from toolwire.validation.foreign_schema import read_foreign_tool
-from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
+from toolwire.validation.json_size import MAX_PARTS, TOO_LARGE, is_within_size
 
 from . import schema
 from .narrow_schema import Walk
@@ -88,7 +88,7 @@ def read(data: Json) -> Document | Problem:
     methods: dict[str, str] = {}
     notes: list[str] = []
     for number, function in enumerate(functions):
-        is_readable = is_within_size(function, MOST_PARTS)  # D-17
+        is_readable = is_within_size(function, MAX_PARTS)  # D-17
         tool = _read_function(function, names, title, version, walk) if is_readable else TOO_LARGE
         if isinstance(tool, str):
             notes.append(f"function {number + 1} is left out: {tool}")
@@ -104,8 +104,10 @@ def read(data: Json) -> Document | Problem:
     if walk.numerals:
         notes.append(f"values of an enum of numbers that are strings, and are read as numbers: {walk.numerals}")
     if re.match(r"[12](?!\d)", data["opentool"]) is None:  # A-05, FD-10
-        said = data["opentool"][:_MAX_TITLE]
-        notes.append(f"it is of version {said!r} of OpenTool, which is not known: what is new in it is not read")
+        shown_version = data["opentool"][:_MAX_TITLE]
+        notes.append(
+            f"it is of version {shown_version!r} of OpenTool, which is not known: what is new in it is not read"
+        )
     if walk.is_cut:
         notes.append("the schemas are too deep or too large to read whole: some stand for any value")
     catalog = Catalog(title=title, version=version, description=_text(info, "description"), tools=tuple(tools.values()))
@@ -138,8 +140,8 @@ def write_function(tool: Tool, name: str) -> dict[str, Json]:
         if tool.streams:
             function["stream"] = {"data": _write_piece(tool.output_name, tool.output_schema)}
     if tool.reports:
-        said = {"name": tool.output_name, "schema": PROGRESS_SCHEMA}
-        function["stream"] = {**function.get("stream", {}), PROGRESS: said}
+        progress = {"name": tool.output_name, "schema": PROGRESS_SCHEMA}
+        function["stream"] = {**function.get("stream", {}), PROGRESS: progress}
     if tool.requirements:  # I-27
         function[REQUIREMENTS] = write_requirements(tool.requirements)
     policy = xllm.write(tool)

@@ -225,11 +225,11 @@ def write_text(document: OpenTool, version: str | None = None) -> bytes:
 def _read(name: str, data: Mapping[str, Json]) -> Any:
     shape = shape_of(name, data)
     known = {member.name: member for member in list_members(shape, data)}
-    said = {
+    members = {
         _ATTRIBUTES.get(name, name): _read_member(member, data[name]) for name, member in known.items() if name in data
     }
     extra = {name: value for name, value in data.items() if name not in known}
-    return _CLASSES[shape](**said, extra=extra)
+    return _CLASSES[shape](**members, extra=extra)
 
 
 def _read_member(member: Member, value: Json) -> Any:

@@ -100,8 +100,8 @@ def _unpack_json_message(data: Json) -> Json:
 def _remove_stack(data: Json) -> Json:
     match data:
         case {"error": {"message": str(text)} as error}:
-            said = _STACK.split(text, maxsplit=1)[0].strip()
-            return {"error": {**error, "message": said or text}}
+            message = _STACK.split(text, maxsplit=1)[0].strip()
+            return {"error": {**error, "message": message or text}}
         case _:
             return data
 

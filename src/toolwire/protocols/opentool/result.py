@@ -32,8 +32,8 @@ def get_shape(output: Schema | None) -> Shape:
     """Return the shape that ``output`` allows."""
     if output is None:
         return Shape.NOTHING
-    said = output.get("type")
-    types = {said} if isinstance(said, str) else _list_types(output, Walk(output), 0)
+    declared = output.get("type")
+    types = {declared} if isinstance(declared, str) else _list_types(output, Walk(output), 0)
     if types == {"object"}:
         return Shape.OBJECT
     if not types & {"object", "any"}:

@@ -91,10 +91,10 @@ def _describe(schema: Mapping[str, Json], values: list[Json]) -> str:
     if values:
         notes.append("one of " + ", ".join(_show(value) for value in values[:50]))
     text = schema.get("description")
-    said = text if isinstance(text, str) else ""
+    description = text if isinstance(text, str) else ""
     if not notes:
-        return said
-    return f"{said} ({', '.join(notes)})" if said else ", ".join(notes)
+        return description
+    return f"{description} ({', '.join(notes)})" if description else ", ".join(notes)
 
 
 def _show(value: Json) -> str:

@@ -189,9 +189,9 @@ def _build_pending(function: _Function, call: Call, id_: Id) -> Pending:
 
     def reply(outcome: Result, _duration_ms: float) -> Response:
         if isinstance(outcome, Value):
-            said = result.write(outcome.value, function.shape, function.tool.output_name)
+            written = result.write(outcome.value, function.shape, function.tool.output_name)
             return make_response(
-                (200, JSON_HEADERS, jsontext.write({"jsonrpc": "2.0", "result": said, **beside, "id": id_}))
+                (200, JSON_HEADERS, jsontext.write({"jsonrpc": "2.0", "result": written, **beside, "id": id_}))
             )
         return _refuse_call(outcome, id_, function.form)
 
@@ -222,8 +222,8 @@ def _build_stream(function: _Function, call: Call, id_: Id) -> Streaming:
             done[HEADERS] = fields
         if tool.streams:
             return _write_frame("done", done)
-        said = result.write(outcome.value, function.shape, name)
-        return _write_frame("data", {"jsonrpc": "2.0", "result": said, "id": id_}) + _write_frame("done", done)
+        written = result.write(outcome.value, function.shape, name)
+        return _write_frame("data", {"jsonrpc": "2.0", "result": written, "id": id_}) + _write_frame("done", done)
 
     opening = _write_frame("start", {"start": function.name})
     return Streaming(

@@ -21,7 +21,7 @@ from . import error_object, quirks, result
 from .document import PROGRESS
 from .result import Shape
 
-MOST_EVENTS = 100_000
+MAX_EVENTS = 100_000
 
 
 class StreamReader:
@@ -96,7 +96,7 @@ class StreamReader:
             self._values.append(value)
 
     def _read_result(self, data: Json, shape: Shape) -> Json:
-        if self._count == MOST_EVENTS:
-            raise ValueError(f"there are more than {MOST_EVENTS:,} events")
-        said = data["result"] if isinstance(data, dict) and "result" in data else data
-        return said if self._name is None else result.read(said, shape, self._name)
+        if self._count == MAX_EVENTS:
+            raise ValueError(f"there are more than {MAX_EVENTS:,} events")
+        returned = data["result"] if isinstance(data, dict) and "result" in data else data
+        return returned if self._name is None else result.read(returned, shape, self._name)

@@ -83,8 +83,8 @@ def _read_named_call(request: Mapping[str, Json], catalog: Catalog) -> NamedCall
     if arguments is None:
         arguments = {}
     elif not isinstance(arguments, dict):
-        said = f'"request.input" must be an object, not {describe_type(arguments)}'
-        return arguments if isinstance(arguments, Problem) else _build_malformed(said)
+        sentence = f'"request.input" must be an object, not {describe_type(arguments)}'
+        return arguments if isinstance(arguments, Problem) else _build_malformed(sentence)
     # FI-07: a call by name is from here on the call of the tool that is meant.
     return read_named_call(catalog, arguments) if tool is CALL else NamedCall(tool, arguments)
 

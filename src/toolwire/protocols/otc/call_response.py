@@ -137,17 +137,17 @@ def read(data: Json, call_id: str = "") -> Result:
     """
     # A-33, A-43, I-30
     inner = data.get("result") if isinstance(data, dict) else None
-    said = inner if isinstance(inner, dict) and "success" in inner else data
-    if not isinstance(said, dict):
-        return _build_unreadable(f"it is {describe_type(said)}, not an object")
-    success, output = said.get("success"), said.get("output")
+    answer = inner if isinstance(inner, dict) and "success" in inner else data
+    if not isinstance(answer, dict):
+        return _build_unreadable(f"it is {describe_type(answer)}, not an object")
+    success, output = answer.get("success"), answer.get("output")
     if not isinstance(success, bool):
         return _build_unreadable('it has no "success" that is true or false')
     if not isinstance(output, dict | None):
         return _build_unreadable(f'its "output" is {describe_type(output)}, not an object')
-    body = said if output is None else output
+    body = answer if output is None else output
     error = body.get("error")
-    answered = said.get("call_id")
+    answered = answer.get("call_id")
     if success and call_id and isinstance(answered, str) and answered not in ("", call_id):
         text = f"The server's answer is for another call: its call_id is {answered[:80]!r}. This call may have run."
         return Problem(kind=Kind.BAD_ANSWER, message=text)
@@ -176,8 +176,8 @@ def _find_refusal(data: Json) -> Json:
     """Return where a refusal says why: at the top, or in the error of an answer as it would have been."""
     # A-33
     if isinstance(data, dict):
-        for said in (data, get_object(data, "output"), get_object(data, "result")):
-            if error := get_object(said, "error"):
+        for body in (data, get_object(data, "output"), get_object(data, "result")):
+            if error := get_object(body, "error"):
                 return dict(error)
     return data
 
@@ -197,40 +197,40 @@ def _choose_kind(status: int, data: Json, kinds: Mapping[int, Kind]) -> Kind:
 def _read_problem(kind: Kind, data: Json, unsaid: str) -> Problem:
     """Read an error object: the protocol's own members, and the ``detail`` of a web framework."""
     # OTC-028..032
-    said = data if isinstance(data, dict) else {"message": data}
-    wait_ms = parse_wait_ms(said.get("retry_after_ms"))
-    details = get_object(said, "details")
-    if missing := get_object(said, "missing_requirements"):
+    body = data if isinstance(data, dict) else {"message": data}
+    wait_ms = parse_wait_ms(body.get("retry_after_ms"))
+    details = get_object(body, "details")
+    if missing := get_object(body, "missing_requirements"):
         details = {**details, "missing_requirements": missing}
     return Problem(
         kind=kind,
-        message=_read_message(said) or unsaid,
-        developer_message=_read_text(said.get("developer_message")) or None,
-        can_retry=said.get("can_retry") is True,
+        message=_read_message(body) or unsaid,
+        developer_message=_read_text(body.get("developer_message")) or None,
+        can_retry=body.get("can_retry") is True,
         retry_after_ms=None if wait_ms is None else min(wait_ms, MAX_WAIT_MS),
-        additional_prompt_content=_read_text(said.get("additional_prompt_content")) or None,
-        parameter_errors=_read_parameter_errors(said),
+        additional_prompt_content=_read_text(body.get("additional_prompt_content")) or None,
+        parameter_errors=_read_parameter_errors(body),
         details=details,
     )
 
 
-def _read_message(said: Mapping[str, Json]) -> str:
+def _read_message(body: Mapping[str, Json]) -> str:
     for name in ("message", "detail", "error"):
-        if text := _read_text(said.get(name)):
+        if text := _read_text(body.get(name)):
             return text
-    return "; ".join(f"{name}: {text}" if name else text for name, text in _list_framework_errors(said))[:MAX_TEXT]
+    return "; ".join(f"{name}: {text}" if name else text for name, text in _list_framework_errors(body))[:MAX_TEXT]
 
 
-def _read_parameter_errors(said: Mapping[str, Json]) -> dict[str, str]:
-    given = get_object(said, "parameter_errors")
+def _read_parameter_errors(body: Mapping[str, Json]) -> dict[str, str]:
+    given = get_object(body, "parameter_errors")
     return {name: _read_text(text) for name, text in given.items() if _read_text(text)} or dict(
-        _list_framework_errors(said)
+        _list_framework_errors(body)
     )
 
 
-def _list_framework_errors(said: Mapping[str, Json]) -> list[tuple[str, str]]:
+def _list_framework_errors(body: Mapping[str, Json]) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
-    detail = said.get("detail")
+    detail = body.get("detail")
     for entry in detail if isinstance(detail, list) else ():
         match entry:
             case {"msg": str(text), "loc": [*_, str(name)]}:

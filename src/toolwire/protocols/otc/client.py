@@ -69,12 +69,12 @@ def _find_at(base: str) -> Flow[Finding]:
     memo = Memo(dialect=listing.dialect, ids=listing.ids)
     meaning = f"{listing.dialect.title}; tools: {len(listing.catalog.tools)}"
     probe = Probe("otc", address, 200, meaning, accepted=True)
-    keeps = listing.dialect.keeps_calls
+    has_call_ids = listing.dialect.keeps_calls
     peer = Peer(
         protocol="otc",
         url=base,
         catalog=listing.catalog,
-        deduplicates_calls=keeps,
+        deduplicates_calls=has_call_ids,
         memo=memo,
         findings=lambda: listing.findings,
     )

@@ -63,14 +63,14 @@ def read(entry: Mapping[str, Json]) -> tuple[Tool, str] | None:
     declared = xllm.read(entry["x-llm"]) if "x-llm" in entry else xllm.Policy()
     if not wire_id or not declared.exposed:
         return None
-    said = _Id.read(wire_id)
+    id_parts = _Id.read(wire_id)
     toolkit = get_object(entry, "toolkit")
-    own_name = _choose_name(said.name, name)
+    own_name = _choose_name(id_parts.name, name)
     tool = Tool(
         name=own_name,
-        original_name="" if own_name.replace("-", "_") == said.name.replace("-", "_") else said.name,
-        toolkit=build_toolkit_name(said.toolkit or _get_text(toolkit.get("name"))),
-        version=_choose_version(said.version, entry.get("version"), toolkit.get("version")),
+        original_name="" if own_name.replace("-", "_") == id_parts.name.replace("-", "_") else id_parts.name,
+        toolkit=build_toolkit_name(id_parts.toolkit or _get_text(toolkit.get("name"))),
+        version=_choose_version(id_parts.version, entry.get("version"), toolkit.get("version")),
         description=_get_text(entry.get("description")),
         input_schema=_read_input(entry),
         output_schema=_read_output(entry),

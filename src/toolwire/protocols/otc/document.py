@@ -18,7 +18,7 @@ from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.core.tool_names import add_digest, describe_renamed
 from toolwire.framing.jsontext import describe_type
 from toolwire.validation.foreign_schema import read_foreign_tool
-from toolwire.validation.json_size import MOST_PARTS, TOO_LARGE, is_within_size
+from toolwire.validation.json_size import MAX_PARTS, TOO_LARGE, is_within_size
 
 from . import definition
 from .definition import WireSchemas
@@ -106,7 +106,7 @@ def _build_listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: 
     tools: list[Tool] = []
     findings: list[str] = []
     for number, entry in enumerate(entries, 1):
-        if not is_within_size(entry, MOST_PARTS):  # D-17
+        if not is_within_size(entry, MAX_PARTS):  # D-17
             findings.append(f"tool {number} of the list is left out: {TOO_LARGE}")
             continue
         found = definition.read(entry) if isinstance(entry, dict) and mark in entry else None
@@ -136,8 +136,8 @@ def _build_catalog(tools: Sequence[Tool], title: str) -> Catalog:
         return Catalog(title=title, tools=tuple(tools))
     except ValueError:  # two toolkits whose tools would be called alike: each name stays with its first toolkit
         owner: dict[str, str] = {}
-        kept = tuple(tool for tool in tools if owner.setdefault(tool.name, tool.toolkit) == tool.toolkit)
-        return Catalog(title=title, tools=kept)
+        unique = tuple(tool for tool in tools if owner.setdefault(tool.name, tool.toolkit) == tool.toolkit)
+        return Catalog(title=title, tools=unique)
 
 
 def _add_policies(items: list[Json], tools: Json) -> list[Json]:

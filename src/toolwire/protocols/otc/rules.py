@@ -95,11 +95,11 @@ def _check_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Memb
             report.add_error(
                 (path, name), "OXP-005", f'{quote_text(name)} is no member of OXP\'s definition; "tools" has room.'
             )
-    said = _ID.fullmatch(tool["id"]) if isinstance(tool.get("id"), str) else None
+    id_match = _ID.fullmatch(tool["id"]) if isinstance(tool.get("id"), str) else None
     version = tool.get("version")
-    if said and isinstance(version, str) and VERSION.fullmatch(version) and said[1] != version:
+    if id_match and isinstance(version, str) and VERSION.fullmatch(version) and id_match[1] != version:
         report.add_conflict(
-            (path, "version"), "OTC-001", f"{quote_text(version)} is not the version in the id, {said[1]}."
+            (path, "version"), "OTC-001", f"{quote_text(version)} is not the version in the id, {id_match[1]}."
         )
 
 

@@ -66,8 +66,8 @@ class _Inliner:
         self._left -= 1
         if self._left < 0 or level > MAX_LEVELS:
             return _cut(schema)
-        kept = {key: value for key, value in schema.items() if not key.startswith("$") and key != "definitions"}
-        plain = change_subschemas(kept, lambda inner, *_: self._any(inner, level + 1, within))
+        members = {key: value for key, value in schema.items() if not key.startswith("$") and key != "definitions"}
+        plain = change_subschemas(members, lambda inner, *_: self._any(inner, level + 1, within))
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             return plain

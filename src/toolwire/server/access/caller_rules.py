@@ -12,7 +12,7 @@ from toolwire.limits import RulesByCaller
 
 from .callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 
-_MOST = 4_096
+_MAX_CALLERS = 4_096
 _NO_TOOL = Tool(name="claims")
 """Conditions look for the default of an argument in its tool, and claims have none."""
 
@@ -54,7 +54,7 @@ class CallersWithRules:
         if known is not None and known[0] is caller:
             return known[1]
         applied = apply_rules(caller, self._rules)
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_CALLERS:
             self._known.clear()
         self._known[id(caller)] = caller, applied
         return applied
@@ -85,8 +85,8 @@ def list_groups(caller: Caller, rules: RulesByCaller, groups_claim: str = "") ->
     Where rules have the name of a group of the issuer, the rules alone say who belongs to it.
     """
     # PL-03: some issuers let their users make groups, and none may be one of the file's.
-    said = caller.claims.get(groups_claim) if groups_claim else None
-    named = said if isinstance(said, list) else [said]
+    groups = caller.claims.get(groups_claim) if groups_claim else None
+    named = groups if isinstance(groups, list) else [groups]
     found = {one for one in named if isinstance(one, str) and one and not rules.has_table(one)}
     found |= {group for group, conditions in rules.groups.items() if meets_claims(conditions, caller.claims)}
     return frozenset(found) | rules.find_member_groups(caller.name)

@@ -131,8 +131,10 @@ def _build_misdirection(host: str) -> Problem:
     # Only what can be a host name is repeated: the rest is text of an attacker.
     name = _PORT.sub("", host)
     is_name = _HOST_NAME.fullmatch(name) is not None
-    told, shown = (f"the host name {name}", name) if is_name else ("that host name", "NAME")
-    message = f"This server does not answer to {told}: allow it with --allow-host {shown}, or asgi(..., hosts=[...])."
+    named_host, shown = (f"the host name {name}", name) if is_name else ("that host name", "NAME")
+    message = (
+        f"This server does not answer to {named_host}: allow it with --allow-host {shown}, or asgi(..., hosts=[...])."
+    )
     return Problem(kind=Kind.MISDIRECTED, message=message)
 
 

@@ -68,10 +68,10 @@ class SessionEnds:
 
     async def has_ended(self, session: BrowserSession, *, is_kept: bool = False) -> bool | Problem:
         """Return whether ``session`` was ended or, with ``is_kept``, did not begin here; a Problem if it is unknown."""
-        kept = _build_kept(session)
+        stored_session = _build_kept(session)
 
         def has_ended(store: EndedSessions) -> bool:
-            return store.has_ended(kept) or (is_kept and not store.has_session(kept))
+            return store.has_ended(stored_session) or (is_kept and not store.has_session(stored_session))
 
         if self._place:
             return await self._ask(has_ended, "read")

@@ -158,8 +158,8 @@ class SignedTokenCallers:
         named = problem.details.get("scopes")  # I-22: a client asks for what the first refusal names
         scopes = f'scope="{" ".join(map(str, named))}"' if isinstance(named, list) and self._metadata else ""
         error = "" if problem.message == _NO_TOKEN.message else 'error="invalid_token"'
-        said = ", ".join(part for part in (error, self._metadata, scopes) if part)
-        return ((b"www-authenticate", f"Bearer {said}".encode("latin-1", "replace")),) if said else ()
+        parameters = ", ".join(part for part in (error, self._metadata, scopes) if part)
+        return ((b"www-authenticate", f"Bearer {parameters}".encode("latin-1", "replace")),) if parameters else ()
 
     def _remember(self, digest: bytes, cached: _CachedCaller) -> None:
         # The oldest is removed, so that a caller with many tokens cannot exceed the limit of memory.

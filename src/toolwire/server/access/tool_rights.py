@@ -27,7 +27,7 @@ from toolwire.limits import NO_BOUND, Effect, RulesByCaller, ToolBound, ToolBund
 BUNDLE: ContextVar[str] = ContextVar("BUNDLE", default="")
 """The name of the bundle to whose URL this request came, or an empty text."""
 
-_MOST_CATALOGS: Final = 8
+_MAX_CATALOGS: Final = 8
 
 
 class BoundedTools:
@@ -68,7 +68,7 @@ class BoundedTools:
         is_all = len(tools) == len(catalog.tools) and offered == catalog.offered and title == catalog.title
         narrowed = catalog if is_all else replace(catalog, title=title, tools=tools, offered=offered)
         self._narrowed[id(catalog)] = catalog, narrowed
-        if len(self._narrowed) > _MOST_CATALOGS:
+        if len(self._narrowed) > _MAX_CATALOGS:
             self._narrowed.popitem(last=False)
         return narrowed
 

@@ -88,8 +88,8 @@ def mark_private(response: Response) -> Response:
     """Return ``response`` with the fields that keep caches from giving it to another caller."""
     # D-30
     vary = [value for name, value in response.headers if name == b"vary"]
-    kept = [field for field in response.headers if field[0] not in (b"cache-control", b"vary")]
-    return response._replace(headers=[*kept, _PRIVATE, (b"vary", b", ".join([*vary, _CREDENTIALS]))])
+    fields = [field for field in response.headers if field[0] not in (b"cache-control", b"vary")]
+    return response._replace(headers=[*fields, _PRIVATE, (b"vary", b", ".join([*vary, _CREDENTIALS]))])
 
 
 def name_scopes(problem: Problem, scopes: frozenset[str]) -> Problem:

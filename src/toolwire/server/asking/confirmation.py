@@ -300,8 +300,8 @@ class _DecisionCheck(NamedTuple):
         subject = digest_call(call)
         if not answer.allowed and call.context.confirmation:
             self.confirmations.spend(call, subject)
-        kept = Answer(allowed=answer.allowed, channel=answer.channel)
-        if not self.decisions.record(call, subject.hex(), kept):
+        decision = Answer(allowed=answer.allowed, channel=answer.channel)
+        if not self.decisions.record(call, subject.hex(), decision):
             return Deny(build_store_problem(call, _UNKEPT))
         return ALLOW if answer.allowed else Deny(_build_denial(call.tool.name))
 

@@ -102,7 +102,7 @@ class ReceiptVerifier:
         from toolwire.auth.receipt import KeptReceipt  # as above
         from toolwire.consent.decision_record import Decision  # as above
 
-        kept = KeptReceipt(receipt=call.context.receipt, binding=self._bind(call))
+        stored = KeptReceipt(receipt=call.context.receipt, binding=self._bind(call))
         record = Decision(
             at=self._clock(),
             principal=call.context.principal,
@@ -111,8 +111,8 @@ class ReceiptVerifier:
             binding=subject.hex(),
             decision="allowed",
             channel="receipt",
-            site=kept.binding.audience,
-            receipt=jsontext.write(kept.to_json()).decode(),
+            site=stored.binding.audience,
+            receipt=jsontext.write(stored.to_json()).decode(),
         )
         try:
             self._audit.append(record)

@@ -134,11 +134,11 @@ class GracefulShutdown:
         has_signal = threading.Lock()  # held until the first signal
         has_signal.acquire()
         limits = self._deadlines
-        longest = max(limits.grace_s, limits.drain_s) + 2 * FLUSH_S
+        max_wait_s = max(limits.grace_s, limits.drain_s) + 2 * FLUSH_S
         # The watchdog starts now: a signal handler may interrupt code that holds the locks which a new thread needs. It
         # is a thread because a tool may block the event loop.
         threading.Thread(
-            target=_exit_after_grace, args=(has_signal, longest), name="toolwire-stop", daemon=True
+            target=_exit_after_grace, args=(has_signal, max_wait_s), name="toolwire-stop", daemon=True
         ).start()
 
         def handle_first(_number: int, _frame: object) -> None:

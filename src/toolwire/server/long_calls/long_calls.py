@@ -70,10 +70,10 @@ _LOOK_S = 1.0
 _REMOVAL_S = 60.0
 _READY_AT_ONCE = 64
 _FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 1.0
-_LONGEST_LOCAL_PAUSE_S = 5.0
+_MAX_PAUSE_S = 1.0
+_MAX_LOCAL_PAUSE_S = 5.0
 _REPORT_EVERY_S = 0.2
-_LONGEST_RETRY_S = 5.0
+_MAX_RETRY_S = 5.0
 _MAX_PIECES = 200
 
 _log = logging.getLogger("toolwire")
@@ -277,7 +277,7 @@ class LongCalls:
                     yield _TOO_MANY_WAIT
                     return
                 before = status.revision
-                found = await self._await_change(store, principal, status, _LONGEST_LOCAL_PAUSE_S)
+                found = await self._await_change(store, principal, status, _MAX_LOCAL_PAUSE_S)
                 if isinstance(found, Problem) or found is None:
                     yield found or NO_CALL
                     return
@@ -409,7 +409,7 @@ class LongCalls:
         pause = _FIRST_PAUSE_S
         while isinstance(await store.change(lease, change), Problem):
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_RETRY_S)
+            pause = min(2 * pause, _MAX_RETRY_S)
 
     def _restore(self, lease: Lease) -> Call | Problem:
         """Return the call of ``lease`` with what its user answered, or why it cannot run here."""
@@ -468,7 +468,7 @@ class LongCalls:
             if found.state is LongCallState.WAITING:
                 break
             status = found
-            found = await self._await_change(store, principal, status, min(left, _LONGEST_LOCAL_PAUSE_S), run, sent)
+            found = await self._await_change(store, principal, status, min(left, _MAX_LOCAL_PAUSE_S), run, sent)
         if isinstance(found, CallStatus) and found.result is not None and call is not None and notify is not None:
             await _replay(call.tool, found.result, notify, sent)
         return found
@@ -505,7 +505,7 @@ class LongCalls:
                 waiting.discard(changed)
                 if not waiting and self._changed.get(status.id) is waiting:
                     del self._changed[status.id]
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, _MAX_PAUSE_S)
 
     def _wake(self, call_id: str) -> None:
         for changed in self._changed.get(call_id, ()):

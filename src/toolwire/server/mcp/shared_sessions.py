@@ -257,13 +257,13 @@ class SharedSessions:
     async def open(self, key: bytes, owner: str, share: str, capabilities: Mapping[str, Json], seen: Catalog) -> bool:
         """Add a session whose host is offered ``seen``, and return whether there was room."""
         await self.begin()
-        told = NoticePosition(await self.run(self._digest_lists, seen), 0)
+        position_sent = NoticePosition(await self.run(self._digest_lists, seen), 0)
         # The server uses no other capability, and what a client declares has no bound.
         used = {name: value for name, value in capabilities.items() if name in ("elicitation", LIST_META)}
-        kept = jsontext.write(used)
-        if len(kept) > MAX_CAPABILITIES:
-            kept = jsontext.write({name: {"form": {}} if name == "elicitation" else used[name] for name in used})
-        stored = StoredSession(owner, share, kept.decode(), DEFAULT_LOG_LEVEL, {}, told)
+        stored_use = jsontext.write(used)
+        if len(stored_use) > MAX_CAPABILITIES:
+            stored_use = jsontext.write({name: {"form": {}} if name == "elicitation" else used[name] for name in used})
+        stored = StoredSession(owner, share, stored_use.decode(), DEFAULT_LOG_LEVEL, {}, position_sent)
         return await self.run(self._rows.open, key, stored)
 
     async def find(self, key: bytes) -> StoredSession | None:
@@ -514,8 +514,8 @@ class SharedSessions:
                 before = self._told.get(session.key)
                 if before is not None and before[0] is session.listening:
                     used[session.key] = before[1]
-                told = NoticePosition(await self.run(self._digest_lists, session.seen), session.position)
-                known[session.key] = session.listening, told
+                position_sent = NoticePosition(await self.run(self._digest_lists, session.seen), session.position)
+                known[session.key] = session.listening, position_sent
         self._told = known
         if not self._sessions:
             return

@@ -199,8 +199,8 @@ async def _show_consent(
 
 def _describe_lifetime(settings: OAuthSettings) -> str:
     """Return the lifetime of a grant as a sentence for the user."""
-    longest, idle = (round(seconds / 86_400) for seconds in (settings.grant_s, settings.idle_s))
-    return f"It lasts at most {longest} days, ends after {idle} days without use, and you can revoke it before."
+    max_days, idle = (round(seconds / 86_400) for seconds in (settings.grant_s, settings.idle_s))
+    return f"It lasts at most {max_days} days, ends after {idle} days without use, and you can revoke it before."
 
 
 def _compare_earlier(context: ServerContext, user: Account, client: Client, authorization: AuthorizationRequest) -> str:
@@ -240,18 +240,18 @@ def _take_question(
     name = hash_secret(f"asked {handle}")
     with context.store.write_transaction() as rows:
         record = rows.find_record(name, context.now())
-        kept = None if record is None else json.loads(record)
-        if kept is None or session.user is None:
+        stored = None if record is None else json.loads(record)
+        if stored is None or session.user is None:
             return None
-        theirs = compare_digest(kept["session"], hash_secret(session.secret))
+        theirs = compare_digest(stored["session"], hash_secret(session.secret))
         # A wrong session must not use the question up: its owner can still answer it.
-        if not theirs or kept["user"] != session.user.id:
+        if not theirs or stored["user"] != session.user.id:
             return None
         if rows.take_record(name, context.now()) is None:
             return None
-    authorization: dict[str, Any] = kept["authorization"]
+    authorization: dict[str, Any] = stored["authorization"]
     authorization["scopes"] = tuple(authorization["scopes"])
-    return AuthorizationRequest(**authorization), kept.get("shown", "")
+    return AuthorizationRequest(**authorization), stored.get("shown", "")
 
 
 def _redirect_back(context: ServerContext, redirect_uri: str, state: str, members: dict[str, str]) -> Response:

@@ -55,8 +55,8 @@ async def handle_issuer_login(context: ServerContext, request: OAuthRequest) -> 
     if isinstance(url, Problem):
         return _show_fault(url)
     onward = keep_inside(context, asked.get("next", [""])[0])
-    kept = f"{text}.{urlsafe_b64encode(onward.encode()).decode()}" if len(onward) <= _MAX_ONWARD else ""
-    cookies = [_build_onward_cookie(context, kept)]
+    cookie_value = f"{text}.{urlsafe_b64encode(onward.encode()).decode()}" if len(onward) <= _MAX_ONWARD else ""
+    cookies = [_build_onward_cookie(context, cookie_value)]
     return build_redirect(url, *cookies, *([build_cookie(context, session.secret)] if session.is_new else []))
 
 

@@ -172,9 +172,9 @@ class CallPages:
 
     def _build_state(self, status: CallStatus) -> Html:
         badge = build_state(status.state.value, has_failed=isinstance(status.result, Problem))
-        said = make_visible(status.message)
-        told = Html(f' <span class="muted">It says:</span> {escape_text(said)}') if said else NO_HTML
-        return Html(f'<p role="status">{badge}{told}</p>')
+        message = make_visible(status.message)
+        message_html = Html(f' <span class="muted">It says:</span> {escape_text(message)}') if message else NO_HTML
+        return Html(f'<p role="status">{badge}{message_html}</p>')
 
     def _build_facts(self, status: CallStatus) -> Html:
         name = self._find_name(status.tool)

@@ -70,8 +70,8 @@ def build_open_part(status: CallStatus, name: str, form: CallForm, again: Answer
         f'{form.build_key_field("key")}<div class="{style}">{NO_HTML if status.cancel_asked else cancel}'
         '<button class="primary" name="step" value="call">Look again</button></div>'
     )
-    look = build_form(form.action, buttons, form.hidden, more=Html(" data-look"))
-    return Html(f"<p data-progress>{progress}</p>{asked}{look}")
+    reload_form = build_form(form.action, buttons, form.hidden, more=Html(" data-look"))
+    return Html(f"<p data-progress>{progress}</p>{asked}{reload_form}")
 
 
 def build_call_question(form: CallForm, answer: AnswerForm) -> Html:
@@ -84,13 +84,13 @@ def build_call_question(form: CallForm, answer: AnswerForm) -> Html:
         fields = build_notice(f"This question cannot be shown here: {error}.", "destroys")
     else:
         send = "I have done it" if question.url else "Send the answer"
-        said = Html(f"<p>{escape_text(question.message)}</p>") if question.message else NO_HTML
+        message_html = Html(f"<p>{escape_text(question.message)}</p>") if question.message else NO_HTML
         link = Html(
             f'<p><a href="{escape_text(question.url)}" rel="noopener noreferrer" target="_blank">Open the page at'
             f" {escape_text(question.host)}</a>, and then say so here.</p>"
         )
         inputs = build_form_fields(write_question_schema(question), answer.content, answer.faults)
-        fields = Html(f"{said}{link if question.url else ''}{inputs}")
+        fields = Html(f"{message_html}{link if question.url else ''}{inputs}")
     hidden = [*form.hidden, ("asked", answer.asked), ("question", json.dumps(params))]
     words = escape_text(send)
     button = Html(f'<button class="primary" name="step" value="accept">{words}</button>') if send else NO_HTML

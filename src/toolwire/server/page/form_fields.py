@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs
 
-_MOST_FIELDS = 2_000
+_MAX_FIELDS = 2_000
 
 
 def parse_form_fields(text: str) -> dict[str, str]:
     """Return the first value of each field; nothing if there are more than 2,000 or they cannot be read."""
     try:
-        found = parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        found = parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
         return {}
     return {name: values[0] for name, values in found.items()}

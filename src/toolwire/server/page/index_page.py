@@ -49,13 +49,13 @@ from .call_part import (
 from .page_script import SCRIPT_PATH
 from .wire_exchange import WireExchange, Wires, write_python
 
-_MOST_LISTED = 200
-_MOST_LIST_CHARS = 36_000
+_MAX_LISTED = 200
+_MAX_LIST_CHARS = 36_000
 """How much HTML the list may be: a page has at most 60 kB, without the answer of a tool."""
-_MOST_UNGROUPED = 20
+_MAX_UNGROUPED = 20
 _LONGEST_LINE, _LONGEST_LINK = 160, 2_000
 _POLICY = build_policy(script="'self'")
-_MOST_REQUESTS = 4
+_MAX_REQUESTS = 4
 _NOTHING: Mapping[str, Json] = {}
 _NO_FAULTS: Mapping[str, str] = {}
 
@@ -189,16 +189,16 @@ class IndexPage:
         if view.words.strip():
             from toolwire.find import search_tools  # most servers are asked for no words
 
-            tools = search_tools(self._catalog, view.words, _MOST_LISTED)
+            tools = search_tools(self._catalog, view.words, _MAX_LISTED)
         listed = list(tools)
         if not listed:
             words = f"No tool is described by these words. {_OTHER_WORDS}" if view.words.strip() else _NO_TOOLS
             return build_empty(words)
-        has_many = not view.words.strip() and len(listed) > _MOST_UNGROUPED
+        has_many = not view.words.strip() and len(listed) > _MAX_UNGROUPED
         names = {tool.id: name for name, tool in self._catalog.names.items()}
         groups = _group_tools(listed, by_tag=has_many)
         # A page of thousands of tools would be slow, and the search finds the others: each group shows some.
-        most, room, shown = max(_MOST_LISTED // len(groups), 3), _MOST_LIST_CHARS, 0
+        most, room, shown = max(_MAX_LISTED // len(groups), 3), _MAX_LIST_CHARS, 0
         parts: list[Html] = []
         for title, members in groups.items():
             items: list[Html] = []
@@ -255,17 +255,17 @@ class IndexPage:
 
     def build_call(self, status: CallStatus, name: str) -> Html:
         """Return how a long call stands, with a form that answers what it asks, and one that looks again."""
-        said = ": ".join(part for part in (status.state.value, make_visible(status.message)) if part)
-        state = Html(f'<p role="status">{escape_text(said)}</p>')
+        summary = ": ".join(part for part in (status.state.value, make_visible(status.message)) if part)
+        state = Html(f'<p role="status">{escape_text(summary)}</p>')
         own = Html(f'<a href="{escape_text(link_call(self._root, status.id))}">page of its own</a>')
         if status.is_over:
             result = status.result
             end = NO_HTML if result is None else build_problem(result) if isinstance(result, Problem) else NO_HTML
             end = build_result(result.value) if isinstance(result, Value) else end
-            kept = Html(f'<p class="muted">It is kept for a while, on a {own}.</p>')
+            note = Html(f'<p class="muted">It is kept for a while, on a {own}.</p>')
             entry = _write_entry(status.id, name, link_call(self._root, status.id), status.state.value)
             return Html(
-                f'<section aria-label="Call" data-call="over"{entry}><h2>Long call</h2>{state}{end}{kept}</section>'
+                f'<section aria-label="Call" data-call="over"{entry}><h2>Long call</h2>{state}{end}{note}</section>'
             )
         form = self._find_call_form(status.id, name)
         asks = escape_text(next(iter(status.input), ""))
@@ -358,8 +358,8 @@ class IndexPage:
         requests = sorted(
             {(_sort_key(path), method) for (method, path), tool in runs.items() if tool or method != "GET"}
         )
-        shown = [build_code(f"{method} {self._root}{path}") for (_, path), method in requests[:_MOST_REQUESTS]]
-        left = len(requests) - _MOST_REQUESTS
+        shown = [build_code(f"{method} {self._root}{path}") for (_, path), method in requests[:_MAX_REQUESTS]]
+        left = len(requests) - _MAX_REQUESTS
         more = [Html(f"and {left:,} more")] if left > 0 else []
         return build_lines([*links, *shown, *more])
 

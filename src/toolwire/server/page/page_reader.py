@@ -67,7 +67,7 @@ from .wire_exchange import Wires, build_exchanges
 
 _ALLOWED, _DENIED = UserAnswer("page", allowed=True), UserAnswer("page", allowed=False)
 _LOG_LEVEL = "debug"
-_MOST_HEARD = 200
+_MAX_PROGRESS_ITEMS = 200
 _WAIT_S = 1.0
 """How long the page waits for the end of a long call before it shows how far it is, in seconds."""
 _OF_A_CALL = ("accept", "call", "cancel", "decline")
@@ -206,13 +206,13 @@ class PageReader:
 
     def _listen(self, view: View, tool: Tool, context: Context) -> Streaming:
         """Return the call whose messages are kept for the page. Nothing is sent before its end."""
-        heard: list[Progress] = []
-        reply = self._build_reply(view, tool, heard)
+        progress_items: list[Progress] = []
+        reply = self._build_reply(view, tool, progress_items)
         headers: list[tuple[bytes, bytes]] = []  # those of the page, which are known with it
 
-        def hear(progress: Progress) -> bytes:
-            if len(heard) < _MOST_HEARD:
-                heard.append(progress)
+        def on_progress(progress: Progress) -> bytes:
+            if len(progress_items) < _MAX_PROGRESS_ITEMS:
+                progress_items.append(progress)
             return b""
 
         def close(result: Result, duration_ms: float) -> bytes:
@@ -221,10 +221,10 @@ class PageReader:
             return response.body
 
         call = Call(tool, view.arguments, context=context)
-        return Streaming(call, headers, b"", hear, close, lambda problem: reply(problem, 0.0))
+        return Streaming(call, headers, b"", on_progress, close, lambda problem: reply(problem, 0.0))
 
     def _build_reply(
-        self, view: View, tool: Tool, heard: Sequence[Progress] = ()
+        self, view: View, tool: Tool, progress_items: Sequence[Progress] = ()
     ) -> Callable[[Result, float], Response]:
         def reply(result: Result, duration_ms: float) -> Response:
             if isinstance(result, Problem) and result.kind is Kind.ACCEPTED:
@@ -239,7 +239,8 @@ class PageReader:
             else:
                 html, status, shown = build_result(result.value), 200, view
             answered = [
-                (one, one.write_notices(heard), one.write_response(result, duration_ms)) for one in view.exchanges
+                (one, one.write_notices(progress_items), one.write_response(result, duration_ms))
+                for one in view.exchanges
             ]
             shows_media = not isinstance(result, Problem) and has_content(result.value)
             end = result.kind.value if isinstance(result, Problem) else "done"

@@ -48,13 +48,13 @@ def build_refusal_page(problem: Problem, *, home: str = "") -> Response:
     """
     title = _TITLES.get(problem.kind, _OTHER) if home else _OTHER
     calm = escape_text(_CALM.get(problem.kind, "")) if home else NO_HTML
-    said = Html(f"<p>{calm}</p>") if calm else build_alert(make_visible(problem.message))
+    sentence_html = Html(f"<p>{calm}</p>") if calm else build_alert(make_visible(problem.message))
     seconds = ceil((problem.retry_after_ms or 0) / 1_000)
     wait = Html(f"<p>Try again in {seconds:,} second{'' if seconds == 1 else 's'}.</p>") if seconds else NO_HTML
     back = NO_HTML if home else Html("<p>Go back, and try again.</p>")
     # A link to a server that was called by a wrong name would lead to the same refusal.
     if home and problem.kind is not Kind.MISDIRECTED:
         back = Html(f"<p>{build_link(home, 'See the tools of this server', 'button')}</p>")
-    html = Html(f'<div class="card"><h1>{escape_text(title)}</h1>{said}{wait}{back}</div>')
+    html = Html(f'<div class="card"><h1>{escape_text(title)}</h1>{sentence_html}{wait}{back}</div>')
     more = (VARY, (b"retry-after", str(seconds).encode())) if seconds else (VARY,)
     return write_page(build_html_page(title, html, width="narrow"), STATUS_BY_KIND[problem.kind], more=more)

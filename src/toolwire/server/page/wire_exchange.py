@@ -35,8 +35,8 @@ Wires: TypeAlias = Sequence[tuple[Codec, Routes]]
 """Each protocol with its paths."""
 
 _LEFT_OUT_FIELDS = frozenset((b"host", b"user-agent", b"content-length", b"accept-encoding", b"connection"))
-_MOST_BYTES = 20_000
-_MOST_STEPS = 20
+_MAX_BYTES = 20_000
+_MAX_STEPS = 20
 
 
 class WireExchange(NamedTuple):
@@ -52,11 +52,11 @@ class WireExchange(NamedTuple):
         fields = [f"{name.decode('latin-1')}: {value.decode('latin-1')}" for name, value in self._list_fields()]
         return "\n".join([f"{self.request.method} {self.request.url}", *fields, *_show_body(self.request.body)])
 
-    def write_notices(self, heard: Sequence[Progress]) -> str:
-        """Return the messages that a stream of this protocol has for ``heard``, as text; nothing without a stream."""
+    def write_notices(self, progress: Sequence[Progress]) -> str:
+        """Return the messages that a stream of this protocol has for ``progress``, as text; none without a stream."""
         if not isinstance(self.reading, Streaming):
             return ""
-        return _cut(b"".join(self.reading.frame(one) for one in heard)).strip()
+        return _cut(b"".join(self.reading.frame(one) for one in progress)).strip()
 
     def write_response(self, result: Result, duration_ms: float) -> str:
         """Return the response to ``result`` as text."""
@@ -144,7 +144,7 @@ def _run(flow: Flow[Any], routes: Routes, site: Site, base: str) -> Any:
     steps: Generator[Any, Any, Any] = flow
     try:
         # A flow that polls would never end here: nothing runs whose result it could wait for.
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             step = steps.send(reply)
             request = step.request if isinstance(step, Listen) else step
             if not isinstance(request, Request):
@@ -186,5 +186,5 @@ def _is_text(kinds: Sequence[str]) -> bool:
 
 
 def _cut(body: bytes) -> str:
-    text = body[:_MOST_BYTES].decode("utf-8", "replace")
-    return text if len(body) <= _MOST_BYTES else f"{text}\n... ({len(body):,} bytes in all)"
+    text = body[:_MAX_BYTES].decode("utf-8", "replace")
+    return text if len(body) <= _MAX_BYTES else f"{text}\n... ({len(body):,} bytes in all)"

@@ -312,7 +312,7 @@ def convert_tool_error(error: ToolError) -> Problem:
 
 
 async def _collect_items(
-    function: Function, items: AsyncGenerator[Any, None], notify: Notify, kept: StoredItems
+    function: Function, items: AsyncGenerator[Any, None], notify: Notify, stored: StoredItems
 ) -> Result:
     yielded_at = perf_counter()
     # Closed here, also after a cancellation: otherwise the cleanup of the generator would run at some later time.
@@ -321,18 +321,18 @@ async def _collect_items(
             result = function.write(item)
             if isinstance(result, Problem):
                 return result
-            if (refusal := kept.add(result.value)) is not None:
+            if (refusal := stored.add(result.value)) is not None:
                 return refusal
             await notify(Progress(result.value))
             if perf_counter() - yielded_at > YIELD_S:
                 # GR-01: a generator that awaits nothing would keep the loop, and a cancellation would never reach it.
                 await asyncio.sleep(0)
                 yielded_at = perf_counter()
-    return kept.build_result()
+    return stored.build_result()
 
 
 def _collect_items_in_thread(
-    function: Function, items: Generator[Any, None, None], reporting: ProgressReporter, kept: StoredItems
+    function: Function, items: Generator[Any, None, None], reporting: ProgressReporter, stored: StoredItems
 ) -> Result:
     # Closed in its own thread, which the cleanup of the generator may rely on.
     with closing(items):
@@ -340,9 +340,9 @@ def _collect_items_in_thread(
             result = function.write(item)
             if isinstance(result, Problem):
                 return result
-            if (refusal := kept.add(result.value)) is not None:
+            if (refusal := stored.add(result.value)) is not None:
                 return refusal
             reporting.send(Progress(result.value))
             if reporting.over:  # the call was cancelled; closing the generator frees its thread
                 break
-    return kept.build_result()
+    return stored.build_result()

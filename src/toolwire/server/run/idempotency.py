@@ -53,7 +53,7 @@ Run: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 # The draft of this header field wants quotes, and many clients leave them out, so both are accepted.
 _KEY = re.compile(rb'"[ -!#-\[\]-~]{1,255}"|[!#-~]{1,255}')
 _FIRST_PAUSE_S = 0.005
-_LONGEST_PAUSE_S = 0.1
+_MAX_PAUSE_S = 0.1
 _MAX_TOOLS = 10_000
 
 
@@ -145,8 +145,8 @@ class IdempotencyRunner:
         try:
             if recorded is None:
                 result = await run(call, notify)
-                kept = await write_in_parts(result) if is_large_result(result) else result
-                await ledger.settle(outcome, build_ending(tool, kept))
+                stored = await write_in_parts(result) if is_large_result(result) else result
+                await ledger.settle(outcome, build_ending(tool, stored))
             else:
                 result = await run(call, recorded.notify)
                 await ledger.settle(outcome, recorded.build_ending(tool, result))
@@ -178,7 +178,7 @@ class IdempotencyRunner:
             claim = claim._replace(awaited_attempt=outcome.attempt)
             await self._pause(pause)
             waited += pause
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, _MAX_PAUSE_S)
             outcome = await ledger.claim(claim)
         return outcome
 

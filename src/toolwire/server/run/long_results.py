@@ -30,7 +30,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.long_result import PART_NOTE, cut_result, find_reading_name, is_reading, read_part, returns_little
 
 KEPT_S: Final = 3_600.0
-MOST_BYTES: Final = 64 * 1024 * 1024
+MAX_BYTES: Final = 64 * 1024 * 1024
 _HANDLE_BYTES: Final = 18
 _log = logging.getLogger("toolwire")
 _PASSED_ON: Final = frozenset({"origin", "untrusted"})
@@ -63,7 +63,7 @@ class MemoryResults:
         with self._lock:
             self._kept[key] = now, body
             self._bytes += len(body)
-            while self._bytes > MOST_BYTES or next(iter(self._kept.values()))[0] < now - KEPT_S:
+            while self._bytes > MAX_BYTES or next(iter(self._kept.values()))[0] < now - KEPT_S:
                 self._bytes -= len(self._kept.popitem(last=False)[1][1])
 
     def find(self, key: bytes) -> bytes | None:
@@ -103,7 +103,7 @@ class LongResults:
 
     def _cut(self, call: Call, result: Value, body: bytes) -> Value:
         handle = f"result:{token_urlsafe(_HANDLE_BYTES)}"
-        if len(body) > MOST_BYTES:
+        if len(body) > MAX_BYTES:
             return result
         try:
             self._store.keep(_make_key(call, handle), body)

@@ -197,9 +197,9 @@ class ThreadPool:
 
     def _serve(self) -> None:
         """Run jobs until none came for long enough."""
-        woken = threading.Lock()
-        woken.acquire()
-        job, wake = self._take_first(woken)
+        wake_lock = threading.Lock()
+        wake_lock.acquire()
+        job, wake = self._take_first(wake_lock)
         while True:
             while job is not None:
                 if wake is not None:
@@ -210,32 +210,32 @@ class ThreadPool:
                     following = self._take()
                     wake = None if following is None else self._next_to_wake()
                     if following is None:
-                        self._idle.append(woken)
+                        self._idle.append(wake_lock)
                 _deliver(job, outcome)
                 del outcome  # nothing of a call is kept while its thread waits
                 job = following
-            if not woken.acquire(timeout=self._idle_s) and self._may_end(woken):
+            if not wake_lock.acquire(timeout=self._idle_s) and self._may_end(wake_lock):
                 return
-            job, wake = self._take_first(woken)
+            job, wake = self._take_first(wake_lock)
 
-    def _take_first(self, woken: threading.Lock) -> tuple[_Job | None, Callable[[], None] | None]:
+    def _take_first(self, wake_lock: threading.Lock) -> tuple[_Job | None, Callable[[], None] | None]:
         """Return the job for a thread that was woken, and how it wakes the next one; without a job it is idle."""
         with self._lock:
             self._waking = False
             job = self._take()
             if job is None:
-                self._idle.append(woken)
+                self._idle.append(wake_lock)
                 return None, None
             return job, self._next_to_wake()
 
-    def _may_end(self, woken: threading.Lock) -> bool:
+    def _may_end(self, wake_lock: threading.Lock) -> bool:
         """Return whether a thread that waited for long enough ends; False where it has just been given work."""
         with self._lock:
-            if woken in self._idle:
-                self._idle.remove(woken)
+            if wake_lock in self._idle:
+                self._idle.remove(wake_lock)
                 self._threads -= 1
                 return True
-        woken.acquire()  # it is released by now, or in a moment
+        wake_lock.acquire()  # it is released by now, or in a moment
         return False
 
 

@@ -189,11 +189,11 @@ class Approvals:
             else:  # QF-03: the same call gets the same no for a minute
                 until = min(row[3], now + REFUSAL_S)
                 cursor.execute("UPDATE questions SET expires_at = ?, shown = '[]' WHERE id = ?", (until, id_))
-            kept = cursor.execute("SELECT bounds FROM answer_bounds WHERE id = ?", (id_,)).fetchone()
+            bounds_row = cursor.execute("SELECT bounds FROM answer_bounds WHERE id = ?", (id_,)).fetchone()
             found = cursor.execute("SELECT decider, channel FROM answer_deciders WHERE id = ?", (id_,)).fetchone()
         decider, channel = found or ("", "store")
         answer = Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel=channel, decided_by=decider)
-        return answer if kept is None else _add_bounds(answer, kept[0])
+        return answer if bounds_row is None else _add_bounds(answer, bounds_row[0])
 
     def list_pending(self, principal: str | None = None) -> Sequence[PendingQuestion]:
         """Return the questions that still wait, oldest first; with ``principal``, those of this caller alone."""
@@ -236,8 +236,8 @@ class Approvals:
     def list_by_caller(self) -> Mapping[str, tuple[int, Sequence[str]]]:
         """Return by the principal of each caller how many questions are kept, and the ids of those that still wait."""
         now = self._clock()
-        kept: Any = self._database.select_rows(_COUNT_BY_CALLER)
-        found: dict[str, tuple[int, list[str]]] = {principal: (number, []) for principal, number in kept}
+        rows: Any = self._database.select_rows(_COUNT_BY_CALLER)
+        found: dict[str, tuple[int, list[str]]] = {principal: (number, []) for principal, number in rows}
         waiting: Any = self._database.select_rows(_LIST_OPEN_CALLERS, now, now)
         for principal, id_ in waiting:
             found.setdefault(principal, (0, []))[1].append(id_)

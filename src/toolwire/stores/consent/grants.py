@@ -222,9 +222,9 @@ class StoredGrants:
             cursor.execute(_FORGET_USES)
             if bounds is not None:
                 conditions = list_conditions(bounds, seen)
-                kept = None if conditions is None else json.dumps(write_conditions(conditions))
+                stored_conditions = None if conditions is None else json.dumps(write_conditions(conditions))
                 end = find_end(now, self._valid_s, bounds)
-                row = (secrets.token_hex(4), *key, now, end, kept, bounds.uses)
+                row = (secrets.token_hex(4), *key, now, end, stored_conditions, bounds.uses)
                 cursor.execute("INSERT INTO bounded_grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
                 return
             cursor.execute(_WRITE_GRANT, (secrets.token_hex(4), *key, now, now + self._valid_s))

@@ -22,7 +22,7 @@ from .files import CredentialFolder, CredentialPlace, CredentialStore
 from .sealing import SealingKey, unseal_with_keys
 
 _STARTED = "started."
-_MOST_STARTED = 1_000
+_MAX_STARTED = 1_000
 
 
 class CallerVault:
@@ -61,7 +61,7 @@ class CallerVault:
         for name in started:
             if _read_end(name) <= passed:  # RE-01: none is deleted because the clock is wrong for a moment
                 self._place.delete(name)
-        if sum(_read_end(name) > now for name in started) >= _MOST_STARTED:
+        if sum(_read_end(name) > now for name in started) >= _MAX_STARTED:
             return False
         name = f"{_STARTED}{int(until)}.{_digest(state)}"
         self._place.write(name, self._seals[0].seal(text, name))

@@ -119,8 +119,8 @@ class CredentialStore:
     def _keys(self) -> tuple[SealingKey, ...]:
         texts = self._given_keys
         if not texts and self._place.is_shared and self._passphrase is None and self._vault is not None:
-            kept = self._vault.get(KEYRING_NAME)
-            texts = read_key_lines(kept, "the key in the keyring") if kept else ()
+            stored = self._vault.get(KEYRING_NAME)
+            texts = read_key_lines(stored, "the key in the keyring") if stored else ()
         return tuple(map(SealingKey, texts))
 
     def list_all(self) -> list[Credential]:
@@ -216,8 +216,8 @@ class CredentialStore:
             return None
         if "secrets" in data:
             return _read_object(data["secrets"])
-        kept = self._vault.get(name) if self._vault is not None else None
-        return None if kept is None else _read_object(kept)
+        stored = self._vault.get(name) if self._vault is not None else None
+        return None if stored is None else _read_object(stored)
 
 
 class CredentialFolder:

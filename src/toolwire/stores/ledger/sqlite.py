@@ -183,13 +183,13 @@ class SqliteLedger:
         if not rows:
             return None
         self._calls.make_room(needs)  # before these calls end: only ended calls are removed for room
-        settled = sqlite_batch.settle_calls(self._connection, rows)
+        recorded = sqlite_batch.settle_calls(self._connection, rows)
         self._outages.record_success()
         for place in places.values():
             outcomes[place] = None
-        if not all(settled):
+        if not all(recorded):
             needs.clear()
-            for row, is_settled in zip(rows, settled, strict=True):
+            for row, is_settled in zip(rows, recorded, strict=True):
                 if is_settled:
                     add_room(needs, row[0], 0, row[7])
         self._tally.add_all(needs)

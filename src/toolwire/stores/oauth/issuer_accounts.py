@@ -63,9 +63,9 @@ class IssuerAccounts:
             record = rows.find_record(_name_record(user_id), self._now())
         if known is None or record is None:
             return None
-        said = json.loads(record)
+        account = json.loads(record)
         # The file may name another issuer now, whose users these are not.
-        return IssuerAccount(*known, said["claims"]) if said["issuer"] == self._issuer else None
+        return IssuerAccount(*known, account["claims"]) if account["issuer"] == self._issuer else None
 
     def save(self, identity: Identity) -> IssuerAccount:
         """Store what the issuer says of a user who signs in, in place of what it said before."""

@@ -32,7 +32,7 @@ MAX_UPDATES: Final = 10_000
 _FIND_UPDATES: Final = "SELECT uri, number FROM session_updates WHERE number > ? ORDER BY number"
 _LEAST_USED: Final = "SELECT key, used_at, began_at, capabilities FROM sessions ORDER BY used_at LIMIT 1"
 _POSITION: Final = "SELECT coalesce(max(number), 0) FROM session_updates"
-_MOST_READ: Final = 200
+_MAX_READ: Final = 200
 _FORMS: Final = '"elicitation"'
 """The member of a session's capabilities by which its host can ask its user."""
 """What a host declares that cannot be asked."""
@@ -196,7 +196,7 @@ class SessionRows:
             " WHERE number > ? AND (node = ? OR node = '') ORDER BY number LIMIT ?"
         )
         with name_errors():
-            rows: list[Any] = self._rows.select_rows(statement, after, node, _MOST_READ)
+            rows: list[Any] = self._rows.select_rows(statement, after, node, _MAX_READ)
         return [
             SessionMessage(number, bytes(session), to, kind, name, bytes(body))
             for number, session, to, kind, name, body in rows

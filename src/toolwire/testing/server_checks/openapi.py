@@ -29,8 +29,8 @@ def _check_llm(probe: ServerProbe) -> str | None:
     return None if answer.status == 200 and answer.members else f"GET {_LLM}: {answer}"
 
 
-def _require_llm(look: CheckFunction) -> CheckFunction:
-    return lambda probe: look(probe) if _get_llm(probe).status == 200 else Skip("it has no llm.json")
+def _require_llm(check: CheckFunction) -> CheckFunction:
+    return lambda probe: check(probe) if _get_llm(probe).status == 200 else Skip("it has no llm.json")
 
 
 def _check_head(probe: ServerProbe) -> str | None:
@@ -131,7 +131,7 @@ def _list_operations(probe: ServerProbe) -> Iterator[tuple[str, Mapping[str, Jso
 def _check_member(member: str) -> CheckFunction:
     """Return a check that ``member`` of the x-llm of each operation has a valid value."""
 
-    def look(probe: ServerProbe) -> str | Skip | None:
+    def check(probe: ServerProbe) -> str | Skip | None:
         policies = [(name, operation["x-llm"]) for name, operation in _list_operations(probe) if "x-llm" in operation]
         if not policies:
             return Skip("no operation has x-llm")
@@ -144,7 +144,7 @@ def _check_member(member: str) -> CheckFunction:
                 return f'{name}: "{member}" is {policy[member]!r}'
         return None
 
-    return look
+    return check
 
 
 def _is_rate(value: Json) -> bool:

@@ -50,14 +50,14 @@ def _list_faults(probe: ServerProbe) -> tuple[Fault, ...]:
 def _check_rules(*rules: str) -> CheckFunction:
     """Return a check that the document breaks none of ``rules``."""
 
-    def look(probe: ServerProbe) -> str | Skip | None:
+    def check(probe: ServerProbe) -> str | Skip | None:
         if probe.get("/opentool/load").data == {}:
             return Skip("it has no document")
         faults = [fault for fault in _list_faults(probe) if fault.severity == "error" and fault.rule in rules]
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         return f"{faults[0].pointer}: {faults[0].message}{more}" if faults else None
 
-    return look
+    return check
 
 
 def _request(probe: ServerProbe, **members: Json) -> ProbeAnswer:
@@ -105,11 +105,11 @@ def _check_unknown_code(probe: ServerProbe) -> str | None:
 def _check_refusal(what: str, **members: Json) -> CheckFunction:
     """Return a check that a request with these invalid members is refused."""
 
-    def look(probe: ServerProbe) -> str | None:
+    def check(probe: ServerProbe) -> str | None:
         answer = _request(probe, **members)
         return None if answer.status == 400 or _get_error(answer).get("code") == -32600 else f"{what}: {answer}"
 
-    return look
+    return check
 
 
 def _check_missing_version(probe: ServerProbe) -> str | Skip | None:

@@ -138,9 +138,9 @@ def open_probe(
     return ServerProbe(base, keyed, bare, has_key=text is not None, call=call)
 
 
-def _build_answer(came: Response | Problem) -> ProbeAnswer:
-    if isinstance(came, Problem):
-        return ProbeAnswer(0, None, came.message, Response(0))
-    data = jsontext.read(came.body)
-    text = came.body[:2_000].decode("utf-8", "replace").strip()
-    return ProbeAnswer(came.status, None if isinstance(data, Problem) else data, text, came)
+def _build_answer(reply: Response | Problem) -> ProbeAnswer:
+    if isinstance(reply, Problem):
+        return ProbeAnswer(0, None, reply.message, Response(0))
+    data = jsontext.read(reply.body)
+    text = reply.body[:2_000].decode("utf-8", "replace").strip()
+    return ProbeAnswer(reply.status, None if isinstance(data, Problem) else data, text, reply)

@@ -119,9 +119,9 @@ def _add_book(app: FastAPI, site: Site) -> None:
             for one, favorite in recipes
         ]
         saved = [one.name for one, favorite in recipes if favorite]
-        said = f"Your favorites: {', '.join(saved)}." if saved else "You have no favorites yet: save a recipe below."
+        text = f"Your favorites: {', '.join(saved)}." if saved else "You have no favorites yet: save a recipe below."
         html = Html(
-            f'<div class="card"><h1>Your recipes</h1><p id="favorites">{escape_text(said)}</p>'
+            f'<div class="card"><h1>Your recipes</h1><p id="favorites">{escape_text(text)}</p>'
             f"{build_table(['recipe', 'cuisine', 'time', 'favorite', 'delete'], rows)}</div>"
             '<div class="card"><h2>Let an assistant help</h2><p>Give it this address. You sign in and say what it may '
             'do. Take that back under <a href="/oauth/connected">Connected apps</a>, or limit all apps in your '
@@ -188,14 +188,14 @@ def _add_settings(app: FastAPI, site: Site) -> None:
         save = build_check("save", "yes", Html("save recipes to my favorites"), is_checked=choices.save)
         delete = build_check("delete", "yes", Html("delete recipes"), is_checked=choices.delete)
         is_kept = "kept" in request.query_params
-        kept = build_notice("Your settings are kept.", "safe", role="status") if is_kept else NO_HTML
+        notice = build_notice("Your settings are kept.", "safe", role="status") if is_kept else NO_HTML
         fields = Html(
             f"<fieldset><legend>Apps that I connected may</legend>{save}{delete}</fieldset>"
             '<p class="muted">This holds for every app, whatever it asked for: RecipeApp refuses the rest. Apps that '
             f"show you each call before they make it ask you there as well.</p>{build_submit('Keep')}"
         )
         form = build_form("/settings", fields, [("token", await site.token(request))])
-        html = Html(f'<div class="card"><h1>Settings</h1>{kept}{form}</div>')
+        html = Html(f'<div class="card"><h1>Settings</h1>{notice}{form}</div>')
         return await site.build(request, "Settings", html)
 
     @app.post("/settings", include_in_schema=False)

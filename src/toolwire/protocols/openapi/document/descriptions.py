@@ -91,13 +91,13 @@ def shorten_text(text: str, limit: int) -> str:
         return text
     sentences = [one for one in _SENTENCE.split(text.strip()) if one]
     # The first sentence says what the operation does.
-    kept = {0: cap_text(sentences[0], limit)} if sentences else {}
-    left = limit - len(kept.get(0, ""))
+    sentences_kept = {0: cap_text(sentences[0], limit)} if sentences else {}
+    left = limit - len(sentences_kept.get(0, ""))
     # Facts that a caller needs come before prose, in the order of how surely a sentence has one.
     for states in _STATES_VALUES:
         for number, one in enumerate(sentences):
-            if number not in kept and len(one) < left and states.search(one):
-                kept[number] = one
+            if number not in sentences_kept and len(one) < left and states.search(one):
+                sentences_kept[number] = one
                 left -= len(one) + 1
-    said = " ".join(one for _, one in sorted(kept.items()))
-    return said if len(kept) == len(sentences) or said.endswith("\u2026") else f"{said}\u2026"
+    joined = " ".join(one for _, one in sorted(sentences_kept.items()))
+    return joined if len(sentences_kept) == len(sentences) or joined.endswith("\u2026") else f"{joined}\u2026"

@@ -17,7 +17,7 @@ from toolwire.framing.text_cleaning import clean, find_hidden, is_suspect, may_h
 Owner: TypeAlias = tuple[str, ...]
 """An operation, path or component, by the steps of its pointer; ``()`` for the rest of the document."""
 
-_MOST_PLACES = 1_000
+_MAX_PLACES = 1_000
 _OWNERS = {"components": 3, "paths": 3}
 _REFERRING = b'"$ref":"'
 _REFERENCE = re.compile(_REFERRING.replace(b"$", rb"\$") + rb'((?:[^"\\]|\\.)*+)"')
@@ -54,7 +54,7 @@ def find_hidden_text(document: dict[str, Any]) -> HiddenTexts:
         if ((escapes or not text.isascii()) and may_hide(text)) or _is_odd(owner):
             tainted.add(owner)
             places.extend(join_pointer("", *owner, *map(str, path)) for path in find_hidden(node))
-    return HiddenTexts(tuple(sorted(places)[:_MOST_PLACES]), frozenset(_find_reachable(tainted, users)))
+    return HiddenTexts(tuple(sorted(places)[:_MAX_PLACES]), frozenset(_find_reachable(tainted, users)))
 
 
 def _find_references(text: bytes, *, escapes: bool) -> set[bytes]:

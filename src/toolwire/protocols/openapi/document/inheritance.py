@@ -25,7 +25,7 @@ KINDS: Final = "x-toolwire-kinds"
 _HOLDERS: Final = (("components", "schemas"), ("definitions",), ("$defs",))
 _UNIONS: Final = ("oneOf", "anyOf")
 _CLOSING: Final = frozenset(("additionalProperties", "unevaluatedProperties"))
-_MOST_KINDS: Final = 100
+_MAX_KINDS: Final = 100
 
 
 class _Holder(NamedTuple):
@@ -74,7 +74,7 @@ def _expand_parents(
     for parent, found in families.items():
         own = [one for one in _UNIONS if isinstance(named[parent].get(one), list)]
         branches = [] if own else _list_branches(parent, named, found)
-        if len(branches) > _MOST_KINDS:
+        if len(branches) > _MAX_KINDS:
             notes.append(Note(parent, f"{len(branches)} schemas extend it, too many to list: only it is described"))
             continue
         changed[copies[parent]] = {
@@ -161,13 +161,13 @@ def _list_extended(node: Mapping[str, Any]) -> list[str]:
 
 
 def _has_discriminator(node: Mapping[str, Any]) -> bool:
-    said = node.get("discriminator")
-    return isinstance(said, dict) and isinstance(said.get("propertyName"), str)
+    declared = node.get("discriminator")
+    return isinstance(declared, dict) and isinstance(declared.get("propertyName"), str)
 
 
 def _read_value(node: Mapping[str, Any], pointer: str) -> str:
-    said = node.get("x-ms-discriminator-value")
-    return said if isinstance(said, str) else (parse_reference(pointer) or [""])[-1]
+    declared = node.get("x-ms-discriminator-value")
+    return declared if isinstance(declared, str) else (parse_reference(pointer) or [""])[-1]
 
 
 def _choose_copy_pointer(parent: str, named: Mapping[str, Json]) -> str:
@@ -198,11 +198,11 @@ def _iterate_holders(document: Mapping[str, Any]) -> Iterator[_Holder]:
     places += [((OTHERS, url), one) for url, one in others.items()] if isinstance(others, dict) else []
     for place, one in places:
         for holder in _HOLDERS:
-            held = one
+            current = one
             for step in holder:
-                held = held.get(step) if isinstance(held, dict) else None
-            if isinstance(held, dict) and held:
-                yield _Holder((*place, *holder), held)
+                current = current.get(step) if isinstance(current, dict) else None
+            if isinstance(current, dict) and current:
+                yield _Holder((*place, *holder), current)
 
 
 def _put(document: dict[str, Any], steps: tuple[str, ...], value: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from toolwire.core.url_origin import has_same_origin
 
 from .servers import join_url
 
-_MOST_CHARACTERS = 2_048
+_MAX_CHARACTERS = 2_048
 _SCHEME_TYPES = {"oauth2": ("oauth2", "openIdConnect"), "api-key": ("apiKey", "http")}
 
 
@@ -55,11 +55,11 @@ def find_contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
     kinds = (
         {one.get("type") for one in schemes.values() if isinstance(one, dict)} if isinstance(schemes, dict) else set()
     )
-    said = entry.auth.type
-    if said == "none" and document.get("security"):
+    sort = entry.auth.type
+    if sort == "none" and document.get("security"):
         return ["llm.json says that calls need no authentication, but the document requires it: the document holds"]
-    if said in _SCHEME_TYPES and kinds and not kinds & set(_SCHEME_TYPES[said]):
-        return [f"llm.json says auth {said}, but the document has no scheme of that type: the document holds"]
+    if sort in _SCHEME_TYPES and kinds and not kinds & set(_SCHEME_TYPES[sort]):
+        return [f"llm.json says auth {sort}, but the document has no scheme of that type: the document holds"]
     given = entry.members.get("auth")
     metadata = given.get("resource_metadata") if isinstance(given, dict) else None
     # Said aloud, because the site's author will look for the reason why sign-in does not find it.
@@ -68,19 +68,23 @@ def find_contradictions(entry: Entry, document: Mapping[str, Any]) -> list[str]:
     return []
 
 
-def _read_auth(said: Json, url: str) -> Auth:
-    if isinstance(said, str):
-        return Auth(said[:_MOST_CHARACTERS])
-    if not isinstance(said, dict):
+def _read_auth(declared_auth: Json, url: str) -> Auth:
+    if isinstance(declared_auth, str):
+        return Auth(declared_auth[:_MAX_CHARACTERS])
+    if not isinstance(declared_auth, dict):
         return Auth()
-    metadata = join_url(url, _read_text(said.get("resource_metadata"))) if said.get("resource_metadata") else ""
+    metadata = (
+        join_url(url, _read_text(declared_auth.get("resource_metadata")))
+        if declared_auth.get("resource_metadata")
+        else ""
+    )
     same = metadata and has_same_origin(metadata, url)  # it speaks for the resource it is about [XL-024]
     return Auth(
-        _read_text(said.get("type")),
-        _read_text(said.get("authorization_server")),
+        _read_text(declared_auth.get("type")),
+        _read_text(declared_auth.get("authorization_server")),
         metadata if metadata and same else "",
     )
 
 
 def _read_text(value: Json) -> str:
-    return value[:_MOST_CHARACTERS] if isinstance(value, str) else ""
+    return value[:_MAX_CHARACTERS] if isinstance(value, str) else ""

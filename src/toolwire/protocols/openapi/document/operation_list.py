@@ -18,7 +18,7 @@ _FORBIDDEN_METHODS = frozenset(("CONNECT",))
 _LISTS = ("parameters", "servers", "security", "tags")
 _MAPS = ("responses", "callbacks", "additionalOperations")
 _OPERATION_MEMBERS = frozenset(("responses", "operationId", "parameters", "requestBody", "summary", "description"))
-_MOST_HOPS = 32
+_MAX_HOPS = 32
 
 
 class Operation(NamedTuple):
@@ -77,8 +77,8 @@ def inline_path_items(document: dict[str, Any]) -> dict[str, Any]:
         if one.key in METHODS:
             item[one.key] = one.node
     declared = document.get("paths")
-    kept = {} if not isinstance(declared, dict) or _is_reference(declared) else declared
-    return {**document, "paths": {**kept, **paths}} if paths else document
+    path_items = {} if not isinstance(declared, dict) or _is_reference(declared) else declared
+    return {**document, "paths": {**path_items, **paths}} if paths else document
 
 
 def _list_paths(references: References, notes: list[Note]) -> Iterator[tuple[str, Json]]:
@@ -106,7 +106,7 @@ def _merge_layers(references: References, node: Json, what: str) -> dict[str, An
 
 
 def _read_list(references: References, node: Json, name: str) -> Json:
-    for _ in range(_MOST_HOPS):
+    for _ in range(_MAX_HOPS):
         if not _is_reference(node):
             return node
         node = references.resolve(node["$ref"])

@@ -24,10 +24,10 @@ from .findings import Note
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _VERSION: Final = re.compile(r"1\.(\d{1,3})\.\d{1,3}", re.ASCII)
 _LATEST_MINOR: Final = 1
-_MOST_ACTIONS: Final = 10_000
-_MOST_ADDED: Final = 1_000_000
+_MAX_ACTIONS: Final = 10_000
+_MAX_ADDED: Final = 1_000_000
 _CHARACTERS_OF_VALUE: Final = 32
-_MOST_HOPS: Final = 32
+_MAX_HOPS: Final = 32
 _Step: TypeAlias = str | int
 
 
@@ -79,8 +79,8 @@ def read(data: Json) -> Overlay | Problem:
     form = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if form is None:
         return _build_problem('its "overlay" must be a version such as "1.0.0"')
-    if not isinstance(listed, list) or not 1 <= len(listed) <= _MOST_ACTIONS:
-        return _build_problem(f'its "actions" must be a list of 1 to {_MOST_ACTIONS:,}')
+    if not isinstance(listed, list) or not 1 <= len(listed) <= _MAX_ACTIONS:
+        return _build_problem(f'its "actions" must be a list of 1 to {_MAX_ACTIONS:,}')
     actions: list[Action] = []
     minor = int(form[1])
     for number, one in enumerate(listed):
@@ -125,7 +125,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
     changed = deepcopy(dict(document))
     notes = list(_note_version(overlay))
     missing: set[int] = set()
-    budget, room = StepBudget(_measure(changed).values), _MOST_ADDED
+    budget, room = StepBudget(_measure(changed).values), _MAX_ADDED
     for number, action in enumerate(overlay.actions):
         try:
             places = _find_places(find_locations, action.target, changed, budget)
@@ -141,7 +141,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
         # Counted before anything is copied, so that the limit holds for the work too.
         room -= 0 if action.remove else added.values * len(places)
         if room < 0:
-            return _build_problem(f"its updates up to action {number} add more than {_MOST_ADDED:,} values")
+            return _build_problem(f"its updates up to action {number} add more than {_MAX_ADDED:,} values")
         if not action.remove and added.depth + max(map(len, places), default=0) > MAX_DEPTH:
             return _build_problem(f"action {number} makes the document deeper than {MAX_DEPTH} levels")
         idle = _describe_idle(action, len(sources)) or _change(changed, action, places, update, overlay.minor)
@@ -226,7 +226,7 @@ def _locate_operation(
     A sibling of a reference wins over the target.
     """
     inside = False
-    for _ in range(_MOST_HOPS):
+    for _ in range(_MAX_HOPS):
         if not isinstance(item, dict):
             return None
         if not inside and method in item:
@@ -253,11 +253,11 @@ def _build_starter_update(method: str, node: Mapping[str, Any]) -> dict[str, Jso
 
 def _measure(data: Json) -> _Size:
     """Return how large and how deep ``data`` is."""
-    values, characters, deepest = 0, 0, 0
+    values, characters, max_depth = 0, 0, 0
     waiting: list[tuple[Any, int]] = [(data, 1)]
     while waiting:
         value, depth = waiting.pop()
-        values, deepest = values + 1, max(deepest, depth)
+        values, max_depth = values + 1, max(max_depth, depth)
         if isinstance(value, dict):
             characters += sum(map(len, value))
             waiting.extend((member, depth + 1) for member in value.values())
@@ -265,7 +265,7 @@ def _measure(data: Json) -> _Size:
             waiting.extend((item, depth + 1) for item in value)
         elif isinstance(value, str):
             characters += len(value)
-    return _Size(values + characters // _CHARACTERS_OF_VALUE, deepest)
+    return _Size(values + characters // _CHARACTERS_OF_VALUE, max_depth)
 
 
 def _order_from_last(steps: tuple[_Step, ...]) -> tuple[int, int]:

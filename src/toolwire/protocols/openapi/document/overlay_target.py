@@ -36,7 +36,7 @@ Step: TypeAlias = str | int
 
 MIN_STEPS = 500_000
 STEPS_OF_VALUE = 10
-_MOST_TARGETS = 100_000
+_MAX_TARGETS = 100_000
 _CHARACTERS_OF_STEP = 32
 
 
@@ -86,7 +86,7 @@ def find_locations(target: str, document: Any, budget: StepBudget) -> list[tuple
     try:
         query = _Environment(budget).compile(target)
         _bind(query, budget)
-        nodes = islice(query.finditer(document), _MOST_TARGETS)
+        nodes = islice(query.finditer(document), _MAX_TARGETS)
         return list(dict.fromkeys(node.location for node in nodes))
     except RecursionError:  # the error of the library for a deep document is one, too
         raise WorkExceededError from None

@@ -15,8 +15,8 @@ from typing import Any
 from toolwire.core.json_pointer import MISSING, parse_fragment, take_step
 from toolwire.core.model import Json
 
-_MOST_HOPS = 32
-_MOST_PARTS = 100
+_MAX_HOPS = 32
+_MAX_PARTS = 100
 
 
 class References:
@@ -37,7 +37,7 @@ class References:
 
     def follow(self, node: Json, what: str) -> dict[str, Any]:
         """Return ``node``, or the target of its reference."""
-        for _ in range(_MOST_HOPS):
+        for _ in range(_MAX_HOPS):
             if type(node) is not dict:
                 raise Unusable(f"its {what} is not an object")
             reference = node.get("$ref")
@@ -53,7 +53,7 @@ class References:
             Unusable: as ``follow`` does.
         """
         beside: list[dict[str, Any]] = []
-        for _ in range(_MOST_HOPS):
+        for _ in range(_MAX_HOPS):
             if type(node) is not dict:
                 raise Unusable(f"its {what} is not an object")
             reference = node.get("$ref")
@@ -77,7 +77,7 @@ class References:
                 continue
             seen[id(one)] = one
             # A schema with more parts than that is built to make readers work; what it says is not worth the time.
-            if len(seen) > _MOST_PARTS:
+            if len(seen) > _MAX_PARTS:
                 yield None
                 return
             if type(one) is not dict:
@@ -121,7 +121,7 @@ def resolve(document: Json, reference: str) -> Json:
         raise Unusable(f"it refers to {reference[:100]!r}, outside the document")
     if reference != "#" and not reference.startswith("#/"):
         raise Unusable(f"it refers to {reference[:100]!r} by an anchor that is not there")
-    return _resolve(document, reference, _MOST_HOPS)
+    return _resolve(document, reference, _MAX_HOPS)
 
 
 def _resolve(document: Json, reference: str, hops: int) -> Json:
@@ -145,7 +145,7 @@ def follow(document: Json, node: Json, what: str) -> dict[str, Any]:
     Raises:
         Unusable: a reference has no target or is part of a cycle, or the target is no object.
     """
-    for _ in range(_MOST_HOPS):
+    for _ in range(_MAX_HOPS):
         if not isinstance(node, dict):
             raise Unusable(f"its {what} is not an object")
         reference = node.get("$ref")

@@ -110,9 +110,9 @@ def _resolve_server(url: str, one: dict[str, Any]) -> Server | None:
     if filled is None or origin is None or origin.has_user_info:
         return None
     path = urlsplit(filled).path.rstrip("/")
-    said = {name: str(value) for name, value in values.items()}
+    texts = {name: str(value) for name, value in values.items()}
     # Anything but visible ASCII could be read as another path by a proxy.
-    return Server(f"{origin}{path}", template, said) if _PATH.fullmatch(path) is not None else None
+    return Server(f"{origin}{path}", template, texts) if _PATH.fullmatch(path) is not None else None
 
 
 def _fill_variable(variable: dict[str, Any]) -> str | None:

@@ -44,7 +44,7 @@ _FLOWS: Final = {
 _BUNDLED_DOCUMENTS: Final = "x-toolwire-documents"
 _COPIED_PARTS: Final = "x-toolwire-swagger"
 _SCHEMES: Final = ("https", "http", "wss", "ws")
-_MOST_LEVELS: Final = 10
+_MAX_LEVELS: Final = 10
 COLLECTION_FORMATS: Final = "x-toolwire-collection-formats"
 """An extension with the formats of nested arrays of a parameter, which 3.0 cannot express."""
 
@@ -85,10 +85,10 @@ class _Upgrade:
             "securitySchemes": self._upgrade_security_schemes(),
         }
         gone = ("swagger", "host", "basePath", "schemes", "consumes", "produces", "definitions", "parameters")
-        kept = {
+        members = {
             name: one for name, one in old.items() if name not in (*gone, "responses", "securityDefinitions", "paths")
         }
-        rest = {name: self._upgrade_schema(one) if name == _BUNDLED_DOCUMENTS else one for name, one in kept.items()}
+        rest = {name: self._upgrade_schema(one) if name == _BUNDLED_DOCUMENTS else one for name, one in members.items()}
         paths = {path: self._upgrade_path_item(path, item) for path, item in _get_map(old.get("paths")).items()}
         servers = self._build_servers(old.get("schemes"))
         whole = {"openapi": "3.0.3", **rest, "servers": servers, "paths": paths, "components": components}
@@ -166,11 +166,11 @@ class _Upgrade:
                 form[name] = found
             else:
                 reference = one.get("$ref") if isinstance(one, dict) else None
-                keeps = isinstance(reference, str) and (not found or reference.startswith("#/parameters/"))
+                is_plain = isinstance(reference, str) and (not found or reference.startswith("#/parameters/"))
                 # A later parameter of the same place and name replaces an earlier one: the operation wins over its path
                 # item.
                 plain[str(place or reference), str(name)] = (
-                    {"$ref": _move_reference(str(reference))} if keeps else self._upgrade_parameter(found or one)
+                    {"$ref": _move_reference(str(reference))} if is_plain else self._upgrade_parameter(found or one)
                 )
         if plain:
             whole["parameters"] = list(plain.values())
@@ -199,8 +199,8 @@ class _Upgrade:
             # A body parameter in a form is a contradiction that many generators write by a global "consumes"; they mean
             # JSON.
             types = [one for one in consumes if one not in (_FORM, _MULTIPART)] or [_JSON]
-            said = {name: body[name] for name in ("description",) if name in body}
-            return {**said, "required": body.get("required") is True, "content": dict.fromkeys(types, media)}
+            texts = {name: body[name] for name in ("description",) if name in body}
+            return {**texts, "required": body.get("required") is True, "content": dict.fromkeys(types, media)}
         return self._build_form(form, consumes) if form else None
 
     def _build_form(self, form: dict[str, dict[str, Any]], consumes: list[str]) -> dict[str, Any]:
@@ -236,12 +236,12 @@ class _Upgrade:
             return node
         if isinstance(node.get("$ref"), str):
             return {**node, "$ref": _move_reference(node["$ref"])}
-        kept = {
+        members = {
             name: one
             for name, one in node.items()
             if name not in _SCHEMA_WORDS and name not in ("collectionFormat", "allowEmptyValue")
         }
-        return {**_list_shown(node), **kept, **self._build_style(node), "schema": self._build_parameter_schema(node)}
+        return {**_list_shown(node), **members, **self._build_style(node), "schema": self._build_parameter_schema(node)}
 
     def _build_parameter_schema(self, node: dict[str, Any]) -> dict[str, Any]:
         """Return the schema of a parameter or header: in 2.0 its keywords are members of the parameter itself."""
@@ -256,21 +256,21 @@ class _Upgrade:
             return {}
         place, how = node.get("in"), node.get("collectionFormat", "csv")
         formats = self._list_collection_formats(node)
-        said: dict[str, Json] = {"style": "form", "explode": how == "multi"}
+        style: dict[str, Json] = {"style": "form", "explode": how == "multi"}
         if place in ("path", "header"):
-            said = {"style": "simple", "explode": False}
+            style = {"style": "simple", "explode": False}
         # These two styles of 3.0 write what 2.0 writes; tabs have no style and are told to the writer by our extension.
         elif how in ("ssv", "pipes"):
-            said["style"] = "spaceDelimited" if how == "ssv" else "pipeDelimited"
+            style["style"] = "spaceDelimited" if how == "ssv" else "pipeDelimited"
         if len(formats) > 1 or (place in ("path", "header") and how != "csv") or how == "tsv":
-            said[COLLECTION_FORMATS] = formats
-        return said
+            style[COLLECTION_FORMATS] = formats
+        return style
 
     def _list_collection_formats(self, node: dict[str, Any]) -> list[Json]:
         """Return the formats of an array and of nested arrays, the outermost first; an invalid one becomes ``csv``."""
         formats: list[Json] = []
         one: Json = node
-        while isinstance(one, dict) and one.get("type") == "array" and len(formats) < _MOST_LEVELS:
+        while isinstance(one, dict) and one.get("type") == "array" and len(formats) < _MAX_LEVELS:
             how = one.get("collectionFormat", "csv")
             repeats = how == "multi" and not formats and node.get("in") in ("query", "formData")
             if repeats or how in SEPARATORS:

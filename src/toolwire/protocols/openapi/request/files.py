@@ -25,7 +25,7 @@ _UNSAFE = frozenset("\"'\\/:*?<>|;%`$&")
 _TYPES = mimetypes.MimeTypes()  # Python's own table: that of the machine is not read
 _UNSEEN = frozenset(("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"))
 _ENDINGS = {"image/jpeg": ".jpg", "text/plain": ".txt", "image/svg+xml": ".svg", "audio/mpeg": ".mp3"}
-_MOST_NAME = 100
+_MAX_NAME_LENGTH = 100
 
 
 def read_file(value: Json, resources: Resources | None) -> Resource:
@@ -38,10 +38,10 @@ def read_file(value: Json, resources: Resources | None) -> Resource:
         raise ValueError("must be base64 text, or the handle of a file")
     # The prefix is no base64, so a text is one or the other, never both.
     if value.startswith(HANDLE_PREFIX):
-        kept = resources.find(value) if resources is not None else None
-        if kept is None:
+        resource = resources.find(value) if resources is not None else None
+        if resource is None:
             raise ValueError("is the handle of no file that is kept here")
-        return kept
+        return resource
     found = _DATA_URL.match(value)
     try:
         data = base64.b64decode(value[found.end() :] if found else value, validate=True)
@@ -73,4 +73,4 @@ def _clean_name(text: str) -> str:
         "_" if one in _UNSAFE or unicodedata.category(one) in _UNSEEN else one
         for one in unicodedata.normalize("NFC", text)
     )
-    return re.sub("__+", "_", "".join(letters)).strip("._ ")[-_MOST_NAME:]
+    return re.sub("__+", "_", "".join(letters)).strip("._ ")[-_MAX_NAME_LENGTH:]

@@ -26,7 +26,7 @@ from .plan import PLAIN, Encoding, Parameter, Place
 _MEDIA_TYPE = re.compile(r"[!#$&^_.+A-Za-z0-9-]+/[!#$&^_.+A-Za-z0-9-]+(?:;[ !-~]*)?")
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+: ?[\t -~]*")
 _PARTS_OWN = frozenset({"content-type", "content-disposition", "content-length", "content-transfer-encoding"})
-_MOST_PARTS = 10_000
+_MAX_PARTS = 10_000
 
 
 class Part(NamedTuple):
@@ -128,8 +128,8 @@ def _list_parts(name: str, value: Json, encoding: Encoding, resources: Resources
             yield Part(unquote_to_bytes(key).decode(), unquote_to_bytes(text), headers=encoding.headers)
         return
     for number, item in enumerate(value if isinstance(value, list) else [value]):
-        if number >= _MOST_PARTS:
-            raise Unsendable(name, f"has more than {_MOST_PARTS:,} items")
+        if number >= _MAX_PARTS:
+            raise Unsendable(name, f"has more than {_MAX_PARTS:,} items")
         if item is not None:
             yield _build_part(name, item, encoding, resources)
 

@@ -67,12 +67,12 @@ def write_content_type(media_type: str) -> str:
     # What is no media type by the grammar must not bring further header text with it.
     if whole is None:
         return get_essence(media_type)
-    kept = [
+    parameters = [
         f"{name.lower()}={value}"
         for name, value in _PARAMETER.findall(whole[2])
         if name.lower() not in _WRITTEN_PARAMETERS or (name.lower() == "charset" and _is_implied(whole[1], value))
     ]
-    return "; ".join([whole[1].lower(), *kept])
+    return "; ".join([whole[1].lower(), *parameters])
 
 
 def _is_implied(kind: str, charset: str) -> bool:

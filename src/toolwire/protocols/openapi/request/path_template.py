@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 _VARIABLE = re.compile(r"\{([^{}/]*)\}")
 _LITERAL = "/:@!$&'()*+,;=-._~%"
 _CLEARLY_PLAIN = re.compile(r"[A-Za-z0-9_~,=-][A-Za-z0-9._~,=-]*")
-_MOST_DECODINGS = 10
+_MAX_DECODINGS = 10
 
 
 class _Segment(NamedTuple):
@@ -83,7 +83,7 @@ def _is_plain(segment: str) -> bool:
     if "/" in segment:
         return False
     # Proxies and servers decode once each, so "%252e" may become a dot behind the second one.
-    for _ in range(_MOST_DECODINGS):
+    for _ in range(_MAX_DECODINGS):
         for part in re.split(r"[/\\]", segment):
             # Some servers cut what follows a semicolon before they look for dot segments.
             if part.partition(";")[0].strip() in (".", ".."):

@@ -37,9 +37,9 @@ _TYPE_OF: dict[type, str] = {
 _STRING, _ARRAY = frozenset(("string",)), frozenset(("array",))
 # The text of a value shows which of these it is. A string could look like each of them.
 _DISTINCT_TYPES = frozenset(("integer", "number", "boolean"))
-_MOST_STEPS = 32
-_MOST_NESTED = 3
-_MOST_BRANCHES = 16
+_MAX_STEPS = 32
+_MAX_NESTED = 3
+_MAX_BRANCHES = 16
 
 
 class Form(StrEnum):
@@ -100,9 +100,9 @@ def read_query(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Prob
             # A required array without items leaves no trace in a query.
             arguments[name] = []
     if errors:
-        said = "; ".join(f"{name}: {text}" for name, text in errors.items())
+        sentence = "; ".join(f"{name}: {text}" for name, text in errors.items())
         return Problem(
-            kind=Kind.INVALID_ARGUMENTS, message=f"The arguments do not fit: {said}.", parameter_errors=errors
+            kind=Kind.INVALID_ARGUMENTS, message=f"The arguments do not fit: {sentence}.", parameter_errors=errors
         )
     return arguments
 
@@ -165,7 +165,7 @@ def _list_types(schema: Json, root: Schema, seen: frozenset[int] = frozenset()) 
     """Return the JSON types that ``schema`` allows; empty if it does not say, or refers to itself."""
     shape = _follow_reference(schema, root)
     # An empty set means "not clear", and what is not clear is written as JSON.
-    if id(shape) in seen or len(seen) == _MOST_NESTED or "$ref" in shape:
+    if id(shape) in seen or len(seen) == _MAX_NESTED or "$ref" in shape:
         return frozenset()
     if "const" in shape:
         return frozenset((_get_type(shape["const"]),))
@@ -175,13 +175,13 @@ def _list_types(schema: Json, root: Schema, seen: frozenset[int] = frozenset()) 
     if isinstance(declared, str | list):
         return frozenset(one for one in ([declared] if isinstance(declared, str) else declared) if isinstance(one, str))
     branches: list[Json] = next((shape[key] for key in ("anyOf", "oneOf") if isinstance(shape.get(key), list)), [])
-    each = [_list_types(one, root, seen | {id(shape)}) for one in branches[:_MOST_BRANCHES]]
-    return frozenset[str]().union(*each) if all(each) and len(branches) <= _MOST_BRANCHES else frozenset()
+    each = [_list_types(one, root, seen | {id(shape)}) for one in branches[:_MAX_BRANCHES]]
+    return frozenset[str]().union(*each) if all(each) and len(branches) <= _MAX_BRANCHES else frozenset()
 
 
 def _follow_reference(schema: Json, root: Schema) -> dict[str, Any]:
     """Return the target of ``schema`` inside ``root``; if there is none, a schema that still has its ``$ref``."""
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not isinstance(schema, dict):
             return {}
         reference = schema.get("$ref")

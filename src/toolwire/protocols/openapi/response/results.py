@@ -163,7 +163,7 @@ def _read_other(body: bytes, media_type: str, parameters: str, expected: Expecte
     return _read_binary(body, media_type, expected, notes)
 
 
-def read_stream_end(heard: StreamReader, response: Response | Problem, expected: Expected) -> Result:
+def read_stream_end(reader: StreamReader, response: Response | Problem, expected: Expected) -> Result:
     """Return the result of a stream that was read while it arrived: the list of its items.
 
     A stream that was stopped at a limit of items, bytes or time is a result too, marked as truncated.
@@ -171,19 +171,19 @@ def read_stream_end(heard: StreamReader, response: Response | Problem, expected:
     # XL-106
     if isinstance(response, Problem):
         # A stream without an end is cut by our own limit of time or bytes, which is no failure of the server.
-        if not (heard.is_truncated or (heard.items and response.details.get("reason") in ("timeout", "too_large"))):
+        if not (reader.is_truncated or (reader.items and response.details.get("reason") in ("timeout", "too_large"))):
             return response
         notes: dict[str, Json] = {"origin": expected.origin, "untrusted": True, "truncated": True}
-        return Value(heard.items, notes)
+        return Value(reader.items, notes)
     try:
-        heard.end()
+        reader.end()
     except ValueError:
-        heard.is_truncated = True
+        reader.is_truncated = True
     media_type = get_essence(get_header(response.headers, b"content-type"))
     notes = _build_notes(response, media_type, expected)
-    if heard.is_truncated:
+    if reader.is_truncated:
         notes["truncated"] = True
-    return Value(heard.items, notes)
+    return Value(reader.items, notes)
 
 
 def build_stream_reader(expected: Expected) -> StreamReader:
@@ -295,18 +295,18 @@ def _note_truncation(whole: Resource, expected: Expected, notes: dict[str, Json]
 
 def _read_items(body: bytes, expected: Expected, notes: dict[str, Json]) -> Result:
     """Return the items of a stream that was read completely before."""
-    heard = build_stream_reader(expected)
+    reader = build_stream_reader(expected)
     try:
-        for _ in heard.feed(body):
+        for _ in reader.feed(body):
             pass
-        heard.end()
+        reader.end()
     except streaming.StreamLimitReached:
         pass
     except ValueError as error:
         return _build_problem(f"The server sent a stream that cannot be read: {error}.")
-    if heard.is_truncated:
+    if reader.is_truncated:
         _note_truncation(Resource(data=body), expected, notes)
-    return Value(heard.items, notes)
+    return Value(reader.items, notes)
 
 
 def _read_binary(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Value:

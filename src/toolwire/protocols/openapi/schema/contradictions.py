@@ -9,7 +9,7 @@ from toolwire.core.model import Json
 from toolwire.protocols.openapi.document.references import References
 
 _COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
-_MOST_BRANCHES = 50
+_MAX_BRANCHES = 50
 
 _TYPE_CHECKS = {
     "array": lambda value: isinstance(value, list),
@@ -43,7 +43,7 @@ def find_forbidden_required(
     if not any(map(_is_closed, base)):
         return frozenset()
     found = _list_names(base) if _excludes_required(references, base, hidden) else set[str]()
-    left = _MOST_BRANCHES
+    left = _MAX_BRANCHES
     for one in base:
         for key in ("anyOf", "oneOf"):
             branches = one.get(key)

@@ -71,7 +71,7 @@ _DROPPED_KEYWORDS = frozenset(
     )
 )
 _DESCRIPTION_CHARACTERS = 1_024
-_MOST_NOTES = 1_000
+_MAX_NOTES = 1_000
 _OUTLINE_BYTES = 1_000
 """The largest size of an outline of a definition, in bytes: its properties, and the nearest subschemas."""
 
@@ -202,11 +202,11 @@ class SchemaConverter:
         if known is None:
             whole = self._convert_definition(name)
             # From the longest to the shortest: the ranking takes the longest form that there is room for.
-            told = shorten_descriptions(whole.schema)
+            shortened = shorten_descriptions(whole.schema)
             bare, level = remove_texts(whole.schema)
             outline, deeper = cut_schema(bare, _OUTLINE_BYTES, frozenset())
             known = self._forms[name] = Forms(
-                whole._replace(schema=told, size=len(jsontext.write(told))),
+                whole._replace(schema=shortened, size=len(jsontext.write(shortened))),
                 whole._replace(schema=bare, size=len(jsontext.write(bare)), looseness=max(whole.looseness, level)),
                 Definition(
                     outline,
@@ -247,8 +247,10 @@ class SchemaConverter:
             if self._old:
                 # In 3.0 the siblings of a reference do not count, except that people write a description or nullable
                 # there and mean it.
-                said = node.get("description")
-                text: dict[str, Json] = {"description": self.clean_text(said)} if isinstance(said, str) else {}
+                description = node.get("description")
+                text: dict[str, Json] = (
+                    {"description": self.clean_text(description)} if isinstance(description, str) else {}
+                )
                 if node.get("nullable") is True:  # O-33
                     self._loosen(WIDER)
                     return {"anyOf": [{"$ref": DEFINED + name}, {"type": "null"}], **text}
@@ -389,9 +391,9 @@ class SchemaConverter:
             if key not in _DROPPED_KEYWORDS:
                 built[key] = self._convert_named(key, value, names, gone)
         elif key == "required" and isinstance(value, list):
-            kept = self._keep_names(value, gone)
-            if kept:
-                built[key] = kept
+            names_left = self._keep_names(value, gone)
+            if names_left:
+                built[key] = names_left
         elif self._fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
             if not self._hides or key not in _DATA or next(text_cleaning.find_hidden(value), None) is None:
                 built[key] = self._convert_plain(key, value, gone)
@@ -439,9 +441,9 @@ class SchemaConverter:
     def _convert_odd(self, built: dict[str, Json], key: str, value: Json) -> None:
         """Convert a value that is almost valid, and add a finding for any other."""
         if key == "type" and isinstance(value, list):
-            kept = [one for one in dict.fromkeys(map(str, value)) if is_type(one)]
-            if kept:
-                built[key] = kept
+            types = [one for one in dict.fromkeys(map(str, value)) if is_type(one)]
+            if types:
+                built[key] = types
                 self._loosen(WIDER)
                 return
         if key in WORDS and value is not None:  # some libraries write null for each word that is not set
@@ -531,7 +533,7 @@ class SchemaConverter:
 
     def _note(self, where: str, text: str) -> None:
         note = Note(where[:SHOWN], f"{text} ({self._part})")
-        if len(self._notes) < _MOST_NOTES and note not in self._notes:
+        if len(self._notes) < _MAX_NOTES and note not in self._notes:
             self._notes.append(note)
 
 

@@ -58,10 +58,10 @@ def _list_definitions(document: Json) -> list[tuple[str, Json]]:
     """Return the named schemas of ``document``."""
     found: list[tuple[str, Json]] = []
     for holder in _HOLDERS:
-        held = document
+        node = document
         for step in holder:
-            held = held.get(step) if isinstance(held, dict) else None
-        found += [(name, one) for name, one in held.items() if isinstance(name, str)] if isinstance(held, dict) else []
+            node = node.get(step) if isinstance(node, dict) else None
+        found += [(name, one) for name, one in node.items() if isinstance(name, str)] if isinstance(node, dict) else []
     return found
 
 

@@ -82,11 +82,11 @@ class Discriminator:
 
 def read_discriminator(node: Mapping[str, Any], references: References) -> Discriminator | None:
     """Return the discriminator of the schema ``node``, or None if it has none that can be read."""
-    said = node.get("discriminator")
-    name = said.get("propertyName") if isinstance(said, dict) else None
-    if not isinstance(said, dict) or not isinstance(name, str):
+    declared = node.get("discriminator")
+    name = declared.get("propertyName") if isinstance(declared, dict) else None
+    if not isinstance(declared, dict) or not isinstance(name, str):
         return None
-    return Discriminator(name, said.get("mapping"), references)
+    return Discriminator(name, declared.get("mapping"), references)
 
 
 def mark_branches(schema: dict[str, Json], node: dict[str, Any], references: References) -> dict[str, Json]:

@@ -63,13 +63,13 @@ def relax_words(schema: dict[str, Json], inside: Mapping[str, Looseness]) -> dic
     # A property that was cut is "unevaluated" now, and would be refused.
     if any(inside.get(word) == CUT for word in _IN_PLACE):
         gone.update(_UNEVALUATED)
-    kept = {key: value for key, value in schema.items() if key not in gone}
+    members = {key: value for key, value in schema.items() if key not in gone}
     for branches in alternatives:
-        if "anyOf" in kept:
-            kept["allOf"] = [*kept.get("allOf", ()), {"anyOf": branches}]
+        if "anyOf" in members:
+            members["allOf"] = [*members.get("allOf", ()), {"anyOf": branches}]
         else:
-            kept["anyOf"] = branches
-    return kept
+            members["anyOf"] = branches
+    return members
 
 
 def open_words(schema: dict[str, Json]) -> dict[str, Json]:

@@ -15,7 +15,7 @@ from .schema_size import STUB
 _STUB_BYTES = 40
 _STRUCTURE_SHARE = 0.85
 _BYTES_A_STEP = 20_000
-_MOST_REACHED = 5_000
+_MAX_REACHED = 5_000
 
 
 class Definition(NamedTuple):
@@ -116,4 +116,4 @@ def _gather(
 
 
 def _has_room(found: Mapping[str, Definition]) -> bool:
-    return len(found) < _MOST_REACHED
+    return len(found) < _MAX_REACHED

@@ -78,10 +78,10 @@ def iterate_inner(schema: dict[str, Json], used: Collection[str]) -> Iterator[tu
 def _is_unlikely(schema: Json) -> bool:
     if not isinstance(schema, dict):
         return False
-    said = schema.get("description")
+    description = schema.get("description")
     if schema.get("deprecated") is True or schema.get("readOnly") is True:
         return True
-    return isinstance(said, str) and any(words in said.lower() for words in _UNLIKELY_WORDS)
+    return isinstance(description, str) and any(words in description.lower() for words in _UNLIKELY_WORDS)
 
 
 def rank_definitions(schema: dict[str, Json], used: Collection[str]) -> dict[str, float]:
@@ -166,14 +166,14 @@ def open_references(schema: dict[str, Json], names: Collection[str]) -> dict[str
 def remove_texts(schema: dict[str, Json], *_: str) -> tuple[dict[str, Json], Looseness]:
     """Return ``schema`` without descriptions, titles and examples, and without long enums."""
     long = isinstance(schema.get("enum"), list) and len(schema["enum"]) > _LONG_ENUM
-    kept = {key: value for key, value in schema.items() if key not in _ANNOTATIONS and not (long and key == "enum")}
-    return rebuild_relaxed(kept, remove_texts, WIDER if long else EXACT)
+    members = {key: value for key, value in schema.items() if key not in _ANNOTATIONS and not (long and key == "enum")}
+    return rebuild_relaxed(members, remove_texts, WIDER if long else EXACT)
 
 
 def _cut_schema(schema: dict[str, Json], reach: float, used: Collection[str]) -> tuple[dict[str, Json], Looseness]:
     if reach < 0:
         # Beyond the reach only the type and the words remain.
-        kept = {key: value for key, value in schema.items() if key in _STUB_KEYWORDS}
-        return kept, EXACT if len(kept) == len(schema) else CUT
+        members = {key: value for key, value in schema.items() if key in _STUB_KEYWORDS}
+        return members, EXACT if len(members) == len(schema) else CUT
     left = {(key, name): reach - step for key, name, _, step in iterate_inner(schema, used)}
     return rebuild_relaxed(schema, lambda inner, key, name: _cut_schema(inner, left[key, name], used))

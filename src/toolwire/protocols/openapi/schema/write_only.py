@@ -74,8 +74,8 @@ class WriteOnlyProperties:
             items += part["prefixItems"] if isinstance(part.get("prefixItems"), list) else []
         # One mark is enough: a secret shown is worse than a value left out.
         hidden = frozenset(name for name, found in properties.items() if any(map(self._is_write_only, found)))
-        kept = {name: tuple(found) for name, found in properties.items() if name not in hidden}
-        return _Shape(hidden, kept, tuple(others), tuple(items))
+        visible = {name: tuple(found) for name, found in properties.items() if name not in hidden}
+        return _Shape(hidden, visible, tuple(others), tuple(items))
 
     def _is_write_only(self, schema: Json) -> bool:
         parts = self._references.iterate_parts(schema, _BRANCHES, beside=True)

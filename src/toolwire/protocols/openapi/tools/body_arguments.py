@@ -28,8 +28,8 @@ from toolwire.protocols.openapi.schema.discriminator import read_discriminator
 BODY = "body"
 
 _TEXT_WORDS = ("description", "enum", "maxLength", "minLength", "pattern")
-_MOST_ARGUMENTS = 256
-_MOST_WRAPPERS = 4
+_MAX_ARGUMENTS = 256
+_MAX_WRAPPERS = 4
 _FILE = (
     "The file as base64 text, or the handle of a file. A data: URL gives its type and name too: "
     "data:image/png;name=cat.png;base64,..."
@@ -119,8 +119,8 @@ class Body(NamedTuple):
 def _build_text_schema(body: Body, words: dict[str, Any]) -> Json:
     if body.sort is BodyKind.TEXT and words.get("type") in _WRITTEN_AS_TEXT:
         return words  # O-28: a number or a boolean is its text
-    kept = {key: words[key] for key in _TEXT_WORDS if key in words and words.get("type") == "string"}
-    return {"type": "string", "contentMediaType": body.media_type, **kept}
+    members = {key: words[key] for key in _TEXT_WORDS if key in words and words.get("type") == "string"}
+    return {"type": "string", "contentMediaType": body.media_type, **members}
 
 
 def _build_lines_schema(media: dict[str, Any]) -> Json:
@@ -215,7 +215,7 @@ def list_properties(references: References, node: Json) -> BodyProperties | None
         required.update(dict.fromkeys(_list_strings(schema.get("required"))))
         closed = closed or schema.get("additionalProperties") is False
     found = {**found, **{name: {} for name in required if name not in found}}
-    if len(found) > _MOST_ARGUMENTS:
+    if len(found) > _MAX_ARGUMENTS:
         return None
     return BodyProperties(found, tuple(required), tuple(kinds)) if found or closed else None
 
@@ -283,12 +283,12 @@ def read_encodings(references: References, body: Body, known: Mapping[str, Json]
     """Return the encoding of each property of a form that is not encoded the plain way."""
     # CV-12, CV-13
     declared = body.media.get("encoding")
-    said = declared if isinstance(declared, dict) else {}
+    objects = declared if isinstance(declared, dict) else {}
     found: dict[str, Encoding] = {}
     styled = _has_styles(references, body)
     # A property may have an encoding and no schema, and is sent all the same.
-    for name, schema in {**{name: {} for name in said}, **known}.items():
-        one = said.get(name)
+    for name, schema in {**{name: {} for name in objects}, **known}.items():
+        one = objects.get(name)
         fields = one if isinstance(one, dict) else {}
         if not styled and COLLECTION_FORMATS not in fields:
             # Where the version gives styles no meaning they must be ignored; a converted Swagger parameter still needs
@@ -324,18 +324,18 @@ def build_file_schema(references: References, schema: Json, encoding: Encoding) 
     if node.get("type") == "array":
         # Several files of one field are a list, each with a part of its own.
         return {**node, "items": {**_FILE_TEXT, "description": _FILE}}
-    said = node.get("description")
-    description = f"{said} {_FILE}" if isinstance(said, str) else _FILE
+    about = node.get("description")
+    description = f"{about} {_FILE}" if isinstance(about, str) else _FILE
     return {**_FILE_TEXT, "description": description}
 
 
-def _read_encoding(references: References, said: dict[str, Any], schema: Json, sort: BodyKind) -> Encoding:
-    media_type = said.get("contentType")
+def _read_encoding(references: References, encoding: dict[str, Any], schema: Json, sort: BodyKind) -> Encoding:
+    media_type = encoding.get("contentType")
     first = media_types.get_first(media_type) if isinstance(media_type, str) else ""
-    style = said.get("style")
-    styled = bool(_STYLE_FIELDS & said.keys())
+    style = encoding.get("style")
+    styled = bool(_STYLE_FIELDS & encoding.keys())
     style = style if style in _FORM_STYLES else "form"
-    explode = said.get("explode")
+    explode = encoding.get("explode")
     if explode is None:
         # The default of the specification: exploded for form, and for no other style.
         explode = style == "form"
@@ -345,23 +345,23 @@ def _read_encoding(references: References, said: dict[str, Any], schema: Json, s
         media_type="" if styled and sort is BodyKind.MULTIPART else first,  # a style takes the place of a content type
         style=style if styled else "",
         explode=explode is True if styled else True,
-        reserved=said.get("allowReserved") is True,
+        reserved=encoding.get("allowReserved") is True,
         binary=sort is BodyKind.MULTIPART and not styled and _is_file(item, first),
-        headers=tuple(_list_fixed_headers(references, said.get("headers"))),
-        separators=read_separators(said),
+        headers=tuple(_list_fixed_headers(references, encoding.get("headers"))),
+        separators=read_separators(encoding),
     )
 
 
-def read_separators(said: Mapping[str, Any]) -> tuple[str, ...]:
+def read_separators(encoding: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the separators of a Swagger 2.0 array, one for each level; ``()`` for OpenAPI 3."""
-    formats = said.get(COLLECTION_FORMATS)
+    formats = encoding.get(COLLECTION_FORMATS)
     return tuple(SEPARATORS.get(one, "") for one in formats) if isinstance(formats, list) else ()
 
 
 def _unwrap_single(references: References, schema: Json) -> dict[str, Any]:
     """Return ``schema`` without wrappers that have one branch besides null, such as an allOf of one schema."""
     node: dict[str, Any] = references.follow_or_empty(schema)
-    for _ in range(_MOST_WRAPPERS):
+    for _ in range(_MAX_WRAPPERS):
         for key in ("allOf", "anyOf", "oneOf"):
             branches = [references.follow_or_empty(one) for one in node[key]] if isinstance(node.get(key), list) else []
             real = [one for one in branches if one.get("type") != "null"]
@@ -400,9 +400,9 @@ def find_body_limits(references: References, body: Body) -> list[str]:
         if schema.get("type") == "string":
             found.append(f"its body is {body.media_type} as one text, which is sent as it is given")
         encodings = body.media.get("encoding")
-        for name, said in encodings.items() if isinstance(encodings, dict) else ():
-            if isinstance(said, dict):
-                found += _find_part_limits(references, str(name), said, schema)
+        for name, encoding in encodings.items() if isinstance(encodings, dict) else ():
+            if isinstance(encoding, dict):
+                found += _find_part_limits(references, str(name), encoding, schema)
     essence = get_essence(body.media_type)
     others = [one for one in body.declared if get_essence(one) == essence and one != body.media_type]
     if others and essence not in ("multipart/form-data",):
@@ -410,15 +410,15 @@ def find_body_limits(references: References, body: Body) -> list[str]:
     return found
 
 
-def _find_part_limits(references: References, name: str, said: dict[str, Any], schema: dict[str, Any]) -> list[str]:
-    declared = said.get("headers")
+def _find_part_limits(references: References, name: str, encoding: dict[str, Any], schema: dict[str, Any]) -> list[str]:
+    declared = encoding.get("headers")
     fixed = {header.lower() for header, _ in _list_fixed_headers(references, declared)}
     found = [
         f"the part {name} needs the header {header}, which has no fixed value and is not sent"
         for header, node in (declared.items() if isinstance(declared, dict) else ())
         if references.follow_or_empty(node).get("required") is True and header.lower() not in {*fixed, "content-type"}
     ]
-    kind = said.get("contentType")
+    kind = encoding.get("contentType")
     properties = schema.get("properties")
     own = _unwrap_single(references, properties.get(name)) if isinstance(properties, dict) else {}
     if isinstance(kind, str) and media_types.is_xml(media_types.get_first(kind)) and own.get("type") != "string":

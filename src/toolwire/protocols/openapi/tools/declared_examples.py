@@ -19,15 +19,15 @@ from toolwire.framing import jsontext, text_cleaning
 from toolwire.protocols.openapi.document.references import References
 from toolwire.protocols.openapi.schema.contradictions import is_of_type
 
-_MOST_EXAMPLES: Final = 3
-_MOST_BYTES: Final = 2_000
+_MAX_EXAMPLES: Final = 3
+_MAX_BYTES: Final = 2_000
 _VALUE_BYTES: Final = 1_000
 """The largest size of one example, in bytes."""
-_MOST_LISTED: Final = 50
-_MOST_VALUES: Final = 2_000
+_MAX_LISTED: Final = 50
+_MAX_VALUES: Final = 2_000
 _ITEMS: Final = (3, 1)
-_DEEPEST: Final = 5
-_MOST_COMPARED: Final = 500
+_MAX_DEPTH: Final = 5
+_MAX_COMPARED: Final = 500
 _SAYS_VALUES: Final = frozenset(("const", "contentEncoding", "enum", "examples", FILE_KEYWORD))
 _OF_AN_EXAMPLE: Final = frozenset(("dataValue", "description", "externalValue", "serializedValue", "summary", "value"))
 
@@ -37,19 +37,19 @@ def list_examples(references: References, node: Mapping[str, Any]) -> list[Json]
     found = [node["example"]] if "example" in node else []
     several = node.get("examples")
     if isinstance(several, dict):
-        for one in list(several.values())[:_MOST_LISTED]:
+        for one in list(several.values())[:_MAX_LISTED]:
             shown = references.follow_or_empty(one)
             if "dataValue" in shown or "value" in shown:
                 found.append(shown.get("dataValue", shown.get("value")))
             elif not shown.keys() & _OF_AN_EXAMPLE:
                 found.append(one)  # many documents write the value itself where an Example Object belongs
     elif isinstance(several, list):
-        found += several[:_MOST_LISTED]
+        found += several[:_MAX_LISTED]
     schema = references.follow_or_empty(node.get("schema"))
     if "example" in schema:
         found.append(schema["example"])
     if isinstance(schema.get("examples"), list):
-        found += schema["examples"][:_MOST_LISTED]
+        found += schema["examples"][:_MAX_LISTED]
     return found
 
 
@@ -58,7 +58,7 @@ def add_examples(schema: dict[str, Json], examples: Mapping[str, Sequence[Json]]
     properties = schema.get("properties")
     if not examples or not isinstance(properties, dict):
         return schema
-    room, built, check = min(most, _MOST_BYTES), dict(properties), _FitCheck(schema)
+    room, built, check = min(most, _MAX_BYTES), dict(properties), _FitCheck(schema)
     for name, values in examples.items():
         own = properties.get(name)
         if not isinstance(own, dict) or _names_values(own, schema):
@@ -69,7 +69,7 @@ def add_examples(schema: dict[str, Json], examples: Mapping[str, Sequence[Json]]
             if size <= room and one not in chosen and check.may_fit(one, own):
                 chosen.append(one)
                 room -= size
-            if len(chosen) == _MOST_EXAMPLES:
+            if len(chosen) == _MAX_EXAMPLES:
                 break
         if chosen:
             built[name] = {**own, "examples": chosen}
@@ -85,13 +85,13 @@ def _names_values(own: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
 def _limit_example(value: Json) -> tuple[Json, int]:
     """Return ``value``, with shorter lists if it is too large, and what it costs; too much if it cannot be shown."""
     if _is_huge(value) or next(text_cleaning.find_hidden(value), None) is not None:
-        return None, _MOST_BYTES + 1  # O-37: cleaned it would be another value
+        return None, _MAX_BYTES + 1  # O-37: cleaned it would be another value
     for items in (None, *_ITEMS):
         one = value if items is None else _shorten_lists(value, items)
         size = len(jsontext.write(one))
         if size <= _VALUE_BYTES:
             return one, size + len(',"examples":[]')
-    return None, _MOST_BYTES + 1
+    return None, _MAX_BYTES + 1
 
 
 def _is_huge(value: Json) -> bool:
@@ -99,10 +99,10 @@ def _is_huge(value: Json) -> bool:
     while waiting:
         one = waiting.pop()
         count += 1
-        if count > _MOST_VALUES:
+        if count > _MAX_VALUES:
             return True
         if isinstance(one, (dict, list)):
-            if len(one) > _MOST_VALUES:
+            if len(one) > _MAX_VALUES:
                 return True
             waiting.extend(one.values() if isinstance(one, dict) else one)
     return False
@@ -121,7 +121,7 @@ class _FitCheck:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._left = _MOST_COMPARED
+        self._left = _MAX_COMPARED
 
     def may_fit(self, value: Json, schema: Json, depth: int = 0) -> bool:
         """Return whether ``value`` is of the type of ``schema`` and has what it requires; deeper nothing is compared.
@@ -131,7 +131,7 @@ class _FitCheck:
         self._left -= 1
         if self._left < 0:
             return False
-        if not isinstance(schema, dict) or depth > _DEEPEST:
+        if not isinstance(schema, dict) or depth > _MAX_DEPTH:
             return schema is not False
         if _is_unlike(value, schema):
             return False

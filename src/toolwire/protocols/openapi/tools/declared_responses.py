@@ -68,9 +68,9 @@ class DeclaredResponses:
             return ACCEPT
         # Some vendors answer in full only if their own JSON type is accepted by name.
         json = [kind for kind in others if kind.endswith("+json")]
-        said = (["application/json"] if "application/json" in kinds or not kinds else []) + json
-        weak = [kind if not said else f"{kind};q=0.5" for kind in others if kind not in json]
-        return ", ".join([*[*said, *weak][:_MAX_ACCEPTED], "*/*;q=0.1"])
+        accepted = (["application/json"] if "application/json" in kinds or not kinds else []) + json
+        weak = [kind if not accepted else f"{kind};q=0.5" for kind in others if kind not in json]
+        return ", ".join([*[*accepted, *weak][:_MAX_ACCEPTED], "*/*;q=0.1"])
 
     def list_schemas(self, operation: dict[str, Any]) -> Mapping[str, Mapping[str, Json]] | None:
         """Return the schema for each status and media type, unconverted; None if no response is declared."""

@@ -19,7 +19,7 @@ from .security import Alternatives
 
 _FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _NOT_IDEMPOTENT = frozenset(("PATCH", "POST"))
-_MOST_FOLLOWING = 20
+_MAX_FOLLOWING = 20
 
 
 def write_hint(
@@ -40,10 +40,10 @@ def write_hint(
         # The first alternative needs the fewest scopes: see Security.
         facts["scopes"] = list(security[0][0].scopes) if security[0] else []
         facts["security"] = [[_describe_scheme(one) for one in alternative] for alternative in security]
-    said = operation.get("description")
-    if isinstance(said, str) and said:
-        facts["description"] = clean_text(said, 16 * DESCRIPTION_CHARACTERS)
-    following = list(islice(steps, _MOST_FOLLOWING))
+    description = operation.get("description")
+    if isinstance(description, str) and description:
+        facts["description"] = clean_text(description, 16 * DESCRIPTION_CHARACTERS)
+    following = list(islice(steps, _MAX_FOLLOWING))
     if following:
         facts["next"] = clean_data(following)
     policy = get_extension(operation)
@@ -54,9 +54,11 @@ def write_hint(
 
 def _describe_scheme(scheme: Scheme) -> dict[str, Json]:
     """Return the members of ``scheme`` that say how a credential is sent, and the scopes that it must have."""
-    said = {"id": scheme.id, "kind": scheme.kind, "name": scheme.name, "scheme": scheme.scheme}
+    described = {"id": scheme.id, "kind": scheme.kind, "name": scheme.name, "scheme": scheme.scheme}
     place = "" if scheme.place is None else scheme.place.value
-    return {name: value for name, value in {**said, "place": place, "scopes": list(scheme.scopes)}.items() if value}
+    return {
+        name: value for name, value in {**described, "place": place, "scopes": list(scheme.scopes)}.items() if value
+    }
 
 
 def find_idempotency_header(operation: dict[str, Any], method: str, declared: Iterable[DeclaredParameter]) -> str:

@@ -21,11 +21,11 @@ from .declared_examples import add_examples, list_examples
 from .naming import choose_argument_names
 from .parameter_arguments import DeclaredParameter
 
-_MOST_PAIRS = 3
+_MAX_PAIRS = 3
 """The most arguments for which the schema lists the arguments that each depends on."""
 
 _NEEDED_WITH_A_BODY = "Required if any argument of the body is given."
-_MOST_EXAMPLES = 2_000
+_MAX_EXAMPLES = 2_000
 """How many values in the examples of a body are examined."""
 
 
@@ -68,7 +68,8 @@ def build_arguments(
         else None
     )
     arguments = [
-        _Argument(p.place, p.name, schema, required, said, examples) for p, schema, required, said, examples in declared
+        _Argument(p.place, p.name, schema, required, description, examples)
+        for p, schema, required, description, examples in declared
     ]
     body_examples = [] if payload is None else list_examples(references, payload.media)
     encodings: dict[str, Encoding] = {}
@@ -169,7 +170,7 @@ def _write_dependencies(
     needed = [names[one.place, one.name] for one in arguments if one.place == BODY and one.name in apart[1]]
     pairs = {name: [other for other in needed if other != name] for name in given}
     pairs = {name: others for name, others in pairs.items() if others}
-    if len(pairs) <= _MOST_PAIRS:
+    if len(pairs) <= _MAX_PAIRS:
         return {"dependentRequired": pairs} if pairs else {}
     # O-29: the arguments of the body alone make the condition, not how many there are with the parameters.
     if len(given) == len(arguments):
@@ -182,7 +183,7 @@ def _list_example_names(examples: Iterable[Json]) -> frozenset[str]:
     found: set[str] = set()
     waiting = deque(examples)
     # Breadth first, so that of a huge example the names nearest to the top are found.
-    for _ in range(_MOST_EXAMPLES):
+    for _ in range(_MAX_EXAMPLES):
         if not waiting:
             break
         one = waiting.popleft()

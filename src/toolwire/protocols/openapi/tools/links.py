@@ -31,8 +31,8 @@ class Target(NamedTuple):
 def read_steps(operation: dict[str, Any], links: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the steps that an operation names, as the document has them."""
     policy = get_extension(operation)
-    said = policy.get("next") if isinstance(policy, dict) else None
-    yield from (one for one in (said if isinstance(said, list) else ()) if isinstance(one, dict))
+    declared = policy.get("next") if isinstance(policy, dict) else None
+    yield from (one for one in (declared if isinstance(declared, list) else ()) if isinstance(one, dict))
     for link in links:
         parameters = link.get("parameters")
         yield {**link, "args": parameters if isinstance(parameters, dict) else {}}
@@ -53,8 +53,8 @@ def translate_step(step: Mapping[str, Any], own: OperationArguments, target: Tar
     Without a ``target`` its names stay as in the document: it may be a tool of another connection to the same site.
     Returns None if the step has no operationId either.
     """
-    said = step.get("args")
-    filled = said if isinstance(said, dict) else {}
+    declared = step.get("args")
+    filled = declared if isinstance(declared, dict) else {}
     name = target.name if target is not None else step.get("operationId")
     if not isinstance(name, str):
         return None
@@ -74,14 +74,14 @@ def fill_arguments(taken: OperationArguments, parameters: Mapping[str, Json], bo
     return filled if body is MISSING else filled | _translate_body(body, taken)
 
 
-def _translate_parameters(said: Mapping[str, Json], taken: OperationArguments) -> Iterator[tuple[str, Json]]:
+def _translate_parameters(declared: Mapping[str, Json], taken: OperationArguments) -> Iterator[tuple[str, Json]]:
     by_place = {(one.place.value, one.name): argument for argument, one in taken.parameters}
     # A parameter wins over a body property of the same name, as in a Link Object the name alone means a parameter.
     by_name = {name: argument for argument, name in taken.properties} | {
         one.name: argument for argument, one in reversed(taken.parameters)
     }
     arguments = {argument for argument, _ in (*taken.parameters, *taken.properties)} | {taken.whole_body}
-    for name, value in said.items():
+    for name, value in declared.items():
         place, _, rest = name.partition(".")
         argument = by_place.get((place, rest)) or by_name.get(name) or (name if name in arguments else None)
         if argument is not None:

@@ -40,8 +40,8 @@ def choose_tool_names(operations: Sequence[OperationName]) -> list[str]:
     for operation, name in zip(operations, plain, strict=True):
         # A name that stands in the document exactly so is kept. One that was only made legal gets a digest.
         exact = name == operation.id and own[name] == 1 and spellings[_fold(name)] == 1
-        keeps = exact or count[_fold(name)] == 1
-        names.append(name if keeps and len(name) <= 64 else _add_digest(name, *operation[:3]))
+        is_unchanged = exact or count[_fold(name)] == 1
+        names.append(name if is_unchanged and len(name) <= 64 else _add_digest(name, *operation[:3]))
     return names
 
 
@@ -91,8 +91,8 @@ def _fold(name: str) -> str:
 def _clean(name: str) -> str:
     if _LEGAL_ARGUMENT.fullmatch(name):
         return name
-    said = name.replace("<", "_lt").replace(">", "_gt")  # a comparison is a part of some names: DateSent>=...
-    return re.sub(r"[^A-Za-z0-9_.-]+", "_", said).strip("_") or "argument"
+    readable = name.replace("<", "_lt").replace(">", "_gt")  # a comparison is a part of some names: DateSent>=...
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", readable).strip("_") or "argument"
 
 
 def _add_digest(name: str, *parts: str) -> str:

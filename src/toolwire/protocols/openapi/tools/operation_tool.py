@@ -67,12 +67,12 @@ class ToolSource:
         self.references: References = References(expand_inheritance(document, self.notes))
         self.security: Security = Security(self.references)
         self.declaring: ParameterReader = ParameterReader(self.references, self.security)
-        looks = hides is None or bool(hides.owners)
+        can_look = hides is None or bool(hides.owners)
         self.requests: SchemaConverter = SchemaConverter(
-            self.references, used_in="request", notes=self.notes, hides=looks
+            self.references, used_in="request", notes=self.notes, hides=can_look
         )
         self.responses: SchemaConverter = SchemaConverter(
-            self.references, used_in="response", notes=self.notes, hides=looks
+            self.references, used_in="response", notes=self.notes, hides=can_look
         )
         self.answers: DeclaredResponses = DeclaredResponses(self.references)
         self.write_only: WriteOnlyProperties | None = WriteOnlyProperties(self.references) if write_only else None
@@ -161,9 +161,9 @@ class OperationTool:
         for step in links.read_steps(self.one.node, self._source.answers.iterate_links(self.one.node)):
             found = self._source.tools.get(links.get_reference(step))
             target = None if found is None else Target(found.name, found.work.arguments())
-            said = links.translate_step(step, self.arguments(), target)
-            if said is not None:
-                yield said
+            translated = links.translate_step(step, self.arguments(), target)
+            if translated is not None:
+                yield translated
 
     def plan(self) -> Plan:
         """Return the plan of calls."""
@@ -256,14 +256,14 @@ def _read_fixed_query(one: Operation, declared: Sequence[DeclaredParameter]) -> 
     if "{" not in query:
         return query
     names = {each.parameter.name for each in declared if each.parameter.place is Place.QUERY}
-    kept = []
+    pairs = []
     for pair in query.split("&"):
         name, _, value = pair.partition("=")
         if "{" not in pair:
-            kept.append(pair)
+            pairs.append(pair)
         elif name not in names or value != f"{{{name}}}":
             raise Unusable(f"the query in its path has {pair[:100]}, which is no parameter of that name")
-    return "&".join(kept)
+    return "&".join(pairs)
 
 
 def _get_path(one: Operation) -> str:

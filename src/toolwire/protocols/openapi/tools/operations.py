@@ -111,8 +111,8 @@ def find_misfit(
         return Misfit(f"is OpenAPI {str(version)[:20]}, which is not read: ask for OpenAPI 3", UNREADABLE)
     site = read_site(document) if site is None else site
     if not site.supported and not selection.any_version:
-        said = clean_text(str(get_extension(document)["version"]), 20)  # SE-08
-        text = f"has an x-llm of the later major version {said}, which is not read"
+        shown_version = clean_text(str(get_extension(document)["version"]), 20)  # SE-08
+        text = f"has an x-llm of the later major version {shown_version}, which is not read"
         return Misfit(
             f"{text}: --any-version, in Python Selection(any_version=True), reads it and asks about each call",
             LATER_VERSION,
@@ -199,18 +199,18 @@ def _read(
     left: Counter[_LeftOutReason] = Counter()
     tags: Counter[str] = Counter()
     for one, name in zip(operations, names, strict=True):
-        came = _offer(source, one, name, selection, tags)
-        if isinstance(came, _LeftOutReason):
-            left[came] += 1
-        elif isinstance(came, Note):
-            notes.append(came)
+        found_tool = _offer(source, one, name, selection, tags)
+        if isinstance(found_tool, _LeftOutReason):
+            left[found_tool] += 1
+        elif isinstance(found_tool, Note):
+            notes.append(found_tool)
         # The first one keeps the name: a second operation must not take over calls that were agreed to for the first.
-        elif (id_ := came.tool.id) in works:
-            notes.append(Note(one.where, f"its name {came.tool.name} is taken", one.pointer, 1))
+        elif (id_ := found_tool.tool.id) in works:
+            notes.append(Note(one.where, f"its name {found_tool.tool.name} is taken", one.pointer, 1))
         else:
-            works[id_] = came.work
-            source.name_tool(one, came.tool, came.work)
-            tools.append(came.tool)
+            works[id_] = found_tool.work
+            source.name_tool(one, found_tool.tool, found_tool.work)
+            tools.append(found_tool.tool)
     notes.extend(why.note(left[why]) for why in _LeftOutReason if left[why])
     # Each operation is a tool or is counted in a finding, so their sum is the number of operations (XL-088).
     lost = sum(note.operations for note in notes) - sum(left.values())

@@ -11,8 +11,8 @@ from toolwire.testing.server_checks.probe import ServerProbe
 from .send_call import UNKNOWN_TOOL, find_call_path
 
 
-def _require_key(look: CheckFunction) -> CheckFunction:
-    return lambda probe: look(probe) if probe.has_key else Skip("this run has no key")
+def _require_key(check: CheckFunction) -> CheckFunction:
+    return lambda probe: check(probe) if probe.has_key else Skip("this run has no key")
 
 
 def _check_list_key(probe: ServerProbe) -> str | None:

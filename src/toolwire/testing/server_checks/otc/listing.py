@@ -57,7 +57,7 @@ def _list_faults(probe: ServerProbe) -> list[PathFault]:
 def _check_rules(*rules: str) -> CheckFunction:
     """Return a check that the list of tools breaks none of ``rules``."""
 
-    def look(probe: ServerProbe) -> str | Skip | None:
+    def check(probe: ServerProbe) -> str | Skip | None:
         if not list_tools(probe):
             return Skip("it lists no tools")
         faults = [fault for fault in _list_faults(probe) if fault.severity == "error" and fault.rule in rules]
@@ -68,7 +68,7 @@ def _check_rules(*rules: str) -> CheckFunction:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         return f"{where}: {first.message}{more}"
 
-    return look
+    return check
 
 
 def _check_version_order(probe: ServerProbe) -> str | Skip | None:

@@ -22,12 +22,12 @@ _MALFORMED: Final = (
 
 
 def _check_path(path: str) -> CheckFunction:
-    def look(probe: ServerProbe) -> str | Skip | None:
+    def check(probe: ServerProbe) -> str | Skip | None:
         if path == "/tools/call" and "items" not in probe.get("/tools").members:
             return Skip('it lists no "items", as OXP does')
         return None if find_call_path(probe, path) == path else f"POST {path}: {probe.post(path, {})}"
 
-    return look
+    return check
 
 
 def _check_unknown_tool(probe: ServerProbe) -> str | None:
