@@ -95,7 +95,7 @@ SECTIONS = (
         ("validation",),
     ),
     Section(
-        "toolwire.client.login",
+        "toolwire.client",
         "Sign in from a connection",
         "See [Sign in to a site](../how-to/sign-in.md).",
         only=("SignInUser", "SignInOptions", "ClientIdentity"),
@@ -124,12 +124,27 @@ SECTIONS = (
         "Needs the extra `toolwire[oauth]`. See [OAuth](../how-to/oauth.md).",
     ),
     Section(
-        "toolwire.auth.receipt",
-        "toolwire.auth.receipt: the key that signs receipts",
+        "toolwire.auth",
+        "toolwire.auth: the key that signs receipts",
         "Needs the extra `toolwire[jwt]`. See [Receipts](../how-to/receipts.md).",
         only=("ReceiptKey",),
     ),
-    Section("toolwire.server.access.callers", "toolwire.server.access.callers: other ways to identify callers", ""),
+    Section(
+        "toolwire.server",
+        "toolwire.server: other ways to identify callers",
+        "",
+        only=(
+            "Caller",
+            "Callers",
+            "AnonymousCallers",
+            "CombinedCallers",
+            "read_credential",
+            "build_scope_challenge",
+            "Headers",
+            "Response",
+            "load_style",
+        ),
+    ),
     Section(
         "toolwire.integrations.fastapi",
         "toolwire.integrations.fastapi: the routes of an existing application as tools",
@@ -166,8 +181,8 @@ SECTIONS = (
     ),
     Section("toolwire.adapters.openai_responses", "toolwire.adapters.openai_responses", ""),
     Section(
-        "toolwire.adapters.find_tools",
-        "toolwire.adapters.find_tools",
+        "toolwire.adapters",
+        "toolwire.adapters: find tools by words",
         "For the SDK of any provider. See [Many tools](../how-to/many-tools.md).",
         only=("offer_find",),
     ),
@@ -176,8 +191,8 @@ SECTIONS = (
     Section("toolwire.adapters.langchain", "toolwire.adapters.langchain", ""),
     Section("toolwire.adapters.pydantic_ai", "toolwire.adapters.pydantic_ai", ""),
     Section(
-        "toolwire.adapters.deferral",
-        "toolwire.adapters.deferral",
+        "toolwire.adapters",
+        "toolwire.adapters: calls that wait for the user",
         "What the adapters of [frameworks of agents](../how-to/agent-frameworks.md) are made of.",
     ),
     Section(
@@ -207,6 +222,13 @@ SECTIONS = (
         " See [Conform](../how-to/conform.md).",
     ),
 )
+# Modules for frameworks that are not installed where the pages are made. Their names are described in the how-to pages.
+_OF_FRAMEWORKS = (
+    *("adapters.ag2", "adapters.crewai", "adapters.google_adk", "adapters.haystack", "adapters.llama_index"),
+    *("adapters.openai_agents", "adapters.smolagents", "integrations.starlette"),
+)
+PUBLIC_MODULES = tuple(sorted({*(one.module for one in SECTIONS), *(f"toolwire.{name}" for name in _OF_FRAMEWORKS)}))
+"""The modules that programs can import from. All others are internal: they can move or change in any release."""
 # Functions return these: the arguments of their constructors are not part of the API.
 NOT_CONSTRUCTED = ("App", "Remote", "SyncRemote")
 
@@ -232,7 +254,9 @@ def build_index(page: str) -> str:
             f"[`{one.rpartition('.')[2]}`]({FOLDER.name}/{name}.md#{make_anchor(one)})" for one in headings
         )
         rows.append(f"| [{find_title(sections)}]({FOLDER.name}/{name}.md) | {links} |\n")
-    return f"{head}{MARK}\n## All names\n\n| page | names |\n|---|---|\n{''.join(rows)}"
+    modules = ", ".join(f"`{name}`" for name in PUBLIC_MODULES)
+    public = f"## Public modules\n\n{modules}.\n\nAll other modules are internal: they can change in any release."
+    return f"{head}{MARK}\n{public}\n\n## All names\n\n| page | names |\n|---|---|\n{''.join(rows)}"
 
 
 def build_pages() -> dict[str, str]:

@@ -9,11 +9,10 @@ from fastapi import APIRouter, Depends, HTTPException, Path, Request, Response, 
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader, OAuth2AuthorizationCodeBearer, SecurityScopes
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import from_json
 
-from toolwire.core.model import Problem
-from toolwire.framing import jsontext
 from toolwire.integrations.fastapi import x_llm
-from toolwire.server.access.callers import Callers
+from toolwire.server import Callers
 
 from .callers import user_of
 from .store import Status, Store, Task, TooManyError
@@ -55,10 +54,10 @@ class StrictRequest(Request):
         Raises:
             HTTPException: it is no JSON.
         """
-        data = jsontext.read(await self.body())
-        if isinstance(data, Problem):
-            raise HTTPException(400, data.message)
-        return data
+        try:
+            return from_json(await self.body(), allow_inf_nan=False)
+        except ValueError as error:
+            raise HTTPException(400, f"The body is no valid JSON: {error}.") from error
 
 
 class StrictRoute(APIRoute):

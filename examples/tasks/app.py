@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from toolwire.integrations.fastapi import publish_tools
 from toolwire.oauth import Accounts, OAuthStore, authorization_server
-from toolwire.server.access.callers import Callers, CombinedCallers
+from toolwire.server import Callers, CombinedCallers
 
 from .api import SCOPES, api
 from .callers import RefusedError, StoredKeys

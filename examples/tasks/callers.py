@@ -8,10 +8,9 @@ from anyio import to_thread
 from fastapi import Request
 from fastapi.security import SecurityScopes
 
-from toolwire.core.http import Headers, Response
-from toolwire.core.model import Kind, Problem
+from toolwire import Kind, Problem
 from toolwire.oauth import build_refusal, identify_caller
-from toolwire.server.access.callers import Caller, Callers, Fields, read_credential
+from toolwire.server import Caller, Callers, Fields, Headers, Response, read_credential
 
 from .store import Store
 
@@ -31,7 +30,7 @@ class RefusedError(Exception):
 
 
 class StoredKeys:
-    """Callers with a key that the store knows. See ``toolwire.server.access.callers``."""
+    """Callers with a key that the store knows. See ``toolwire.server.Callers``."""
 
     needs_credentials = True
 

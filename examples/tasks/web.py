@@ -20,8 +20,8 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 
-from toolwire.framing.html_page import load_style
 from toolwire.oauth import Account, Accounts, AuthorizationServer
+from toolwire.server import load_style
 
 from .api import SCOPES, NewTask, TaskChange
 from .callers import PREFIX

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from importlib import import_module
 from types import ModuleType
 
@@ -13,8 +13,11 @@ import pytest
 
 import toolwire
 
-from .blocks import read_blocks
+from .blocks import Block, read_blocks
 from .page import FRAMEWORKS, ROOT
+
+# They play the commands of toolwire in one process, so they import the commands.
+DEMONSTRATIONS = {"demo.py", "pasta.py"}
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +65,61 @@ def test_every_name_that_the_pages_import_is_in_the_reference(script: ModuleType
             if f"{module}.{name}" not in modules and id(getattr(import_module(module), name)) not in listed:
                 missing.append((page.name, module, name))
     assert missing == []
+
+
+@pytest.mark.requirement("FD-02")
+def test_pages_and_examples_import_public_modules_only(script: ModuleType) -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    texts = {page: [one.text for one in read_blocks(page.read_text("utf-8")) if is_python(one)] for page in pages}
+    programs = (path for path in (ROOT / "examples").rglob("*.py") if path.name not in DEMONSTRATIONS)
+    texts |= {path: [path.read_text("utf-8")] for path in programs}
+    found = {
+        (path.name, name)
+        for path, parts in texts.items()
+        for text in parts
+        for name in list_internal(text, script.PUBLIC_MODULES)
+    }
+    assert len(texts) > 80
+    assert sorted(found) == []
+
+
+def test_import_of_an_internal_module_is_found(script: ModuleType) -> None:
+    text = (
+        "import toolwire.core\nfrom toolwire.core.model import Secret\nfrom toolwire.adapters import dialects, openai"
+    )
+    found = ["toolwire.core", "toolwire.core.model", "toolwire.adapters.dialects"]
+    assert list(list_internal(text, script.PUBLIC_MODULES)) == found
+
+
+def test_public_modules_exist(script: ModuleType) -> None:
+    files = [ROOT / "src" / name.replace(".", "/") for name in script.PUBLIC_MODULES]
+    assert [str(file) for file in files if not file.with_suffix(".py").exists() and not file.is_dir()] == []
+
+
+def list_internal(text: str, public: Collection[str]) -> Iterator[str]:
+    """Yield the modules of toolwire that a program imports and that are not in ``public``."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names if one.name.startswith("toolwire.") and one.name not in public)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "toolwire":
+            module = node.module or ""
+            if module not in public:
+                # A package of modules, such as `toolwire.integrations`, has no names of its own.
+                yield from {module if f"{module}.{one.name}" not in public else "" for one in node.names} - {""}
+            else:
+                names = (f"{module}.{one.name}" for one in node.names)
+                yield from (name for name in names if name not in public and is_module(name))
+
+
+def is_module(name: str) -> bool:
+    """Return whether ``name`` is a module of toolwire, and not a name in one."""
+    path = ROOT / "src" / name.replace(".", "/")
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def is_python(block: Block) -> bool:
+    """Return whether ``block`` is code of a user of toolwire."""
+    return block.language == "python"
 
 
 def find_imports(page: str) -> Iterator[tuple[str, str]]:

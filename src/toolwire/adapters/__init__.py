@@ -2,3 +2,49 @@
 
 May import core, consent, framing, and one SDK in each adapter.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolwire.core.lazy_import import export_lazily
+
+if TYPE_CHECKING:
+    from .deferral import (
+        Deferral,
+        ModelToolCall,
+        approve,
+        build_denied_result,
+        deny,
+        describe_question,
+        identify_call,
+        identify_question,
+        read_answer,
+        run_asking_call,
+        run_asking_call_sync,
+        run_deferred_call,
+        run_deferred_call_sync,
+        run_waiting_call,
+        run_waiting_call_sync,
+    )
+    from .find_tools import offer_find
+
+__all__ = [
+    "Deferral",
+    "ModelToolCall",
+    "approve",
+    "build_denied_result",
+    "deny",
+    "describe_question",
+    "identify_call",
+    "identify_question",
+    "offer_find",
+    "read_answer",
+    "run_asking_call",
+    "run_asking_call_sync",
+    "run_deferred_call",
+    "run_deferred_call_sync",
+    "run_waiting_call",
+    "run_waiting_call_sync",
+]
+__getattr__, __dir__ = export_lazily(__name__, dict.fromkeys(__all__, "deferral") | {"offer_find": "find_tools"})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from toolwire.core.lazy_import import export_lazily
 
 if TYPE_CHECKING:
+    from toolwire.auth.client_identity import ClientIdentity
     from toolwire.core.selection import Selection
 
     from .calls.session import Session, open_stored_session
@@ -18,17 +19,21 @@ if TYPE_CHECKING:
     from .connection.remote import Remote, SyncRemote
     from .discovery.cache import Cache, open_document_cache
     from .discovery.discover import Discovery, discover
+    from .login.sign_in import SignInOptions, SignInUser
     from .transport.drivers import Approver, arun, run
     from .transport.key_fetcher import build_key_fetcher
 
 __all__ = [
     "Approver",
     "Cache",
+    "ClientIdentity",
     "Discovery",
     "Handle",
     "Remote",
     "Selection",
     "Session",
+    "SignInOptions",
+    "SignInUser",
     "SyncHandle",
     "SyncRemote",
     "arun",
@@ -43,11 +48,14 @@ __all__ = [
 _HOMES = {
     "Approver": "transport.drivers",
     "Cache": "discovery.cache",
+    "ClientIdentity": "toolwire.auth.client_identity",
     "Discovery": "discovery.discover",
     "Handle": "connection.handle",
     "Remote": "connection.remote",
     "Selection": "toolwire.core.selection",
     "Session": "calls.session",
+    "SignInOptions": "login.sign_in",
+    "SignInUser": "login.sign_in",
     "SyncHandle": "connection.handle",
     "SyncRemote": "connection.remote",
     "arun": "transport.drivers",

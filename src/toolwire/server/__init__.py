@@ -11,15 +11,47 @@ from toolwire.core.gc_pause import pause_collection
 from toolwire.core.lazy_import import export_lazily
 
 if TYPE_CHECKING:
+    from toolwire.core.http import Headers, Response
+    from toolwire.framing.html_page import load_style
+
     from .access.api_keys import ApiKey
+    from .access.callers import (
+        AnonymousCallers,
+        Caller,
+        Callers,
+        CombinedCallers,
+        Fields,
+        build_scope_challenge,
+        read_credential,
+    )
     from .app import App
     from .build import asgi
     from .limits import ServerLimits
     from .options import ServerOptions
 
-__all__ = ["ApiKey", "App", "ServerLimits", "ServerOptions", "asgi"]
+__all__ = [
+    "AnonymousCallers",
+    "ApiKey",
+    "App",
+    "Caller",
+    "Callers",
+    "CombinedCallers",
+    "Fields",
+    "Headers",
+    "Response",
+    "ServerLimits",
+    "ServerOptions",
+    "asgi",
+    "build_scope_challenge",
+    "load_style",
+    "read_credential",
+]
 
 _HOME = {
+    **dict.fromkeys(("AnonymousCallers", "Caller", "Callers", "CombinedCallers", "Fields"), "access.callers"),
+    **dict.fromkeys(("build_scope_challenge", "read_credential"), "access.callers"),
+    **dict.fromkeys(("Headers", "Response"), "toolwire.core.http"),
+    "load_style": "toolwire.framing.html_page",
     "ApiKey": "access.api_keys",
     "App": "app",
     "ServerLimits": "limits",
