@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
+from toolwire.core.http import Request, Response
+from toolwire.testing.wire import App, AppResponse, build_scope
+
 T = TypeVar("T")
 
 
@@ -53,3 +56,11 @@ async def interrupt_each_await(
         if not interrupted.reached:
             return number - 1
     raise AssertionError(f"it waits more than {most} times")
+
+
+async def answer_request(app: App, request: Request) -> Response:
+    """Return the answer of ``app``, which runs in this coroutine: so each of its awaits is one of the coroutine."""
+    answer = AppResponse(request)
+    await app(build_scope(request), answer.receive, answer.send)
+    answer.end()
+    return await answer.read_all()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.interleaving import interrupt_each_await
+from tests.interleaving import answer_request, interrupt_each_await
 from toolwire import Context, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import FULL, CallEnding, Claim, ClaimOutcome, InFlight, Ticket
@@ -377,9 +377,9 @@ def test_call_that_comes_again_at_any_await_of_the_first_runs_once(wire: str) ->
         keyed = build_keyed_request(wire, "buy", "tea", f"k{number}")
 
         async def repeat() -> None:
-            again.append(await AppTransport(app).send(keyed))
+            again.append(await answer_request(app, keyed))
 
-        return AppTransport(app).send(keyed), repeat
+        return answer_request(app, keyed), repeat
 
     def check(first: Response) -> None:
         assert ran == ["tea"]
