@@ -96,7 +96,7 @@ test-corpus: $(READER)/.ready ## convert every real document to tools, and write
 	@$(READER)/bin/python -W ignore corpus/run.py $(ARGS)
 
 # What these runs find is written to spec/runs, where the rows of the ledger look for it.
-kills machines states long schemathesis mutants fuzz short overload test-corpus vendor-documents: export TOOLWIRE_RECORD = 1
+kills machines states long schemathesis mutants fuzz short overload test-corpus mcp-results vendor-documents: export TOOLWIRE_RECORD = 1
 # TE-01: one test of such a run takes minutes to hours.
 hunt kills machines states long schemathesis: export PYTEST_ADDOPTS = -o timeout=10800 -o faulthandler_timeout=0
 

@@ -184,6 +184,8 @@ def send_examples(found: Sequence[Example]) -> tuple[Counter[str], Counter[str]]
 def main(most: int) -> None:
     """Print how many answers came through, and how many were lost."""
     found = collect_examples(most)
+    if not found:
+        raise SystemExit("mcp-results: there are no documents. `make corpus` fetches them.")
     odd = sum(_breaks_schema(one) for one in found)
     print(f"{len(found):,} published answers, {odd:,} of which break the schema of their operation", flush=True)
     lost, failed = send_examples(found)
