@@ -131,7 +131,7 @@ def test_image_of_a_server_that_declares_no_result_goes_once_through_a_gateway(t
         assert added.structured_content == {"result": 3}
 
     upstream = connect_without_user(target, Session(), protocol="mcp", approve=lambda _: True)
-    with background(asgi(merge_toolboxes([upstream]), host_confirmation="w" * 43)) as url:
+    with background(asgi(merge_toolboxes([upstream]), consent="hints")) as url:
         asyncio.run(use(url))
         # Another gateway behind it still gets the image, and no text of it.
         with connect_sync(url, protocol="mcp", approve=lambda _: True) as remote:

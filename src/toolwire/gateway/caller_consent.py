@@ -30,7 +30,7 @@ from toolwire.consent.decision_record import Audit, ChainedDecision, Decision
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem
 from toolwire.framing import jsontext
-from toolwire.server.asking.confirmation import Confirmations, ConfirmationTokens
+from toolwire.server.asking.confirmation import HOST_CONFIRMATION, Confirmations, ConfirmationTokens
 from toolwire.server.asking.decision_log import find_channel
 from toolwire.server.asking.inbox import Inbox, UpstreamTool
 from toolwire.server.asking.receipts import ReceiptVerifier
@@ -48,15 +48,14 @@ _log = logging.getLogger("toolwire.decisions")
 class CallerConsent:
     """Answers for the callers of a gateway: give it to a connection as ``approve``.
 
-    ``host_confirmation`` is the word that ``toolwire.asgi`` has too: a call with it comes from an MCP client that
-    cannot be asked, and is left to what that client asks its user.
+    If the server has ``consent="hints"``, a call of an MCP client that cannot be asked is left to what that client
+    asks its user.
     """
 
     def __init__(
         self,
         words: ConfirmationTokens | None = None,
         *,
-        host_confirmation: str = "",
         confirmations: Path | str = "",
         receipts: ReceiptVerifier | None = None,
         inbox: Inbox | None = None,
@@ -77,7 +76,6 @@ class CallerConsent:
         """
         words = ConfirmationTokens(confirmations) if words is None else words
         self._confirmations = Confirmations(words, receipts=receipts, inbox=inbox)
-        self._host_confirmation = host_confirmation.encode()
         self._audit = audit
         self._upstream = upstream
         self._approvers = approvers
@@ -105,8 +103,7 @@ class CallerConsent:
             call = call._replace(context=context)
         word = call.context.confirmation.encode()
         # CC-06: where receipts are required, what a host says of itself proves nothing.
-        is_trusted = bool(self._host_confirmation) and self._confirmations.receipts is None
-        if is_trusted and compare_digest(word, self._host_confirmation):
+        if self._confirmations.receipts is None and compare_digest(word, HOST_CONFIRMATION.encode()):
             # Nobody here knows what the host showed, so nothing is signed for it.
             self._record_answer(question, "allowed", _HOST_CHANNEL)
             return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)

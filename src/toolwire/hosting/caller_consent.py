@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,10 +23,6 @@ INBOX_PATH = "/inbox"
 """Where the inbox page of a caller is, below the address of the server."""
 
 
-# A secret of this process: it never leaves the process.
-HOST_CONFIRMATION = secrets.token_urlsafe(32)
-
-
 def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerConsent:
     """Return what answers for the callers of remote tools: their confirmation, by a receipt or in the inbox if set so.
 
@@ -38,7 +33,6 @@ def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerC
     """
     places = find_state_places(settings.server.state)
     return CallerConsent(
-        host_confirmation=HOST_CONFIRMATION if settings.consent == "hints" else "",
         confirmations=settings.server.confirmations,
         receipts=open_receipt_verifier(
             settings.server.receipts,

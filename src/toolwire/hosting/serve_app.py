@@ -39,7 +39,7 @@ from toolwire.stores.limits.open import open_windows
 from toolwire.stores.paths import find_state_places
 from toolwire.telemetry.logs import log_json
 
-from .caller_consent import HOST_CONFIRMATION, find_inbox, find_receipt_keys, find_webhook_faults
+from .caller_consent import find_inbox, find_receipt_keys, find_webhook_faults
 from .gateway_callers import open_caller_vault, read_identity
 from .gateway_sign_in import OpenSignIn, open_sign_in
 from .open_upstreams import open_toolboxes
@@ -181,8 +181,7 @@ def _build_served(
         callers=callers,
         caller_rules=list_caller_rules(settings),
         bundles={name: one.build_bundle(name) for name, one in settings.bundles.items()},
-        consent=settings.consent or "hints",
-        host_confirmation=HOST_CONFIRMATION if settings.consent == "hints" else "",
+        consent=settings.consent,
         inbox=find_inbox(settings) or "",
         receipt_keys=find_receipt_keys(settings),
         engine=engine,

@@ -25,13 +25,10 @@ from .options import RemoteOptions, TokenOptions
 
 SETTINGS = "TOOLWIRE_SERVE"
 
-ServeConsent: TypeAlias = HostConsent | Literal[""]
-"""Who asks; ``""`` trusts hosts without forms with own tools, and refuses them those of other servers."""
-
 _NO_OPTIONS: Final = ServerOptions()
 _READ_FROM_SETTINGS: Final = (
     *("api_keys", "limits", "consent"),
-    *("callers", "caller_rules", "bundles", "host_confirmation", "inbox", "engine"),
+    *("callers", "caller_rules", "bundles", "inbox", "engine"),
 )
 
 UpstreamAccount: TypeAlias = Literal["gateway", "caller", "exchange"]
@@ -160,7 +157,7 @@ class ServeSettings:
     server: ServerOptions = field(default_factory=ServerOptions)
     api_keys: Sequence[str] = field(default=(), repr=False)
     limits: Sequence[str] = ()
-    consent: ServeConsent = ""
+    consent: HostConsent = ""
     document: str | None = None
     works: bool = True
     jobs: int = 10

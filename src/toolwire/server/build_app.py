@@ -23,6 +23,7 @@ from .access.page_callers import PageCallers
 from .access.tool_rights import narrow_for_call, open_bundles, open_rights
 from .app import App
 from .asking.confirmation import (
+    HOST_CONFIRMATION,
     ConfirmationCheck,
     ConfirmationQuestion,
     Confirmations,
@@ -205,8 +206,8 @@ def _describe_site(toolbox: Toolbox, options: ServerOptions, parts: ServerParts,
     return Site(
         keys=parts.callers.needs_credentials,
         # CC-06: where receipts are required, what a host says of itself proves nothing.
-        host_confirmation=options.host_confirmation if parts.receipts is None else "",
-        requires_confirmation=options.consent != "hints",
+        host_confirmation=HOST_CONFIRMATION if options.consent == "hints" and parts.receipts is None else "",
+        requires_confirmation=options.consent in ("refuse", "inbox"),
         has_sessions=True,
         private=is_private,
         can_offload=True,
@@ -272,7 +273,7 @@ def open_model_lists(options: ServerOptions, *, needs_receipts: bool) -> ModelLi
     """Return the lists of ``options``, or None if all clients get the same one."""
     if options.find != "auto":
         return None
-    asks_all = options.consent != "hints" or needs_receipts
+    asks_all = options.consent in ("refuse", "inbox") or needs_receipts
     return ModelLists(tuple(options.pins), asks_all, asks_by_form=options.ask_hosts)
 
 

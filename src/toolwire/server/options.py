@@ -88,10 +88,6 @@ class ServerOptions:
     destructive tool. Each word is valid once. ``confirmations`` is a folder for these words that all processes of this
     machine share, such as several workers; without it, a word is valid in the process that issued it.
 
-    ``host_confirmation`` is a secret word of this process that stands for the confirmation of MCP clients that cannot
-    be asked (they declare no forms): with it, their calls are left to what they ask their users themselves. Give the
-    same word to ``toolwire.gateway.CallerConsent``.
-
     With ``ask_hosts``, a call of an MCP client that shows forms (elicitation) is asked about in that client if its tool
     needs consent, by its policy or by ``ask_when``. ``consent`` says what becomes of such a call if the client shows
     none: ``hints`` trusts it to ask its user, by the hints of the tool; ``refuse`` refuses the call; ``inbox`` refuses
@@ -226,12 +222,10 @@ class ServerOptions:
     client_document: str = define_option(
         "", metavar="URL", help="publish the OAuth client metadata document at this URL"
     )
-    host_confirmation: str = field(default="", repr=False)
     confirmations: Path | str = field(default="", repr=False)
     ask_hosts: bool = True
     consent: HostConsent = define_option(
-        "hints",
-        cli_default="",
+        "",
         choices=("hints", "refuse", "inbox"),
         help="when an MCP client cannot show consent forms; hints: trust the client to ask its user, refuse:"
         " refuse the call, inbox: the user decides with `toolwire approvals` (hints for your own tools, refuse"
@@ -329,9 +323,9 @@ class ServerOptions:
 
 
 def _check_consent(consent: str, *, asks: bool) -> None:
-    if consent not in ("hints", "refuse", "inbox"):
+    if consent not in ("", "hints", "refuse", "inbox"):
         raise DefinitionError(f'consent is "hints", "refuse" or "inbox", not {consent!r}.')
-    if consent != "hints" and not asks:
+    if consent in ("refuse", "inbox") and not asks:
         text = "is about hosts that cannot be asked: leave out ask_hosts=False."
         raise DefinitionError(f'consent="{consent}" {text}')
 

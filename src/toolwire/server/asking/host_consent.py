@@ -25,10 +25,10 @@ from .confirmation import ConfirmationQuestion, FindReasons
 
 _log = logging.getLogger("toolwire")
 
-HostConsent: TypeAlias = Literal["hints", "refuse", "inbox"]
+HostConsent: TypeAlias = Literal["", "hints", "refuse", "inbox"]
 """What becomes of a call that needs consent if its MCP client shows no forms: the client is trusted to ask its user by
 the hints of the tool, the call is refused, or the user decides in the inbox: at its page or with ``toolwire
-approvals``."""
+approvals``. ``""`` is ``hints`` for own tools and ``refuse`` for those of other servers."""
 
 
 def may_need_consent(tool: Tool) -> bool:
