@@ -38,9 +38,10 @@ CONFIRMATION = CONFIRMATION_FIELD
 """The header field of the word, on every protocol."""
 
 ALREADY_VERIFIED = secrets.token_urlsafe(32)
+"""Stands for the receipt of a call that a tool's question interrupted after it was proved. It never leaves."""
+
 HOST_CONFIRMATION = secrets.token_urlsafe(32)
 """The confirmation of a call whose MCP host is trusted to ask its user; it never leaves this process."""
-"""Stands for the receipt of a call that a tool's question interrupted after it was proved. It never leaves."""
 
 VALID_S = 300.0
 _UNKEPT = "the decision of its user cannot be kept now"
