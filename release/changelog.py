@@ -2,9 +2,9 @@
 
 ``release/features.toml`` has the features in the order of a reader, each with a sentence. A fragment names its feature
 in brackets at its beginning; without that, it belongs to the first feature one of whose words it has. The version is
-that of pyproject.toml. A section of this version that is there already keeps its changes, and gets the new ones. In the
-section of the first release, what was changed and mended before it is left out: no user had it. ``--keep`` leaves the
-fragments where they are. Without fragments, nothing is written.
+that of pyproject.toml. A section of this version that is there already keeps its text, which may be edited, and each
+new change is added below its feature. In the section of the first release, changes and fixes before it are left out: no
+user had the faults. ``--keep`` leaves the fragments where they are. Without fragments, nothing is written.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ CHANGELOG = ROOT / "CHANGELOG.md"
 NEWS = ROOT / "news"
 HEAD = "# Changes\n"
 _KINDS = {"added": "", "changed": "Changed: ", "removed": "Removed: ", "security": "Security: ", "fixed": "Fixed: "}
-NOTHING: Mapping[str, Sequence[str]] = {}
 _NAME = re.compile(r"[a-z0-9-]+\.(\w+)\.md")
 
 
@@ -38,11 +36,12 @@ def main() -> int:
     features = tomllib.loads((ROOT / "release" / "features.toml").read_text(encoding="utf-8"))["features"]
     day = datetime.now(UTC).date().isoformat()
     older = before.removeprefix(HEAD).lstrip("\n")
-    kept: dict[str, list[str]] = {}
+    title = f"{version} ({day})"
     if older.startswith(f"## {version} "):  # it grows as long as it is not released
         current, mark, rest = older.partition("\n## ")
-        kept, older = read_section(current), f"## {rest}" if mark else ""
-    section = build_section(f"{version} ({day})", fragments, features, kept, is_first=is_first)
+        section, older = extend_section(title, current, fragments, features), f"## {rest}" if mark else ""
+    else:
+        section = build_section(title, fragments, features, is_first=is_first)
     CHANGELOG.write_text(f"{HEAD}\n{section}\n{older}".rstrip("\n") + "\n", encoding="utf-8")
     if "--keep" not in sys.argv:
         for name in fragments:
@@ -67,42 +66,40 @@ def read_fragments(folder: Path) -> dict[str, str]:
     return found
 
 
-def read_section(text: str) -> dict[str, list[str]]:
-    """Return the changes in the section of a release, by the title of their feature."""
-    found: dict[str, list[str]] = {}
-    title = ""
-    for line in text.splitlines(keepends=True):
-        if line.startswith("### "):
-            title = line.removeprefix("### ").strip()
-        elif line.startswith("- ") and title:
-            found.setdefault(title, []).append(line.rstrip("\n") + "\n")
-    return found
-
-
-def build_section(
-    title: str,
-    fragments: dict[str, str],
-    features: list[dict[str, Any]],
-    kept: Mapping[str, Sequence[str]] = NOTHING,
-    *,
-    is_first: bool,
-) -> str:
-    """Return the section of a release: its features with the changes that it has (``kept``) and with new ones."""
-    grouped: dict[str, list[str]] = {feature["title"]: list(kept.get(feature["title"], ())) for feature in features}
+def group_changes(fragments: dict[str, str], features: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Return the changes as lines of Markdown, by the title of their feature, in the order of a reader."""
+    grouped: dict[str, list[str]] = {feature["title"]: [] for feature in features}
     for name, text in sorted(fragments.items(), key=_order):
-        kind = name.split(".")[1]
-        if is_first and kind not in ("added", "security"):
-            continue
         feature = find_feature(text, features)
-        grouped[feature].append(f"- {_KINDS[kind]}{text.removeprefix(f'[{feature}] ')}\n")
+        grouped[feature].append(f"- {_KINDS[name.split('.')[1]]}{text.removeprefix(f'[{feature}] ')}\n")
+    return {title: lines for title, lines in grouped.items() if lines}
+
+
+def build_section(title: str, fragments: dict[str, str], features: list[dict[str, Any]], *, is_first: bool) -> str:
+    """Return the section of a release: its features with their changes."""
+    if is_first:
+        fragments = {name: text for name, text in fragments.items() if name.split(".")[1] in ("added", "security")}
     first = "\nThe first release. Everything is new; how each part works is in [the documentation](docs/README.md).\n"
     parts = [f"## {title}\n", first if is_first else ""]
-    for feature in features:
-        lines = grouped[feature["title"]]
-        if lines:
-            intro = f"\n{feature['text'].strip()}\n" if is_first and feature.get("text") else ""
-            parts.append(f"\n### {feature['title']}\n{intro}\n{''.join(lines)}")
+    texts = {feature["title"]: feature.get("text", "").strip() for feature in features}
+    for feature, lines in group_changes(fragments, features).items():
+        intro = f"\n{texts[feature]}\n" if is_first and texts[feature] else ""
+        parts.append(f"\n### {feature}\n{intro}\n{''.join(lines)}")
     return "".join(parts)
+
+
+def extend_section(title: str, section: str, fragments: dict[str, str], features: list[dict[str, Any]]) -> str:
+    """Return ``section`` with a new title, and with new changes below their features; all its text stays."""
+    _, _, body = section.partition("\n")
+    for feature, lines in group_changes(fragments, features).items():
+        heading, new = f"### {feature}\n", "".join(lines)
+        before, found, after = body.partition(heading)
+        if not found:
+            body = f"{body.rstrip()}\n\n{heading}\n{new}"
+            continue
+        own, mark, rest = after.partition("\n### ")
+        body = f"{before}{heading}{own.rstrip()}\n{new}{mark}{rest}"
+    return f"## {title}\n{body}"
 
 
 def find_feature(text: str, features: list[dict[str, Any]]) -> str:

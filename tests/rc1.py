@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -34,3 +35,10 @@ def make_rc1_database(url: str) -> None:
 
     with psycopg.connect(url) as connection:
         connection.execute((FIXTURES / "postgres.sql").read_bytes())
+
+
+def copy_rc1_home(folder: Path) -> None:
+    """Copy the credentials, keys and settings of a user into ``folder``, readable by this user alone."""
+    shutil.copytree(FIXTURES / "home", folder, dirs_exist_ok=True)
+    for file in (folder, *folder.rglob("*")):
+        file.chmod(0o700 if file.is_dir() else 0o600)

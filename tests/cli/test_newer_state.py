@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Outcome
-from tests.rc1 import make_rc1_folder
+from tests.rc1 import copy_rc1_home, make_rc1_folder
 from toolwire import Toolkit, asgi
 from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Secret
 from toolwire.stores.consent.tables import APPROVALS, AUDIT, GRANTS
+from toolwire.stores.credentials.files import CredentialStore
 from toolwire.stores.database import Database
 from toolwire.stores.ledger.tables import CALLS_FILE
 from toolwire.stores.limits.tables import RATES
@@ -28,6 +31,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The state of 1.0.0rc1."""
     folder = tmp_path / "state"
     make_rc1_folder(folder)
+    copy_rc1_home(folder)
     monkeypatch.setenv("TOOLWIRE_STATE", str(folder))
     return folder
 
@@ -108,3 +112,85 @@ def test_commands_show_what_1_0_0rc1_stored(state: Path, toolwire: Callable[...,
     assert listed.code == 0
     assert "https://bank.example" in listed.out
     assert toolwire("approvals", "log", "--verify").out.startswith("2 records, each as it was written.")
+
+
+def test_user_of_1_0_0rc1_keeps_permissions_and_rules(state: Path, toolwire: Callable[..., Outcome]) -> None:
+    listed = toolwire("approvals", "list").out
+    assert [line.split()[1] for line in listed.splitlines() if "2027-02-14" in line] == ["pay", "order"]
+    assert listed.splitlines()[-1].split() == ["https://bank.example", "delete", "deny"]
+    assert toolwire("approvals", "unset", "https://bank.example", "delete").code == 0
+    assert toolwire("approvals", "revoke", "https://bank.example").code == 0
+    assert "https://bank.example" not in toolwire("approvals", "list").out
+
+
+def test_sign_ins_of_1_0_0rc1_are_still_used(
+    state: Path, toolwire: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLWIRE_PASSPHRASE", "passphrase of rc1")
+    listed = toolwire("connections", "--json")
+    assert listed.code == 0
+    assert {one["resource"] for one in json.loads(listed.out)} == {"https://bank.example", "https://shop.example"}
+    store = CredentialStore(state / "credentials", passphrase=Secret("passphrase of rc1"))
+    assert {one.access.reveal() for one in store.list_all()} == {"key-of-rc1", "token-of-rc1"}
+
+
+def test_receipts_of_1_0_0rc1_are_verified_with_its_keys(state: Path, toolwire: Callable[..., Outcome]) -> None:
+    keys = json.loads((state / "receipt-keys.json").read_text())["keys"]
+    assert [one["kid"] for one in json.loads(toolwire("approvals", "key").out)["keys"]] == [keys[0]["kid"]]
+    verified = toolwire("approvals", "verify", state / "receipt.json")
+    assert (verified.code, "pay" in verified.out) == (0, True)
+
+
+def test_settings_of_1_0_0rc1_are_read(
+    state: Path, tmp_path: Path, toolwire: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "toolwire" / "toolwire.toml"
+    own.parent.mkdir()
+    own.write_text((state / "settings.toml").read_text())
+    checked = toolwire("settings", "check")
+    assert (checked.code, checked.out) == (0, f"{own}: no faults\n")
+    shown = toolwire("settings", "show", "serve").out
+    assert [line.split()[1] for line in shown.splitlines() if "toolwire.toml:" in line] == [
+        "9629",
+        "closed",
+        "inbox",
+        "json",
+    ]
+
+
+def test_gateway_file_of_1_0_0rc1_is_served(
+    state: Path, desk: Path, toolwire: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
+    (state / "desk.py").write_text(desk.read_text())
+    listed = toolwire("gateway", "list", "--file", state / "gateway.toml")
+    assert (listed.code, listed.err) == (0, "")
+    file = state / "one.toml"
+    text = (state / "gateway.toml").read_text()
+    file.write_text(text)
+    # AT-34: the one thing that a user has to add.
+    assert "set public-url" in toolwire("gateway", "check", "sums", "--file", file).err
+    file.write_text(f'public-url = "https://tools.example"\n{text}')
+    checked = toolwire("gateway", "check", "sums", "--file", file)
+    assert checked.code == 0
+    assert checked.out.splitlines()[1].split()[0] == "sums"
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (["serve", "--connections", "sites.json"], "`toolwire gateway add URL` adds a server to toolwire.toml"),
+        (["serve", "a.py", "--workflows", "a.json"], "write a tool that runs the steps"),
+        (["tools", "a.py", "--recipes"], "`next` of a tool names the tools that follow"),
+        (["call", "a.py", "add", "--step", "one"], "call the tools of the steps"),
+    ],
+)
+def test_removed_option_names_what_to_do_instead(
+    toolwire: Callable[..., Outcome], words: list[str], instead: str
+) -> None:
+    outcome = toolwire(*words)
+    assert outcome.code == 2
+    assert "removed in 1.0.0rc2" in outcome.err
+    assert outcome.err.endswith(f"{instead}.\n")

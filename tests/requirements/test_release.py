@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from release.build import ReleaseError, build_twice, check_source, check_wheel, read_version
-from release.changelog import build_section, find_feature, read_fragments, read_section
+from release.changelog import build_section, extend_section, find_feature, read_fragments
 from spec.ledger import read_results
 from toolwire import __version__
 
@@ -48,13 +48,15 @@ def test_change_notes_are_grouped_by_the_feature_that_they_name_or_whose_words_t
     assert "### Gateway\n\n- Security: Each upstream is apart.\n- Fixed: An upstream ended.\n" in second
 
 
-def test_a_section_that_is_not_released_yet_keeps_its_changes() -> None:
-    title = "1.0 (2026-01-01)"
-    first = build_section(title, {"0001.added.md": "[Gateway] One."}, FEATURES, is_first=True)
-    kept = read_section(first)
-    again = build_section(title, {"0002.added.md": "[Gateway] Two."}, FEATURES, kept, is_first=True)
-    assert again.endswith("### Gateway\n\nMany servers.\n\n- One.\n- Two.\n")
-    assert build_section(title, {}, FEATURES, read_section(again), is_first=True) == again
+def test_section_that_is_not_released_yet_keeps_its_edited_text() -> None:
+    edited = "## 1.0 (2026-01-01)\n\nRead this first.\n\n### Gateway\n\nMany servers.\n\n- One,\n  in two lines.\n"
+    edited += "\n### Own\n\n- Mine.\n"
+    new = {"0002.added.md": "[Gateway] Two.", "0003.fixed.md": "[Rest] Three."}
+    extended = extend_section("1.0 (2026-02-02)", edited, new, FEATURES)
+    assert extended == (
+        "## 1.0 (2026-02-02)\n\nRead this first.\n\n### Gateway\n\nMany servers.\n\n- One,\n  in two lines.\n- Two.\n"
+        "\n### Own\n\n- Mine.\n\n### Rest\n\n- Fixed: Three.\n"
+    )
 
 
 def test_every_change_note_is_one_of_a_known_kind() -> None:

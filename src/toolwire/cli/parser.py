@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final, NoReturn, Protocol
 
-from toolwire.core.command_option import CommandOption, build_record, list_command_options, read_whole_number
+from toolwire.core.command_option import REMOVED, CommandOption, build_record, list_command_options, read_whole_number
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.url_display import show_urls
 from toolwire.hosting.options import (
@@ -309,6 +309,8 @@ def _refuse_words(parser: Parser, name: str | None, rest: Sequence[str]) -> NoRe
     names = [one for one in known if one.startswith("--")]
     # An option of another command was not mistyped; only a name within a name is a likely slip then.
     near = find_nearest(option, (one for one in names if not others or one[1:] in option))
+    if instead := REMOVED.get(option.lstrip("-")):
+        command.refuse(f"{command.prog} has no option {option}. {instead}.")
     if name == "gateway" and "serve" in others:
         hint = f": it stands in the file, as {option[2:]}."
     elif len(others) > _MAX_OTHER_COMMANDS:

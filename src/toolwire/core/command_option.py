@@ -11,6 +11,15 @@ _KEY: Final = "command"
 Subject: TypeAlias = Literal["program", "urls", "target"]
 """What an option is about: the program, any target that is a URL or a document, or one such target alone."""
 
+_NO_RECIPES: Final = "Recipes were removed in 1.0.0rc2"
+REMOVED: Final[Mapping[str, str]] = {
+    "connections": "It was removed in 1.0.0rc2: `toolwire gateway add URL` adds a server to toolwire.toml",
+    "recipes": f"{_NO_RECIPES}: `next` of a tool names the tools that follow",
+    "step": f"{_NO_RECIPES}: call the tools of the steps",
+    "workflows": f"{_NO_RECIPES}: write a tool that runs the steps",
+}
+"""What to do instead, by each option that an earlier version had."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOption:

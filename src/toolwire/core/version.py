@@ -1,3 +1,3 @@
 """The version of this package, which clients and servers also tell each other."""
 
-__version__ = "1.0.0rc1"
+__version__ = "1.0.0rc2"

@@ -23,7 +23,7 @@ from toolwire.client.discovery.local_files import DOCUMENT_SUFFIXES
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.program_limits import MAX_PROGRAM_LIMITS
 from toolwire.consent.operator_rules import RuleKind, read_rules
-from toolwire.core.command_option import CommandOption, build_record, list_command_options
+from toolwire.core.command_option import REMOVED, CommandOption, build_record, list_command_options
 from toolwire.core.condition import read_ask_when
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import RateLimit
@@ -724,6 +724,8 @@ class _Reader:
                 hint = f'; did you mean "{near[0]}"?' if near else ""
                 if member in others:
                     hint = "; it belongs to an upstream" if is_server else "; it belongs above the upstreams"
+                elif member in REMOVED:
+                    hint = f". {REMOVED[member]}"
                 self._fail(here, f'there is no option "{member[:40]}" here{hint}')
             found[option.field] = self._read_value(here, option, value)
         return found

@@ -17,7 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from toolwire.core.command_option import CommandOption
+from toolwire.core.command_option import REMOVED, CommandOption
 from toolwire.core.errors import UsageError
 from toolwire.core.url_display import show_url
 from toolwire.framing.jsontext import describe_type
@@ -214,6 +214,8 @@ def _needs_trust(option: CommandOption, value: Any) -> bool:
 
 
 def _suggest(word: str, known: Mapping[str, Any]) -> str:
+    if instead := REMOVED.get(word):
+        return f". {instead}"
     near = get_close_matches(word, known, 1)
     return f'; did you mean "{near[0]}"?' if near else ""
 
