@@ -35,6 +35,7 @@ from tests.docs.blocks import read_blocks  # noqa: E402 - the path first
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 WAIT_S = 60.0
+README_S = 60.0  # FD-01: each path of the README leads to its first useful result in this time
 OTHERS = ("fastapi", "uvicorn", "mcp>=2.3,<3")
 
 
@@ -207,16 +208,43 @@ def install_others(walk: Walk) -> None:
     walk.run(*pip, "--constraint", str(CLONE / "constraints.txt"), *OTHERS, PIP_NO_COMPILE="1")
 
 
-def serve_an_example(walk: Walk) -> None:
-    """Write the example of the wheel, serve it, and call it; a second time it is not written over."""
+def offer_tools(walk: Walk) -> None:
+    """Write the example of the wheel, serve it, and call it."""
     folder, toolwire, port = walk.folder / "example", walk.bin("user", "toolwire"), find_free_port()
     folder.mkdir()
     expect(walk.run(toolwire, "example", where=folder), "toolwire serve shop.py")
     with walk.serve(toolwire, "serve", "shop.py", "--port", str(port), port=port, where=folder) as url:
         expect(walk.run(toolwire, "call", url, "in_stock", "item=tea"), "4")
+
+
+def keep_a_changed_example(walk: Walk) -> None:
+    """Write the example again: a file that was changed is not written over."""
+    folder = walk.folder / "example"
     (folder / "shop.py").write_text("mine", encoding="utf-8")
-    expect(walk.run(toolwire, "example", code=2, where=folder), "--force")
+    expect(walk.run(walk.bin("user", "toolwire"), "example", code=2, where=folder), "--force")
     expect((folder / "shop.py").read_text(encoding="utf-8"), "mine")
+
+
+def use_any_api(walk: Walk) -> None:
+    """List and call the operations of somebody else's API, whose author did nothing for models."""
+    toolwire, port = walk.bin("user", "toolwire"), find_free_port()
+    uvicorn = (walk.bin("others", "python"), "-m", "uvicorn", "shelter:app", "--port", str(port))
+    with walk.serve(*uvicorn, port=port, where=PROGRAMS) as url:
+        expect(walk.run(toolwire, "tools", url, "--include", "all"), "list_animals")
+        screen = walk.answer(["y"], toolwire, "call", url, "list_animals", "kind=cat", "--include", "all")
+        expect(screen, "Tom")
+
+
+def use_in_an_assistant(walk: Walk) -> None:
+    """Install the example in an assistant, then start what its settings file says with the official MCP client."""
+    folder, toolwire = walk.folder / "assistant", walk.bin("user", "toolwire")
+    folder.mkdir()
+    walk.run(toolwire, "example", where=folder)
+    expect(walk.run(toolwire, "install", "cursor", "shop.py", where=folder), "2 tools: in_stock, order")
+    settings = walk.folder / "home" / ".cursor" / "mcp.json"
+    printed = walk.run(walk.bin("others", "python"), str(PROGRAMS / "assistant.py"), str(settings))
+    expect(printed, "in_stock")
+    expect(printed, "text='4'")
 
 
 def chat_with_an_example(walk: Walk) -> None:
@@ -317,7 +345,10 @@ STEPS: tuple[tuple[str, Callable[[Walk], None]], ...] = (
     ("build the wheel", build_wheel),
     ("install it in an empty environment", install),
     ("install other people's programs", install_others),
-    ("serve an example", serve_an_example),
+    ("README: offer tools", offer_tools),
+    ("README: use any API", use_any_api),
+    ("README: in an assistant", use_in_an_assistant),
+    ("keep a changed example", keep_a_changed_example),
     ("chat with an example", chat_with_an_example),
     ("do the tutorial to the letter", read_tutorial),
     ("serve a foreign OpenAPI document on every wire", serve_a_document),
@@ -330,12 +361,13 @@ STEPS: tuple[tuple[str, Callable[[Walk], None]], ...] = (
 def main() -> int:
     """Run each step; return 1 at the first that fails."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--readme", action="store_true", help="only what the README shows")
     parser.add_argument("--json", action="store_true", help="print the steps and their seconds as JSON")
     arguments = parser.parse_args()
     # Not below the clone, whose settings for pytest would hold there.
     with TemporaryDirectory(prefix="newcomer-") as folder:
         walk = Walk(Path(folder))
-        for name, step in STEPS:
+        for name, step in STEPS[:6] if arguments.readme else STEPS:
             start = time.perf_counter()
             try:
                 step(walk)
@@ -343,6 +375,9 @@ def main() -> int:
                 print(f"{name}: {error}", file=sys.stderr)
                 return 1
             walk.steps.append((name, time.perf_counter() - start))
+            if name.startswith("README: ") and walk.steps[-1][1] > README_S:
+                print(f"{name}: {walk.steps[-1][1]:.0f} s, and the README says {README_S:.0f}.", file=sys.stderr)
+                return 1
             if not arguments.json:
                 print(f"{walk.steps[-1][1]:6.1f} s  {name}", flush=True)
     if arguments.json:

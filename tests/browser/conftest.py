@@ -34,6 +34,7 @@ except ImportError:  # as above
 from examples.tasks.app import Settings, create_app
 from examples.tasks.store import Store
 from tests.programs import ON_DEBIAN
+from tests.support.small_pictures import shrink_picture
 from toolwire.server.http.prompt_server import PromptServer
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
@@ -71,6 +72,10 @@ IN_DOCS = {
     "caller-inbox",
     "call-asks",
     "chat",
+    "sign-in",
+    "connected",
+    "callback",
+    "error",
 }
 CHROMIUM = next(filter(None, map(which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MISSING = f"there is no Chromium: {ON_DEBIAN.format('chromium')}" if CHROMIUM is None else "there is no playwright"
@@ -149,7 +154,10 @@ def look(page: Any, picture: Callable[[Any, str], None]) -> Callable[[str], None
                 if name in IN_DOCS and os.environ.get("TOOLWIRE_PICTURES"):
                     DOCS.mkdir(exist_ok=True)
                     page.evaluate(SAY_THE_SAME)
-                    page.screenshot(path=DOCS / f"{name}-{theme}-{width}.png", full_page=True)
+                    blank = page.context.browser.new_page()
+                    small = shrink_picture(blank, page.screenshot(full_page=True))
+                    blank.close()
+                    (DOCS / f"{name}-{theme}-{width}.png").write_bytes(small)
                     page.evaluate(SAY_AS_BEFORE)
         assert errors == []
 
