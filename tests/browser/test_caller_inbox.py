@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.console_questions import build_question
 from tests.support.hostile_pages import PAYLOADS, Watched
+from tests.support.listed_tools import ListedTools, list_tool
 from toolwire import Toolkit, asgi
 from toolwire.consent.grant import GrantKey
 from toolwire.console import add_caller_inbox
 from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
+from toolwire.hosting import open_gateway
 from toolwire.limits import CallerRules
 from toolwire.server.access.api_keys import parse_api_key
 from toolwire.stores.consent.approvals import Approvals
@@ -208,3 +215,68 @@ def test_link_of_another_site_signs_nobody_in_with_its_key(page: Any, show: Show
     # The sign-in of before is still there.
     page.goto(f"{show.url}/inbox/answers")
     assert "Your answers" in page.inner_text("h1")
+
+
+@pytest.mark.requirement("QF-01", "QF-03", "CO-04")
+def test_list_of_tools_is_allowed_at_once_or_one_by_one(page: Any, tmp_path: Path, look: Callable[[str], None]) -> None:
+    server = ListedTools(
+        list_tool("find", about="Find <b>notes</b>.", names=("text",), readOnlyHint=True),
+        list_tool("get", about="Get a note.", names=("id",), readOnlyHint=True),
+        list_tool("load", about="Load a file.", names=("path",), readOnlyHint=True),
+        list_tool("count", about="Count notes.", readOnlyHint=True),
+        list_tool("browse", about="Browse.", readOnlyHint=True, openWorldHint=True),
+        list_tool("note", about="Write a note.", names=("text",)),
+    )
+    with background(server) as far:
+        (tmp_path / "keys.txt").write_text("key-of-ann ann\nkey-of-app app\n")
+        file = tmp_path / "toolwire.toml"
+        file.write_text(
+            'api-key-file = "keys.txt"\nconsent = "inbox"\nstate = "state"\npublic-url = "http://127.0.0.1:9"\n'
+            '[callers.app]\nanswered-by = ["ann"]\n'
+            f'[upstreams.far]\ntarget = "{far}/mcp"\nprotocol = "mcp"\n'
+        )
+        with background(open_gateway(file)) as url:
+
+            def call(name: str, **arguments: str) -> bool:
+                with ThreadPoolExecutor(1) as other:  # this thread runs the loop of the browser
+                    return other.submit(asyncio.run, _call_as_host(url, name, arguments)).result()
+
+            assert not call("find", text="rose")
+            Shown(url, tmp_path).open(page)
+            page.get_by_text("Later calls", exact=True).click()
+            page.get_by_label("Do not ask again within the bounds below").check()
+            page.get_by_label("text now").select_option("any value")
+            page.get_by_label("How many later calls").fill("*")
+            listed = page.get_by_role("group", name="Other tools with the same effect")
+            assert [one.split()[0] for one in listed.locator("label").all_inner_texts()] == [
+                "All", "count", "get", "load",
+            ]  # fmt: skip
+            look("caller-similar")
+            listed.get_by_label("get").check()
+            page.get_by_role("button", name="Allow this call").click()
+            page.get_by_text("Allowed, and").wait_for()
+            assert call("find", text="rose")
+            assert [call("find", text="tulip"), call("get", id="1"), call("count"), call("browse")] == [
+                True, True, False, False,
+            ]  # fmt: skip
+            # The list of the next question has only what is not covered yet.
+            page.reload()
+            card = page.get_by_role("article", name="count", exact=True)
+            card.get_by_text("Later calls", exact=True).click()
+            others = card.get_by_role("group", name="Other tools with the same effect").locator("label")
+            assert [one.split()[0] for one in others.all_inner_texts()] == ["All", "load"]
+            # One row, which is taken back as one.
+            page.goto(f"{url}/inbox/permissions")
+            row = page.get_by_role("row").nth(1)
+            assert "2 calls" in row.inner_text()
+            look("caller-permission-of-tools")
+            row.get_by_role("button", name="Take back").click()
+            page.get_by_text("Nothing is allowed for later calls").wait_for()
+            assert [call("find", text="tulip"), call("get", id="1")] == [False, False]
+    assert [name for name, _ in server.called] == ["find", "find", "get"]
+
+
+async def _call_as_host(url: str, name: str, arguments: dict[str, str]) -> bool:
+    http = httpx2.AsyncClient(headers={"authorization": "Bearer key-of-app"})
+    async with http, Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client:
+        return not (await client.call_tool(name, arguments)).is_error

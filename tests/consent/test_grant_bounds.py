@@ -36,12 +36,12 @@ CONDITIONS = st.one_of(
 def test_each_condition_narrows_a_grant_and_an_empty_list_covers_no_call(
     conditions: list[Condition], more: Condition, arguments: Mapping[str, Any]
 ) -> None:
-    before = covers_call(tuple(conditions), PAY, arguments)
-    each = [covers_call((one,), PAY, arguments) for one in conditions]
+    before = covers_call(tuple(conditions), arguments)
+    each = [covers_call((one,), arguments) for one in conditions]
     assert before is (bool(conditions) and all(each))
-    assert covers_call((*conditions, more), PAY, arguments) <= (before or not conditions)
-    assert covers_call((), PAY, arguments) is False
-    assert covers_call(None, PAY, arguments) is True
+    assert covers_call((*conditions, more), arguments) <= (before or not conditions)
+    assert covers_call((), arguments) is False
+    assert covers_call(None, arguments) is True
 
 
 @pytest.mark.requirement("CC-03")
@@ -49,7 +49,7 @@ def test_each_condition_narrows_a_grant_and_an_empty_list_covers_no_call(
 def test_condition_on_an_absent_argument_is_never_met(condition: Condition, arguments: Mapping[str, Any]) -> None:
     name = condition.pointer.split("/")[1]
     left = {key: value for key, value in arguments.items() if key != name}
-    assert covers_call((condition,), PAY, left) is False
+    assert covers_call((condition,), left) is False
 
 
 @pytest.mark.requirement("CC-03")
@@ -67,8 +67,8 @@ def test_condition_on_an_absent_argument_is_never_met(condition: Condition, argu
 def test_grant_condition_does_not_cover_a_value_of_another_type(
     condition: Any, covered: list[Any], other: list[Any]
 ) -> None:
-    assert [covers_call((Condition(*condition),), PAY, {"amount": one}) for one in covered] == [True] * len(covered)
-    assert [covers_call((Condition(*condition),), PAY, {"amount": one}) for one in other] == [False] * len(other)
+    assert [covers_call((Condition(*condition),), {"amount": one}) for one in covered] == [True] * len(covered)
+    assert [covers_call((Condition(*condition),), {"amount": one}) for one in other] == [False] * len(other)
 
 
 @pytest.mark.requirement("CC-03")

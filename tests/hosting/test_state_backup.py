@@ -148,9 +148,7 @@ def test_no_call_and_no_token_counts_twice_after_a_restore(new_state: Callable[[
         assert call("pay", {"amount": 2}, idempotency_key="after", toolwire_confirmation=word) == (200, "paid")
         assert call("pay", {"amount": 5}) == (200, "paid"), "a call without a key is no repetition"
         assert call("put", {"amount": 3}, idempotency_key="set") == (200, "put")
-        status, said = call("pay", {"amount": 1}, idempotency_key="before")
-        word = find_word(said)
-        assert call("pay", {"amount": 1}, idempotency_key="before", toolwire_confirmation=word) == (200, "paid")
+        assert call("pay", {"amount": 1}, idempotency_key="before") == (200, "paid"), "the backup knows its result"
     assert runs[4:] == ["pay 2", "pay 5", "put 3"], "the call that the backup knows was replayed"
 
 
@@ -393,10 +391,10 @@ def test_a_tool_that_remembers_keys_for_longer_is_asked_about_for_longer(tmp_pat
     with closing(Database(tmp_path / RESTORES_FILE, RESTORES)) as rows, rows.transaction() as cursor:
         add_restore(cursor, 1_000.0, 900.0, is_current=False)
     now = [1_000.0 + 5 * day_s]
-    ask = ask_after_restore(None, str(tmp_path), day_s, clock=lambda: now[0])
+    ask = ask_after_restore(str(tmp_path), day_s, clock=lambda: now[0])
     assert ask is not None
     usual, longer = (Tool(name="pay", keep_s=keep_s) for keep_s in (None, 10 * day_s))
     assert [bool(ask(Call(tool, {}, key="k"))) for tool in (usual, longer)] == [False, True]
     assert not ask(Call(longer, {}))
     now[0] += 400 * day_s
-    assert ask_after_restore(None, str(tmp_path), day_s, clock=lambda: now[0]) is None
+    assert ask_after_restore(str(tmp_path), day_s, clock=lambda: now[0]) is None

@@ -118,7 +118,7 @@ def test_full_grant_store_accepts_no_further_grant() -> None:
 
 
 def take(grants: Grants, arguments: dict[str, Any], key: GrantKey = KEY) -> bool:
-    return bool(grants.spend(key, lambda conditions: covers_call(conditions, NOTE, arguments)))
+    return bool(grants.spend(key, lambda conditions: covers_call(conditions, arguments)))
 
 
 SMALL = GrantBounds(conditions=[Condition("/amount", "le", 50)], uses=2)

@@ -885,6 +885,9 @@ def _add_approvals(parser: Parser) -> None:
         help='allow: do not ask again if this is true; such as "amount <= 50" or "to in Ada, Bob". Repeat for more',
     )  # fmt: skip
     parser.add_argument("--times", metavar="N", help="allow: do not ask again for this number of calls")
+    parser.add_argument(
+        "--similar", action="store_true", help="allow: also for the other tools that the question lists"
+    )
     parser.add_argument("--until", metavar="TIME", help="allow: do not ask again until then; friday, 2026-12-24 or 12h")
     parser.add_argument("--reason", default="", metavar="TEXT", help="deny: the reason; the assistant is told")
     parser.add_argument(
@@ -905,7 +908,7 @@ def _add_approvals(parser: Parser) -> None:
         metavar="WHERE",
         help="the folder or PostgreSQL that stores decisions; default: TOOLWIRE_STATE, or toolwire in XDG_STATE_HOME",
     )
-    of_allow = dict.fromkeys(("always", "bound", "times", "until"), ("allow",))
+    of_allow = dict.fromkeys(("always", "bound", "times", "until", "similar"), ("allow",))
     of_log = dict.fromkeys(("since", "site", "tool", "verify"), ("log",))
     others = {"reason": ("deny",), "json": ("list", "log", "verify"), "rotate": ("key",), "keys": ("verify",)}
     parser.of_actions = {**of_allow, **of_log, **others}

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, time, timedelta
 from typing import Final
 
 from toolwire.core.check import Question
+from toolwire.core.condition import WITHIN, read_plain_path
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import MAX_USES, GrantBounds
 from toolwire.core.json_pointer import build_pointer
@@ -26,7 +27,7 @@ ANY: Final = "*"
 _OPERATORS: Final = {
     "<=": "le", ">=": "ge", "<": "lt", ">": "gt", "=": "eq",
     "at most": "le", "at least": "ge", "less than": "lt", "more than": "gt",
-    "one of": "in", "in": "in", "matches": "matches",
+    "one of": "in", "in": "in", "matches": "matches", "within": WITHIN, "inside": WITHIN,
 }  # fmt: skip
 _COMPARISON: Final = re.compile(rf"({'|'.join(map(re.escape, _OPERATORS))})\s*(.+)", re.IGNORECASE | re.DOTALL)
 _WORDED: Final = re.compile(r"[a-z ]+", re.IGNORECASE)
@@ -134,7 +135,12 @@ def list_absent(question: Question) -> tuple[str, ...]:
 
 
 def build_bounds(
-    conditions: Iterable[Condition | None], uses: int | None, until: float | None, *, unseen: bool = False
+    conditions: Iterable[Condition | None],
+    uses: int | None,
+    until: float | None,
+    *,
+    unseen: bool = False,
+    tools: Sequence[str] = (),
 ) -> GrantBounds:
     """Return bounds of the ``conditions`` that are there.
 
@@ -142,7 +148,7 @@ def build_bounds(
         DefinitionError: nothing would be bounded.
     """
     found = [one for one in conditions if one is not None]
-    return GrantBounds(conditions=found or None, uses=uses, until=until, unseen=unseen)
+    return GrantBounds(conditions=found or None, uses=uses, until=until, unseen=unseen, tools=tools)
 
 
 def _parse_comparison(text: str, *, is_text: bool) -> tuple[str, Json]:
@@ -154,6 +160,10 @@ def _parse_comparison(text: str, *, is_text: bool) -> tuple[str, Json]:
     if not _WORDED.fullmatch(word) and rest[0] in "<>=":  # "=>" is a slip, not a text that begins with ">"
         raise DefinitionError(f"{text[:40]!r} is no comparison: put a text that begins with {rest[0]} into quotes.")
     if op == "matches":
+        return op, rest
+    if op == WITHIN:
+        if read_plain_path(rest) is None:
+            raise DefinitionError(f"{rest[:40]!r} is no plain path of a folder: write one such as /srv/reports.")
         return op, rest
     if op == "in":
         return op, _read_list(rest, is_text=is_text)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from toolwire.core.check import Question
+from toolwire.core.check import Question, SimilarTool
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Condition, Json
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
@@ -37,11 +37,19 @@ from .grant import GRANT_LIFETIME
 ALWAYS: Final = "always"
 """The field that says whether later calls are asked about: ``yes``, ``bounds`` or nothing."""
 
-_KINDS: Final = {"": "this value only", "any": "any value", "<=": "at most", ">=": "at least", "in": "one of"}
+_KINDS: Final = {
+    "": "this value only",
+    "any": "any value",
+    "<=": "at most",
+    ">=": "at least",
+    "in": "one of",
+    "within": "inside the folder",
+}
 _USES: Final = "bound uses"
 _UNTIL: Final = "bound until"
 _USES_GIVEN: Final = "10"
 _UNSEEN: Final = "bound unseen"
+_SIMILAR: Final = "similar"
 _MAX_SHOWN: Final = 60
 _MAX_NAMES: Final = 500
 
@@ -73,7 +81,38 @@ def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> Html:
         f"{_build_unseen(question, entered)}"
         f"{build_input('How many later calls', _USES, uses, f'{ANY} for any number', plain)}"
         f"{build_input('Until the end of this day', _UNTIL, until, 'At most 30 days.', day)}</fieldset>"
+        f"{_build_similar(question, entered)}"
     )
+
+
+def _build_similar(question: Question, entered: Mapping[str, str]) -> Html:
+    """Return the choice of other tools that the same bounds cover, or nothing if there are none."""
+    # QF-01, QF-03: the words of the site come with its name, as in a question about one of these tools.
+    similar = question.find_similar()
+    if not similar:
+        return NO_HTML
+    every = build_check(_SIMILAR, "all", Html("All of these"), is_checked=entered.get(_SIMILAR) == "all")
+    each = join_html(
+        build_check(name, "yes", _describe_similar(one), is_checked=entered.get(name) == "yes")
+        for one in similar
+        for name in (_name_similar(one),)
+    )
+    return Html(
+        "<fieldset><legend>Other tools with the same effect, within the same bounds</legend>"
+        "<p><small>Each one asks again as soon as the site changes it. New tools ask.</small></p>"
+        f"{every}{each}</fieldset>"
+    )
+
+
+def _describe_similar(one: SimilarTool) -> Html:
+    needs = f" Asks unless a bound is about {', '.join(one.destinations)}." if one.destinations else ""
+    changes = "".join(f" Changed since you approved it: {change}." for change in one.changes)
+    notes = make_visible(f"{needs}{changes}".strip())
+    return Html(f"{build_code(one.name)} <small>{show_text(one.text)} {escape_text(notes)}</small>")
+
+
+def _name_similar(one: SimilarTool) -> str:
+    return f"{_SIMILAR} {one.definition}"
 
 
 def _build_unseen(question: Question, entered: Mapping[str, str]) -> Html:
@@ -101,7 +140,10 @@ def read_bounds(question: Question, form: Mapping[str, str], now: datetime) -> G
         if condition is not None and condition.op in UPPER and (least := form.get(f"least {number}", "").strip()):
             conditions.append(parse_least(name, value, least))
     uses, until = parse_uses(form.get(_USES, "")), parse_until(now, form.get(_UNTIL, ""))
-    return build_bounds(conditions, uses, until, unseen=form.get(_UNSEEN) == "yes")
+    # What the user saw counts: a tool that changed meanwhile has another digest, and is not among these.
+    is_all = form.get(_SIMILAR) == "all"
+    tools = [one.definition for one in question.find_similar() if is_all or form.get(_name_similar(one)) == "yes"]
+    return build_bounds(conditions, uses, until, unseen=form.get(_UNSEEN) == "yes", tools=tools)
 
 
 def _list_arguments(question: Question) -> Iterator[tuple[int, str, Json]]:
@@ -120,7 +162,7 @@ def _build_row(number: int, name: str, value: Json, entered: Mapping[str, str]) 
     text = make_visible_json(value)
     shown = escape_text(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...")
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    kinds = [kind for kind in _KINDS if is_number or kind not in ("<=", ">=")]
+    kinds = [kind for kind in _KINDS if kind not in (("within",) if is_number else ("<=", ">="))]
     chosen = entered.get(f"bound {number}", "")
     options = build_options(((kind, _KINDS[kind]) for kind in kinds), chosen)
     label = show_text(name)

@@ -18,7 +18,7 @@ from typing import Final
 
 import jsonschema_rs
 
-from toolwire.core.condition import find_condition_fault
+from toolwire.core.condition import WITHIN, find_condition_fault, read_plain_path
 from toolwire.core.json_pointer import MISSING, parse_pointer, resolve_pointer, take_step
 from toolwire.core.model import Call, Condition, Json, Tool
 from toolwire.framing.visible_text import make_visible, make_visible_json
@@ -27,6 +27,8 @@ from toolwire.validation.regex_size import measure_regex
 
 _MAX_STEPS: Final = 10_000_000
 _MAX_SHOWN: Final = 200
+_MAX_READABLE: Final = 10_000
+_readable: Final = dict[int, Condition]()
 _WORDS: Final = {
     "eq": "is",
     "ne": "is not",
@@ -37,6 +39,7 @@ _WORDS: Final = {
     "in": "is one of",
     "matches": "matches",
     "present": "is given:",
+    WITHIN: "is inside",
 }
 
 
@@ -57,17 +60,32 @@ def describe_condition(condition: Condition) -> str:
     return f"{pointer[:_MAX_SHOWN]} {_WORDS.get(condition.op, 'is as declared:')} {value}"
 
 
-def is_met(condition: Condition, tool: Tool, arguments: Mapping[str, Json]) -> bool | None:
-    """Return whether ``condition`` holds for ``arguments``, or None if that cannot be decided."""
+def is_met(condition: Condition, tool: Tool | None, arguments: Mapping[str, Json]) -> bool | None:
+    """Return whether ``condition`` holds for ``arguments``, or None if that cannot be decided.
+
+    The defaults of ``tool`` stand for arguments that are not there, if it is given.
+    """
     pointer, op, value = condition
-    if find_condition_fault(condition._asdict()):
+    if not _is_readable(condition):
         return None
     found = resolve_pointer(arguments, pointer)
     if op == "present":
         return (found is not MISSING) is value
-    if found is MISSING:
+    if found is MISSING and tool is not None:
         found = _find_default(tool, pointer)
     return None if found is MISSING else _COMPARISONS[op](found, value)
+
+
+def _is_readable(condition: Condition) -> bool:
+    # The identity is a safe key, since the entry keeps the condition alive. Its value may be no key.
+    if _readable.get(id(condition)) is condition:
+        return True
+    if find_condition_fault(condition._asdict(), can_bound=True):
+        return False
+    if len(_readable) >= _MAX_READABLE:
+        _readable.clear()
+    _readable[id(condition)] = condition
+    return True
 
 
 def is_equal(first: Json, second: Json, *, rounded: bool = False) -> bool:
@@ -133,6 +151,15 @@ def _matches(found: Json, pattern: str) -> bool | None:
     return _compile(pattern).is_valid(found)
 
 
+def _is_within(found: Json, folder: str) -> bool | None:
+    """Return whether a path, or each path of a list, is ``folder`` or inside it; links are the server's matter."""
+    if isinstance(found, list | tuple):
+        each = [_is_within(one, folder) for one in found] or [None]
+        return None if None in each else all(each)
+    path, parent = read_plain_path(found), folder.removesuffix("/")
+    return None if path is None else path == parent or path.startswith(f"{parent}/")
+
+
 @lru_cache(maxsize=256)
 def _compile(pattern: str) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator({"pattern": pattern}, validate_formats=False)
@@ -156,4 +183,5 @@ _COMPARISONS: Final[Mapping[str, Callable[[Json, Json], bool | None]]] = {
     "ge": _build_ordering(operator.ge),
     "in": _is_one_of,
     "matches": _matches,
+    WITHIN: _is_within,
 }

@@ -10,14 +10,14 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from toolwire.core.condition import ONLY
-from toolwire.core.grant_bounds import GrantBounds
-from toolwire.core.json_pointer import MISSING, parse_pointer, resolve_pointer
+from toolwire.core.grant_bounds import GrantBounds, list_conditions
+from toolwire.core.json_pointer import parse_pointer
 from toolwire.core.model import Condition, Json, Tool
 from toolwire.framing.visible_text import make_visible
 
@@ -80,16 +80,34 @@ UNASKED: Final = " unasked"
 """What follows the id of a tool in the key of a grant that only trusts its site's word, which is no "always"."""
 
 
+def list_grant_rows(
+    id_: str,
+    key: GrantKey,
+    bounds: GrantBounds,
+    seen: Iterable[str] | None,
+    others: Sequence[tuple[GrantKey, Iterable[str]]],
+) -> Iterator[tuple[str, GrantKey, Conditions]]:
+    """Yield the id, the key and the conditions of each grant that ``Grants.add`` stores; ``id_`` is a new one."""
+    yield f"{id_}-0" if others else id_, key, list_conditions(bounds, seen)
+    for number, (other, arguments) in enumerate(others, 1):
+        yield f"{id_}-{number}", other, list_conditions(replace(bounds, unseen=False), arguments)
+
+
+def find_group(id_: str) -> str:
+    """Return what the ids of grants that share their bounds begin with, or an empty text."""
+    return id_.rpartition("-")[0]
+
+
 class Permission(NamedTuple):
-    """The grants of one tool of one server that cover the same calls: one row for the user, revoked as one."""
+    """The grants of one server that cover the same calls or share bounds: one row for the user, revoked as one."""
 
     # FU-55
     grants: tuple[Grant, ...]
 
     @property
     def id(self) -> str:
-        """The id by which the user names the row: that of its oldest grant."""
-        return self.grants[0].id
+        """The id by which the user names the row: that of its oldest grant, or of all its tools."""
+        return find_group(self.grants[0].id) or self.grants[0].id
 
     @property
     def key(self) -> GrantKey:
@@ -98,8 +116,8 @@ class Permission(NamedTuple):
 
     @property
     def tool(self) -> str:
-        """The id of the tool."""
-        return self.key.tool.removesuffix(UNASKED)
+        """The id of the tool, or the ids of all."""
+        return ", ".join(dict.fromkeys(one.key.tool.removesuffix(UNASKED) for one in self.grants))
 
     @property
     def connections(self) -> str:
@@ -115,6 +133,11 @@ class Permission(NamedTuple):
     def covers(self) -> str:
         """Which calls are covered, in words fit to show."""
         first = self.grants[0]
+        if first.is_bounded and find_group(first.id):
+            conditions = tuple(one for one in first.conditions or () if one.op != ONLY)
+            fits = describe_bounds(conditions or None, first.uses_left)
+            number = len({one.key.tool for one in self.grants})
+            return f"{number} tool{'s' * (number != 1)} with the same effect: {fits}, to no destination besides"
         if first.is_bounded:
             return describe_bounds(first.conditions, first.uses_left)
         is_asked = any(not one.key.tool.endswith(UNASKED) for one in self.grants)
@@ -124,10 +147,9 @@ class Permission(NamedTuple):
 
     # QF-03
     @property
-    def use_count(self) -> int | None:
-        """How many calls were covered so far; None for the trust in a site's word, whose calls are not counted."""
-        is_trust = all(one.key.tool.endswith(UNASKED) for one in self.grants)
-        return None if is_trust else sum(one.covered for one in self.grants)
+    def use_count(self) -> int:
+        """How many calls were covered so far."""
+        return sum(one.covered for one in self.grants)
 
     @property
     def last_used_at(self) -> float:
@@ -136,12 +158,12 @@ class Permission(NamedTuple):
 
 
 def group_permissions(grants: Iterable[Grant]) -> list[Permission]:
-    """Return one row for each tool and server, and one for each grant with bounds, oldest first."""
+    """Return one row for each tool and server, and one for each permission with bounds, oldest first."""
     # FU-55: a definition has the address, so each protocol has a grant of its own.
     rows: dict[tuple[str, ...], list[Grant]] = {}
     for one in grants:
         tool = one.key.tool.removesuffix(UNASKED)
-        name = (one.id,) if one.is_bounded else (one.key.principal, one.key.origin, tool)
+        name = (find_group(one.id) or one.id,) if one.is_bounded else (one.key.principal, one.key.origin, tool)
         rows.setdefault(name, []).append(one)
     return [Permission(tuple(found)) for found in rows.values()]
 
@@ -168,10 +190,17 @@ class Grants(Protocol):
         """
         ...
 
-    def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
+    def add(
+        self,
+        key: GrantKey,
+        bounds: GrantBounds | None = None,
+        seen: Iterable[str] | None = None,
+        others: Sequence[tuple[GrantKey, Iterable[str]]] = (),
+    ) -> None:
         """Store a grant for ``key``, with ``bounds`` or without.
 
-        ``seen`` are the names of the arguments of the call that the user approved with ``bounds``.
+        ``seen`` are the names of the arguments of the call that the user approved with ``bounds``. The same bounds
+        hold for the keys of ``others``, with the arguments that a call of each may have: they share the uses.
         """
         ...
 
@@ -203,21 +232,21 @@ def grant_key(site: str, tool: Tool, *, principal: str = "", connection: str = "
     return GrantKey(principal, connection, site, tool.id, definition_hash(build_definition(tool)))
 
 
-def covers_call(conditions: Conditions, tool: Tool, arguments: Mapping[str, Json]) -> bool:
-    """Return whether a grant with these ``conditions`` covers a call of ``tool`` with ``arguments``."""
+def covers_call(conditions: Conditions, arguments: Mapping[str, Json]) -> bool:
+    """Return whether a grant with these ``conditions`` covers a call with ``arguments``."""
     if conditions is None:
         return True
-    return bool(conditions) and all(_holds(one, tool, arguments) for one in conditions)
+    return bool(conditions) and all(_holds(one, arguments) for one in conditions)
 
 
-def _holds(one: Condition, tool: Tool, arguments: Mapping[str, Json]) -> bool:
+def _holds(one: Condition, arguments: Mapping[str, Json]) -> bool:
     # AT-49: what nobody saw is not covered, and a pattern is about the whole text.
     if one.op == ONLY:
         return arguments.keys() <= set(one.value)
     if one.op == "matches" and isinstance(one.value, str):
         one = one._replace(value=f"^(?:{one.value})$")
     # CC-03: a default of the tool is the site's word, so an argument that is not there is not compared.
-    return resolve_pointer(arguments, one.pointer) is not MISSING and is_met(one, tool, arguments) is True
+    return (one.op != "present" or one.value is True) and is_met(one, None, arguments) is True
 
 
 def describe_bounds(conditions: Conditions, uses_left: int | None) -> str:

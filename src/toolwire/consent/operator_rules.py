@@ -108,7 +108,7 @@ class OperatorRules:
         tool, arguments = call.tool, call.arguments
         for kind in RULE_KINDS:
             for rule in self._by_tool(tool)[kind]:
-                is_covered = covers_call(rule.when or None, tool, arguments)
+                is_covered = covers_call(rule.when or None, arguments)
                 if is_covered if kind == "run" else _may_hold(rule.when, tool, arguments):
                     return FoundRule(kind, f'{kind} = "{rule.words}" in {self.where}')
         return None

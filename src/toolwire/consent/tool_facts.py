@@ -46,23 +46,37 @@ def find_scopes(tool: Tool) -> tuple[str, ...]:
 
 def list_ways_out(tool: Tool) -> tuple[str, ...]:
     """Return how a call of ``tool`` may carry data out, in words: by its server's own word, and by its arguments."""
-    mcp = tool.hints.get("mcp")
-    annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
-    says_open = isinstance(annotations, Mapping) and annotations.get("openWorldHint") is True
-    named = [name for name, schema in tool.parameters.items() if _is_destination(name, schema)]
-    reach = ("the site says that it reaches other systems",) if says_open else ()
+    named = find_destinations(tool)
+    reach = ("the site says that it reaches other systems",) if is_open_world(tool) else ()
     return (*reach, f"takes a destination: {', '.join(make_visible(name) for name in named)}") if named else reach
 
 
+def is_open_world(tool: Tool) -> bool:
+    """Return whether the server of ``tool`` says that it reaches other systems."""
+    mcp = tool.hints.get("mcp")
+    annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
+    return isinstance(annotations, Mapping) and annotations.get("openWorldHint") is True
+
+
+def find_destinations(tool: Tool) -> tuple[str, ...]:
+    """Return the arguments of ``tool`` that name where data goes or comes from."""
+    return tuple(name for name, schema in tool.parameters.items() if _is_destination(name, schema))
+
+
 def _is_destination(name: str, schema: Mapping[str, Json]) -> bool:
-    words = frozenset(_WORD.findall(name.lower()))
+    words = frozenset(word.lower() for word in _WORD.findall(name))
     return schema.get("format") in _DESTINATION_FORMATS or not words.isdisjoint(_DESTINATIONS)
 
 
-_WORD: Final = re.compile(r"[a-z]+")
-_DESTINATIONS: Final = frozenset(
-    {"url", "uri", "link", "webhook", "host", "to", "recipient", "email", "path", "file", "filename", "folder"}
-)
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# fmt: off
+_DESTINATIONS: Final = frozenset({
+    "url", "urls", "uri", "uris", "link", "links", "webhook", "host", "domain",
+    "endpoint", "address", "to", "cc", "bcc", "recipient", "recipients", "receiver", "payee",
+    "email", "emails", "path", "paths", "file", "files", "filename", "folder", "dir",
+    "directory", "source", "src", "destination", "dest", "target",
+})
+# fmt: on
 _DESTINATION_FORMATS: Final = frozenset({"uri", "uri-reference", "iri", "email", "idn-email", "hostname"})
 
 

@@ -11,14 +11,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from toolwire.core.check import Question
+from toolwire.core.check import Question, SimilarTool
 from toolwire.core.model import Approval, Call, Json, Tool
 
 from .display import DisplayRow
 
 
-def read_waiting_question(rows: Sequence[DisplayRow], *, always_allowed: bool) -> Question:
-    """Return the question that ``rows`` show, with the arguments that can be read from them."""
+def read_waiting_question(
+    rows: Sequence[DisplayRow], *, always_allowed: bool, similar: Sequence[SimilarTool] = ()
+) -> Question:
+    """Return the question that ``rows`` show, with the arguments that can be read from them.
+
+    ``similar`` are the tools that a permission may cover too.
+    """
     facts = {row.label: row.text for row in rows if row.kind == "part"}
     arguments: dict[str, Json] = {}
     secrets = set[str]()
@@ -41,4 +46,5 @@ def read_waiting_question(rows: Sequence[DisplayRow], *, always_allowed: bool) -
         Approval.PER_CALL,
         always_allowed=always_allowed,
         secrets=frozenset(secrets),
+        find_similar=lambda: similar,
     )

@@ -114,7 +114,7 @@ def answer_question(questions: Questions, request: PageRequest, words: InboxWord
     if request.get("answer") != "allow":
         answer = Answer(allowed=False, reason=request.get("reason").strip()[:_REASON_CHARS], channel=words.channel)
         return Redirect(path, "denied" if questions.answer(asked, answer) else "over")
-    question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed)
+    question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed, similar=asked.similar)
     wanted = confirmation_text(question)
     if question.call.tool.destructive and request.get("confirm").strip() != wanted:
         return _build(questions, request, words, id_, f"To allow this, type: {wanted}")
@@ -178,7 +178,7 @@ def _build_group_heading(group: QuestionGroup[PendingQuestion]) -> Html:
 def _build_card(
     request: PageRequest, asked: PendingQuestion, path: str, fault: str, refusal: str, *, about: Html, level: int
 ) -> Html:
-    question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed)
+    question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed, similar=asked.similar)
     tool = question.call.tool
     action = next((row.text for row in asked.rows if row.label == ACTION), "")
     entered = request.list_first_values() if fault else {}

@@ -141,7 +141,7 @@ def _list_cells(request: PageRequest, row: Permission) -> list[Html]:
 def _build_uses(row: Permission) -> Html:
     # QF-03
     if not row.use_count:
-        return Html('<span class="muted">' + ("not counted" if row.use_count is None else "nothing yet") + "</span>")
+        return Html('<span class="muted">nothing yet</span>')
     return Html(f"{escape_text(count_words(row.use_count, 'call'))}, last {build_moment(row.last_used_at)}")
 
 

@@ -27,6 +27,25 @@ class ReceiptTerms(NamedTuple):
     expires_at: float
 
 
+class SimilarTool(NamedTuple):
+    """Another tool of the same server with the same effect, which one permission may cover too.
+
+    ``definition`` is the digest of all that decides what a call of it sends. A covered call has no other ``arguments``.
+    One of ``destinations`` stays absent unless a condition is about it. ``text`` is what its server says of it, and
+    ``changes`` how it differs from what was approved last.
+    """
+
+    # QF-03
+
+    id: str
+    name: str
+    definition: str
+    arguments: tuple[str, ...] = ()
+    destinations: tuple[str, ...] = ()
+    text: str = ""
+    changes: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """What a user is asked before a call: the call, where it goes, and why consent is needed.
@@ -48,6 +67,7 @@ class Question:
     - ``receipt``: what the server wants signed if the user allows the call, or None.
     - ``program``: the command of the program that is called, if it is one on this machine.
     - ``definition``: the digest of the tool's definition, with where and how a call of it is sent.
+    - ``find_similar``: returns the other tools of the server that bounds of the answer may cover too.
     """
 
     # XL-049, XL-050
@@ -75,6 +95,7 @@ class Question:
     receipt: ReceiptTerms | None = field(default=None, repr=False)
     definition: str = field(default="", repr=False)
     program: str = ""
+    find_similar: Callable[[], Sequence[SimilarTool]] = field(default=tuple, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from unicodedata import is_normalized
 
 from .errors import DefinitionError
 from .model import Condition, Json
@@ -24,13 +25,20 @@ MAX_QUESTION: Final = 500
 """How many characters the template of a tool's question has at most."""
 ORDERING: Final = ("lt", "le", "gt", "ge")
 OPERATORS: Final = ("eq", "ne", *ORDERING, "in", "matches", "present")
+WITHIN: Final = "within"
+"""The operator of a condition on a path in a folder. Users and operators set it; no tool declares it."""
 _POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+", re.DOTALL)
 _MEMBERS: Final = frozenset(("pointer", "op", "value"))
 
 
-def read_conditions(data: Json) -> tuple[Condition, ...] | None:
-    """Return the conditions in ``data``, or None if any part of it cannot be read."""
-    if not isinstance(data, list) or len(data) > MAX_CONDITIONS or any(map(find_condition_fault, data)):
+def read_conditions(data: Json, *, can_bound: bool = False) -> tuple[Condition, ...] | None:
+    """Return the conditions in ``data``, or None if any part of it cannot be read.
+
+    ``can_bound`` reads those of users and operators, which may name a folder.
+    """
+    if not isinstance(data, list) or len(data) > MAX_CONDITIONS:
+        return None
+    if any(find_condition_fault(one, can_bound=can_bound) for one in data):
         return None
     return tuple(Condition(one["pointer"], one["op"], one.get("value", True)) for one in data)
 
@@ -44,8 +52,8 @@ def read_grant_conditions(data: Json) -> tuple[Condition, ...] | None:
     # AT-49
     last = data[-1] if isinstance(data, list) and data else None
     if not isinstance(last, Mapping) or last.get("op") != ONLY:
-        return read_conditions(data)
-    names, others = last.get("value"), read_conditions(data[:-1])
+        return read_conditions(data, can_bound=True)
+    names, others = last.get("value"), read_conditions(data[:-1], can_bound=True)
     if others is None or not isinstance(names, list) or not all(isinstance(one, str) for one in names):
         return None
     return (*others, Condition("", ONLY, names))
@@ -56,7 +64,7 @@ def write_conditions(conditions: tuple[Condition, ...]) -> list[Json]:
     return [{"pointer": one.pointer, "op": one.op, "value": one.value} for one in conditions]
 
 
-def find_condition_fault(data: Json) -> str:
+def find_condition_fault(data: Json, *, can_bound: bool = False) -> str:
     """Return why ``data`` is not one condition, as a sentence, or ``""``."""
     if not isinstance(data, Mapping):
         return "A condition is an object with pointer, op and value."
@@ -66,8 +74,9 @@ def find_condition_fault(data: Json) -> str:
     pointer, op = data.get("pointer"), data.get("op")
     if not isinstance(pointer, str) or len(pointer) > MAX_POINTER or _POINTER.fullmatch(pointer) is None:
         return f'The pointer must be a JSON Pointer into the arguments, such as "/amount", of at most {MAX_POINTER}.'
-    if not isinstance(op, str) or op not in OPERATORS:
-        return f"The op is none of {', '.join(OPERATORS)}."
+    known = (*OPERATORS, WITHIN) if can_bound else OPERATORS
+    if not isinstance(op, str) or op not in known:
+        return f"The op is none of {', '.join(known)}."
     if "value" not in data:
         return "" if op == "present" else f"The value is missing: {op} compares with one."
     return _find_value_fault(op, data["value"])
@@ -82,16 +91,17 @@ def read_ask_when(given: Sequence[Any], where: str, name: str = "ask_when") -> t
         DefinitionError: one cannot be read, or there are more than 16.
     """
     # CC-01: a client can only ask about every call where it cannot read a condition, so its author is told here.
+    can_bound = name != "ask_when"
     listed = [dict(one) if isinstance(one, Mapping) else _name_members(one) for one in given]
     for number, one in enumerate(listed, 1):
-        fault = find_condition_fault(one)
+        fault = find_condition_fault(one, can_bound=can_bound)
         try:
             json.dumps(one, allow_nan=False)
         except (TypeError, ValueError):
             fault = fault or "Its value is no JSON data."
         if fault:
             raise DefinitionError(f"{where}: condition {number} of {name}: {fault}")
-    conditions = read_conditions(listed)
+    conditions = read_conditions(listed, can_bound=can_bound)
     if conditions is None:
         raise DefinitionError(f"{where}: {name} has {len(listed)} conditions; at most {MAX_CONDITIONS} are read.")
     return conditions
@@ -111,6 +121,26 @@ def _find_value_fault(op: str, value: Json) -> str:
         return f"The value of in must be a list of 1 to {MAX_CHOICES:,} values."
     if op == "matches" and not (isinstance(value, str) and 1 <= len(value) <= MAX_PATTERN):
         return f"The value of matches must be a regular expression of 1 to {MAX_PATTERN:,} characters."
+    if op == WITHIN and not (
+        isinstance(value, str) and len(value) <= MAX_PATTERN and read_plain_path(value) is not None
+    ):
+        return "The value of within must be the plain path of a folder, such as /srv/reports."
     if op == "present" and not isinstance(value, bool):
         return "The value of present must be true or false; left out, it is true."
     return ""
+
+
+def read_plain_path(text: Json) -> str | None:
+    """Return a path without a slash at its end; None if it may lead elsewhere than it says.
+
+    Plain is a path that every server reads alike: it has no ``..``, ``.``, ``//``, backslash, percent-escape or hidden
+    character, and no character that looks like one of these.
+    """
+    # QF-03
+    if not isinstance(text, str) or not text or _PLAIN_PATH.fullmatch(text) is None:
+        return None
+    return text.removesuffix("/") if text.isprintable() and is_normalized("NFKC", text) else None
+
+
+# NFKC has no other form for the slashes that are listed. Windows leaves out spaces and dots at the end of a name.
+_PLAIN_PATH: Final = re.compile(r"/?(?:(?!\.\.|[ .]+(?:/|\Z))[^/\\%\u2044\u2215\u29f8\u2216\u29f5]+(?:/|\Z))*")

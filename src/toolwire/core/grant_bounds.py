@@ -13,6 +13,8 @@ from .json_pointer import parse_pointer
 from .model import Condition, Json
 
 MAX_USES: Final = 1_000_000
+MAX_SIMILAR: Final = 100
+"""How many other tools one permission covers at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +28,9 @@ class GrantBounds:
     A later call may have the arguments of the approved call and those in the conditions. An argument that the user did
     not see stays absent, unless ``unseen`` is true.
 
+    ``tools`` are other tools that the same bounds cover: the ``definition`` of some that ``Question.find_similar()``
+    returns, at most 100. All share ``uses``.
+
     Raises:
         DefinitionError: no bound is given, or one of them is not valid.
     """
@@ -35,9 +40,13 @@ class GrantBounds:
     uses: int | None = None
     until: float | None = None
     unseen: bool = False
+    tools: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.conditions is None and self.uses is None and self.until is None:
+        object.__setattr__(self, "tools", tuple(self.tools))
+        if len(self.tools) > MAX_SIMILAR or not all(isinstance(one, str) for one in self.tools):
+            raise DefinitionError(f"tools are at most {MAX_SIMILAR} definitions of Question.find_similar().")
+        if self.conditions is None and self.uses is None and self.until is None and not self.tools:
             raise DefinitionError("GrantBounds needs conditions, uses or until: without a bound it would cover all.")
         if self.conditions is not None:
             conditions = read_ask_when(self.conditions, "GrantBounds", "conditions")

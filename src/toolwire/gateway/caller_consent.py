@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -27,7 +27,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolwire.consent.decision_record import Audit, ChainedDecision, Decision
-from toolwire.core.check import Answer, Question
+from toolwire.core.check import Answer, Question, SimilarTool
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.server.asking.confirmation import HOST_CONFIRMATION, Confirmations, ConfirmationTokens
@@ -115,7 +115,14 @@ class CallerConsent:
             subject,
             text,
             reasons,
-            upstream=UpstreamTool(question.site, self._upstream, question.target, question.definition, approvers),
+            upstream=UpstreamTool(
+                question.site,
+                self._upstream,
+                question.target,
+                question.definition,
+                approvers,
+                self._list_similar(question),
+            ),
             always_allowed=question.always_allowed,
             hear=answers.append,
         )
@@ -124,6 +131,11 @@ class CallerConsent:
         given = answers[-1] if answers else Answer(allowed=problem is None, channel=find_channel(call))
         self._record_answer(question, decision, given.channel, given.decided_by)
         return Answer(allowed=problem is None, channel=given.channel, problem=problem, decided_by=given.decided_by)
+
+    def _list_similar(self, question: Question) -> Callable[[], Sequence[SimilarTool]]:
+        # PL-03: an answer of one group covers no tool of another.
+        approvers = self._find_approvers(question.call.tool.name)
+        return lambda: [one for one in question.find_similar() if self._find_approvers(one.name) == approvers]
 
     @property
     def has_approvers(self) -> bool:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from multiprocessing import parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,9 +81,6 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
     wake = options.wake or os.environ.get(WAKE_VARIABLE, "")
     engine = open_wake_engine(wake, place) if wake and options.engine is None else options.engine
     limits = options.limits if options.limits is not None else ServerLimits()
-    required = ask_after_restore(options.require_confirmation, places.inbox, max(limits.recorded_s, limits.keep_s))
-    if required is not options.require_confirmation:
-        options = replace(options, require_confirmation=required)
     keys = ApiKeyCallers(options.api_keys)
     parts = ServerParts(
         callers=apply_caller_rules(combine_callers(keys, options.callers), rules),
@@ -110,6 +106,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
         results=_open_results(places.sessions) if options.result_limit and places.sessions else None,
         long_calls=open_long_calls(_find_long_calls(place)),
         engine=engine,
+        ask_restored=ask_after_restore(places.inbox, max(limits.recorded_s, limits.keep_s)),
     )
     return build_app(toolbox, options, parts, codecs=codecs or (STRICT_JSONRPC if options.strict_jsonrpc else BUILTIN))
 

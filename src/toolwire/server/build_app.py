@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW
 from toolwire.core.codec import NO_PAGE, Codec, Site
-from toolwire.core.model import Approval
+from toolwire.core.model import Approval, Call
 from toolwire.core.toolbox import Toolbox, find_consent_handling, find_output_judge, list_caller_checks
 from toolwire.framing.list_size import fits_budget
 from toolwire.protocols import BUILTIN
@@ -66,6 +66,7 @@ def build_app(
     rates = parts.rates if parts.rates is not None else open_windows("")
     words = ConfirmationTokens(parts.confirmations)
     asked = _choose_question(toolbox, options, of_all=receipts is not None)
+    asked, ask_unknown = _split_restored(asked, parts.ask_restored)
     confirm = _build_confirmation(toolbox, options, parts, words, asked)
     authorizer, rights = options.authorizer, open_rights(rules, toolbox)
     bundles = open_bundles(options.bundles, toolbox)
@@ -97,6 +98,8 @@ def build_app(
             *(() if inbox is None else (_confirm_by_inbox(confirm),)),
         ),
     )
+    if ask_unknown is not None:
+        service.add_key_check(_build_confirmation(toolbox, options, parts, words, ask_unknown))
     if options.find != "never":
         service.add_own_tools(OwnTools(toolbox, served, partial(narrow_for_call, rights, bundles)))
     long_calls = LongCalls(
@@ -175,6 +178,21 @@ def _choose_question(toolbox: Toolbox, options: ServerOptions, *, of_all: bool) 
         return required
     ask_host = build_host_question(find_consent_handling(toolbox), of_all=of_all)
     return ask_host if required is None else lambda call: required(call) or ask_host(call)
+
+
+def _split_restored(
+    asked: ConfirmationQuestion | None, restored: ConfirmationQuestion | None
+) -> tuple[ConfirmationQuestion | None, ConfirmationQuestion | None]:
+    """Return what is asked before a call, and what is asked only if the ledger does not know its key."""
+    # PL-07: a call that is asked about anyway is asked about once.
+    if restored is None:
+        return asked, None
+
+    def ask(call: Call) -> str:
+        question = "" if asked is None else asked(call)
+        return restored(call) or question if question or call.tool.long else ""
+
+    return ask, lambda call: "" if ask(call) else restored(call)
 
 
 def _build_confirmation(

@@ -14,6 +14,7 @@ from toolwire.limits import LocalRates, RulesByCaller, Windows
 
 from .access.callers import Callers
 from .access.host_guard import HostGuard
+from .asking.confirmation import ConfirmationQuestion
 from .asking.decision_log import DecisionLog
 from .asking.inbox import Inbox
 from .asking.receipts import ReceiptVerifier
@@ -34,6 +35,7 @@ class ServerParts:
 
     Without a ledger, windows or a store of long calls, an application keeps its own in memory. ``takes_keys`` says
     whether one of the callers' credentials is an API key, and ``is_removed`` whether a caller's key has been removed.
+    ``ask_restored`` asks about calls that may have run before the state was restored.
     """
 
     callers: Callers
@@ -57,3 +59,4 @@ class ServerParts:
     results: ResultStore | None = None
     long_calls: Callable[[], LongCallStore] | None = None
     engine: CallEngine | None = None
+    ask_restored: ConfirmationQuestion | None = None

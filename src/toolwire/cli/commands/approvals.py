@@ -26,7 +26,7 @@ from toolwire.consent.decision_record import ChainedDecision, Decision, find_cha
 from toolwire.consent.grant import Permission, group_permissions
 from toolwire.consent.origin_display import name_programs
 from toolwire.consent.question_groups import QuestionGroup, describe_differences, group_questions, mark_differing
-from toolwire.core.check import Answer, Question
+from toolwire.core.check import Answer, Question, SimilarTool
 from toolwire.core.condition import ONLY, write_conditions
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.grant_bounds import GrantBounds
@@ -102,7 +102,7 @@ def _prove(place: Place, arguments: argparse.Namespace) -> int:
 def _list(place: Place, *, as_json: bool) -> int:
     grants = open_grants(place)
     waiting, granted = open_approvals(place).list_pending(), group_permissions(grants.list_grants())
-    known = {(row.key.origin, row.tool) for row in granted}
+    known = {(one.key.origin, one.key.tool) for row in granted for one in row.grants}
     pinned = [one for one in grants.list_pinned() if one not in known]
     levels = open_levels(place).list_levels()
     if as_json:
@@ -113,6 +113,7 @@ def _list(place: Place, *, as_json: bool) -> int:
                     "until": write_time(one.expires_at),
                     "task": group.words,
                     "differs": sorted(group.differing.get(one.id, ())),
+                    "similar": [each.name for each in one.similar],
                     "rows": [row._asdict() for row in one.rows],
                 }
                 for group in group_questions(waiting)
@@ -169,7 +170,7 @@ def _list(place: Place, *, as_json: bool) -> int:
 def _describe_uses(row: Permission) -> str:
     # QF-03
     if not row.use_count:
-        return "not counted" if row.use_count is None else "nothing yet"
+        return "nothing yet"
     return f"{row.use_count:,} call{'s' * (row.use_count != 1)}, last {show_time(row.last_used_at)}"
 
 
@@ -185,6 +186,8 @@ def _print_waiting(groups: Sequence[QuestionGroup[PendingQuestion]]) -> None:
                 print(f"  {describe_differences(differing)}")
             for line in list_question(mark_differing(one.rows, differing or frozenset())):
                 print(f"  {line}")
+            if one.similar:  # QF-03
+                print(f"  --similar allows too: {escaped(', '.join(each.name for each in one.similar))}")
 
 
 def _write_conditions(row: Permission) -> Json:
@@ -246,9 +249,11 @@ def _refuse(_: Question) -> Answer:
 
 def _answer(place: Place, arguments: argparse.Namespace) -> int:
     allowed = arguments.action == "allow"
-    bounds = _read_bounds(arguments)
+    approvals = open_approvals(place)
+    asked = next((one for one in approvals.list_pending() if one.id == arguments.id), None)
+    bounds = _read_bounds(arguments, () if asked is None else asked.similar)
     if bounds is not None and not allowed:
-        raise UsageError("--bound, --times and --until are for `approvals allow`.")
+        raise UsageError("--bound, --times, --until and --similar are for `approvals allow`.")
     always = allowed and (arguments.always or bounds is not None)
     answer = Answer(
         allowed=allowed,
@@ -258,8 +263,6 @@ def _answer(place: Place, arguments: argparse.Namespace) -> int:
         channel=_CHANNEL,
         decided_by=find_user_name(),
     )
-    approvals = open_approvals(place)
-    asked = next((one for one in approvals.list_pending() if one.id == arguments.id), None)
     if always and asked is not None and not asked.always_allowed:  # QF-03: said at once, and not where the call waits
         text = "Its tool can only be allowed one call at a time, so no permission would be kept"
         raise UsageError(f"{text}: write `toolwire approvals allow {asked.id}` to allow this call.")
@@ -271,18 +274,19 @@ def _answer(place: Place, arguments: argparse.Namespace) -> int:
     raise ToolwireError(f"No question {arguments.id} waits for an answer: `toolwire approvals list` shows them.")
 
 
-def _read_bounds(arguments: argparse.Namespace) -> GrantBounds | None:
-    """Return the bounds that the options set, or None.
+def _read_bounds(arguments: argparse.Namespace, similar: Sequence[SimilarTool]) -> GrantBounds | None:
+    """Return the bounds that the options set for a tool and those ``similar`` to it, or None.
 
     Raises:
         DefinitionError: one of them cannot be read.
     """
     # CC-03
-    if not arguments.bound and arguments.times is None and arguments.until is None:
+    tools = [one.definition for one in similar] if arguments.similar else []
+    if not arguments.bound and arguments.times is None and arguments.until is None and not tools:
         return None
     uses = None if arguments.times is None else parse_uses(arguments.times)
     until = None if arguments.until is None else parse_until(datetime.now().astimezone(), arguments.until)
-    return build_bounds(map(parse_named_bound, arguments.bound), uses, until)
+    return build_bounds(map(parse_named_bound, arguments.bound), uses, until, tools=tools)
 
 
 def _revoke(place: Place, id_: str) -> int:
@@ -290,7 +294,8 @@ def _revoke(place: Place, id_: str) -> int:
     # FU-55
     grants = open_grants(place)
     row = next(
-        (one for one in group_permissions(grants.list_grants()) if id_ in [each.id for each in one.grants]), None
+        (one for one in group_permissions(grants.list_grants()) if id_ in [one.id, *(each.id for each in one.grants)]),
+        None,
     )
     if row is not None:
         for one in row.grants:

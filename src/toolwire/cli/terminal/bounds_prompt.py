@@ -37,7 +37,7 @@ _USES: Final = "10"
 _MAX_SHOWN: Final = 60
 _HELP: Final = (
     "Later calls without a question. For each argument: Enter for this value only, * for any value, or a comparison"
-    " such as <= 50 or in Ada, Bob."
+    " such as <= 50, in Ada, Bob or within /srv/reports."
 )
 
 
@@ -51,7 +51,9 @@ def ask_bounds(question: Question, read: Callable[[str], str]) -> GrantBounds | 
         return None
     end = bounds.until
     until = "for 30 days" if end is None else f"until {datetime.fromtimestamp(end, UTC):%Y-%m-%d %H:%M UTC}"
-    print(f"Without a question: {describe_bounds(list_conditions(bounds), bounds.uses)}; {until}.", file=sys.stderr)
+    more = f", and {len(bounds.tools)} more tools" if bounds.tools else ""
+    covered = describe_bounds(list_conditions(bounds), bounds.uses)
+    print(f"Without a question: {covered}{more}; {until}.", file=sys.stderr)
     return bounds if read("Call it, and allow that too? [y/N] ").lower() in ("y", "yes") else None
 
 
@@ -79,7 +81,33 @@ def _read_bounds(question: Question, read: Callable[[str], str]) -> GrantBounds:
     uses = _read_entry(f"  How many calls? [{_USES}]: ", read, _parse_uses)
     now = datetime.now().astimezone()
     until = _read_entry("  Until when, such as friday or 12h? [30 days]: ", read, partial(parse_until, now))
-    return build_bounds(conditions, uses, until, unseen=unseen)
+    return build_bounds(conditions, uses, until, unseen=unseen, tools=_read_similar(question, read))
+
+
+def _read_similar(question: Question, read: Callable[[str], str]) -> list[str]:
+    """Return which other tools the user lets the same bounds cover."""
+    # QF-03
+    similar = question.find_similar()
+    if not similar:
+        return []
+    print("  Other tools with the same effect. Each asks again when the site changes it:", file=sys.stderr)
+    for number, one in enumerate(similar, 1):
+        needs = f"; asks unless a bound is about {', '.join(one.destinations)}" if one.destinations else ""
+        print(f"    {number}. {escaped(one.name)}: {escaped(one.text)}{escaped(needs)}", file=sys.stderr)
+        for change in one.changes:  # QF-01
+            print(f"       changed since you approved it: {escaped(change)}", file=sys.stderr)
+    prompt = f"  Within the same bounds too, such as 1, 3 [none; {ANY} for all]: "
+    chosen = _read_entry(prompt, read, partial(_parse_numbers, len(similar)))
+    return [similar[number - 1].definition for number in chosen]
+
+
+def _parse_numbers(most: int, text: str) -> list[int]:
+    if text == ANY:
+        return list(range(1, most + 1))
+    parts = [part.strip() for part in text.split(",")] if text else []
+    if not all(part.isascii() and part.isdigit() and len(part) <= 3 and 1 <= int(part) <= most for part in parts):
+        raise DefinitionError(f"Type numbers of this list, {ANY} for all, or nothing.")
+    return sorted(set(map(int, parts)))
 
 
 def _read_entry(prompt: str, read: Callable[[str], str], parse: Callable[[str], T]) -> T:

@@ -295,5 +295,6 @@ def _build_outcome_page(answer: Answer | None) -> str:
     later = f"{how_long} To take that back: toolwire approvals revoke."
     if answer.bounds is not None:
         covered = describe_bounds(list_conditions(answer.bounds), answer.bounds.uses)
+        covered += f", and {len(answer.bounds.tools)} more tools" if answer.bounds.tools else ""
         later = f" Not asked about later: {covered}. To take that back: toolwire approvals revoke."
     return build_final_page("Allowed.", once + (later if answer.always else ""))

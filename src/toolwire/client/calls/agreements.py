@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,11 +20,12 @@ from toolwire.consent import Decision, DefinitionLock
 from toolwire.consent.binding import CredentialRef
 from toolwire.consent.change_words import describe_change
 from toolwire.consent.grant import UNASKED, GrantKey, covers_call
-from toolwire.consent.policy import CurrentPreferences, can_rule_lift, find_unasked_writes
+from toolwire.consent.policy import CurrentPreferences, can_allow_always, can_rule_lift, find_unasked_writes
+from toolwire.consent.similar_tools import add_permission, find_covered, list_similar
 from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
 from toolwire.consent.untrusted_tools import UntrustedTools
 from toolwire.core.catalog import Catalog
-from toolwire.core.check import ALLOW, Answer, Check, Deny, Verdict
+from toolwire.core.check import ALLOW, Answer, Check, Deny, SimilarTool, Verdict
 from toolwire.core.codec import Peer
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Call, Json, Kind, Problem, Tool, copy_tool
@@ -182,24 +183,61 @@ class Agreements:
             found.append(leaving)
         return tuple(found)
 
-    def count_use(self, tool: Tool) -> None:
-        """Count a call of ``tool`` that a grant without bounds covers."""
-        self._session.grants.count_use(self.grant_key(tool))
+    def count_use(self, tool: Tool, *, by_trust: bool = False) -> None:
+        """Count a call of ``tool`` that a grant without bounds covers, or the trust in its site's word."""
+        self._session.grants.count_use(self._agreement_key(tool) if by_trust else self.grant_key(tool))
+
+    def find_similar(self, tool: Tool, tools: Iterable[Tool]) -> list[SimilarTool]:
+        """Return those of ``tools`` with the effect of ``tool`` that a permission may cover with it, at most 100."""
+        # QF-03
+        session, preferences = self._session, self._parties.preferences.get()
+        covered = find_covered(session.grants.list_grants())
+
+        def can_allow(one: Tool) -> bool:
+            is_open = self.grant_key(one) not in covered and not self.is_agreed(one)
+            return is_open and can_allow_always(one, preferences, session.rules)
+
+        found = list_similar(tool, tools, self.grant_key, can_allow)
+        return [
+            each._replace(changes=tuple(map(describe_change, self._find_changes_since_trust(one))))
+            for one, each in found
+        ]
 
     def spend_grant(self, call: Call) -> str:
         """Take one use of a grant with bounds that covers ``call``. Return its id, or an empty text."""
         # CC-03
-        tool, arguments = call.tool, call.arguments
-        return self._session.grants.spend(self.grant_key(tool), lambda one: covers_call(one, tool, arguments))
+        arguments = call.arguments
+        return self._session.grants.spend(self.grant_key(call.tool), lambda one: covers_call(one, arguments))
 
-    def remember(self, call: Call, *, always: bool, bounds: GrantBounds | None = None) -> None:
-        """Keep the definition of the tool of ``call`` as approved, and with ``always`` add a grant for later calls."""
-        tool = call.tool
+    def remember(
+        self,
+        call: Call,
+        *,
+        always: bool,
+        bounds: GrantBounds | None = None,
+        similar: Sequence[SimilarTool] = (),
+        tools: Iterable[Tool] = (),
+    ) -> None:
+        """Keep the definition of the tool of ``call`` as approved, and with ``always`` add a grant for later calls.
+
+        ``similar`` are those of ``tools`` that ``bounds`` may cover too.
+        """
+        known, grants = self._define(call.tool), self._session.grants
+        self._pin(call.tool)
+        if not always:
+            return
+        if bounds is None:
+            grants.add(known.key)
+            return
+        chosen = {one.definition for one in add_permission(grants, known.key, call.arguments, bounds, similar)}
+        for tool in tools if chosen else ():
+            if self.grant_key(tool).definition in chosen:
+                self._pin(tool)
+
+    def _pin(self, tool: Tool) -> None:
         known = self._define(tool)
         self._session.grants.pin_definition(known.key, known.parts)
         self._unchanged.pop(id(tool), None)
-        if always:
-            self._session.grants.add(known.key, bounds, call.arguments)
 
     def record(
         self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0, *, receipt: str = ""

@@ -328,19 +328,19 @@ class CallPipeline:
         # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
         if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
             question = build_origin_question(prepared, self.site, self.session.rules)
-        if question is None and (verdict is PERMITTED or self.session.operator is not None):
+        if question is None and (verdict is PERMITTED or self._agreements.is_agreed(copied.tool)):
             self._record_unasked(copied, verdict)
         return _CheckedCall(prepared, question)
 
     def _record_unasked(self, call: Call, verdict: Verdict) -> None:
-        """Count the use of the user's permission that lets ``call`` run, or record the operator's rule that does.
+        """Count the use of the permission or the trust that lets ``call`` run, and record the operator's rule.
 
         A rule for a tool whose site is trusted is recorded once.
         """
         # QF-02, QF-03
         operator, tool = self.session.operator, call.tool
-        if verdict is PERMITTED and self._budget.find_refusal(tool) is None:
-            self._agreements.count_use(tool)
+        if self._budget.find_refusal(tool) is None:
+            self._agreements.count_use(tool, by_trust=verdict is not PERMITTED)
         if operator is None or not self._agreements.is_agreed(tool) or operator.find(call) is None:
             return
         if effective_level(tool, self.preferences.get(), has_agreement=True) is not Approval.AUTO:

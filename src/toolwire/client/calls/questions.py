@@ -196,7 +196,14 @@ class Questions:
             # I-21, QF-03: a program whose "always" is not kept must learn of it.
             state.always_fault = _explain_no_always(full)
             _log.warning("%s was called once; your always is not kept: %s", tool.name, state.always_fault)
-        self.agreements.remember(permitted.call, always=always and has_known_bounds, bounds=answer.bounds)
+        has_tools = always and answer.bounds is not None and has_known_bounds and bool(answer.bounds.tools)
+        self.agreements.remember(
+            permitted.call,
+            always=always and has_known_bounds,
+            bounds=answer.bounds,
+            similar=full.find_similar() if has_tools else (),
+            tools=self.peer.catalog.tools,
+        )
         state.note_answer(is_permitted=always and has_known_bounds)
         state.add_approval(full, bound, session.clock(), unseen=answer.unseen)
         return permitted
@@ -259,6 +266,7 @@ class Questions:
             can_keep_level=parties.preferences.can_keep,
             id=secrets.token_hex(8),
             definition=self.agreements.grant_key(tool).definition,
+            find_similar=lambda: self.agreements.find_similar(tool, self.peer.catalog.tools),
         )
 
     def _is_always_allowed(self, prepared: PreparedCall, question: Question) -> bool:

@@ -22,8 +22,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from toolwire.core.check import Answer, Question
+from toolwire.core.check import Answer, Question, SimilarTool
 from toolwire.core.errors import DefinitionError
+from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Call, Json, Kind, Problem
 from toolwire.stores.consent.open import is_in_database, open_approvals, open_grants
 from toolwire.stores.outage_log import OutageLog, list_store_errors
@@ -53,7 +54,8 @@ class UpstreamTool(NamedTuple):
     """Whose tool a call is about, if another server's: the origin ``site`` of the upstream with this ``name``.
 
     ``target`` is the method and URL of the call, and ``definition`` the digest of all that decides what a call sends.
-    Only users of the groups in ``approvers``, if there are any, answer questions about it.
+    Only users of the groups in ``approvers``, if there are any, answer questions about it. ``find_similar`` returns the
+    tools of the upstream that a permission may cover with it.
     """
 
     site: str
@@ -61,6 +63,7 @@ class UpstreamTool(NamedTuple):
     target: str
     definition: str
     approvers: tuple[str, ...] = ()
+    find_similar: Callable[[], Sequence[SimilarTool]] = tuple
 
 
 class QuestionNotice(NamedTuple):
@@ -206,14 +209,14 @@ class Inbox:
             if self._is_over_limit(call) or self._is_full(call.context.principal):
                 text = f"{name} did not run: too many questions wait for its user. Call it again in a minute."
                 return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=60_000)
-            id_ = self._add_question(call, binding, reasons, upstream, always_allowed=always_allowed)
+            id_ = self._add_question(call, binding, reasons, upstream, key)
         answer = self._approvals.take(id_, binding)
         if answer is None:
             return self._build_refusal(name, id_)
         hear(answer)
         if answer.allowed:
             if answer.always and key is not None:
-                self._grants.add(key, answer.bounds, call.arguments)
+                self._add_grant(key, call, answer.bounds, upstream)
             return None
         reason = f": {answer.reason}" if answer.reason else ""
         details = {"denied": True, "reason": answer.reason} if answer.reason else {"denied": True}
@@ -221,8 +224,30 @@ class Inbox:
             kind=Kind.DENIED, message=f"{name} was not called: its user did not allow it{reason}.", details=details
         )
 
+    def _add_grant(self, key: GrantKey, call: Call, bounds: GrantBounds | None, upstream: UpstreamTool | None) -> None:
+        if bounds is None:
+            self._grants.add(key)
+            return
+        from toolwire.consent.similar_tools import add_permission  # as above
+
+        similar = upstream.find_similar() if upstream is not None and bounds.tools else ()
+        add_permission(self._grants, key, call.arguments, bounds, similar)
+
+    def _list_similar(self, key: GrantKey | None, upstream: UpstreamTool | None) -> Sequence[SimilarTool]:
+        """Return the tools that a permission may cover too, without those whose calls are all covered."""
+        if key is None or upstream is None:
+            return ()
+        from toolwire.consent.similar_tools import find_covered  # as above
+
+        covered = find_covered(self._grants.list_grants())
+        return [
+            one
+            for one in upstream.find_similar()
+            if key._replace(tool=one.id, definition=one.definition) not in covered
+        ]
+
     def _add_question(
-        self, call: Call, binding: str, reasons: Sequence[str], upstream: UpstreamTool | None, *, always_allowed: bool
+        self, call: Call, binding: str, reasons: Sequence[str], upstream: UpstreamTool | None, key: GrantKey | None
     ) -> str:
         name, principal = call.tool.name, call.context.principal
         site, where = _HERE, ""
@@ -234,10 +259,11 @@ class Inbox:
             site,
             f"{name}{where}, for {principal}",
             Approval.PER_CALL,
-            always_allowed=always_allowed,
+            always_allowed=key is not None,
             reasons=tuple(reasons),
             principal=principal,
             binding=binding,
+            find_similar=lambda: self._list_similar(key, upstream),
         )
         id_ = self._approvals.ask(question, () if upstream is None else upstream.approvers)
         if self._on_question is not None:
@@ -284,11 +310,11 @@ class Inbox:
         """
         from toolwire.consent.grant import covers_call  # as above
 
-        grants, tool, arguments = self._grants, call.tool, call.arguments
+        grants, arguments = self._grants, call.arguments
         if grants.has_grant(key):
             grants.count_use(key)
             return PERMISSION
-        id_ = grants.spend(key, lambda one: covers_call(one, tool, arguments))
+        id_ = grants.spend(key, lambda one: covers_call(one, arguments))
         return f"{PERMISSION} {id_}" if id_ else ""
 
     def _is_full(self, principal: str) -> bool:

@@ -1,8 +1,8 @@
 """Ask about calls that may have run before the state of the server was restored from a backup.
 
 The backup does not know the calls that ran after it was made. Their callers may repeat them, with the same idempotency
-key, for as long as keys are remembered. Until then, a call with a key of a tool that must not run twice needs a
-confirmation. Where the operator said that nothing ran since the backup, nothing is asked.
+key, for as long as keys are remembered. Until then, a call of a tool that must not run twice needs a confirmation if
+the restored state does not know its key. Where the operator said that nothing ran since the backup, nothing is asked.
 """
 # PL-07
 
@@ -23,9 +23,9 @@ _log = logging.getLogger("toolwire")
 
 
 def ask_after_restore(
-    required: ConfirmationQuestion | None, place: str, kept_s: float, *, clock: Callable[[], float] = time.time
+    place: str, kept_s: float, *, clock: Callable[[], float] = time.time
 ) -> ConfirmationQuestion | None:
-    """Return ``required``, or a question that also asks about repeated calls, if the state was restored a while ago.
+    """Return a question about calls that may have run before, if the state was restored a while ago.
 
     ``place`` is that of the state, empty for none, and ``kept_s`` for how many seconds keys are remembered, unless
     a tool names a longer time.
@@ -34,12 +34,12 @@ def ask_after_restore(
         DefinitionError: the state cannot be read.
     """
     if not place:
-        return required
+        return None
     from toolwire.stores.restores import find_restore  # loads sqlite3
 
     found = find_restore(place)
     if found is None or found.is_current or clock() >= found.at + max(kept_s, MAX_KEEP_S):
-        return required
+        return None
     until = found.at + kept_s
     when = datetime.fromtimestamp(found.made_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     if clock() < until:
@@ -57,6 +57,6 @@ def ask_after_restore(
                 f"{tool.name} may have run already with this key: the state of the server was restored from a"
                 f" backup of {when}. Run it?"
             )
-        return "" if required is None else required(call)
+        return ""
 
     return ask

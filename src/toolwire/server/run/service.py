@@ -27,7 +27,7 @@ from toolwire.server.limits import ServerLimits
 from toolwire.server.long_calls.long_calls import LongCalls
 from toolwire.telemetry.redaction import scrub_problem
 
-from .idempotency import IdempotencyRunner
+from .idempotency import IdempotencyRunner, Run
 from .own_tools import OwnTools
 from .rate_count import CountCall
 from .stored_items import store_items
@@ -71,6 +71,7 @@ class Service:
         rules: RulesByCaller | None = None,
         checks_of_accepted: Sequence[Check | ConfirmationCheck] = (),
     ) -> None:
+        self._check_unknown_key: ConfirmationCheck | None = None
         self._checks_of_accepted = tuple(checks_of_accepted)
         self._long_calls: LongCalls | None = None
         self._inputs = InputStates(ConfirmationTokens(), None) if inputs is None else inputs
@@ -94,6 +95,10 @@ class Service:
     def add_own_tools(self, own_tools: OwnTools) -> None:
         """Leave the calls of the tools that find others to ``own_tools``."""
         self._own_tools = own_tools
+
+    def add_key_check(self, check: ConfirmationCheck) -> None:
+        """Pass each call whose key is not recorded through ``check``."""
+        self._check_unknown_key = check
 
     def add_long_calls(self, long_calls: LongCalls) -> None:
         """Leave the calls of long tools to ``long_calls``, once their checks have passed."""
@@ -203,10 +208,8 @@ class Service:
             asyncio.CancelledError: the call was cancelled, or the server stops.
         """
         # LC-04
-        for check in self._checks_of_accepted:
-            verdict = check(call)
-            if verdict is not ALLOW and (stopped := await _find_stop(verdict)) is not None:
-                return stopped
+        if (stopped := await _find_first_stop(self._checks_of_accepted, call)) is not None:
+            return stopped
         limit = call.tool.timeout_s or self._long_s
         # A connection to another server waits for it so long, and has the rest of the time to cancel the call there.
         context = replace(call.context, wait_s=max(limit - _CANCELLING_S, limit / 2))
@@ -219,8 +222,20 @@ class Service:
             return self._long_calls.start(store_items(call), notify, None if is_uncounted else self.count_call)
         work = self._run_within_deadline if is_uncounted else self._run_counted
         if call.key and self._idempotency is not None:
-            return self._idempotency.run(call, notify, work)
+            return self._idempotency.run(call, notify, self._add_key_check(work))
         return work(call, notify)
+
+    def _add_key_check(self, work: Run) -> Run:
+        # PL-07: after the ledger, which gives a recorded result without a question.
+        check = self._check_unknown_key
+        if check is None:
+            return work
+
+        async def run(call: Call, notify: Notify) -> Result:
+            stopped = await _find_first_stop((check,), call)
+            return await work(call, notify) if stopped is None else stopped
+
+        return run
 
     async def count_call(self, call: Call) -> Problem | None:
         """Count ``call`` against the rate limit of its tool, and return a Problem if there were too many."""
@@ -283,6 +298,14 @@ def _build_timeout(call: Call, limit: float) -> Problem:
         kind=Kind.TIMEOUT,
         message=f"{call.tool.name} was cancelled: it took longer than {limit:g} second{'s' * (limit != 1)}.",
     )
+
+
+async def _find_first_stop(checks: Sequence[Check | ConfirmationCheck], call: Call) -> Result | None:
+    for check in checks:
+        verdict = check(call)
+        if verdict is not ALLOW and (stopped := await _find_stop(verdict)) is not None:
+            return stopped
+    return None
 
 
 async def _find_stop(verdict: Verdict | DeferredVerdict) -> Result | None:

@@ -22,7 +22,7 @@ from typing import Any
 from toolwire.consent.binding import DECISION_VALID_S, REFUSAL_S
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.display import DisplayRow, build_display_rows
-from toolwire.core.check import Answer, Question
+from toolwire.core.check import Answer, Question, SimilarTool
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.stores.confirmed_time import ConfirmedTime
@@ -45,7 +45,8 @@ _ANSWER_OWN = (
 _LIST_PENDING = (
     "SELECT q.id, q.shown, q.always_allowed, q.asked_at, q.expires_at,"
     " (SELECT c.principal FROM question_callers c WHERE c.id = q.id),"
-    " (SELECT a.approvers FROM question_approvers a WHERE a.id = q.id) FROM questions q"
+    " (SELECT a.approvers FROM question_approvers a WHERE a.id = q.id),"
+    " (SELECT s.tools FROM question_similar s WHERE s.id = q.id) FROM questions q"
     " WHERE q.allowed IS NULL AND q.used = 0 AND q.expires_at > ? AND q.asked_at <= ?"
 )
 _OF_CALLER = " AND q.id IN (SELECT id FROM question_callers WHERE principal = ?)"
@@ -67,6 +68,7 @@ _FORGET = (
     "DELETE FROM answer_bounds WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM answer_deciders WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM question_approvers WHERE id NOT IN (SELECT id FROM questions)",
+    "DELETE FROM question_similar WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM question_callers WHERE id NOT IN (SELECT id FROM questions)",
 )
 
@@ -76,7 +78,8 @@ class PendingQuestion:
     """A question without an answer: its rows, and until when it can be answered (seconds since 1970).
 
     ``principal`` is the caller whose call it is about, empty for a call of the user's own program.
-    Only users of the groups in ``approvers`` answer it, if there are any.
+    Only users of the groups in ``approvers`` answer it, if there are any. ``similar`` are the tools that a permission
+    may cover too.
     """
 
     id: str
@@ -86,6 +89,7 @@ class PendingQuestion:
     expires_at: float
     principal: str = ""
     approvers: tuple[str, ...] = ()
+    similar: tuple[SimilarTool, ...] = ()
 
 
 class Approvals:
@@ -114,7 +118,7 @@ class Approvals:
 
         Only users of the groups ``approvers`` answer it, if there are any.
         """
-        now = self._clock()
+        now, similar = self._clock(), question.find_similar() if question.always_allowed else ()
         with self._database.transaction() as cursor:
             # RE-01: a question that a wrong clock calls over keeps its text, and is answered when the clock is right.
             passed = self._passed.find(now)
@@ -136,6 +140,8 @@ class Approvals:
             )
             if question.principal:
                 cursor.execute("INSERT INTO question_callers VALUES (?, ?)", (id_, question.principal))
+            if similar:
+                cursor.execute("INSERT INTO question_similar VALUES (?, ?)", (id_, json.dumps(similar)))
             if approvers:
                 cursor.execute("INSERT INTO question_approvers VALUES (?, ?)", (id_, json.dumps(list(approvers))))
         return id_
@@ -212,6 +218,7 @@ class Approvals:
                 expires_at=row[4],
                 principal=row[5] or "",
                 approvers=tuple(json.loads(row[6] or "[]")),
+                similar=tuple(_read_similar(one) for one in json.loads(row[7] or "[]")),
             )
             for row in rows
         ]
@@ -290,6 +297,11 @@ def build_answer_record(asked: PendingQuestion, answer: Answer, at: float) -> De
         always=answer.allowed and answer.always,
         site=facts.get("site", "") or facts.get("program", ""),
     )
+
+
+def _read_similar(row: Sequence[Any]) -> SimilarTool:
+    id_, name, definition, arguments, destinations, text, changes = row
+    return SimilarTool(id_, name, definition, tuple(arguments), tuple(destinations), text, tuple(changes))
 
 
 def _add_bounds(answer: Answer, text: Any) -> Answer:

@@ -22,10 +22,12 @@ from toolwire.consent.grant import (
     GrantKey,
     describe_step_back,
     find_end,
+    find_group,
     is_set_back,
+    list_grant_rows,
 )
 from toolwire.core.condition import read_grant_conditions, write_conditions
-from toolwire.core.grant_bounds import GrantBounds, list_conditions
+from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Json
 from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.database import Cursor, SharedRows
@@ -52,7 +54,7 @@ _FIND_BOUNDED = (
 )
 _SPEND = (
     "UPDATE bounded_grants SET uses_left = uses_left - 1"
-    " WHERE id = ? AND expires_at > ? AND (uses_left IS NULL OR uses_left > 0)"
+    " WHERE id LIKE ? AND expires_at > ? AND (uses_left IS NULL OR uses_left > 0)"
 )
 _COUNT = (
     "INSERT INTO grant_uses VALUES (?, 0, ?) ON CONFLICT (id) DO NOTHING",
@@ -194,16 +196,24 @@ class StoredGrants:
                 return ""
             with self._database.transaction() as cursor:
                 for id_ in fitting:
-                    if cursor.execute(_SPEND, (id_, now)).rowcount:
+                    # QF-03: grants that share their bounds share the number of their uses.
+                    ids = f"{group}-%" if (group := find_group(id_)) else id_
+                    if cursor.execute(_SPEND, (ids, now)).rowcount:
                         _count_use(cursor, id_, now)
-                        cursor.execute("DELETE FROM bounded_grants WHERE id = ? AND uses_left = 0", (id_,))
+                        cursor.execute("DELETE FROM bounded_grants WHERE id LIKE ? AND uses_left = 0", (ids,))
                         return str(id_)
         except (sqlite3.Error, ConnectionError) as error:
             self._note_failure(error)
         return ""
 
-    def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
-        """Store a grant that is valid from now on for the lifetime of grants, or within ``bounds``."""
+    def add(
+        self,
+        key: GrantKey,
+        bounds: GrantBounds | None = None,
+        seen: Iterable[str] | None = None,
+        others: Sequence[tuple[GrantKey, Iterable[str]]] = (),
+    ) -> None:
+        """Store a grant that is valid from now on for the lifetime of grants, or within ``bounds``, as one step."""
         now, latest = self._read_clock()
         passed = self._passed.find(now)
         with self._database.transaction() as cursor:
@@ -221,11 +231,10 @@ class StoredGrants:
                 cursor.execute(statement, (passed,))
             cursor.execute(_FORGET_USES)
             if bounds is not None:
-                conditions = list_conditions(bounds, seen)
-                stored_conditions = None if conditions is None else json.dumps(write_conditions(conditions))
-                end = find_end(now, self._valid_s, bounds)
-                row = (secrets.token_hex(4), *key, now, end, stored_conditions, bounds.uses)
-                cursor.execute("INSERT INTO bounded_grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+                for id_, each, conditions in list_grant_rows(secrets.token_hex(4), key, bounds, seen, others):
+                    stored_conditions = None if conditions is None else json.dumps(write_conditions(conditions))
+                    row = (id_, *each, now, find_end(now, self._valid_s, bounds), stored_conditions, bounds.uses)
+                    cursor.execute("INSERT INTO bounded_grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
                 return
             cursor.execute(_WRITE_GRANT, (secrets.token_hex(4), *key, now, now + self._valid_s))
 

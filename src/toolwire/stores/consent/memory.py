@@ -19,9 +19,11 @@ from toolwire.consent.grant import (
     GrantKey,
     describe_step_back,
     find_end,
+    find_group,
     is_set_back,
+    list_grant_rows,
 )
-from toolwire.core.grant_bounds import GrantBounds, list_conditions
+from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Json
 from toolwire.stores.confirmed_time import ConfirmedTime
 
@@ -103,13 +105,22 @@ class MemoryGrants:
         with self._lock:  # threads share it, and two must not take the last use
             for grant in self._find_bounded(key) if self._bounded else ():
                 if covers(grant.conditions):
-                    if grant.uses_left == 1:
-                        del self._bounded[grant.id]
-                    else:
-                        left = None if grant.uses_left is None else grant.uses_left - 1
-                        self._bounded[grant.id] = replace(self._count_use(grant), uses_left=left)
+                    self._bounded[grant.id] = self._count_use(grant)
+                    self._take_use(grant)
                     return grant.id
         return ""
+
+    def _take_use(self, grant: Grant) -> None:
+        """Take one use of ``grant``, and of those that share its bounds."""
+        if grant.uses_left is None:
+            return
+        group = find_group(grant.id)
+        ids = [id_ for id_ in self._bounded if group and find_group(id_) == group] or [grant.id]
+        for id_ in ids:
+            if grant.uses_left == 1:
+                del self._bounded[id_]
+            else:
+                self._bounded[id_] = replace(self._bounded[id_], uses_left=grant.uses_left - 1)
 
     def _find_bounded(self, key: GrantKey) -> list[Grant]:
         now = self._now()
@@ -118,7 +129,13 @@ class MemoryGrants:
         found = [grant for grant in self._bounded.values() if grant.key == key and self._is_usable(grant, now)]
         return sorted(found, key=lambda grant: (grant.uses_left is not None, grant.expires_at))
 
-    def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
+    def add(
+        self,
+        key: GrantKey,
+        bounds: GrantBounds | None = None,
+        seen: Iterable[str] | None = None,
+        others: Sequence[tuple[GrantKey, Iterable[str]]] = (),
+    ) -> None:
         """Store a grant, with ``bounds`` or without."""
         now = self._now()
         if now is None:
@@ -128,7 +145,7 @@ class MemoryGrants:
             self._held = dict.fromkeys(given, self._latest) | self._held
             now = self._latest = self._clock()
         # Without the grant the user is asked again, which is safe.
-        if len(self._grants) + len(self._bounded) >= self._MAX_GRANTS:
+        if len(self._grants) + len(self._bounded) + len(others) >= self._MAX_GRANTS:
             return
         self._count += 1
         grant = Grant(id=str(self._count), key=key, given_at=now, expires_at=now + self._valid_s)
@@ -136,10 +153,9 @@ class MemoryGrants:
             self._grants[key] = grant
             self._keys.setdefault(key[:4], set()).add(key)
         elif (until := find_end(now, self._valid_s, bounds)) > now:
-            conditions = list_conditions(bounds, seen)
-            self._bounded[grant.id] = replace(
-                grant, expires_at=until, conditions=conditions, uses_left=bounds.uses, is_bounded=True
-            )
+            bounded = replace(grant, expires_at=until, uses_left=bounds.uses, is_bounded=True)
+            for id_, each, conditions in list_grant_rows(grant.id, key, bounds, seen, others):
+                self._bounded[id_] = replace(bounded, id=id_, key=each, conditions=conditions)
 
     def revoke(self, id_: str) -> bool:
         """Delete the grant. The next call asks again."""
