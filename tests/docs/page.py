@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tests.adapters.frameworks.packages import CACHE, QUIET
+from tests.support.started_server import wait_until_answered
 from toolwire.cli import main
 
 from .blocks import Block, matches_output, read_steps
@@ -181,6 +182,7 @@ class Page:
             line = server.stdout.readline()
             assert line, f"{program} ended: {printed}"
             printed += line
+        wait_until_answered(f"http://127.0.0.1:{port}")
         overdue.cancel()
         return printed
 

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.support.started_server import wait_until_answered
+
 WAIT_S = 150  # a gateway that was refused five times tries again after half a minute, and then after a whole one
 
 
@@ -33,7 +35,9 @@ def run_gateway() -> Iterator[tuple[subprocess.Popen[str], str]]:
         if "Ctrl-C" in line:
             break
     try:
-        yield process, re.findall(r"http://\S+", printed)[0]
+        url = re.findall(r"http://\S+", printed)[0]
+        wait_until_answered(url)
+        yield process, url
     finally:
         overdue.cancel()
         process.send_signal(signal.SIGTERM)

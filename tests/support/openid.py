@@ -15,6 +15,7 @@ import pytest
 
 from tests.programs import find_free_port
 from tests.support.proxies import run_program
+from tests.support.started_server import wait_until_answered
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = _ROOT / ".cache" / "openid-provider"
@@ -51,4 +52,5 @@ def run_gateway_at(port: int, folder: Path, text: str) -> Iterator[str]:
     (folder / "toolwire.toml").write_text(f'port = {port}\npublic-url = "{url}"\nstate = "kept"\n{text}')
     env = {**os.environ, "TOOLWIRE_SETTINGS": "trust", "GATEWAY_SECRET": SECRET}
     with run_program([sys.executable, "-m", "toolwire", "gateway", "run"], port, folder, env):
+        wait_until_answered(url)
         yield url

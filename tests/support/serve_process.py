@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.support.started_server import wait_until_answered
+
 
 @contextmanager
 def start_serve(
@@ -29,6 +31,7 @@ def start_serve(
         for line in process.stdout:
             said += line
             if "Ctrl-C" in line:
+                wait_until_answered(url_in(said))
                 break
         yield process, said
     finally:
