@@ -17,19 +17,17 @@ from toolwire.adapters.conversation import ModelResult
 from toolwire.adapters.deferral import (
     MAX_QUESTIONS,
     Deferral,
+    ModelCalls,
     ModelToolCall,
     approve,
     deny,
     describe_question,
     identify_question,
     read_answer,
-    run_asking_call_sync,
-    run_deferred_call,
-    run_deferred_call_sync,
-    run_waiting_call_sync,
 )
 from toolwire.adapters.dialects import Provider
 from toolwire.core.model import Secret
+from toolwire.core.toolbox import complete
 from toolwire.testing import background
 
 pytestmark = [pytest.mark.requirement("FU-22"), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
@@ -66,7 +64,7 @@ def desk() -> Iterator[Desk]:
 
 
 def run_sync(remote: Any, call: ModelToolCall, deferral: Deferral, *approved: Question) -> Any:
-    return run_deferred_call_sync(remote, Provider.OPENAI, call, deferral, approved)
+    return complete(ModelCalls(remote, Provider.OPENAI, deferral, is_blocking=True).run(call, approved))
 
 
 @pytest.mark.requirement("XL-050")
@@ -107,7 +105,7 @@ def test_an_approval_for_all_calls_covers_only_what_the_site_lets_be_allowed_for
     async def run(name: str) -> Any:
         async with connect(desk.url, approve=deferral) as remote:
             call = ModelToolCall(name, {"name": "new"})
-            return await run_deferred_call(remote, Provider.OPENAI, call, deferral, is_standing=True)
+            return await ModelCalls(remote, Provider.OPENAI, deferral).run(call, is_standing=True)
 
     assert isinstance(asyncio.run(run("erase")), Question)
     assert isinstance(asyncio.run(run("write")), ModelResult)
@@ -124,7 +122,8 @@ def test_calls_that_wait_are_bounded_and_forgotten_ones_are_asked_about_again(de
         assert deferral.find_question("1000") is asked
         assert deferral.take("1000") == (asked,)
         assert deferral.take("1000") == ()
-        forgotten = run_waiting_call_sync(remote, Provider.OPENAI, ERASE._replace(id="0"), deferral, is_approved=True)
+        calls = ModelCalls(remote, Provider.OPENAI, deferral, is_blocking=True)
+        forgotten = complete(calls.run_waiting(ERASE._replace(id="0"), is_approved=True))
     assert isinstance(forgotten, Question)
     assert desk.done == []
 
@@ -185,11 +184,12 @@ def test_a_call_with_too_many_questions_is_denied(desk: Desk) -> None:
         def call(self, name: str, arguments: Any, /) -> Any:
             return self._remote.call(name, {"name": f"{len(asked)}"})
 
-    def ask(question: Question) -> None:
+    async def ask(question: Question) -> None:
         asked.append(question)
 
     with connect_sync(desk.url, approve=deferral) as remote:
-        result = run_asking_call_sync(Restless(remote), Provider.OPENAI, ERASE, deferral, ask)
+        calls = ModelCalls(Restless(remote), Provider.OPENAI, deferral, is_blocking=True)
+        result = complete(calls.run_asking(ERASE, ask))
     assert result.text == '{"denied":true,"reason":"too many questions"}'
     assert len(asked) == MAX_QUESTIONS
     assert desk.done == []

@@ -12,6 +12,7 @@ from toolwire.core.lazy_import import export_lazily
 if TYPE_CHECKING:
     from .deferral import (
         Deferral,
+        ModelCalls,
         ModelToolCall,
         approve,
         build_denied_result,
@@ -20,17 +21,12 @@ if TYPE_CHECKING:
         identify_call,
         identify_question,
         read_answer,
-        run_asking_call,
-        run_asking_call_sync,
-        run_deferred_call,
-        run_deferred_call_sync,
-        run_waiting_call,
-        run_waiting_call_sync,
     )
     from .find_tools import offer_find
 
 __all__ = [
     "Deferral",
+    "ModelCalls",
     "ModelToolCall",
     "approve",
     "build_denied_result",
@@ -40,11 +36,5 @@ __all__ = [
     "identify_question",
     "offer_find",
     "read_answer",
-    "run_asking_call",
-    "run_asking_call_sync",
-    "run_deferred_call",
-    "run_deferred_call_sync",
-    "run_waiting_call",
-    "run_waiting_call_sync",
 ]
 __getattr__, __dir__ = export_lazily(__name__, dict.fromkeys(__all__, "deferral") | {"offer_find": "find_tools"})

@@ -25,7 +25,7 @@ from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelResult
-from .deferral import Deferral, ModelToolCall, build_denied_result, describe_question, run_asking_call
+from .deferral import Deferral, ModelCalls, ModelToolCall, build_denied_result, describe_question
 from .dialects import Provider
 from .tool_declarations import ToolDeclaration, declare_toolbox
 
@@ -41,18 +41,19 @@ def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[T
     With ``deferral``, the agent asks its human about a call that needs approval (``hitl_hook``), as
     ``approval_required`` of AG2 does: ``y``, ``yes`` or ``1`` runs it once.
     """
-    return [_SiteTool(toolbox, one, deferral) for one in declare_toolbox(toolbox, _PROVIDER)]
+    calls = ModelCalls(toolbox, _PROVIDER, deferral)
+    return [_SiteTool(calls, one) for one in declare_toolbox(toolbox, _PROVIDER)]
 
 
 class _SiteTool(Tool):
     """One tool of a site."""
 
-    __slots__ = ("_deferral", "_toolbox", "name", "schema")
+    __slots__ = ("_calls", "name", "schema")
 
     declared_in_code = False  # a tool of the program comes before one of a site with the same name
 
-    def __init__(self, toolbox: Toolbox, declaration: ToolDeclaration, deferral: Deferral | None) -> None:
-        self._toolbox, self._deferral, self.name = toolbox, deferral, declaration.name
+    def __init__(self, calls: ModelCalls, declaration: ToolDeclaration) -> None:
+        self._calls, self.name = calls, declaration.name
         self.schema = FunctionToolSchema(
             function=FunctionDefinition(
                 name=declaration.name,
@@ -89,6 +90,5 @@ class _SiteTool(Tool):
             answer = await context.ask(ToolApprovalRequest(text, tool_call_id=event.id))
             return None if answer.strip().lower() in _YES else build_denied_result()
 
-        call = ModelToolCall(self.name, event.arguments, event.id)
-        result = await run_asking_call(self._toolbox, _PROVIDER, call, self._deferral, ask)
+        result = await self._calls.run_asking(ModelToolCall(self.name, event.arguments, event.id), ask)
         return ToolResultEvent.from_call(event, result=result.text)

@@ -25,7 +25,7 @@ from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelResult
 from .dialects import Provider
-from .tool_declarations import NamedCaller, describe_problem, run_named_call, run_named_call_sync
+from .tool_declarations import NamedCaller, describe_problem, read_call, run_named_call, run_named_call_sync
 
 MAX_QUESTIONS: Final = 4
 """How many questions one call may have, such as for a redirect or for what its server asks; then it is denied."""
@@ -222,141 +222,88 @@ def _read_member(data: object, name: str) -> Any:
     return get(name) if callable(get) else None
 
 
-async def run_deferred_call(
-    toolbox: Toolbox,
-    provider: Provider,
-    call: ModelToolCall,
-    deferral: Deferral | None,
-    approved: Iterable[Question] = (),
-    *,
-    is_standing: bool = False,
-    images: bool = False,
-) -> ModelResult | Question:
-    """Run ``call`` and return its result, or the question that its user must answer first; nothing was sent then.
+class ModelCalls:
+    """Makes the calls of a model over ``toolbox``, whose questions go to a framework if there is a ``deferral``.
 
-    ``approved`` are the questions about this call that its user has allowed. ``is_standing`` says that the user has
-    allowed all calls of the tool in the framework, which covers what the site lets be allowed for later calls.
+    With ``is_blocking``, ``toolbox`` is a blocking connection, and the coroutines here wait for nothing:
+    ``toolwire.core.toolbox.complete`` runs them. With ``images``, those of a result stand beside its text.
     """
-    if deferral is None:
-        return await run_named_call(toolbox, provider, call.name, call.arguments, images=images)
-    run = _Run(deferral, approved, is_standing=is_standing)
-    token = _RUN.set(run)
-    try:
-        result = await run_named_call(toolbox, provider, call.name, call.arguments, images=images)
-    finally:
-        _RUN.reset(token)
-    return result if run.question is None else run.question
 
+    def __init__(
+        self,
+        toolbox: Toolbox | NamedCaller,
+        provider: Provider,
+        deferral: Deferral | None = None,
+        *,
+        images: bool = False,
+        is_blocking: bool = False,
+    ) -> None:
+        self._toolbox: Any = toolbox
+        self._provider, self._images, self._is_blocking = provider, images, is_blocking
+        self.deferral = deferral
 
-def run_deferred_call_sync(
-    remote: NamedCaller,
-    provider: Provider,
-    call: ModelToolCall,
-    deferral: Deferral | None,
-    approved: Iterable[Question] = (),
-    *,
-    images: bool = False,
-) -> ModelResult | Question:
-    """Return like ``run_deferred_call``, blocking."""
-    if deferral is None:
-        return run_named_call_sync(remote, provider, call.name, call.arguments, images=images)
-    run = _Run(deferral, approved, is_standing=False)
-    token = _RUN.set(run)
-    try:
-        result = run_named_call_sync(remote, provider, call.name, call.arguments, images=images)
-    finally:
-        _RUN.reset(token)
-    return result if run.question is None else run.question
+    async def run(
+        self, call: ModelToolCall, approved: Iterable[Question] = (), *, is_standing: bool = False
+    ) -> ModelResult | Question:
+        """Run ``call`` and return its result, or the question that its user must answer first; nothing was sent then.
 
+        ``approved`` are the questions about this call that its user has allowed. ``is_standing`` says that the user has
+        allowed all calls of the tool in the framework, which covers what the site lets be allowed for later calls.
+        """
+        if self.deferral is None:
+            return await self._run(call)
+        run = _Run(self.deferral, approved, is_standing=is_standing)
+        token = _RUN.set(run)
+        try:
+            result = await self._run(call)
+        finally:
+            _RUN.reset(token)
+        return result if run.question is None else run.question
 
-async def run_waiting_call(
-    toolbox: Toolbox,
-    provider: Provider,
-    call: ModelToolCall,
-    deferral: Deferral | None,
-    *,
-    is_approved: bool,
-    images: bool = False,
-) -> ModelResult | Question:
-    """Run ``call``; if its user must be asked first, let it wait under its id and return the question.
+    async def run_waiting(self, call: ModelToolCall, *, is_approved: bool) -> ModelResult | Question:
+        """Run ``call``; if its user must be asked first, let it wait under its id and return the question.
 
-    With ``is_approved``, the user has allowed in the framework what the call waited for.
-    """
-    approved = deferral.take(call.id) if deferral is not None and is_approved else ()
-    outcome = await run_deferred_call(toolbox, provider, call, deferral, approved, images=images)
-    return _keep_waiting(call, deferral, approved, outcome)
-
-
-def run_waiting_call_sync(
-    remote: NamedCaller,
-    provider: Provider,
-    call: ModelToolCall,
-    deferral: Deferral | None,
-    *,
-    is_approved: bool,
-    images: bool = False,
-) -> ModelResult | Question:
-    """Return like ``run_waiting_call``, blocking."""
-    approved = deferral.take(call.id) if deferral is not None and is_approved else ()
-    outcome = run_deferred_call_sync(remote, provider, call, deferral, approved, images=images)
-    return _keep_waiting(call, deferral, approved, outcome)
-
-
-def _keep_waiting(
-    call: ModelToolCall, deferral: Deferral | None, approved: tuple[Question, ...], outcome: ModelResult | Question
-) -> ModelResult | Question:
-    if isinstance(outcome, ModelResult) or deferral is None:
+        With ``is_approved``, the user has allowed in the framework what the call waited for.
+        """
+        deferral = self.deferral
+        approved = deferral.take(call.id) if deferral is not None and is_approved else ()
+        outcome = await self.run(call, approved)
+        if isinstance(outcome, ModelResult) or deferral is None:
+            return outcome
+        if len(approved) >= MAX_QUESTIONS:
+            return build_denied_result("too many questions")
+        deferral.keep(call.id, (*approved, outcome))
         return outcome
-    if len(approved) >= MAX_QUESTIONS:
-        return build_denied_result("too many questions")
-    deferral.keep(call.id, (*approved, outcome))
-    return outcome
 
+    async def run_asking(
+        self, call: ModelToolCall, ask: Callable[[Question], Awaitable[ModelResult | None]]
+    ) -> ModelResult:
+        """Run ``call``, with each question asked by ``ask``, and return the result.
 
-async def run_asking_call(
-    toolbox: Toolbox,
-    provider: Provider,
-    call: ModelToolCall,
-    deferral: Deferral | None,
-    ask: Callable[[Question], Awaitable[ModelResult | None]],
-    *,
-    images: bool = False,
-) -> ModelResult:
-    """Run ``call``, with each question asked by ``ask``, and return the result.
+        ``ask`` returns None for a yes, or what the model reads instead.
+        """
+        approved: list[Question] = []
+        while True:
+            outcome = await self.run(call, approved)
+            if isinstance(outcome, ModelResult):
+                return outcome
+            if len(approved) >= MAX_QUESTIONS:
+                return build_denied_result("too many questions")
+            refusal = await ask(outcome)
+            if refusal is not None:
+                return refusal
+            approved.append(outcome)
 
-    ``ask`` returns None for a yes, or what the model reads instead.
-    """
-    approved: list[Question] = []
-    while True:
-        outcome = await run_deferred_call(toolbox, provider, call, deferral, approved, images=images)
-        if isinstance(outcome, ModelResult):
-            return outcome
-        refusal = _refuse_many(approved) or await ask(outcome)
-        if refusal is not None:
-            return refusal
-        approved.append(outcome)
+    def preview(self, name: str, arguments: Json) -> tuple[Question, ...]:
+        """Return the question that the user would be asked about a call now; nothing is asked, counted or sent."""
+        call = read_call(self._toolbox.catalog(), self._provider, name, arguments)
+        if isinstance(call, Problem) or not hasattr(self._toolbox, "find_question"):
+            return ()
+        question: Question | None = self._toolbox.find_question(call.tool.id, call.arguments)
+        return () if question is None else (question,)
 
-
-def run_asking_call_sync(
-    remote: NamedCaller,
-    provider: Provider,
-    call: ModelToolCall,
-    deferral: Deferral | None,
-    ask: Callable[[Question], ModelResult | None],
-    *,
-    images: bool = False,
-) -> ModelResult:
-    """Return like ``run_asking_call``, blocking."""
-    approved: list[Question] = []
-    while True:
-        outcome = run_deferred_call_sync(remote, provider, call, deferral, approved, images=images)
-        if isinstance(outcome, ModelResult):
-            return outcome
-        refusal = _refuse_many(approved) or ask(outcome)
-        if refusal is not None:
-            return refusal
-        approved.append(outcome)
-
-
-def _refuse_many(approved: list[Question]) -> ModelResult | None:
-    return build_denied_result("too many questions") if len(approved) >= MAX_QUESTIONS else None
+    async def _run(self, call: ModelToolCall) -> ModelResult:
+        toolbox, provider, images = self._toolbox, self._provider, self._images
+        if self._is_blocking:
+            return run_named_call_sync(toolbox, provider, call.name, call.arguments, images=images)
+        return await run_named_call(toolbox, provider, call.name, call.arguments, images=images)

@@ -24,11 +24,11 @@ from .conversation import ModelResult
 from .deferral import (
     CALL_AGAIN,
     Deferral,
+    ModelCalls,
     ModelToolCall,
     build_denied_result,
     describe_question,
     identify_call,
-    run_deferred_call,
 )
 from .dialects import Provider
 from .tool_declarations import ToolDeclaration, declare_toolbox
@@ -44,15 +44,16 @@ def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[B
     With ``deferral``, a call that needs approval requests a confirmation of ADK: its ``hint`` is what the user must
     see, and a function response with ``{"confirmed": true}`` runs the call.
     """
-    return [_SiteTool(toolbox, one, deferral) for one in declare_toolbox(toolbox, _PROVIDER)]
+    calls = ModelCalls(toolbox, _PROVIDER, deferral)
+    return [_SiteTool(calls, one) for one in declare_toolbox(toolbox, _PROVIDER)]
 
 
 class _SiteTool(BaseTool):
     """One tool of a site."""
 
-    def __init__(self, toolbox: Toolbox, declaration: ToolDeclaration, deferral: Deferral | None) -> None:
+    def __init__(self, calls: ModelCalls, declaration: ToolDeclaration) -> None:
         super().__init__(name=declaration.name, description=declaration.description)
-        self._toolbox, self._declaration, self._deferral = toolbox, declaration, deferral
+        self._calls, self._declaration, self._deferral = calls, declaration, calls.deferral
 
     def _get_declaration(self) -> types.FunctionDeclaration:
         schema = dict(self._declaration.input_schema.schema)
@@ -68,7 +69,7 @@ class _SiteTool(BaseTool):
             return denied
         call = ModelToolCall(self.name, args, call_id)
         approved = self._deferral.take(call_id) if self._deferral is not None and is_approved else ()
-        outcome = await run_deferred_call(self._toolbox, _PROVIDER, call, self._deferral, approved)
+        outcome = await self._calls.run(call, approved)
         if isinstance(outcome, Question):
             outcome = self._defer(call, approved, outcome, tool_context)
         data: dict[str, Any] = json.loads(outcome.text)

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -23,27 +23,17 @@ except ModuleNotFoundError as _error:
 
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.check import Question
-from toolwire.core.model import Call
-from toolwire.core.toolbox import Toolbox
+from toolwire.core.toolbox import Toolbox, complete
 
-from .conversation import ModelResult
-from .deferral import CALL_AGAIN, Deferral, ModelToolCall, identify_call, run_deferred_call, run_deferred_call_sync
+from .deferral import CALL_AGAIN, Deferral, ModelCalls, ModelToolCall, identify_call
 from .dialects import Provider
 from .images import encode_image
-from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, read_call
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox
 
 __all__ = ["ConsentPolicy", "build_tools", "build_tools_sync"]
 
 _PROVIDER = Provider.OPENAI  # full JSON Schema: each generator of Haystack passes it on
 _MAX_CALLS: Final = 1_000
-_AGAIN: Final = (
-    "It was not called yet: its user must approve it. Call it again with the same arguments to ask the user."
-)
-
-
-class _QuestionFinder(Protocol):
-    def catalog(self) -> Any: ...
-    def find_question(self, name: str, arguments: Any) -> Question | None: ...
 
 
 class _Approved(NamedTuple):
@@ -61,20 +51,22 @@ class ConsentPolicy(ConfirmationPolicy):
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin without a connection; ``clock`` gives seconds and never goes back."""
         self.deferral: Deferral = Deferral()
-        self._connections: list[_QuestionFinder] = []
+        self._calls: list[ModelCalls] = []
         self._approved: OrderedDict[str, list[_Approved]] = OrderedDict()
         self._asked: OrderedDict[str, tuple[Question, ...]] = OrderedDict()
         self._clock = clock
         self._lock = Lock()
 
-    def attach(self, connection: _QuestionFinder) -> None:
-        """Decide about the tools of ``connection`` too."""
-        self._connections.append(connection)
+    def attach(self, calls: ModelCalls) -> None:
+        """Decide about the tools of ``calls`` too."""
+        self._calls.append(calls)
 
     def should_ask(self, tool_name: str, tool_description: str, tool_params: dict[str, Any]) -> bool:
         """Return whether the connection would ask about this call."""
         key = identify_call(tool_name, tool_params)
-        questions = self.deferral.take(key) or self._preview(tool_name, tool_params)
+        questions = self.deferral.take(key) or next(
+            (found for one in self._calls if (found := one.preview(tool_name, tool_params))), ()
+        )
         with self._lock:
             if questions:
                 self._asked[key] = questions
@@ -112,14 +104,6 @@ class ConsentPolicy(ConfirmationPolicy):
         """Ask ``questions`` when the model calls the tool ``name`` again."""
         self.deferral.keep(identify_call(name, arguments), questions)
 
-    def _preview(self, name: str, arguments: dict[str, Any]) -> tuple[Question, ...]:
-        for connection in self._connections:
-            call = read_call(connection.catalog(), _PROVIDER, name, arguments)
-            if isinstance(call, Call):
-                question = connection.find_question(call.tool.id, call.arguments)
-                return () if question is None else (question,)
-        return ()
-
 
 def build_tools(toolbox: Toolbox, *, images: bool = False, policy: ConsentPolicy | None = None) -> list[Tool]:
     """Return the tools of ``toolbox`` for ``Agent(tools=...).run_async``; the agent runs their calls.
@@ -127,14 +111,11 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, policy: ConsentPolicy
     With ``images``, the model sees the images of a result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each.
     With ``policy``, calls that need approval run if they were confirmed in Haystack.
     """
-    _attach(policy, toolbox)
+    calls = _open_calls(toolbox, policy, images=images)
 
     def build(declaration: ToolDeclaration) -> Tool:
         async def call(**arguments: Any) -> Any:
-            asked = ModelToolCall(declaration.name, arguments)
-            deferral, approved = _find_approved(policy, declaration.name, arguments)
-            outcome = await run_deferred_call(toolbox, _PROVIDER, asked, deferral, approved, images=images)
-            return _build_output(policy, asked, approved, outcome, images=images)
+            return await _run(calls, policy, ModelToolCall(declaration.name, arguments), arguments, images=images)
 
         return _build(declaration, images=images, async_function=call)
 
@@ -143,29 +124,40 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, policy: ConsentPolicy
 
 def build_tools_sync(remote: NamedCaller, *, images: bool = False, policy: ConsentPolicy | None = None) -> list[Tool]:
     """Return like ``build_tools``, for ``Agent(tools=...).run``; the tools block."""
-    _attach(policy, remote)
+    calls = _open_calls(remote, policy, images=images, is_blocking=True)
 
     def build(declaration: ToolDeclaration) -> Tool:
         def call(**arguments: Any) -> Any:
-            asked = ModelToolCall(declaration.name, arguments)
-            deferral, approved = _find_approved(policy, declaration.name, arguments)
-            outcome = run_deferred_call_sync(remote, _PROVIDER, asked, deferral, approved, images=images)
-            return _build_output(policy, asked, approved, outcome, images=images)
+            return complete(_run(calls, policy, ModelToolCall(declaration.name, arguments), arguments, images=images))
 
         return _build(declaration, images=images, function=call)
 
     return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
 
 
-def _attach(policy: ConsentPolicy | None, connection: Any) -> None:
-    if policy is not None and hasattr(connection, "find_question"):
-        policy.attach(connection)
+def _open_calls(
+    toolbox: Toolbox | NamedCaller, policy: ConsentPolicy | None, *, images: bool, is_blocking: bool = False
+) -> ModelCalls:
+    deferral = None if policy is None else policy.deferral
+    calls = ModelCalls(toolbox, _PROVIDER, deferral, images=images, is_blocking=is_blocking)
+    if policy is not None:
+        policy.attach(calls)
+    return calls
 
 
-def _find_approved(
-    policy: ConsentPolicy | None, name: str, arguments: dict[str, Any]
-) -> tuple[Deferral | None, tuple[Question, ...]]:
-    return (None, ()) if policy is None else (policy.deferral, policy.take(name, arguments))
+async def _run(
+    calls: ModelCalls, policy: ConsentPolicy | None, call: ModelToolCall, arguments: dict[str, Any], *, images: bool
+) -> Any:
+    approved = () if policy is None else policy.take(call.name, arguments)
+    outcome = await calls.run(call, approved)
+    if isinstance(outcome, Question):
+        if policy is not None:
+            policy.keep(call.name, arguments, (*approved, outcome))
+        outcome = CALL_AGAIN
+    if not images:
+        return outcome.text
+    shown = [ImageContent(base64_image=encode_image(one), mime_type=one.media_type.lower()) for one in outcome.images]
+    return [TextContent(text=outcome.text), *shown]
 
 
 def _build(declaration: ToolDeclaration, *, images: bool, **functions: Any) -> Tool:
@@ -176,21 +168,3 @@ def _build(declaration: ToolDeclaration, *, images: bool, **functions: Any) -> T
         outputs_to_string={"raw_result": True} if images else None,
         **functions,
     )
-
-
-def _build_output(
-    policy: ConsentPolicy | None,
-    call: ModelToolCall,
-    approved: tuple[Question, ...],
-    outcome: ModelResult | Question,
-    *,
-    images: bool,
-) -> Any:
-    if isinstance(outcome, Question):
-        if policy is not None and isinstance(call.arguments, dict):
-            policy.keep(call.name, call.arguments, (*approved, outcome))
-        outcome = CALL_AGAIN
-    if not images:
-        return outcome.text
-    shown = [ImageContent(base64_image=encode_image(one), mime_type=one.media_type.lower()) for one in outcome.images]
-    return [TextContent(text=outcome.text), *shown]

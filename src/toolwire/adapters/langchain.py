@@ -15,18 +15,17 @@ except ModuleNotFoundError as _error:
 
 from toolwire.consent.tool_facts import build_facts
 from toolwire.core.check import Question
-from toolwire.core.toolbox import Toolbox
+from toolwire.core.toolbox import Toolbox, complete
 
 from .conversation import ModelResult
 from .deferral import (
     Deferral,
+    ModelCalls,
     ModelToolCall,
     approve,
     deny,
     describe_question,
     read_answer,
-    run_asking_call,
-    run_asking_call_sync,
 )
 from .dialects import Provider
 from .images import encode_image
@@ -45,10 +44,11 @@ def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[B
     """
 
     # XL-085, XL-090
+    calls = ModelCalls(toolbox, _PROVIDER, deferral)
+
     def build(declaration: ToolDeclaration) -> BaseTool:
         async def call(**arguments: Any) -> str:
-            asked = ModelToolCall(declaration.name, arguments)
-            return (await run_asking_call(toolbox, _PROVIDER, asked, deferral, _interrupt)).text
+            return (await calls.run_asking(ModelToolCall(declaration.name, arguments), _interrupt)).text
 
         return StructuredTool(**_describe(declaration), coroutine=call)
 
@@ -57,11 +57,11 @@ def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[B
 
 def build_tools_sync(remote: NamedCaller, *, deferral: Deferral | None = None) -> list[BaseTool]:
     """Return like ``build_tools``; the tools block."""
+    calls = ModelCalls(remote, _PROVIDER, deferral, is_blocking=True)
 
     def build(declaration: ToolDeclaration) -> BaseTool:
         def call(**arguments: Any) -> str:
-            asked = ModelToolCall(declaration.name, arguments)
-            return run_asking_call_sync(remote, _PROVIDER, asked, deferral, _interrupt_sync).text
+            return complete(calls.run_asking(ModelToolCall(declaration.name, arguments), _interrupt)).text
 
         return StructuredTool(**_describe(declaration), func=call)
 
@@ -83,10 +83,6 @@ def run_tool_call_sync(remote: NamedCaller, call: ToolCall, *, images: bool = Fa
 
 
 async def _interrupt(question: Question) -> ModelResult | None:
-    return _interrupt_sync(question)
-
-
-def _interrupt_sync(question: Question) -> ModelResult | None:
     """Interrupt the graph with ``question``; when it is resumed, return None for a yes, or what the model reads."""
     # An extra of its own: LangChain alone has no interrupts.
     from langgraph.types import interrupt  # pyright: ignore[reportMissingImports]  # as above

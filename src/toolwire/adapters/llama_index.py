@@ -21,7 +21,7 @@ from toolwire.core.check import Question
 from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelResult
-from .deferral import Deferral, ModelToolCall, approve, deny, describe_question, read_answer, run_asking_call
+from .deferral import Deferral, ModelCalls, ModelToolCall, approve, deny, describe_question, read_answer
 from .dialects import Provider
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
@@ -47,9 +47,9 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | 
 
     def build_waiting(declaration: ToolDeclaration, deferral: Deferral) -> FunctionTool:
         async def call_in_workflow(toolwire_context: Context, **arguments: Any) -> ToolOutput:
-            asked = ModelToolCall(declaration.name, arguments)
+            calls = ModelCalls(toolbox, _PROVIDER, deferral, images=images)
             ask = _build_ask(toolwire_context, deferral)
-            result = await run_asking_call(toolbox, _PROVIDER, asked, deferral, ask, images=images)
+            result = await calls.run_asking(ModelToolCall(declaration.name, arguments), ask)
             return _build_output(declaration, arguments, result)
 
         # LlamaIndex looks for the class itself, and annotations are texts here.

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -21,16 +21,12 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.framing import jsontext
 
 from .conversation import ModelResult
-from .deferral import CALL_AGAIN, Deferral, ModelToolCall, describe_question, identify_call, run_deferred_call
+from .deferral import CALL_AGAIN, Deferral, ModelCalls, ModelToolCall, describe_question, identify_call
 from .dialects import Provider
 from .images import encode_image
-from .tool_declarations import ToolDeclaration, declare_toolbox, read_call
+from .tool_declarations import ToolDeclaration, declare_toolbox
 
 __all__ = ["Deferral", "build_tools", "describe_question"]
-
-
-class _QuestionFinder(Protocol):
-    def find_question(self, name: str, arguments: Any) -> Question | None: ...
 
 
 def build_tools(
@@ -43,25 +39,15 @@ def build_tools(
     is an interruption of the run: ``deferral.find_question(interruption.call_id)`` is what its user must see.
     """
     provider = Provider.OPENAI_STRICT if strict else Provider.OPENAI
-    return [
-        _Builder(toolbox, provider, one, deferral, images=images).build() for one in declare_toolbox(toolbox, provider)
-    ]
+    calls = ModelCalls(toolbox, provider, deferral, images=images)
+    return [_Builder(calls, one).build() for one in declare_toolbox(toolbox, provider)]
 
 
 class _Builder:
     """Builds one tool, and runs its calls."""
 
-    def __init__(
-        self,
-        toolbox: Toolbox,
-        provider: Provider,
-        declaration: ToolDeclaration,
-        deferral: Deferral | None,
-        *,
-        images: bool,
-    ) -> None:
-        self._toolbox, self._provider, self._declaration = toolbox, provider, declaration
-        self._deferral, self._images = deferral, images
+    def __init__(self, calls: ModelCalls, declaration: ToolDeclaration) -> None:
+        self._calls, self._deferral, self._declaration = calls, calls.deferral, declaration
 
     def build(self) -> FunctionTool:
         declaration = self._declaration
@@ -78,7 +64,8 @@ class _Builder:
         """Return whether the user must be asked about the call ``call_id``, and keep what to ask."""
         if self._deferral is None:
             return False
-        questions = self._deferral.take(identify_call(self._declaration.name, arguments)) or self._preview(arguments)
+        name = self._declaration.name
+        questions = self._deferral.take(identify_call(name, arguments)) or self._calls.preview(name, arguments)
         if questions:
             self._deferral.keep(call_id, questions)
         return bool(questions)
@@ -86,32 +73,14 @@ class _Builder:
     async def _invoke(self, context: ToolContext[Any], text: str) -> Any:
         call, deferral = ModelToolCall(self._declaration.name, text, context.tool_call_id), self._deferral
         if deferral is None:
-            return self._build_output(
-                await run_deferred_call(self._toolbox, self._provider, call, None, images=self._images)
-            )
+            return self._build_output(await self._calls.run(call))
         is_approved = context.is_tool_approved(self._declaration.name, context.tool_call_id) is True
         approved = deferral.take(context.tool_call_id) if is_approved else ()
-        outcome = await run_deferred_call(
-            self._toolbox,
-            self._provider,
-            call,
-            deferral,
-            approved,
-            # An approval without a question is one of the SDK for all calls of this tool.
-            is_standing=is_approved and not approved,
-            images=self._images,
-        )
+        # An approval without a question is one of the SDK for all calls of this tool.
+        outcome = await self._calls.run(call, approved, is_standing=is_approved and not approved)
         if isinstance(outcome, Question):  # it came up only now, so the SDK cannot ask any more
             deferral.keep(identify_call(self._declaration.name, _read_arguments(text)), (*approved, outcome))
         return self._build_output(outcome)
-
-    def _preview(self, arguments: dict[str, Any]) -> tuple[Question, ...]:
-        finder: _QuestionFinder | None = self._toolbox if hasattr(self._toolbox, "find_question") else None  # type: ignore[assignment]  # it has what the protocol asks for
-        call = read_call(self._toolbox.catalog(), self._provider, self._declaration.name, arguments)
-        if finder is None or isinstance(call, Problem):
-            return ()
-        question = finder.find_question(call.tool.id, call.arguments)
-        return () if question is None else (question,)
 
     def _build_output(self, outcome: ModelResult | Question) -> Any:
         if isinstance(outcome, Question):

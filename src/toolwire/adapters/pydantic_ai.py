@@ -14,15 +14,13 @@ except ModuleNotFoundError as _error:
 
 from toolwire.consent.tool_facts import build_facts
 from toolwire.core.check import Question
-from toolwire.core.toolbox import Toolbox
+from toolwire.core.toolbox import Toolbox, complete
 
-from .conversation import ModelResult
 from .deferral import (
     Deferral,
+    ModelCalls,
     ModelToolCall,
     describe_question,
-    run_waiting_call,
-    run_waiting_call_sync,
 )
 from .dialects import Provider
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox
@@ -42,13 +40,11 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | 
     """
 
     # XL-085, XL-090, FU-22
+    calls = ModelCalls(toolbox, _PROVIDER, deferral, images=images)
+
     def build(declaration: ToolDeclaration) -> Tool[Any]:
         async def call(context: RunContext[Any], /, **arguments: Any) -> str | list[str | BinaryContent]:
-            asked, is_approved = _read_call(declaration, context, arguments)
-            outcome = await run_waiting_call(
-                toolbox, _PROVIDER, asked, deferral, is_approved=is_approved, images=images
-            )
-            return _build_return(outcome)
+            return await _run(calls, declaration, context, arguments)
 
         return _build(declaration, call)
 
@@ -57,31 +53,27 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | 
 
 def build_tools_sync(remote: NamedCaller, *, images: bool = False, deferral: Deferral | None = None) -> list[Tool[Any]]:
     """Return like ``build_tools``; the tools block, in threads of the agent."""
+    calls = ModelCalls(remote, _PROVIDER, deferral, images=images, is_blocking=True)
 
     def build(declaration: ToolDeclaration) -> Tool[Any]:
         def call(context: RunContext[Any], /, **arguments: Any) -> str | list[str | BinaryContent]:
-            asked, is_approved = _read_call(declaration, context, arguments)
-            outcome = run_waiting_call_sync(remote, _PROVIDER, asked, deferral, is_approved=is_approved, images=images)
-            return _build_return(outcome)
+            return complete(_run(calls, declaration, context, arguments))
 
         return _build(declaration, call)
 
     return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
 
 
-def _read_call(
-    declaration: ToolDeclaration, context: RunContext[Any], arguments: dict[str, Any]
-) -> tuple[ModelToolCall, bool]:
-    call = ModelToolCall(declaration.name, arguments, context.tool_call_id or "")
-    return call, context.tool_call_approved
-
-
-def _build_return(result: ModelResult | Question) -> str | list[str | BinaryContent]:
+async def _run(
+    calls: ModelCalls, declaration: ToolDeclaration, context: RunContext[Any], arguments: dict[str, Any]
+) -> str | list[str | BinaryContent]:
     """Return the text of a result, and the images beside it as parts, which Pydantic AI sends as the result.
 
     Raises:
         ApprovalRequired: the user must be asked first.
     """
+    call = ModelToolCall(declaration.name, arguments, context.tool_call_id or "")
+    result = await calls.run_waiting(call, is_approved=context.tool_call_approved)
     # MC-07
     if isinstance(result, Question):
         raise ApprovalRequired(metadata=describe_question(result))

@@ -20,8 +20,7 @@ from toolwire.core.model import Json, Schema
 from . import schema_writer
 from .conversion_context import SchemaLoss
 from .dialects import DIALECTS, KEY, Provider, SchemaDialect
-from .schema_texts import rename_keys
-from .schema_walk import NullCache, accepts_null, get_type, iterate_branches, list_types, resolve
+from .schema_walk import NullCache, accepts_null, iterate_branches
 
 __all__ = ["Provider", "SchemaLoss", "ToolSchema", "build_tool_schema"]
 
@@ -52,12 +51,6 @@ class ToolSchema:
         """Return the model's arguments by the tool's own names, without the nulls that mean "not given" in strict."""
         data = _read_value(self, dict(arguments), [self.source])
         return data if isinstance(data, dict) else {}
-
-    def write_arguments(self, arguments: Mapping[str, Json]) -> dict[str, Json]:
-        """Return the tool's ``arguments`` as a model would write them."""
-        declared = {original: name for name, original in self.original_names.items()}
-        data = rename_keys(dict(arguments), declared)
-        return dict(_fill_with_nulls(data, self.schema, self.schema) if self.is_strict else data)
 
 
 def build_tool_schema(schema: Schema, provider: Provider) -> ToolSchema:
@@ -149,56 +142,6 @@ def _means_absent(root: Schema, branches: Iterable[Schema], name: str, inner: li
         return False
     by_default = any(isinstance(one, Mapping) and one.get("default", True) is None for one in inner)
     return bool(inner) and (by_default or not any(accepts_null(root, one) for one in inner))
-
-
-def _fill_with_nulls(data: Json, node: Json, root: Schema) -> Json:
-    """Return ``data`` with a null for each property of a strict schema that it does not have."""
-    chosen = _choose_branch(data, node, root)
-    if isinstance(data, list):
-        return [_fill_with_nulls(one, chosen.get("items"), root) for one in data]
-    if not isinstance(data, dict):
-        return data
-    properties = chosen.get("properties")
-    declared: Mapping[str, Json] = properties if isinstance(properties, Mapping) else {}
-    filled = {key: _fill_with_nulls(value, declared.get(key), root) for key, value in data.items()}
-    return {**dict.fromkeys(declared), **filled}
-
-
-def _choose_branch(data: Json, node: Json, root: Schema) -> Schema:
-    """Return the branch of ``node`` that ``data`` fits, by its keys and constants."""
-    seen: set[int] = set()
-    # A schema may be nothing but references to itself: then no branch says anything.
-    while isinstance(node, Mapping) and id(node) not in seen:
-        seen.add(id(node))
-        target = resolve(root, node.get("$ref"))
-        if target is not None:
-            node = target
-            continue
-        choices = node.get("anyOf")
-        if not isinstance(choices, list):
-            return node
-        node = next((one for one in choices if _fits(data, one, root)), choices[0])
-    return {}
-
-
-def _fits(data: Json, node: Schema, root: Schema, seen: frozenset[int] = frozenset()) -> bool:
-    """Return whether ``data`` fits ``node``; ``seen`` are the choices that lead to it."""
-    node = resolve(root, node.get("$ref")) or node
-    if isinstance(choices := node.get("anyOf"), list):
-        return id(node) not in seen and any(_fits(data, one, root, seen | {id(node)}) for one in choices)
-    own = get_type(data)
-    kinds = list_types(node)
-    if kinds and own not in kinds and not (own == "integer" and "number" in kinds):
-        return False
-    if isinstance(values := node.get("enum"), list) and data not in values:
-        return False
-    if not isinstance(data, dict):
-        return True
-    properties = node.get("properties")
-    declared: Mapping[str, Json] = properties if isinstance(properties, Mapping) else {}
-    if data.keys() - declared.keys():
-        return False
-    return all(_fits(data.get(key), one, root) for key, one in declared.items())
 
 
 def _find_ambiguous_nulls(root: Schema) -> list[SchemaLoss]:

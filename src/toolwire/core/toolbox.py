@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from .catalog import Catalog
 from .check import Check, Verdict
@@ -12,6 +12,8 @@ from .content import embed_resource, is_reference
 from .model import Call, Problem, Progress, Result, Tool, Value
 from .resources import Resource
 from .url_origin import get_origin
+
+T = TypeVar("T")
 
 Notify: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 """Receive each piece of progress, in order. Awaiting it applies back-pressure."""
@@ -218,3 +220,14 @@ class Toolbox(Protocol):
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` and return its result. Failures are Problems; only cancellation and bugs raise."""
         ...
+
+
+def complete(work: Coroutine[Any, Any, T]) -> T:
+    """Return the value of ``work``, a coroutine that waits for nothing: blocking callers share such code."""
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    work.close()
+    raise RuntimeError("a blocking connection cannot wait for an event loop")
