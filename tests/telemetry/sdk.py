@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace.sampling import Sampler
 
 from toolwire.core.model import ANONYMOUS, Call, Context, Result, Tool, Value
 from toolwire.core.toolbox import Notify, ignore_progress
-from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Telemetry, create_observer
+from toolwire.telemetry.current_call import Arrival
 from toolwire.telemetry.propagation import current_traceparent
 
 TOOL = Tool(name="add", toolkit="Calc", version="2.1.0")

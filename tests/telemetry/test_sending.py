@@ -13,6 +13,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
+from tests.support.wire import HERE, AppTransport
 from toolwire import Session, Toolkit, asgi, connect, connect_sync, merge_toolboxes
 from toolwire.core.check import Answer
 from toolwire.core.errors import ToolError
@@ -20,7 +21,6 @@ from toolwire.core.http import JSON_HEADERS, Request
 from toolwire.core.model import Problem, RateLimit, Result, Value
 from toolwire.telemetry.calls import Telemetry
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, AppTransport
 
 from .sdk import Sdk, attributes
 
@@ -214,7 +214,7 @@ def test_client_without_an_sdk_does_not_load_opentelemetry(traced_server: tuple[
         "import sys; from toolwire import connect_sync\n"
         f"with connect_sync({traced_server[0]!r}, protocol='otc', agree=lambda _: True) as remote:\n"
         "    assert remote.call('add', {'a': 1}).ok\n"
-        "    assert remote._connection.observer._observer is None\n"
+        "    assert remote._connection.observer.spans is None\n"
         "assert 'opentelemetry' not in sys.modules and 'toolwire.telemetry.spans' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

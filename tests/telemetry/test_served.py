@@ -19,11 +19,11 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.protocols import BUILTIN
 from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
-from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.attributes import rpc_code
 from toolwire.telemetry.calls import LOG, Observer
+from toolwire.telemetry.counts import count_token
+from toolwire.telemetry.current_call import Arrival
 from toolwire.telemetry.logs import JsonLines
-from toolwire.telemetry.oauth_metrics import TokenCount
 
 from .sdk import TOOL, Sdk, attributes
 
@@ -188,15 +188,14 @@ def test_log_line_names_the_origin_of_a_call() -> None:
 
 def test_issued_tokens_are_counted_by_known_grants_and_results() -> None:
     sdk = Sdk()
-    count = TokenCount(sdk.telemetry)
     for grant, result in (
         ("refresh_token", "issued"),
         ("refresh_token", "issued"),
         ("x" * 50, "invalid_request"),
     ):
-        count.count_response(grant, result)
+        count_token(grant, result, sdk.telemetry.meter_provider)
     assert sorted((point.value, *point.attributes.values()) for point in sdk.points("toolwire.oauth_tokens")) == [
         (1, "_other", "invalid_request"),
         (2, "refresh_token", "issued"),
     ]
-    TokenCount().count_response("refresh_token", "issued")  # nobody hears of it
+    count_token("refresh_token", "issued")  # nobody hears of it

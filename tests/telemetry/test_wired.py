@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.wire import HERE, AppTransport
 from toolwire import Toolkit, asgi
 from toolwire.core.http import JSON_HEADERS, Request
-from toolwire.testing.wire import HERE, AppTransport
 
 from .sdk import Sdk, attributes
 

@@ -34,7 +34,7 @@ from toolwire.core.url_origin import get_host, get_origin, read_origin
 from toolwire.framing import jsontext
 from toolwire.limits import list_rule_names
 from toolwire.server.asking.inbox import QuestionNotice
-from toolwire.telemetry.webhook_metrics import WebhookCount
+from toolwire.telemetry.counts import count_webhook
 
 MAX_WAITING: Final = 1_000
 PAUSES_S: Final = (1.0, 5.0, 15.0, 45.0, 120.0)
@@ -124,7 +124,6 @@ class Webhooks:
         self._is_closed = False
         self._counts = {"sent": 0, "failed": 0, "dropped": 0}
         self._fault = ""
-        self._count_metric = WebhookCount().count_message
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -216,7 +215,7 @@ class Webhooks:
         with self._changed:
             if not fault:
                 self._counts["sent"] += 1
-                self._count_metric("sent")
+                count_webhook("sent")
                 self._fault = ""
                 return
             pause = self._pauses_s[message.attempt] if message.attempt < len(self._pauses_s) else None
@@ -229,7 +228,7 @@ class Webhooks:
 
     def _count(self, what: str, sentence: str) -> None:
         self._counts[what] += 1
-        self._count_metric(what)
+        count_webhook(what)
         self._fault = sentence
         _log.warning("%s", sentence)
 

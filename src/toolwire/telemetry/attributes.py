@@ -20,7 +20,7 @@ from toolwire.protocols.mcp.result import is_tool_error
 from toolwire.protocols.mcp.revision import INTERNAL_ERROR, SESSION_HEADER
 
 from . import names
-from .arrival import Arrival
+from .current_call import Arrival
 from .redaction import redact_data, redact_text
 
 AttributeValues = dict[str, str | int]

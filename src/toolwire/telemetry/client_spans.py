@@ -34,51 +34,34 @@ if TYPE_CHECKING:
 class ClientObserver:
     """Observes the calls of the connection ``name`` to ``url``, if spans or metrics are recorded at all."""
 
+    _attributes: Attributes
+
     def __init__(self, telemetry: Telemetry, protocol: str, url: str, name: str) -> None:
         self._telemetry = telemetry
-        self._protocol = protocol
+        self.protocol: str = protocol
         self._url, self._name = url, name
         self._is_decided = False
-        self._observer: ConnectionObserver | None = None
+        self.spans: Spans | None = None
+        self.metrics: ClientMetrics | None = None
 
     def begin(self, call: Call) -> tuple[Call, CallObservation | None]:
         """Return ``call`` as part of its trace, and its observation, or None if nothing is recorded."""
         if not self._is_decided:
-            self._observer = _create_observer(self._telemetry, self._protocol, self._url, self._name)
-            self._is_decided = True
-        if self._observer is None:
+            self._decide()
+        if self.spans is None and self.metrics is None:
             return (add_current_trace(call) if TRACE_MODULE in sys.modules else call), None
-        observation = CallObservation(self._observer, call)
+        observation = CallObservation(self, call)
         return observation.call, observation
 
+    def _decide(self) -> None:
+        self._is_decided = True
+        telemetry = self._telemetry
+        if is_enabled(telemetry):
+            from .providers import create_attributes, create_client_metrics, create_spans  # loads OpenTelemetry
 
-def _create_observer(telemetry: Telemetry, protocol: str, url: str, name: str) -> ConnectionObserver | None:
-    if not is_enabled(telemetry):
-        return None
-    from .providers import create_attributes, create_client_metrics, create_spans  # loads OpenTelemetry
-
-    spans, metrics = create_spans(telemetry.tracer_provider), create_client_metrics(telemetry.meter_provider)
-    attributes = create_attributes(descriptions=telemetry.descriptions, contents=telemetry.contents)
-    return ConnectionObserver(spans, metrics, attributes, protocol, url, name) if spans or metrics else None
-
-
-class ConnectionObserver:
-    """Observes the calls over one connection."""
-
-    def __init__(
-        self,
-        spans: Spans | None,
-        metrics: ClientMetrics | None,
-        attributes: Attributes,
-        protocol: str,
-        url: str,
-        name: str,
-    ) -> None:
-        self.spans = spans
-        self.metrics = metrics
-        self._attributes = attributes
-        self.protocol = protocol
-        self._url, self._name = url, name
+            self.spans = create_spans(telemetry.tracer_provider)
+            self.metrics = create_client_metrics(telemetry.meter_provider)
+            self._attributes = create_attributes(descriptions=telemetry.descriptions, contents=telemetry.contents)
 
     def start_span(self, call: Call) -> Span | None:
         """Start and return the span of ``call``, or return None without a tracer."""
@@ -97,10 +80,15 @@ class ConnectionObserver:
         address = self._attributes.describe_address(request.url)
         return {**self._attributes.describe_message(request, self.protocol), **address}
 
-    def describe_ending(self, call: Call, result: Result | None, trace: _CallTrace) -> AttributeValues:
-        """Return the attributes of how a call ended; ``result`` is None if it was cancelled."""
+    def describe_ending(
+        self, call: Call, result: Result | None, decision: str, last: Response | None
+    ) -> AttributeValues:
+        """Return the attributes of how a call ended; ``result`` is None if it was cancelled.
+
+        ``decision`` is that of the user, or empty, and ``last`` the last response.
+        """
         refused = isinstance(result, Problem) and result.kind is Kind.DENIED
-        approval = "denied" if refused else "per_call" if trace.decision else "auto"
+        approval = "denied" if refused else "per_call" if decision else "auto"
         values: AttributeValues = {names.APPROVAL: approval, names.IDEMPOTENCY: "none", names.ATTEMPT: 1}
         if result is None:
             return values
@@ -111,7 +99,7 @@ class ConnectionObserver:
         if is_replayed(result):
             values[names.IDEMPOTENCY] = "replay"
         values |= self._attributes.describe_ending(call, "", result)
-        response = trace.response if isinstance(result, Problem) else None
+        response = last if isinstance(result, Problem) else None
         code = None if response is None else self._attributes.read_error_code(response)
         if code is not None and self.protocol in ("mcp", "opentool"):
             values[names.RPC_STATUS] = str(code)
@@ -121,11 +109,13 @@ class ConnectionObserver:
 class CallObservation:
     """The observation of one call. ``call`` is the call as part of its trace: run this one, under ``watch``."""
 
-    def __init__(self, observer: ConnectionObserver, call: Call) -> None:
+    def __init__(self, observer: ClientObserver, call: Call) -> None:
         self._observer = observer
         self._started = perf_counter()
         self._span = observer.start_span(call)
-        self._trace = _CallTrace()
+        self._is_sent = False
+        self._response: Response | None = None
+        self._decision = ""
         with self._activate():
             self.call: Call = add_current_trace(call)
 
@@ -146,36 +136,26 @@ class CallObservation:
             if isinstance(result, Problem) and result.kind is not Kind.ACCEPTED:  # a call that goes on has not failed
                 error = names.error_type(result.kind)
             if observer.spans is not None and self._span is not None:
-                observer.spans.end_span(self._span, error, observer.describe_ending(self.call, result, self._trace))
+                values = observer.describe_ending(self.call, result, self._decision, self._response)
+                observer.spans.end_span(self._span, error, values)
             if observer.metrics is not None and observer.protocol == "mcp":
                 observer.metrics.end_call(self.call.tool.name, error, perf_counter() - self._started)
 
     def _record_request(self, step: Request | Listen) -> Request | Listen:
-        if self._span is not None and not self._trace.request:
-            self._trace.request = True
+        if self._span is not None and not self._is_sent:
+            self._is_sent = True
             request = step.request if isinstance(step, Listen) else step
             self._span.set_attributes(self._observer.describe_request(request))
         return step
 
     def _record_reply(self, step: FlowStep, reply: Any) -> Any:
         if isinstance(reply, Response):
-            self._trace.response = reply
+            self._response = reply
         elif isinstance(step, Question) and isinstance(reply, Answer):
-            self._trace.decision = _describe_decision(reply)
+            self._decision = _describe_decision(reply)
             if self._observer.metrics is not None:
-                self._observer.metrics.count_approval(self._trace.decision)
+                self._observer.metrics.count_approval(self._decision)
         return reply
-
-
-class _CallTrace:
-    """What passed in one call: whether a request was sent, the last response, and the decision of the user."""
-
-    __slots__ = ("decision", "request", "response")
-
-    def __init__(self) -> None:
-        self.request = False
-        self.response: Response | None = None
-        self.decision = ""
 
 
 def _describe_decision(answer: Answer) -> str:

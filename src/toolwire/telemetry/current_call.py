@@ -1,10 +1,15 @@
-"""Hold the call that is served now, so that the ledger and the client of a gateway can add to its record."""
+"""Hold the call that is served now, so that the ledger and the client of a gateway can add to its record.
+
+``Arrival`` says in which message it came, and from which address.
+"""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from toolwire.core.http import Request
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -24,3 +29,11 @@ class CurrentCall:
 
 
 CURRENT_CALL: ContextVar[CurrentCall | None] = ContextVar("toolwire_served", default=None)
+
+
+class Arrival(NamedTuple):
+    """The request of a call, the address of its client, and the version of HTTP; an empty text if unknown."""
+
+    request: Request
+    client: str = ""
+    http_version: str = ""

@@ -88,30 +88,6 @@ class ClientMetrics:
         self._approvals.add(1, {"decision": decision})
 
 
-class TokenMetrics:
-    """The instrument of an authorization server."""
-
-    def __init__(self, provider: MeterProvider) -> None:
-        meter = provider.get_meter(names.SCOPE)
-        self._tokens = meter.create_counter(names.OAUTH_TOKENS, description="Answers of the token endpoint.")
-
-    def count_response(self, grant: str, result: str) -> None:
-        """Count a response."""
-        self._tokens.add(1, {"grant": grant, "result": result})
-
-
-class WebhookMetrics:
-    """The instrument of the webhooks of a gateway."""
-
-    def __init__(self, provider: MeterProvider) -> None:
-        meter = provider.get_meter(names.SCOPE)
-        self._messages = meter.create_counter(names.WEBHOOKS, description="Messages of webhooks, by outcome.")
-
-    def count_message(self, outcome: str) -> None:
-        """Count a message."""
-        self._messages.add(1, {"outcome": outcome})
-
-
 def _create_histogram(meter: Meter, name: str, description: str) -> Histogram:
     bounds = list(names.BUCKETS_S)
     return meter.create_histogram(name, unit="s", description=description, explicit_bucket_boundaries_advisory=bounds)

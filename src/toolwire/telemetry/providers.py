@@ -7,7 +7,8 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from .attributes import Attributes, Content
-from .metrics import ClientMetrics, ServerMetrics, TokenMetrics, WebhookMetrics
+from .counts import is_default
+from .metrics import ClientMetrics, ServerMetrics
 from .spans import Spans
 
 
@@ -19,34 +20,16 @@ def create_attributes(*, descriptions: bool, contents: bool) -> Attributes:
 def create_spans(provider: TracerProvider | None) -> Spans | None:
     """Return the factory of spans, or None if no SDK would export them."""
     provider = trace.get_tracer_provider() if provider is None else provider
-    return None if _is_default(provider) else Spans(provider)
+    return None if is_default(provider) else Spans(provider)
 
 
 def create_server_metrics(provider: MeterProvider | None) -> ServerMetrics | None:
     """Return the metrics of a server, or None if no SDK would export them."""
     provider = metrics.get_meter_provider() if provider is None else provider
-    return None if _is_default(provider) else ServerMetrics(provider)
+    return None if is_default(provider) else ServerMetrics(provider)
 
 
 def create_client_metrics(provider: MeterProvider | None) -> ClientMetrics | None:
     """Return the metrics of a client, or None if no SDK would export them."""
     provider = metrics.get_meter_provider() if provider is None else provider
-    return None if _is_default(provider) else ClientMetrics(provider)
-
-
-def create_token_metrics(provider: MeterProvider | None) -> TokenMetrics | None:
-    """Return the metrics of an authorization server, or None if no SDK would export them."""
-    provider = metrics.get_meter_provider() if provider is None else provider
-    return None if _is_default(provider) else TokenMetrics(provider)
-
-
-def create_webhook_metrics(provider: MeterProvider | None) -> WebhookMetrics | None:
-    """Return the metrics of webhooks, or None if no SDK would export them."""
-    provider = metrics.get_meter_provider() if provider is None else provider
-    return None if _is_default(provider) else WebhookMetrics(provider)
-
-
-def _is_default(provider: object) -> bool:
-    """Return whether ``provider`` is one of the API itself."""
-    # Those do nothing, and an SDK replaces them when the application sets it up.
-    return type(provider).__module__.partition(".sdk")[0].startswith(("opentelemetry.trace", "opentelemetry.metrics"))
+    return None if is_default(provider) else ClientMetrics(provider)

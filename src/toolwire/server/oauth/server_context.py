@@ -23,7 +23,6 @@ from toolwire.framing import jsontext
 from toolwire.server.run.worker_threads import ThreadPool
 from toolwire.stores.oauth.database import GrantEvent, OAuthRows, OAuthStore, StoreUnavailableError
 from toolwire.stores.oauth.issuer_accounts import Identity
-from toolwire.telemetry.oauth_metrics import TokenCount
 
 from .settings import OAuthSettings
 
@@ -159,7 +158,6 @@ class ServerContext:
     now: Callable[[], float] = time
     make_secret: Callable[[], str] = field(default=partial(secrets.token_urlsafe, 32))
     on_revoke: list[Callable[[], None]] = field(default_factory=list)
-    token_count: TokenCount = field(default_factory=TokenCount)
     identify_user: IdentifyUser | None = None
     identity_provider: IdentityProvider | None = None
     threads: ThreadPool = field(default_factory=partial(ThreadPool, _THREADS, _THREADS))

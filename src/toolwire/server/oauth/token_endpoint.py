@@ -9,6 +9,7 @@ from toolwire.auth.request_parameters import RequestParameters, read_parameters
 from toolwire.auth.scopes import read_scopes
 from toolwire.core.http import Response
 from toolwire.core.model import Json
+from toolwire.telemetry.counts import count_token
 
 from .client_authentication import BASIC, authenticate_client
 from .server_context import OAuthRequest, ServerContext, build_error_response, build_json_response
@@ -20,9 +21,7 @@ async def handle_token(context: ServerContext, request: OAuthRequest) -> Respons
     # AS-05, AS-09, AS-11
     form, client = await _authenticate(context, request)
     answer = client if isinstance(client, OAuthError) else await _grant_tokens(context, client, form)
-    context.token_count.count_response(
-        form.get("grant_type"), answer.error if isinstance(answer, OAuthError) else "issued"
-    )
+    count_token(form.get("grant_type"), answer.error if isinstance(answer, OAuthError) else "issued")
     if not isinstance(answer, OAuthError):
         return build_json_response(answer)
     return _build_refusal(answer, request) if answer is client else build_error_response(answer)

@@ -17,8 +17,8 @@ from toolwire.server.asking.inbox_waiters import InboxWaiter, InboxWaiters
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_messages, send_response
 from toolwire.server.http.response_stream import wait_for_disconnect
-from toolwire.telemetry.arrival import Arrival
 from toolwire.telemetry.calls import Observer, Telemetry, create_observer
+from toolwire.telemetry.current_call import Arrival
 from toolwire.telemetry.redaction import hide_secrets
 
 from .call_headers import CallHeaders, add_call_location
