@@ -182,7 +182,6 @@ def test_the_app_s_own_lifespan_still_runs() -> None:
     ("options", "sentence"),
     [
         ({"include": "al"}, 'include is "marked", "all" or None, not \'al\'.'),
-        ({"default_approval": "always"}, 'default_approval is "auto" or "per-call", not \'always\'.'),
         ({"wires": "mcp"}, "wires is a ServerOptions(...), or None for the document alone, not 'mcp'."),
     ],
 )

@@ -8,7 +8,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from toolwire.client.transport.in_process import Asgi
 from toolwire.core.errors import DefinitionError
@@ -17,12 +17,12 @@ from toolwire.server.options import ServerOptions
 
 from .documents import (
     CATALOG,
+    LINKSET_TYPE,
     LLM,
     OPENAPI,
     DocumentAnswer,
     answer,
     api_catalog,
-    catalog_answer,
     check_app,
     llm_json,
     read_app_document,
@@ -54,7 +54,6 @@ class PublishOptions(TypedDict, total=False):
 
     name: str | None
     description: str
-    default_approval: Literal["auto", "per-call"]
     include: Include | None
     openapi: Version | None
     wires: ServerOptions | None
@@ -68,7 +67,6 @@ def publish_tools(
     *,
     name: str | None = None,
     description: str = "",
-    default_approval: Literal["auto", "per-call"] = "per-call",
     include: Include | None = None,
     openapi: Version | None = None,
     wires: ServerOptions | None = ALL_WIRES,
@@ -98,7 +96,7 @@ def publish_tools(
     check_app(app, "ASGI")
     document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
-    site = read_site_marks(name or title, description, default_approval, include)
+    site = read_site_marks(name or title, description, include)
     whole = as_version(add_security_scheme(mark_document(document, site), sign_in), openapi)
     check_document(whole)
     if sign_in is not None:
@@ -190,6 +188,6 @@ class _Published:
         known = fields.get(b"if-none-match", b"").decode("latin-1")
         if scope["path"] == CATALOG:
             base = f"{scope.get('scheme', 'http')}://{fields.get(b'host', b'').decode('latin-1')}"
-            return catalog_answer(api_catalog(base, OPENAPI), scope["method"], known)
+            return answer(api_catalog(base, OPENAPI), scope["method"], known, media_type=LINKSET_TYPE)
         body = self._documents.get(scope["path"])
         return None if body is None else answer(body, scope["method"], known)

@@ -18,7 +18,8 @@ OPENAPI: Final = "/.well-known/openapi.json"
 CATALOG: Final = "/.well-known/api-catalog"
 
 _PARAMETERS: Final = {"ASGI": 3, "WSGI": 2}
-_LINKSET: Final = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
+JSON_TYPE: Final = "application/json"
+LINKSET_TYPE: Final = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 
 
 class DocumentAnswer(NamedTuple):
@@ -73,7 +74,7 @@ def api_catalog(base: str, place: str) -> bytes:
     return write_json({"linkset": [{"anchor": base + "/", "service-desc": described}]})
 
 
-def answer(body: bytes, method: str, known: str, *, media_type: str = "application/json") -> DocumentAnswer:
+def answer(body: bytes, method: str, known: str, *, media_type: str = JSON_TYPE) -> DocumentAnswer:
     """Return how ``body`` is answered; ``known`` is the request's If-None-Match."""
     etag = f'"{sha256(body).hexdigest()[:32]}"'
     headers = {
@@ -88,11 +89,6 @@ def answer(body: bytes, method: str, known: str, *, media_type: str = "applicati
         return DocumentAnswer(304, headers, b"")
     headers["content-length"] = str(len(body))
     return DocumentAnswer(200, headers, b"" if method == "HEAD" else body)
-
-
-def catalog_answer(body: bytes, method: str, known: str) -> DocumentAnswer:
-    """Return how an API catalog is answered."""
-    return answer(body, method, known, media_type=_LINKSET)
 
 
 def sign_in(document: Mapping[str, Any]) -> str:

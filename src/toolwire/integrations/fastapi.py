@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -28,10 +29,10 @@ from toolwire.core.model import Kind, Problem
 from toolwire.protocols.openapi.document.versions import RELEASES, Version, as_version
 from toolwire.server.options import ServerOptions
 
-from .documents import CATALOG, LLM, OPENAPI, DocumentAnswer, answer, api_catalog, catalog_answer, llm_json
+from .documents import LLM, OPENAPI, llm_json
 from .route_marks import Include, SiteMarks, check_document, mark_document, read_site_marks, x_llm
 from .sign_in import SCHEME, add_security_scheme, check_enforce, check_scopes, choose_callers
-from .starlette_routes import add_document_route, add_sign_in, add_wires
+from .starlette_routes import add_catalog_route, add_document_route, add_sign_in, add_wires
 from .wires import ALL_WIRES, AppWires
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ def publish_tools(
     *,
     name: str | None = None,
     description: str = "",
-    default_approval: Literal["auto", "per-call"] = "per-call",
     include: Include | None = None,
     openapi: Version = "3.1",
     wires: ServerOptions | None = ALL_WIRES,
@@ -78,7 +78,7 @@ def publish_tools(
     # XL-018, XL-019, XL-121..124, AO-01
     if not isinstance(app, FastAPI):
         raise DefinitionError(f"publish_tools takes a FastAPI application here, not {type(app).__name__}.")
-    site = read_site_marks(name or app.title, description, default_approval, include)
+    site = read_site_marks(name or app.title, description, include)
     check_enforce(wires, enforce=enforce)
     wires = choose_callers(wires, sign_in)
     app.openapi = _wrap_openapi(app.openapi, site, openapi, sign_in)  # type: ignore[method-assign]  # as FastAPI's guide does it
@@ -89,9 +89,17 @@ def publish_tools(
         # FastAPI names its root path as a server: the proxy's address of it, and not a path of its routes.
         served = AppWires(app, lambda: {**app.openapi(), "servers": []}, wires, sign_in)
         add_wires(app, served, enforce=enforce)
-    add_document_route(app, LLM, _build_llm_endpoint(app))
-    add_document_route(app, OPENAPI, _build_document_endpoint(app))
-    add_document_route(app, CATALOG, _build_catalog_endpoint(app))
+    find_place = partial(_get_document_url, app)
+
+    async def read_llm(request: Request) -> bytes:
+        return llm_json(app.openapi(), find_place(request))
+
+    async def read_document(request: Request) -> bytes:
+        return bytes((await _find_own_endpoint(app)(request)).body)
+
+    add_document_route(app, LLM, read_llm)
+    add_document_route(app, OPENAPI, read_document)
+    add_catalog_route(app, find_place)
     return app
 
 
@@ -172,47 +180,15 @@ def _get_document_url(app: FastAPI, request: Request) -> str:
     return root + (app.openapi_url or OPENAPI)
 
 
-def _build_llm_endpoint(app: FastAPI) -> Any:
-    async def llm(request: Request) -> Response:
-        body = llm_json(app.openapi(), _get_document_url(app, request))
-        return _build_response(answer(body, request.method, request.headers.get("if-none-match", "")))
-
-    return llm
-
-
-def _build_document_endpoint(app: FastAPI) -> Any:
-    async def document(request: Request) -> Response:
-        body = bytes((await _replace_own_endpoint(app)(request)).body)
-        return _build_response(answer(body, request.method, request.headers.get("if-none-match", "")))
-
-    return document
-
-
-def _build_catalog_endpoint(app: FastAPI) -> Any:
-    async def catalog(request: Request) -> Response:
-        base = f"{request.url.scheme}://{request.url.netloc}"
-        body = api_catalog(base, _get_document_url(app, request))
-        return _build_response(catalog_answer(body, request.method, request.headers.get("if-none-match", "")))
-
-    return catalog
-
-
-def _replace_own_endpoint(app: FastAPI) -> Any:
+def _find_own_endpoint(app: FastAPI) -> Any:
     """Return the app's own endpoint of its document, so that both places answer the same bytes."""
     for route in app.router.routes:
         if getattr(route, "path", None) == app.openapi_url:
             return cast("Any", route).endpoint  # a route with a path has an endpoint
-    return _build_plain_endpoint(app)
 
-
-def _build_plain_endpoint(app: FastAPI) -> Any:
     async def endpoint(_: Request) -> Response:
         from fastapi.responses import JSONResponse  # only an app without an openapi_url needs it
 
         return JSONResponse(app.openapi())
 
     return endpoint
-
-
-def _build_response(answer: DocumentAnswer) -> Response:
-    return Response(answer.body, answer.status, answer.headers)

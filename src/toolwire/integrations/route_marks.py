@@ -31,7 +31,6 @@ class SiteMarks(NamedTuple):
 
     name: str
     description: str = ""
-    approval: Approval = Approval.PER_CALL
     include: Include | None = None
 
 
@@ -94,23 +93,21 @@ def x_llm(**marks: Unpack[RouteMarks]) -> dict[str, Any]:
     return {"x-llm": data}
 
 
-def read_site_marks(name: str, description: str, default_approval: str, include: Include | None) -> SiteMarks:
+def read_site_marks(name: str, description: str, include: Include | None) -> SiteMarks:
     """Return the marks of the whole app.
 
     Raises:
-        DefinitionError: ``default_approval`` or ``include`` is none of its words.
+        DefinitionError: ``include`` is none of its words.
     """
-    if default_approval not in (Approval.AUTO, Approval.PER_CALL):
-        raise DefinitionError(f'default_approval is "auto" or "per-call", not {str(default_approval)!r}.')
     if include not in (None, "marked", "all"):
         raise DefinitionError(f'include is "marked", "all" or None, not {include!r}.')
-    return SiteMarks(name, description, Approval(default_approval), include)
+    return SiteMarks(name, description, include)
 
 
 def mark_document(document: Mapping[str, Any], site: SiteMarks) -> dict[str, Any]:
     """Return a copy of ``document`` with the root ``x-llm``, and with the defaults of each operation it offers."""
     built = deepcopy(dict(document))
-    root = {"version": "0.1", "name": site.name, "defaultApproval": str(site.approval)}
+    root = {"version": "0.1", "name": site.name, "defaultApproval": str(Approval.PER_CALL)}
     if site.description:
         root["description"] = site.description
     own = built.get("x-llm")

@@ -7,10 +7,9 @@ Rules:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -18,7 +17,6 @@ try:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.routing import Mount, Route
 except ModuleNotFoundError as _error:
     raise explain_missing_module(_error, "starlette") from _error
@@ -28,21 +26,11 @@ from toolwire.protocols.openapi.document.versions import Version, as_version
 from toolwire.server.options import ServerOptions
 
 from . import route_marks
-from .documents import (
-    CATALOG,
-    LLM,
-    OPENAPI,
-    DocumentAnswer,
-    answer,
-    api_catalog,
-    catalog_answer,
-    llm_json,
-    read_app_document,
-)
+from .documents import LLM, OPENAPI, llm_json, read_app_document, write_json
 from .route_marks import Include, RouteMarks, check_document, iterate_operations, mark_document, read_site_marks
 from .routes import Routes
 from .sign_in import add_security_scheme, check_enforce, check_scopes, choose_callers
-from .starlette_routes import add_document_route, add_sign_in, add_wires
+from .starlette_routes import add_catalog_route, add_document_route, add_sign_in, add_wires
 from .wires import ALL_WIRES, AppWires
 
 if TYPE_CHECKING:
@@ -53,12 +41,6 @@ __all__ = ["ServerOptions", "publish_tools", "x_llm"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MARK: Final = "__x_llm__"
-
-
-class _Documents(NamedTuple):
-    document: bytes
-    llm: bytes
-    path: str
 
 
 def x_llm(**marks: Unpack[RouteMarks]) -> Callable[[F], F]:
@@ -82,7 +64,6 @@ def publish_tools(
     *,
     name: str | None = None,
     description: str = "",
-    default_approval: Literal["auto", "per-call"] = "per-call",
     include: Include | None = None,
     openapi: Version | None = None,
     path: str = "/openapi.json",
@@ -109,7 +90,7 @@ def publish_tools(
         raise DefinitionError(f"publish_tools takes a Starlette application here, not {type(app).__name__}.")
     document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
-    site = read_site_marks(name or title, description, default_approval, include)
+    site = read_site_marks(name or title, description, include)
     whole = as_version(add_security_scheme(mark_document(_add_marks(document, app), site), sign_in), openapi)
     check_document(whole)
     check_enforce(wires, enforce=enforce)
@@ -120,14 +101,13 @@ def publish_tools(
         # The last middleware of the application: its sessions are read before.
         app.user_middleware.append(Middleware(lambda inner: sign_in.protect(inner, find)))
         add_sign_in(app, sign_in)
-    body = json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
-    made = _Documents(body, llm_json(whole, path), path)
     if wires is not None:
         add_wires(app, AppWires(app, lambda: whole, wires, sign_in), enforce=enforce)
+    body = write_json(whole)
     for place in dict.fromkeys((path, OPENAPI)):
-        add_document_route(app, place, _build_static_endpoint(made.document))
-    add_document_route(app, LLM, _build_static_endpoint(made.llm))
-    add_document_route(app, CATALOG, _build_catalog_endpoint(made))
+        add_document_route(app, place, _return_always(body))
+    add_document_route(app, LLM, _return_always(llm_json(whole, path)))
+    add_catalog_route(app, lambda _: path)
     return app
 
 
@@ -150,20 +130,8 @@ def _iterate_marks(routes: Any, root: str = "") -> Iterator[tuple[tuple[str, str
                 yield (method.lower(), root + route.path_format), mark
 
 
-def _build_static_endpoint(body: bytes) -> Any:
-    async def endpoint(request: Request) -> Response:
-        return _build_response(answer(body, request.method, request.headers.get("if-none-match", "")))
+def _return_always(body: bytes) -> Callable[[Request], Awaitable[bytes]]:
+    async def read_body(_: Request) -> bytes:
+        return body
 
-    return endpoint
-
-
-def _build_catalog_endpoint(made: _Documents) -> Any:
-    async def endpoint(request: Request) -> Response:
-        body = api_catalog(f"{request.url.scheme}://{request.url.netloc}", made.path)
-        return _build_response(catalog_answer(body, request.method, request.headers.get("if-none-match", "")))
-
-    return endpoint
-
-
-def _build_response(answer: DocumentAnswer) -> Response:
-    return Response(answer.body, answer.status, answer.headers)
+    return read_body

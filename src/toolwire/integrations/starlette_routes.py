@@ -26,6 +26,7 @@ except ModuleNotFoundError as _error:
 
 from toolwire.core.errors import DefinitionError
 
+from .documents import CATALOG, JSON_TYPE, LINKSET_TYPE, answer, api_catalog
 from .sign_in import build_probe, check_identify_user, check_paths, send_probe
 from .wires import AppWires, choose_paths
 
@@ -33,10 +34,27 @@ if TYPE_CHECKING:
     from toolwire.server.oauth import AuthorizationServer
 
 
-def add_document_route(app: Starlette, path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> None:
-    """Let ``endpoint`` answer GET and HEAD at ``path``."""
+def add_document_route(
+    app: Starlette, path: str, read_body: Callable[[Request], Awaitable[bytes]], *, media_type: str = JSON_TYPE
+) -> None:
+    """Let the document that ``read_body`` returns be answered at ``path``, to GET and HEAD."""
+
+    async def endpoint(request: Request) -> Response:
+        known = request.headers.get("if-none-match", "")
+        found = answer(await read_body(request), request.method, known, media_type=media_type)
+        return Response(found.body, found.status, found.headers)
+
     if not _is_taken(app.router.routes, "GET", path):
         app.router.routes.insert(0, Route(path, endpoint, methods=["GET", "HEAD"], include_in_schema=False))
+
+
+def add_catalog_route(app: Starlette, find_place: Callable[[Request], str]) -> None:
+    """Let ``app`` answer with the catalog of its API, whose document is at ``find_place(request)``."""
+
+    async def read_body(request: Request) -> bytes:
+        return api_catalog(f"{request.url.scheme}://{request.url.netloc}", find_place(request))
+
+    add_document_route(app, CATALOG, read_body, media_type=LINKSET_TYPE)
 
 
 def add_wires(app: Starlette, wires: AppWires, *, enforce: bool) -> None:

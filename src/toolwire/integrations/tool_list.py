@@ -29,7 +29,7 @@ def build_tool_list(
     the words of ``sign_in``, and its limit. The list has no styles: it is ``ul.toolwire-tools``, and each item has
     ``data-effect``, which is ``reads``, ``changes`` or ``destroys``. ``include`` is as for ``publish_tools``.
     """
-    site = read_site_marks("", "", "per-call", include)
+    site = read_site_marks("", "", include)
     marked = mark_document(document, site)
     tools = [one for one in iterate_operations(marked) if _is_tool(one)]
     return Html(f'<ul class="toolwire-tools">{join_html(_build_item(one, marked, sign_in) for one in tools)}</ul>')
