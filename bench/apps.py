@@ -58,8 +58,8 @@ def ours() -> Any:
 def gateway() -> Any:
     """Toolwire in front of the server at BENCH_UPSTREAM, as ``toolwire serve URL --agree`` is."""
     import toolwire
+    from tests.support.upstreams import connect_without_user
     from toolwire.client import Session
-    from toolwire.client.connection.connect import connect_without_user
     from toolwire.gateway import merge_toolboxes
     from toolwire.limits import ClientRateLimits
 
@@ -197,8 +197,8 @@ def full_gateway() -> Any:
     from pathlib import Path
 
     import toolwire
+    from tests.support.upstreams import connect_without_user
     from toolwire.client import Session
-    from toolwire.client.connection.connect import connect_without_user
     from toolwire.gateway import CallerConsent, UpstreamLimits, merge_toolboxes
     from toolwire.limits import ClientRateLimits
     from toolwire.stores.consent.open import open_decisions

@@ -16,7 +16,6 @@ import pytest
 
 from toolwire import connect, connect_sync
 from toolwire.cli.parser import WITH_SETTINGS, list_commands, list_settable_options
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.consent import DefinitionLock, write_lock
 
 COMMANDS = list_commands("1")
@@ -241,7 +240,6 @@ def test_every_parameter_of_connect_is_an_option_of_call_or_for_programs_alone()
 @pytest.mark.requirement("CL-01")
 def test_both_forms_of_connecting_take_the_same_parameters() -> None:
     assert inspect.signature(connect).parameters == inspect.signature(connect_sync).parameters
-    assert "discovery_s" not in inspect.signature(connect_without_user).parameters
 
 
 @pytest.fixture

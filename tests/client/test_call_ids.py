@@ -6,7 +6,7 @@ from uuid import RFC_4122, UUID
 
 import pytest
 
-from toolwire.client.calls.call_ids import new_id
+from toolwire.client.calls.retry import new_id
 
 
 @pytest.mark.requirement("A-37", "C-9")

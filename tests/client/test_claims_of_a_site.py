@@ -108,7 +108,7 @@ def test_connections_do_not_share_an_agreement(bank: Bank) -> None:
 
 @pytest.mark.requirement("XL-044")
 def test_gateway_does_not_repeat_a_claim_of_its_upstream_as_its_own(bank: Bank) -> None:
-    from toolwire.client.connection.connect import connect_without_user
+    from tests.support.upstreams import connect_without_user
     from toolwire.server import asgi
     from toolwire.testing.loopback import background
 

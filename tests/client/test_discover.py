@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.conformance import build_kit
+from tests.support.wire import HERE, CannedTransport, SyncAppTransport
 from toolwire.client.discovery.discover import Discovery, discover, find_codecs
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Response
@@ -12,7 +13,6 @@ from toolwire.core.model import Kind, Problem
 from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.protocols import BUILTIN
 from toolwire.server import asgi
-from toolwire.testing.wire import HERE, CannedTransport, SyncAppTransport
 
 
 def look(transport: Any, url: str = HERE, **options: Any) -> Discovery:

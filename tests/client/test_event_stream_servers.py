@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.upstreams import connect_without_user
 from toolwire import Kind, Problem, Secret, Value, asgi, connect, connect_sync
 from toolwire.cli import main
 from toolwire.client.calls.session import Session
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.connect_error import ConnectError
 from toolwire.testing.loopback import background
 

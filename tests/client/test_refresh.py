@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.upstreams import connect_without_user
 from toolwire import Answer, Kind, Preferences, Problem, Question, Session, Toolkit, Value, asgi, connect, connect_sync
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.client.discovery.cache import DAY_S, Cache
 from toolwire.client.discovery.document_snapshot import DocumentSnapshot, refetch
 from toolwire.core.http import Request, Response

@@ -8,9 +8,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.upstreams import connect_without_user
 from toolwire import ApiKey, Secret, Toolkit, asgi, merge_toolboxes
 from toolwire.client.calls.session import Session
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.gateway import UpstreamLimits
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background

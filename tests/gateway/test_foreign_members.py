@@ -12,8 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.upstreams import connect_without_user
 from toolwire import Session, Toolkit, asgi, connect_sync, merge_toolboxes
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.toolbox import Toolbox
 from toolwire.protocols.mcp.foreign_members import MAX_DEFINITION_PARTS
 from toolwire.server.run.function_toolbox import FunctionToolbox

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.accepted_calls import RUNNING, Site
 from tests.support.long_work import Work
+from tests.support.upstreams import connect_without_user
 from toolwire import (
     Kind,
     LongCallState,
@@ -24,7 +25,6 @@ from toolwire import (
     connect_sync,
     merge_toolboxes,
 )
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.client.connection.handle import SyncHandle
 from toolwire.gateway import CallerConsent
 from toolwire.testing.loopback import background

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 from pydantic import AnyUrl, TypeAdapter
 
+from tests.support.upstreams import connect_without_user
 from toolwire import DefinitionError, Kind, Problem, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.health import list_health
 from toolwire.core.model import RateLimit
 from toolwire.core.toolbox import Toolbox

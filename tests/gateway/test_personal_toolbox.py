@@ -19,7 +19,8 @@ import pytest
 from toolwire import ApiKey, Context, Kind, Problem, Secret, Session, Toolkit, Value, asgi
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.credential import Credential
-from toolwire.client.connection.connect import PendingConnection, build_upstream_options, connect_for_caller
+from toolwire.client.connection.connect import PendingConnection, connect_for_caller
+from toolwire.client.connection.options import ConnectOptions
 from toolwire.core.catalog import Catalog
 from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Call, Tool
@@ -158,7 +159,7 @@ class Desk:
         )
 
     def _connect(self, principal: str, access: CredentialStore | Secret) -> Any:
-        options = build_upstream_options(self.url, Session(), approve=lambda _: True, protocol="openapi", retries=0)
+        options = ConnectOptions(self.url, approve=lambda _: True, protocol="openapi", retries=0, timeout_s=30.0)
         pending = connect_for_caller(options, Session(principal=principal), access)
         self.stores.append(access)
         self.connections.append(Watched(pending, self.gates.pop(0) if self.gates else None))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.support.conformance import build_kit
+from tests.support.wire import HERE, AppTransport
 from toolwire import Preferences, Toolbox, asgi
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.connection.connection import open_connection
@@ -16,7 +17,6 @@ from toolwire.core.codec import Codec
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
 from toolwire.protocols import BUILTIN
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.testing.wire import HERE, AppTransport
 
 CALLS: tuple[tuple[str, Mapping[str, Json], Json], ...] = (
     ("add", {"a": 2, "b": 2**53 + 1}, 2**53 + 3),

@@ -12,9 +12,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.upstreams import connect_without_user
 from toolwire import ClientRateLimits, Kind, Problem, ServerLimits, Toolkit, Value, asgi, connect_sync, merge_toolboxes
 from toolwire.client.calls.session import Session
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.model import RateLimit, Secret
 from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent, UpstreamLimits

@@ -10,7 +10,7 @@ from toolwire.core.model import Approval, Call, Cost, Kind, Problem, Tool
 
 from .conditions import find_condition_reasons
 from .grant import GrantKey, Grants, grant_key
-from .operator_rules import FoundRule, OperatorRules
+from .operator_rules import OperatorRules
 from .policy import (
     CLIENT_RULES,
     NO_PREFERENCES,
@@ -49,21 +49,22 @@ def build_consent_check(
     is_trusted = has_agreement if has_agreement is not None else _trust_nothing
     find_level = _Levels(current).find
 
-    def find_reasons(call: Call, rule: FoundRule | None) -> tuple[str, ...]:
-        reasons = notices(call) if notices is not None else ()
-        if call.tool.ask_when:
-            # CC-01: these arguments are asked about although the tool, or an earlier answer, goes without a question.
-            reasons = (*reasons, *find_condition_reasons(call))
-        return reasons if rule is None else (*reasons, *rule.find_reasons())
-
     def check(call: Call) -> Verdict:
         tool, rule = call.tool, None if operator is None else operator.find(call)
         is_accepted = not tool.safe and is_trusted(tool)
         level = find_level(tool, is_accepted=is_accepted)
-        refusal = _find_refusal(tool, level, rule)
-        if refusal is not None:
-            return refusal
-        reasons = find_reasons(call, rule)
+        if rule is not None and rule.kind == "never":
+            # QF-02
+            text = f"{tool.name} was not called: the operator does not allow it ({rule.words})."
+            return Deny(build_denial(text, reason=OPERATOR_REASON))
+        if level is Approval.DENY:
+            return Deny(build_denial(f"Your preferences do not allow calls of {tool.name}."))
+        reasons = () if notices is None else notices(call)
+        if tool.ask_when:
+            # CC-01: these arguments are asked about although the tool, or an earlier answer, goes without a question.
+            reasons = (*reasons, *find_condition_reasons(call))
+        if rule is not None:
+            reasons = (*reasons, *rule.find_reasons())
         if not reasons and rule is not None and level is not Approval.AUTO and can_rule_lift(tool, current.get()):
             if is_trusted(tool):
                 return ALLOW  # QF-02: nobody requires this question
@@ -105,16 +106,6 @@ class _Levels:
 
 def _trust_nothing(_: Tool) -> bool:
     return False
-
-
-def _find_refusal(tool: Tool, level: Approval, rule: FoundRule | None) -> Deny | None:
-    if rule is not None and rule.kind == "never":
-        # QF-02
-        text = f"{tool.name} was not called: the operator does not allow it ({rule.words})."
-        return Deny(build_denial(text, reason=OPERATOR_REASON))
-    if level is Approval.DENY:
-        return Deny(build_denial(f"Your preferences do not allow calls of {tool.name}."))
-    return None
 
 
 _MAX_LEVELS = 20_000

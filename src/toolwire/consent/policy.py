@@ -118,12 +118,12 @@ def merge_preferences(first: Preferences, second: Preferences) -> Preferences:
 
 
 class CurrentPreferences:
-    """The preferences of a connection to ``site``: those it was opened with, and those that ``kept`` holds now."""
+    """The preferences of a connection to ``site``: the ``initial`` ones, and those that ``kept`` holds now."""
 
     # XL-042: a level that is set in another process holds from the next call on.
 
     def __init__(self, given: Preferences, kept: PreferenceStore | None = None, site: str = "") -> None:
-        self._given = given
+        self.initial: Preferences = given
         self._kept = kept
         self._site = site
         self._merged = (NO_PREFERENCES, given)
@@ -131,10 +131,10 @@ class CurrentPreferences:
     def get(self) -> Preferences:
         """Return the preferences; it is the same object until they change."""
         if self._kept is None:
-            return self._given
+            return self.initial
         kept = self._kept.find(self._site)
         if kept is not self._merged[0]:
-            self._merged = (kept, merge_preferences(self._given, kept))
+            self._merged = (kept, merge_preferences(self.initial, kept))
         return self._merged[1]
 
     @property

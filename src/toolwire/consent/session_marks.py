@@ -50,12 +50,13 @@ class SessionMarks:
     def add_result(self, connection: str, call: Call, preferences: Preferences) -> None:
         """Remember that the tool of ``call``, at ``connection``, has returned something."""
         tool = call.tool
-        names = {EVERY, connection, tool.name, tool.id}
         is_open, needs = _find_world(tool), tool.requirements
+        has_names = preferences.untrusted or preferences.private
+        names = {EVERY, connection, tool.name, tool.id} if has_names else frozenset()
         is_untrusted = is_open is True or not names.isdisjoint(preferences.untrusted)
         is_private = is_open is False or bool(needs.authorization or needs.secrets)
         is_private = is_private or not names.isdisjoint(preferences.private)
-        marks = self._find(call)
+        marks = self._find(call) if self._callers else None
         if marks is None and (is_untrusted or is_private):
             if len(self._callers) >= _MAX_CALLERS:
                 del self._callers[min(self._callers, key=lambda one: self._callers[one].used_at)]

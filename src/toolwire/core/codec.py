@@ -406,6 +406,11 @@ def map_request(step: Request | Listen, change: Callable[[Request], Request]) ->
     return step._replace(request=change(step.request)) if isinstance(step, Listen) else change(step)
 
 
+def change_requests(flow: Flow[T], change: Callable[[Request], Request]) -> Flow[T]:
+    """Run ``flow`` with each of its requests as ``change`` returns it, and return its value."""
+    return intercept(flow, lambda step: map_request(step, change))
+
+
 def fetch(request: Request) -> Flow[Response | Problem]:
     """Return the response to ``request``, or the Problem that the server cannot be reached."""
     response: Response | Problem = yield request

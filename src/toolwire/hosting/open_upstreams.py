@@ -15,10 +15,10 @@ from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import (
     PendingConnection,
-    build_upstream_options,
     connect_for_caller,
     connect_upstream,
 )
+from toolwire.client.connection.held_calls import ask_caller
 from toolwire.client.connection.options import ApproveCommand, ConnectOptions
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.limits import DEFAULT_LIMITS
@@ -32,6 +32,7 @@ from toolwire.consent.session_marks import CALLER_IDLE_S, SessionMarks
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Call, Kind, Secret
+from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import name_server
 from toolwire.core.url_origin import get_origin
@@ -408,22 +409,23 @@ def _find_receipt_key() -> FindKey | None:
 
 def build_url_options(url: str, session: Session, options: UrlOptions, calls: UpstreamCalls) -> ConnectOptions:
     """Return the options of a connection to ``url`` for the callers of this server."""
-    return build_upstream_options(
+    return ConnectOptions(
         url,
-        session,
+        session=session,
         name=calls.name,
         approve=calls.asking,
         agree=build_trust(calls.agree or (), calls.rules),
         api_key=options.key,
         protocol=options.protocol,
         selection=options.selection,
-        access=options.access,
+        **options.access,
         headers=options.headers,
         include_site_description=options.include_site_description,
         approve_command=calls.approve_command,
         timeout_s=calls.timeout_s,
         retries=calls.retries,
-        holds_calls=calls.holds_calls,
+        provide_input=ask_caller if calls.holds_calls else None,
+        caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
     )
 
 

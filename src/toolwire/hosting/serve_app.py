@@ -15,7 +15,7 @@ from toolwire.core.errors import UsageError
 from toolwire.core.long_call import CallEngine, is_long
 from toolwire.core.model import RateLimit
 from toolwire.core.toolbox import Toolbox
-from toolwire.engines.state_search import StateSearch
+from toolwire.engines.local_engine import StateSearch
 from toolwire.gateway import UpstreamLimits, merge_toolboxes
 from toolwire.gateway.gateway_front import GatewayFront, Service
 from toolwire.gateway.personal_toolbox import PersonalToolbox

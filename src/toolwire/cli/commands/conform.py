@@ -20,7 +20,7 @@ from toolwire.hosting.targets.target import UrlTarget, read_target
 from toolwire.hosting.targets.url_options import check_url, read_access, read_headers, read_key
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
 from toolwire.testing.server_checks.probe import open_probe
-from toolwire.testing.server_checks.report import format_markdown, reports_to_json, summarize_report
+from toolwire.testing.server_checks.run_checks import format_markdown, reports_to_json, summarize_report
 
 _COLUMNS = ("check", "requirement", "outcome", "what")
 

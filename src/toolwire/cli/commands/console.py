@@ -12,7 +12,7 @@ from toolwire.cli.browser_chat import build_browser_chat
 from toolwire.cli.exits import OK
 from toolwire.cli.terminal.screen import print_instruction
 from toolwire.client import Session
-from toolwire.client.connection.connect import connect_sync, list_definitions
+from toolwire.client.connection.connect import connect_sync
 from toolwire.client.login.browser import open_page
 from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.consent import DefinitionLock
@@ -159,8 +159,8 @@ def _read_lock(file: Path) -> DefinitionLock:
 
 def _find_differences(file: Path, url: str) -> list[str] | Problem:
     try:
-        pinned = list_definitions(url, api_key=None, protocol=None, session=Session())
-        return list_differences(_read_lock(file).find_differences(url, pinned.definitions))
+        with connect_sync(url, session=Session()) as remote:
+            return list_differences(_read_lock(file).find_differences(url, remote.definitions()))
     except (ToolwireError, ValueError) as error:
         return Problem(kind=Kind.UNREACHABLE, message=str(error))
 

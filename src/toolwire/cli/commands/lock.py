@@ -6,18 +6,19 @@ import argparse
 import os
 import secrets
 from pathlib import Path
+from typing import NamedTuple
 
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.command_prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped
 from toolwire.cli.terminal.slow_work import announce_if_slow
-from toolwire.client import Session, SyncRemote, open_document_cache
-from toolwire.client.connection.connect import FetchedDefinitions, list_definitions
+from toolwire.client import Session, SyncRemote, connect_sync, open_document_cache
 from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.definition_lock import Difference
 from toolwire.consent.origin_display import name_programs
 from toolwire.core.errors import DefinitionError, UsageError
+from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.hosting.targets.target import UrlTarget, read_target
 from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
@@ -59,22 +60,31 @@ def write_private(file: Path, text: str) -> None:
         raise UsageError(f"The lock cannot be written to {file}: {error.strerror}.") from error
 
 
+class FetchedDefinitions(NamedTuple):
+    """The URL of a connection, and the definition of each of its tools."""
+
+    url: str
+    definitions: list[dict[str, Json]]
+
+
 def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
     """Return the present definitions of the selected tools at ``url``."""
     try:
         with announce_if_slow(f"Reading the tools of {show_url(url)}"):
-            return list_definitions(
+            pending = connect_sync(
                 url,
                 api_key=options.key,
                 protocol=options.protocol,
                 session=Session(),
                 selection=options.selection,
-                access=options.access,
                 headers=options.headers,
                 approve_command=confirm_command,
                 discovery_s=options.discovery_s,
                 cache=open_document_cache(),
+                **options.access,
             )
+            with pending as remote:
+                return FetchedDefinitions(remote.url, remote.definitions())
     except ValueError as error:
         raise UsageError(f"{error}.") from error
 

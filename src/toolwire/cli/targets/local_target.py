@@ -14,8 +14,8 @@ import anyio
 
 from toolwire.cli.terminal.screen import print_error
 from toolwire.cli.terminal.terminal_approver import Approver
-from toolwire.client.calls.call_ids import new_id
 from toolwire.client.calls.file_arguments import read_file_arguments
+from toolwire.client.calls.retry import new_id
 from toolwire.client.transport.drivers import SyncNotify, ask_input
 from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog

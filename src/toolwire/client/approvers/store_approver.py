@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-
-import anyio
+from collections.abc import Callable
 
 from toolwire.core.check import Answer, Question
 from toolwire.stores.consent.approvals import Approvals
@@ -28,20 +26,6 @@ def store_approver(
         id_ = approvals.ask(question)
         while (answer := approvals.take(id_, question.binding)) is None:
             sleep(_EVERY_S)
-        return answer
-
-    return approve
-
-
-def astore_approver(
-    approvals: Approvals, *, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
-) -> Callable[[Question], Awaitable[Answer]]:
-    """Return an approver like that of ``store_approver``, for asynchronous connections."""
-
-    async def approve(question: Question) -> Answer:
-        id_ = approvals.ask(question)
-        while (answer := approvals.take(id_, question.binding)) is None:
-            await sleep(_EVERY_S)
         return answer
 
     return approve

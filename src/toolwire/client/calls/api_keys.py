@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
-from toolwire.core.codec import Flow, Listen, intercept, map_request
+from toolwire.core.codec import Flow, change_requests
 from toolwire.core.http import Request
 from toolwire.core.model import Json, Secret, Tool
 from toolwire.core.url_origin import get_origin
@@ -31,11 +31,7 @@ _KINDS = ("apiKey", "http", "oauth2", "openIdConnect")
 def attach_keys(flow: Flow[T], tool: Tool, keys: Keys, site: str) -> Flow[T]:
     """Run ``flow`` with the keys that ``tool`` requires on each request to ``site``, and return its value."""
     chosen = choose_keys(tool, keys)
-
-    def add_keys(step: Request | Listen) -> Request | Listen:
-        return map_request(step, lambda request: _add_keys(request, chosen, site))
-
-    return intercept(flow, on_request=add_keys)
+    return change_requests(flow, lambda request: _add_keys(request, chosen, site))
 
 
 def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Secret]]:

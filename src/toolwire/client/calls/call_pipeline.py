@@ -13,13 +13,13 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from toolwire.client.transport.redirects import redirect_loop
-from toolwire.consent import DefinitionLock, Preferences, build_consent_check, build_denial
-from toolwire.consent.binding import CredentialRef, is_covered
+from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences, build_consent_check, build_denial
+from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, is_covered
 from toolwire.consent.consent_check import OPERATOR_REASON
 from toolwire.consent.cost_budget import CostBudget
 from toolwire.consent.data_flow import DataFlow, list_texts, model_content
@@ -32,7 +32,18 @@ from toolwire.consent.policy import (
 )
 from toolwire.core.call_status import CallPage
 from toolwire.core.check import PERMITTED, Answer, Ask, Check, Deny, KnownResult, Question, Verdict, apply_checks
-from toolwire.core.codec import BlockingTask, Codec, Flow, FlowEnd, FlowStep, Listen, Pause, Peer, StreamItem
+from toolwire.core.codec import (
+    BlockingTask,
+    Codec,
+    Flow,
+    FlowEnd,
+    FlowStep,
+    Listen,
+    Pause,
+    Peer,
+    StreamItem,
+    resume_flow,
+)
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.lazy_import import load_function
 from toolwire.core.model import NO_REQUIREMENTS, Approval, Call, Json, Kind, Problem, Progress, Result, Tool
@@ -62,7 +73,7 @@ from .prepared_call import (
 from .questions import Questions, build_origin_question
 from .receipt_signing import build_unseen_refusal, find_signing_refusal, sign_decision
 from .response_fields import add_response_fields
-from .retry import REPEAT_NOTICE, RetryLimits, relies_on_claim
+from .retry import DEFAULT_RETRIES, REPEAT_NOTICE, RetryLimits, relies_on_claim
 from .session import Session
 
 T = TypeVar("T")
@@ -82,68 +93,78 @@ class _CheckedCall(NamedTuple):
     question: Question | None
 
 
-class CallPipeline:
-    """What each call of one connection passes before it is sent. ``name`` is the connection's name in its session.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTerms:
+    """What holds for the calls of one connection, also after its server was fetched again.
 
-    ``budget`` and ``definitions`` are shared with earlier pipelines of the same connection. ``kept`` has the levels
-    that the user keeps for sites. ``wait_s`` is how long a call waits for the end of a call that goes on at the server.
+    ``name`` is the connection's name in ``session``. ``kept`` has the levels that the user keeps for sites.
+    ``credential`` returns how requests of a tool are signed at that moment. ``locked`` refuses tools that differ from
+    their locked definitions. ``wait_s`` is how long a call waits for the end of a call that goes on at the server.
+    ``program`` is the command of the program that is called, if it is one.
+    """
+
+    session: Session
+    name: str
+    preferences: Preferences = NO_PREFERENCES
+    kept: PreferenceStore | None = None
+    credential: Callable[[Tool], CredentialRef] = lambda _: NO_CREDENTIAL
+    retries: RetryLimits = DEFAULT_RETRIES
+    locked: DefinitionLock | None = None
+    wait_s: float = DEFAULT_WAIT_S
+    program: str = ""
+
+
+class CallPipeline:
+    """What each call of one connection passes before it is sent.
+
+    ``earlier`` is the pipeline of the same connection before its server was fetched again: limits keep their counts.
+    ``known`` has the definitions of the tools of ``peer``, if these are the same.
     """
 
     def __init__(
         self,
-        *,
-        session: Session,
+        terms: CallTerms,
         peer: Peer,
         codec: Codec,
-        name: str,
-        preferences: Preferences,
-        credential: Callable[[Tool], CredentialRef],
-        retries: RetryLimits,
-        locked: DefinitionLock | None = None,
-        budget: Budget | None = None,
-        definitions: CurrentDefinitions | None = None,
-        kept: PreferenceStore | None = None,
-        wait_s: float = DEFAULT_WAIT_S,
-        before: Agreements | None = None,
-        program: str = "",
+        *,
+        earlier: CallPipeline | None = None,
+        known: Agreements | None = None,
     ) -> None:
-        self.session = session
-        self.name = name
+        self._terms = terms
+        self.session: Session = terms.session
+        self.name: str = terms.name
         self.peer: Peer = peer
         # As the site declares it: below, claims are taken out of self.peer, and agree() needs them again.
         self._declared_peer = peer
         self.site: str = get_origin(peer.url)
         self._home = f"{self.site}/"
-        self._budget = build_budget(session, codec) if budget is None else budget
-        self._current = CurrentDefinitions() if definitions is None else definitions
+        self._budget: Budget = build_budget(terms.session, codec) if earlier is None else earlier._budget
+        self._current: CurrentDefinitions = CurrentDefinitions() if earlier is None else earlier._current
         self.throttle: Throttle = self._budget.throttle
         self.costs: CostBudget = self._budget.costs
-        self._given, self._kept = preferences, kept
-        self.preferences: CurrentPreferences = CurrentPreferences(
-            merge_preferences(session.preferences, preferences), kept, self.site
-        )
+        given = merge_preferences(terms.session.preferences, terms.preferences)
+        self.preferences: CurrentPreferences = CurrentPreferences(given, terms.kept, self.site)
         # Loaded here once: the name in a codec costs one more function call each time (docs/decisions/0049).
         self._codec = codec = replace(codec, send=load_function(codec.send))
-        self._locked = locked
-        self._credential = credential
-        self._retries = retries
-        self.waits: WaitLimits = WaitLimits(total_s=wait_s, clock=session.clock, server_wait_s=min(20.0, wait_s / 2))
-        parties = CallParties(
-            session=session,
-            name=name,
+        wait_s = terms.wait_s
+        self.waits: WaitLimits = WaitLimits(
+            total_s=wait_s, clock=self.session.clock, server_wait_s=min(20.0, wait_s / 2)
+        )
+        self._parties = parties = CallParties(
+            session=terms.session,
+            name=terms.name,
             site=self.site,
             title=peer.site,
             preferences=self.preferences,
-            credential=credential,
-            program=program,
+            credential=terms.credential,
+            program=terms.program,
         )
-        self._parties = parties
         self._trusted_tools: set[str] = set()
         self._agreements = agreements = Agreements(
             parties,
             target=lambda tool: codec.target(self.peer, Call(tool, {})),
             plan=lambda tool: None if codec.plan is None else codec.plan(self.peer, tool),
-            before=before,
+            before=known,
         )
         # Only in HTTP does the method itself say that a call reads; elsewhere it is the site's word.
         if not codec.safe_by_method:
@@ -156,21 +177,21 @@ class CallPipeline:
             check_arguments=arguments,
             codec=codec,
             peer=self.peer,
-            retries=retries,
+            retries=terms.retries,
             definitions=self._current,
         )
         consent = build_consent_check(
             site=self.site,
             preferences=self.preferences,
-            rules=session.rules,
-            grants=session.grants,
+            rules=self.session.rules,
+            grants=self.session.grants,
             key=agreements.grant_key,
             has_agreement=agreements.is_agreed,
             notices=agreements.find_reasons,
-            operator=session.operator,
+            operator=self.session.operator,
         )
         # The order is the order of refusal: the lock, the arguments and what the tool requires need no user.
-        lock = () if locked is None else (build_lock_check(locked, peer.url, self.definitions()),)
+        lock = () if terms.locked is None else (build_lock_check(terms.locked, peer.url, self.definitions()),)
         # Without such a tool, no call pays for the check.
         has_needs = any(tool.requirements is not NO_REQUIREMENTS for tool in self.peer.catalog.tools)
         context = (check_own_context,) if has_needs else ()
@@ -189,30 +210,15 @@ class CallPipeline:
         end_session = self._codec.end_session
         return None if end_session is None else end_session(self.peer)
 
-    def rebuild(self, peer: Peer, before: Agreements | None = None) -> CallPipeline:
+    def rebuild(self, peer: Peer, known: Agreements | None = None) -> CallPipeline:
         """Return the pipeline of this connection after its server was fetched again as ``peer``.
 
         Limits keep their counts. A grant stays valid if the definition is the same, and is void otherwise. The user is
         asked again about a tool that the site lets run without a question, unless they agreed to this definition.
-        ``before`` has the definitions of the tools of ``peer``, if these are the same.
+        ``known`` has the definitions of the tools of ``peer``, if these are the same.
         """
         # XL-048, D-04: consent is to a definition, so a changed definition ends it.
-        pipeline = CallPipeline(
-            session=self.session,
-            peer=peer,
-            codec=self._codec,
-            name=self.name,
-            preferences=self._given,
-            kept=self._kept,
-            credential=self._credential,
-            retries=self._retries,
-            locked=self._locked,
-            budget=self._budget,
-            definitions=self._current,
-            wait_s=self.waits.total_s,
-            before=before,
-            program=self._parties.program,
-        )
+        pipeline = CallPipeline(self._terms, peer, self._codec, earlier=self, known=known)
         # Called for its effect: it marks the tools whose present definition the user has agreed to.
         pipeline.find_unapproved()
         self.session.renew(self.name, pipeline.peer.catalog)
@@ -289,7 +295,7 @@ class CallPipeline:
             result = self._budget.take(tool)
             if result is None:
                 result = yield from self._converse(permitted, question, state)
-                self.session.marks.add_result(self.name, permitted.call, self.preferences.get())
+                self.session.marks.add_result(self.name, permitted.call, self.preferences.initial)
                 if isinstance(result, Problem):
                     result = yield from self._settle_problem(tool, result, state)
                 if self.session.data_flow is not None:
@@ -303,7 +309,8 @@ class CallPipeline:
             text = f"{call.tool.name} was not called: decisions cannot be kept now ({error})."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
         finally:
-            state.end(result)
+            if state.asked is not None:
+                state.end(result)
             for flow in flows:
                 flow.close()
 
@@ -322,7 +329,7 @@ class CallPipeline:
             return verdict.result
         question = verdict.question if isinstance(verdict, Ask) else None
         is_held, is_start = question is not None or not copied.tool.safe, state.prefers_async
-        prepared = prepare_call(self._codec, self.peer, copied, self._retries, is_held=is_held, is_start=is_start)
+        prepared = prepare_call(self._codec, self.peer, copied, self._terms.retries, is_held=is_held, is_start=is_start)
         if not isinstance(prepared, PreparedCall):
             return prepared
         # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
@@ -359,7 +366,7 @@ class CallPipeline:
         if isinstance(copied, Problem) or isinstance(verdict, (Deny, KnownResult)):
             return None
         question = verdict.question if isinstance(verdict, Ask) else None
-        prepared = prepare_call(self._codec, self.peer, copied, self._retries)
+        prepared = prepare_call(self._codec, self.peer, copied, self._terms.retries)
         if not isinstance(prepared, PreparedCall):
             return None
         try:
@@ -421,7 +428,7 @@ class CallPipeline:
         data_flow.add_texts(self.name, texts)
 
     def _add_repeat_notice(self, question: Question, prepared: PreparedCall) -> Question:
-        if not relies_on_claim(self.peer, prepared.call.tool, prepared.request, self._retries):
+        if not relies_on_claim(self.peer, prepared.call.tool, prepared.request, self._terms.retries):
             return question
         return replace(question, reasons=(*question.reasons, REPEAT_NOTICE))
 
@@ -442,22 +449,15 @@ class CallPipeline:
                 if isinstance(reply, Problem) and "onward" in reply.details:
                     reply = yield from self._follow_redirects(prepared.replace_step(step), reply, question, state)
             self._record_reply(tool, step, reply, state)
-            sent = find_request(step) or sent
             # A confirmation goes with the same call too, in its body where a protocol has no header fields.
             is_answered = isinstance(step, (InputRequest, Question)) or (isinstance(step, Pause) and step.is_poll)
-            if state.is_large:
-                following_step = yield from read_large(prepared.flow, reply)
-                if isinstance(following_step, FlowEnd):
-                    return self._add_fields(following_step.value, sent, reply)
-                step = following_step
-            else:
-                try:
-                    step = prepared.flow.send(reply)
-                except StopIteration as stop:
-                    return self._add_fields(stop.value, sent, reply)
+            end = (yield from read_large(prepared.flow, reply)) if state.is_large else resume_flow(prepared.flow, reply)
+            if isinstance(end, FlowEnd):
+                return add_response_fields(end.value, self.peer.url if sent is None else sent.url, reply, self.site)
             # A request equal to the approved one, such as a repetition, needs no further question.
-            step = mark_approved(step, like=approved)
+            step = mark_approved(end, like=approved)
             following = find_request(step)
+            sent = following or sent
             approved = extend_approval(approved, following, is_answered=is_answered)
             if question is None or approved is None or following is None or is_covered(approved, following):
                 continue
@@ -468,9 +468,6 @@ class CallPipeline:
             if problem is not None:
                 return problem
             approved = following
-
-    def _add_fields(self, result: Result, sent: Request | None, reply: object) -> Result:
-        return add_response_fields(result, self.peer.url if sent is None else sent.url, reply, self.site)
 
     def _answer_server(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[Answer | Problem]:
         """Return the user's yes to ``question`` of the server, signed if it wants that; or why the call ends."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from toolwire.core.call_status import CallPage, CallStatus, LongCallState
-from toolwire.core.codec import CallReading, Codec, Flow, Listen, Peer, intercept, map_request, pause
+from toolwire.core.codec import CallReading, Codec, Flow, Listen, Peer, intercept, pause
 from toolwire.core.http import Request
 from toolwire.core.model import PROGRESS_EVENT, Json, Kind, Problem, Progress, Result, Tool
 from toolwire.core.url_display import show_url
@@ -213,9 +213,9 @@ def _guard_origin(flow: Flow[T], peer: Peer) -> Flow[T]:
     return intercept(flow, on_request=check)
 
 
-def prefer_async(step: Request | Listen) -> Request | Listen:
-    """Return ``step`` with the wish that the server takes a long call and answers at once (RFC 7240)."""
-    return map_request(step, lambda request: request._replace(headers=(*request.headers, _PREFER)))
+def prefer_async(request: Request) -> Request:
+    """Return ``request`` with the wish that the server takes a long call and answers at once (RFC 7240)."""
+    return request._replace(headers=(*request.headers, _PREFER))
 
 
 _PREFER = (b"prefer", b"respond-async")

@@ -19,7 +19,7 @@ from toolwire.core.codec import (
     FlowStep,
     Listen,
     Peer,
-    intercept,
+    change_requests,
     map_request,
     resume_flow,
 )
@@ -146,7 +146,7 @@ def prepare_call(
     # The flow runs up to its first request and stops there: nothing is sent until it is resumed.
     flow = send_call(codec, peer, call, retries)
     if is_start:
-        flow = intercept(flow, on_request=prefer_async)
+        flow = change_requests(flow, prefer_async)
     try:
         step = next(flow)
     except StopIteration as stop:

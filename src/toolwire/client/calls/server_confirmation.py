@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from toolwire.core.check import Question, ReceiptTerms
-from toolwire.core.codec import Codec, Flow, Listen, Peer, ask, intercept, map_request
+from toolwire.core.codec import Codec, Flow, Peer, ask, change_requests
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Call, Json, Kind, Problem, Result
 from toolwire.framing import text_cleaning
@@ -62,11 +62,10 @@ def send_call(codec: Codec, peer: Peer, call: Call, limits: RetryLimits) -> Flow
     if answer.allowed is not True:
         return answer.problem or result
 
-    def confirm(step: Request | Listen) -> Request | Listen:
-        return map_request(step, lambda request: codec.confirm(request, challenge.word, answer.receipt))
+    def confirm(request: Request) -> Request:
+        return codec.confirm(request, challenge.word, answer.receipt)
 
-    confirmed = send_with_retries(codec, peer, call, limits, is_confirmed=True)
-    return (yield from intercept(confirmed, on_request=confirm))
+    return (yield from change_requests(send_with_retries(codec, peer, call, limits, is_confirmed=True), confirm))
 
 
 def read_challenge(result: Result) -> ConfirmationChallenge | None:

@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import replace
 from functools import wraps
 from inspect import cleandoc, signature
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
-from toolwire.client.discovery.cache import Cache
 from toolwire.client.discovery.discover import Discovery
 from toolwire.client.discovery.document_snapshot import SnapshotBuilder
-from toolwire.client.discovery.fetch_documents import TOTAL_S
 from toolwire.client.discovery.relocation import MAX_RELOCATIONS
-from toolwire.client.transport.drivers import Approver, SyncNotify, SyncTransport, Transport, run
-from toolwire.client.transport.limits import DEFAULT_LIMITS
+from toolwire.client.transport.drivers import SyncNotify, SyncTransport, Transport
 from toolwire.client.transport.message_exchange import MessageServer
-from toolwire.client.transport.network import NetworkAccess, SyncNetwork
-from toolwire.core.codec import Flow, Peer
-from toolwire.core.model import ANONYMOUS, Context, Json, Problem, Secret
-from toolwire.core.resources import COMPLETE_RESULTS
-from toolwire.core.selection import DEFAULT_SELECTION, Selection
+from toolwire.client.transport.network import SyncNetwork
+from toolwire.core.codec import Flow
+from toolwire.core.model import ANONYMOUS, Context, Problem, Secret
 from toolwire.core.suggestion import find_nearest
-from toolwire.core.toolbox import Notify
+from toolwire.core.toolbox import Notify, complete
 from toolwire.core.url_origin import get_origin
 
 from .connection import Connection
 from .connection_factory import ConnectionFactory
-from .driver import AsyncDriver, BlockingDriver, Driver, NotifyT, TransportT, complete
-from .held_calls import ask_caller
+from .driver import AsyncDriver, BlockingDriver, Driver, NotifyT, TransportT
 from .offered_reading import load_offered
-from .options import Agree, ApproveCommand, ConnectOptions
+from .options import ConnectOptions
 from .remote import Remote, SyncRemote
 from .remote_core import RemoteCore
 
@@ -45,8 +37,6 @@ if TYPE_CHECKING:  # signing in is rare
 T = TypeVar("T")
 RemoteT = TypeVar("RemoteT", bound=RemoteCore[Any, Any])
 _log = logging.getLogger("toolwire")
-_NO_ACCESS: Final = NetworkAccess()
-_NO_HEADERS: Final[Mapping[str, str | Secret]] = {}
 
 
 class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
@@ -215,33 +205,17 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
         await remote.end()
 
     def open_without_user(self) -> Remote:
-        """Return the Remote without entering; see ``connect_without_user``."""
-        self._server = self._factory.open_program()
-        try:
-            found = self._discover_blocking()
-        except BaseException:
-            if self._server is not None:
-                self._server.close()
-            raise
-        return self._build_remote(found, self._factory.build(found), ANONYMOUS)
-
-    def _discover_blocking(self) -> Discovery:
-        """Return what the URL offers, fetched blocking and without a stored credential of a user."""
-        factory = self._factory
-        if factory.has_stream_url:
-            self._open_event_stream(factory)
-        found = self._discover_once()
-        if found.peer is None and self._server is None and factory.is_said_to_be_mcp:
-            self._open_event_stream(factory)
-            return self._discover_once()
-        return found
-
-    def _discover_once(self) -> Discovery:
-        flow, builder = self._factory.discover(is_mcp=self._server is not None)
+        """Return the Remote without entering; see ``connect_upstream``."""
         # Blocking, because this runs outside of an event loop, or inside one that it cannot wait for.
-        with closing(BlockingDriver().open_network(self._server, self._factory.discovery_network())) as network:
-            found = self._factory.add_source(run(flow, network), builder)
-            return found if found.peer is None else replace(found, peer=_load_offered(found.peer, network))
+        blocking = SyncPendingConnection(self._factory.options)
+        try:
+            found = complete(blocking.discover_without_user(self._factory))
+            connection = self._factory.build(found)
+        except BaseException:
+            complete(blocking._close())
+            raise
+        self._server = blocking._server
+        return self._build_remote(found, connection, ANONYMOUS)
 
 
 class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
@@ -266,21 +240,25 @@ class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
         async def __aexit__(self, *exception: object) -> None:
             """Do nothing: it is never entered."""
 
+    async def discover_without_user(self, factory: ConnectionFactory) -> Discovery:
+        """Return what the URL of ``factory`` offers, without a stored credential of a user."""
+        self._server = factory.open_program()
+        found, builder = await self._look(factory)
+        found = factory.add_source(found, builder)
+        if found.peer is None:
+            return found
+        offered = await self._fetch(load_offered(found.peer))
+        if isinstance(offered, Problem):
+            _log.warning("%s lists no resources and prompts: %s", get_origin(found.peer.url), offered.message)
+            return found
+        return replace(found, peer=replace(found.peer, catalog=found.peer.catalog.with_offered(offered)))
+
     async def _begin_listening(self, remote: SyncRemote) -> None:
         remote.begin()
         remote.wait_until_listening()
 
     async def _end_listening(self, remote: SyncRemote) -> None:
         remote.end()
-
-
-def _load_offered(peer: Peer, transport: SyncTransport) -> Peer:
-    """Return ``peer`` with its resources and prompts in the catalog; without them where the server fails to list."""
-    offered = run(load_offered(peer), transport, None)
-    if isinstance(offered, Problem):
-        _log.warning("%s lists no resources and prompts: %s", get_origin(peer.url), offered.message)
-        return peer
-    return replace(peer, catalog=peer.catalog.with_offered(offered))
 
 
 P = ParamSpec("P")
@@ -324,52 +302,6 @@ def connect_sync(options: ConnectOptions) -> SyncPendingConnection:
     return SyncPendingConnection(options)
 
 
-def build_upstream_options(
-    url: str,
-    session: Session,
-    *,
-    name: str = "",
-    approve: Approver | None = None,
-    agree: Agree | None = None,
-    api_key: str | Secret | None = None,
-    protocol: str | None = None,
-    selection: Selection = DEFAULT_SELECTION,
-    access: NetworkAccess = _NO_ACCESS,
-    headers: Mapping[str, str | Secret] = _NO_HEADERS,
-    include_site_description: bool = False,
-    approve_command: ApproveCommand | None = None,
-    timeout_s: float = DEFAULT_LIMITS.total_s,
-    retries: int = DEFAULT_RETRIES.retries,
-    holds_calls: bool = True,
-) -> ConnectOptions:
-    """Return the options of a connection of a server in front of other servers; they are those of ``connect``.
-
-    With ``holds_calls``, what a server asks in the middle of a call is passed on to its caller, whose answer must come
-    to the same process.
-
-    Raises:
-        ValueError: an option is wrong; see ``ConnectOptions``.
-    """
-    return ConnectOptions(
-        url,
-        session=session,
-        name=name,
-        approve=approve,
-        agree=agree,
-        api_key=api_key,
-        protocol=protocol,
-        selection=selection,
-        headers=headers,
-        include_site_description=include_site_description,
-        timeout_s=timeout_s,
-        retries=retries,
-        approve_command=approve_command,
-        **access,
-        provide_input=ask_caller if holds_calls else None,
-        caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
-    )
-
-
 def connect_upstream(options: ConnectOptions) -> Remote:
     """Return a Remote without stored credentials of a user: for a server in front of other servers.
 
@@ -382,12 +314,6 @@ def connect_upstream(options: ConnectOptions) -> Remote:
     return PendingConnection(options).open_without_user()
 
 
-@accept_options(build_upstream_options)
-def connect_without_user(options: ConnectOptions) -> Remote:
-    """Return a Remote without stored credentials of a user; see ``connect_upstream``."""
-    return connect_upstream(options)
-
-
 def connect_for_caller(
     options: ConnectOptions, session: Session, access: CredentialStore | Secret
 ) -> PendingConnection:
@@ -395,46 +321,3 @@ def connect_for_caller(
     if isinstance(access, Secret):
         return PendingConnection(replace(options, session=session, api_key=access))
     return PendingConnection(replace(options, session=session, api_key=None, credential_store=access))
-
-
-class FetchedDefinitions(NamedTuple):
-    """The URL of a connection, and the definition of each of its tools."""
-
-    url: str
-    definitions: list[dict[str, Json]]
-
-
-def list_definitions(
-    url: str,
-    *,
-    api_key: Secret | None,
-    protocol: str | None,
-    session: Session,
-    selection: Selection = DEFAULT_SELECTION,
-    access: NetworkAccess = _NO_ACCESS,
-    headers: Mapping[str, str | Secret] = _NO_HEADERS,
-    approve_command: ApproveCommand | None = None,
-    discovery_s: float = TOTAL_S,
-    cache: Cache | None = None,
-) -> FetchedDefinitions:
-    """Connect to ``url`` and return the definitions of the selected tools, for a lock. No tool is called.
-
-    ``discovery_s`` is the time limit of that, and ``cache`` keeps documents, as for ``connect``.
-
-    Raises:
-        ConnectError: nothing was found.
-        ValueError: ``protocol`` is unknown.
-    """
-    with connect_sync(
-        url,
-        api_key=api_key,
-        protocol=protocol,
-        session=session,
-        selection=selection,
-        headers=headers,
-        approve_command=approve_command,
-        discovery_s=discovery_s,
-        cache=cache,
-        **access,
-    ) as remote:
-        return FetchedDefinitions(remote.url, remote.definitions())

@@ -9,19 +9,19 @@ from typing import TypedDict, TypeVar, Unpack
 
 from toolwire.auth.loopback_hosts import is_loopback_host
 from toolwire.client.calls.api_keys import Keys, attach_keys
-from toolwire.client.calls.call_pipeline import DEFAULT_WAIT_S, CallPipeline
+from toolwire.client.calls.call_pipeline import CallPipeline, CallTerms
 from toolwire.client.calls.file_arguments import FileArguments, has_files, read_file_arguments
 from toolwire.client.calls.long_calls import LongCall
 from toolwire.client.calls.pending_grants import GrantUser, wait_for_grants
 from toolwire.client.calls.prepared_call import CallState
-from toolwire.client.calls.retry import DEFAULT_RETRIES, RetryLimits
+from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery, find_codecs
 from toolwire.client.discovery.document_snapshot import NO_DOCUMENTS, DocumentSnapshot
 from toolwire.client.discovery.required_scopes import add_required_scopes
 from toolwire.client.discovery.source import DocumentSource, find_document_url
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
-from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
+from toolwire.consent.binding import CredentialRef
 from toolwire.consent.policy import PreferenceStore, merge_preferences, reject_lowering
 from toolwire.core.call_status import CallPage
 from toolwire.core.codec import BlockingTask, Codec, Flow, Peer, Probe
@@ -201,13 +201,7 @@ def open_connection(
 
 
 class ConnectionTerms(TypedDict, total=False):
-    """The terms of a connection.
-
-    ``session`` is shared with other connections, and ``name`` is the connection's name in it. ``locked`` refuses tools
-    that differ from their locked definitions. ``kept`` has the levels that the user keeps for sites. ``credential``
-    returns how requests of a tool are signed at that moment. ``wait_s`` is how long a call waits for the end of a call
-    that goes on at the server. ``program`` is the command of the program that is called, if it is one.
-    """
+    """The terms of a connection; see ``CallTerms``. ``name`` is the one that the user wants, or empty."""
 
     session: Session
     name: str
@@ -235,19 +229,9 @@ def connection_to(
     session = terms.get("session") or Session(traced=False)
     # XL-042: refused when connecting, so that a setting that has no effect is noticed.
     reject_lowering(peer.catalog.tools, merge_preferences(session.preferences, preferences))
-    pipeline = CallPipeline(
-        session=session,
-        peer=peer,
-        codec=codec,
-        name=session.admit(terms.get("name", ""), _get_server_label(peer.url), peer.catalog),
-        preferences=preferences,
-        credential=terms.get("credential", _no_credential),
-        retries=terms.get("retries", DEFAULT_RETRIES),
-        locked=terms.get("locked"),
-        kept=terms.get("kept"),
-        wait_s=terms.get("wait_s", DEFAULT_WAIT_S),
-        program=terms.get("program", ""),
-    )
+    name = session.admit(terms.get("name", ""), _get_server_label(peer.url), peer.catalog)
+    whole: ConnectionTerms = {**terms, "session": session, "name": name}
+    pipeline = CallPipeline(CallTerms(preferences=preferences, **whole), peer, codec)
     # The session refuses tools of two connections that a model could not tell apart.
     session.renew(pipeline.name, pipeline.peer.catalog)
     sender = ClientObserver(session.telemetry, peer.protocol, peer.url, pipeline.name)
@@ -274,10 +258,6 @@ def _explain_loss(connection: Connection, found: Discovery) -> Problem:
     url = find_document_url(connection.peer, connection.probes)
     meaning = next((one.meaning for one in found.probes if one.url == url), "is not what it was")
     return withdrawal(connection.peer.url, f"{show_url(url)} {meaning}")
-
-
-def _no_credential(_: Tool) -> CredentialRef:
-    return NO_CREDENTIAL
 
 
 def failure_kind(found: Discovery) -> Kind:

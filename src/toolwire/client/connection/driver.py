@@ -6,7 +6,7 @@ A coroutine over a ``BlockingDriver`` waits for nothing: ``complete`` runs it to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, ExitStack
 from threading import Event, Lock, Thread
 from typing import Any, Protocol, TypeAlias, TypeVar, TypeVarTuple
@@ -32,8 +32,8 @@ from toolwire.client.transport.message_network import MessageNetwork, SyncMessag
 from toolwire.client.transport.network import Network, NetworkSettings, SyncNetwork
 from toolwire.core.codec import Flow
 from toolwire.core.http import Request
-from toolwire.core.model import COMPLETED, Progress
-from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.model import Progress
+from toolwire.core.toolbox import Notify, complete, ignore_progress
 from toolwire.core.user_input import InputProvider
 
 T = TypeVar("T")
@@ -64,7 +64,6 @@ class Listening(Protocol):
 
 
 Listener: TypeAlias = Callable[[Listening], Coroutine[Any, Any, None]]
-Report: TypeAlias = Callable[[Progress], Awaitable[None]]
 
 
 class Driver(Protocol[TransportT, NotifyT]):
@@ -92,10 +91,6 @@ class Driver(Protocol[TransportT, NotifyT]):
 
     def wrap_notify(self, notify: Notify) -> NotifyT:
         """Return ``notify`` as a function for ``run``."""
-        ...
-
-    def report(self, notify: NotifyT) -> Report:
-        """Return what a call has as its ``report``: some protocols ask the server for progress with the request."""
         ...
 
     def create_lock(self) -> AbstractAsyncContextManager[None]:
@@ -156,10 +151,6 @@ class AsyncDriver:
         return await anyio.to_thread.run_sync(function, *arguments)
 
     def wrap_notify(self, notify: Notify) -> Notify:
-        """Return ``notify``."""
-        return notify
-
-    def report(self, notify: Notify) -> Report:
         """Return ``notify``."""
         return notify
 
@@ -238,11 +229,6 @@ class BlockingDriver:
 
         return notify_now
 
-    def report(self, notify: SyncNotify) -> Report:
-        """Return a function that only marks that progress is wanted."""
-        del notify  # the driver itself gives progress to the caller
-        return _take_progress
-
     def create_lock(self) -> AbstractAsyncContextManager[None]:
         """Return a lock for threads."""
         return _ThreadLock()
@@ -278,21 +264,6 @@ class BlockingDriver:
         if server is not None:
             server.close()
         self._opened.close()
-
-
-def complete(work: Coroutine[Any, Any, T]) -> T:
-    """Return the value of ``work``, a coroutine over a ``BlockingDriver``."""
-    try:
-        work.send(None)
-    except StopIteration as stop:
-        value: T = stop.value
-        return value
-    work.close()
-    raise RuntimeError("a blocking connection cannot wait for an event loop")
-
-
-def _take_progress(_: Progress) -> Awaitable[None]:
-    return COMPLETED
 
 
 class _ListeningTask:

@@ -16,10 +16,9 @@ from toolwire.client.transport.drivers import SyncNotify
 from toolwire.core.call_status import CallStatus
 from toolwire.core.codec import Flow
 from toolwire.core.model import Kind, Problem, Result, Tool
-from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.toolbox import Notify, complete, ignore_progress
 
 from .connection import Connection
-from .driver import complete
 
 T = TypeVar("T")
 NotifyT = TypeVar("NotifyT")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from toolwire.client.calls.call_ids import new_id
+from toolwire.client.calls.retry import new_id
 from toolwire.client.discovery.discover import find_codecs
 from toolwire.core.codec import Flow, Peer
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool

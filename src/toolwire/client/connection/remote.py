@@ -19,10 +19,10 @@ from toolwire.core.call_status import CallPage
 from toolwire.core.check import AsksCaller
 from toolwire.core.model import Call, Context, Json, Problem, Result
 from toolwire.core.offered import PromptDefinition, ResourceDefinition, is_reader
-from toolwire.core.toolbox import Notify, ignore_progress
+from toolwire.core.toolbox import Notify, complete, ignore_progress
 
 from .connection import Connection
-from .driver import AsyncDriver, BlockingDriver, complete
+from .driver import AsyncDriver, BlockingDriver
 from .handle import Handle, SyncHandle
 from .remote_core import RemoteCore
 

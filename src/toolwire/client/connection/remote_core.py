@@ -11,10 +11,10 @@ from time import monotonic
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from toolwire.client.calls.call_ids import new_id
 from toolwire.client.calls.input_requests import CallInput, admit_stream_input
 from toolwire.client.calls.long_calls import LongCall, WaitLimits
 from toolwire.client.calls.prepared_call import CallState
+from toolwire.client.calls.retry import new_id
 from toolwire.client.discovery.source import DocumentSource
 from toolwire.client.transport.drivers import Approver
 from toolwire.consent.definition_lock import Difference
@@ -41,7 +41,7 @@ from toolwire.core.model import (
 )
 from toolwire.core.offered import Offered
 from toolwire.core.resources import Resource, ResultLimits
-from toolwire.core.toolbox import OutputPromise
+from toolwire.core.toolbox import OutputPromise, ignore_progress
 from toolwire.core.user_input import InputProvider
 
 if TYPE_CHECKING:  # most programs look for nothing
@@ -268,7 +268,7 @@ class RemoteCore(Generic[TransportT, NotifyT]):
     async def _run(self, connection: Connection, call: Call, notify: NotifyT | None, state: CallState) -> Result:
         if notify is not None:
             # Some protocols must ask the server for progress with the request itself.
-            call = call._replace(context=replace(call.context, report=self._driver.report(notify)))
+            call = call._replace(context=replace(call.context, report=ignore_progress))
         # In line, because every call passes here: numbers are no files, and anything else is looked at.
         is_plain = type(call.arguments) is dict and _NEVER_FILES.issuperset(map(type, call.arguments.values()))
         if self._provide_input is not None and self._held is None:  # else the caller of the server in front says so

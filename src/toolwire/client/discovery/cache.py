@@ -21,8 +21,7 @@ from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Problem
 from toolwire.framing.dates import parse_timestamp
 
-from .cache_control import forbids_keeping, forbids_storing, read_directives
-from .stored_documents import StoredDocuments, open_stored_documents
+from .stored_documents import StoredDocuments, forbids_keeping, forbids_storing, open_stored_documents, read_directives
 
 DAY_S = 24 * 3_600.0
 DEFAULT_S = 300.0

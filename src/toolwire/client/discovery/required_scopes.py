@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from toolwire.core.codec import Flow, Listen, intercept, map_request
-from toolwire.core.http import Request
+from toolwire.core.codec import Flow, change_requests
 from toolwire.core.model import Json, Tool
 
 T = TypeVar("T")
@@ -39,13 +38,7 @@ def list_sign_in_schemes(tools: Iterable[Tool]) -> frozenset[str]:
 def add_required_scopes(flow: Flow[T], tool: Tool) -> Flow[T]:
     """Run ``flow`` with the scopes of ``tool`` on each request, and return its value."""
     scopes = find_required_scopes(tool)
-    if scopes is None:
-        return flow
-
-    def add_scopes(step: Request | Listen) -> Request | Listen:
-        return map_request(step, lambda request: request._replace(scopes=scopes))
-
-    return intercept(flow, on_request=add_scopes)
+    return flow if scopes is None else change_requests(flow, lambda request: request._replace(scopes=scopes))
 
 
 def _list_alternatives(tool: Tool) -> Iterable[Iterable[Mapping[str, Json]]]:

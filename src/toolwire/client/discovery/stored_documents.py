@@ -13,6 +13,7 @@ Rules:
 from __future__ import annotations
 
 import json
+import re
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
@@ -22,8 +23,6 @@ from toolwire.core.http import Request, Response, get_header
 from toolwire.core.url_display import show_url
 from toolwire.stores.document_files import DocumentFiles
 from toolwire.stores.paths import NoHomeError, find_cache_folder
-
-from .cache_control import forbids_storing
 
 _VERSION: Final = 1
 _MAX_HEAD_BYTES: Final = 64 * 1024
@@ -142,3 +141,23 @@ def _read_document(data: bytes) -> StoredDocument | None:
     if not isfinite(fetched_at) or any(name not in _FIELDS for name, _ in fields):
         return None
     return StoredDocument(Response(200, fields, text[end + 1 :]), fetched_at)
+
+
+_DIRECTIVE: Final = re.compile(r"([A-Za-z-]+)(?:\s*=\s*(?:\"([^\"]*)\"|([^\s,;]+)))?")
+
+
+def read_directives(response: Response) -> dict[str, str]:
+    """Return the directives of ``Cache-Control`` and their values, by their names in lower case."""
+    text = get_header(response.headers, b"cache-control")[:2_048]
+    return {name.lower(): quoted or plain for name, quoted, plain in _DIRECTIVE.findall(text)}
+
+
+def forbids_keeping(response: Response) -> bool:
+    """Return whether no later request may get this response."""
+    # "Vary: *" says that no later request gets the same response.
+    return "no-store" in read_directives(response) or get_header(response.headers, b"vary").strip() == "*"
+
+
+def forbids_storing(response: Response) -> bool:
+    """Return whether this response must not be stored for later programs, which may have other credentials."""
+    return forbids_keeping(response) or "private" in read_directives(response)

@@ -18,7 +18,7 @@ from math import ceil
 
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
-from toolwire.telemetry.upstreams import report_breaker
+from toolwire.telemetry.counts import report_breaker
 
 CALLER: ContextVar[str] = ContextVar("toolwire_caller", default="")
 """The caller of a gateway for whom a request is sent; empty for all others, who are one."""

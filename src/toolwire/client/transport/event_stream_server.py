@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urljoin
 
 from toolwire.core.http import JSON_HEADERS, Request, Response, get_header
@@ -29,9 +29,6 @@ from .failures import bad_response, local_close, unreachable
 from .limits import DEFAULT_LIMITS, TransportLimits
 from .message_exchange import (
     ACCEPTED,
-    CANCELLED,
-    MAX_JUNK,
-    MAX_UNSOLICITED,
     MIB,
     NO_SESSION,
     NO_STREAM,
@@ -40,8 +37,6 @@ from .message_exchange import (
     ExchangeTable,
     MessageExchange,
     build_cancellation,
-    build_reopening,
-    build_reply,
 )
 from .network import SyncNetwork
 
@@ -75,7 +70,6 @@ class EventStreamServer:
         self._stream: _EventStream | None = None
         self._generation = 0
         self._closed = False
-        self._opening: tuple[int, bytes] | None = None
 
     @property
     def name(self) -> str:
@@ -136,12 +130,6 @@ class EventStreamServer:
         """Post ``message`` without waiting."""
         threading.Thread(target=self.send, args=(message,), name="toolwire-sse-post", daemon=True).start()
 
-    def keep_opening(self, stream: _EventStream, answer: bytes) -> None:
-        """Keep the answer to ``initialize``, for a second request on this stream."""
-        with self.lock:
-            if self._stream is stream:
-                self._opening = (self._generation, answer)
-
     def _begin(
         self, request: Request, message: dict[str, Json], method: str, deliver: Deliver
     ) -> MessageExchange | Response | Problem:
@@ -155,17 +143,12 @@ class EventStreamServer:
             if not isinstance(started, _EventStream):
                 return started
             stream = started
-        headers = (*JSON_HEADERS, (SESSION_HEADER, str(self._generation).encode())) if method == "initialize" else ()
-        if headers and self._opening is not None and self._opening[0] == self._generation:
-            # Concurrent calls may each find that their session has ended; the stream is opened once.
-            return Response(200, headers, build_reopening(self._opening[1], message["id"]))
         if len(stream.exchanges.pending) >= MAX_PENDING:
             text = f"{self.name} has {MAX_PENDING} requests of this connection under way: wait for one of them."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=1_000)
-        exchange = stream.exchanges.add(message, method, deliver)
-        exchange.is_taken = False
-        if headers:
-            exchange.headers = headers
+        exchange = stream.exchanges.begin(message, method, deliver)
+        if isinstance(exchange, MessageExchange):
+            exchange.is_taken = False
         return exchange
 
     def _find_stream(self) -> _EventStream | None:
@@ -173,7 +156,7 @@ class EventStreamServer:
         return stream if stream is not None and not stream.has_ended else None
 
     def _start(self, within_s: float = OPENING_S) -> _EventStream | Response | Problem:
-        stream = _EventStream(self, self._open_network(STREAM_LIMITS))
+        stream = _EventStream(self, self._open_network(STREAM_LIMITS), self._generation + 1)
         request = Request("GET", self.url, _HEADERS, signed=self._omits_credentials)
         threading.Thread(target=stream.read, args=(request,), name="toolwire-sse-read", daemon=True).start()
         outcome = stream.wait(within_s)
@@ -187,14 +170,10 @@ class EventStreamServer:
         """Post a notification, or an answer to a request of the server, before anything that comes later."""
         with self.lock:
             stream = self._find_stream()
-            exchanges = [] if stream is None else list(stream.exchanges.pending.values())
-        if stream is None:
-            return ACCEPTED
-        if message.get("method") == CANCELLED:
-            wanted = jsontext.get_object(message, "params").get("requestId")
-            for exchange in [one for one in exchanges if one.id == wanted]:
-                self.cancel(exchange)
-        else:
+            cancelled = None if stream is None else stream.exchanges.find_cancelled(message)
+        for exchange in cancelled or ():
+            self.cancel(exchange)
+        if stream is not None and cancelled is None:
             self._post(request, None)
         return ACCEPTED
 
@@ -230,9 +209,9 @@ class EventStreamServer:
 class _EventStream:
     """One stream: its endpoint, and the requests whose answers it brings."""
 
-    def __init__(self, server: EventStreamServer, network: SyncNetwork) -> None:
+    def __init__(self, server: EventStreamServer, network: SyncNetwork, session: int) -> None:
         self.endpoint = ""
-        self.exchanges = ExchangeTable()
+        self.exchanges = ExchangeTable(server.name, session, "events")
         self.has_ended = False
         self._server, self._network = server, network
         self._events = sse.Decoder(MAX_EVENT)
@@ -240,7 +219,6 @@ class _EventStream:
         self._outcome: Response | Problem | None = None
         text = f"{server.name} ended its stream before its answer."
         self.problem = unreachable(text, "closed", sent=True)
-        self._unsolicited = self._junk = 0
 
     def wait(self, within_s: float) -> Response | Problem | None:
         """Wait for the endpoint; return None when it is there, else how the stream ended without one."""
@@ -292,10 +270,14 @@ class _EventStream:
         if event.name != "message":
             return None
         data = jsontext.read(event.data.encode("utf-8", "replace"))
-        for message in data if isinstance(data, list) else [data]:
-            problem = self._read_message(message, len(event.data))
-            if problem is not None:
-                return problem
+        try:
+            with self._server.lock:
+                replies = self.exchanges.receive(data, len(event.data))
+        except ValueError as error:
+            text = f"The stream of {self._server.name} was ended: it sent {error}."
+            return bad_response(text, "too_large")
+        for reply in replies:
+            self._server.send(reply)  # one at a time: the stream is read on when it has left
         return None
 
     def _read_endpoint(self, event: sse.Event) -> Problem | None:
@@ -309,35 +291,6 @@ class _EventStream:
         self.endpoint = endpoint
         self._is_open.set()
         return None
-
-    def _read_message(self, message: Any, size: int) -> Problem | None:
-        if not isinstance(message, dict):
-            self._junk += 1
-            return None if self._junk <= MAX_JUNK else self._build_excess(f"{MAX_JUNK:,} events that are no messages")
-        with self._server.lock:
-            exchange = self.exchanges.find(message)
-            if exchange is not None:
-                self._deliver(exchange, message)
-                return None
-        self._unsolicited += size
-        if self._unsolicited > MAX_UNSOLICITED:
-            return self._build_excess(f"{MAX_UNSOLICITED:,} bytes that nothing had asked for")
-        reply = build_reply(message)
-        if reply is not None:
-            self._server.send(reply)  # one at a time: the stream is read on when it has left
-        return None
-
-    def _deliver(self, exchange: MessageExchange, message: dict[str, Any]) -> None:
-        text = self.exchanges.deliver(exchange, message, self._server.name)
-        if text is None:
-            self._server.send_later(build_cancellation(exchange))
-        elif "method" not in message:
-            self._unsolicited = self._junk = 0
-            if exchange.method == "initialize" and "result" in message:
-                self._server.keep_opening(self, text)
-
-    def _build_excess(self, what: str) -> Problem:
-        return bad_response(f"The stream of {self._server.name} was ended: it sent more than {what}.", "too_large")
 
 
 def _refuse_discovery(id_: Json) -> Response:

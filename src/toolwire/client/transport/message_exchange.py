@@ -13,6 +13,7 @@ from toolwire.core.http import JSON_HEADERS, Headers, Request, Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
+from toolwire.protocols.mcp.revision import SESSION_HEADER
 
 from .failures import bad_response
 
@@ -83,18 +84,32 @@ class MessageServer(Protocol):
 
 
 class ExchangeTable:
-    """The exchanges of one channel that are under way. Its owner calls it under one lock."""
+    """The exchanges of one channel that are under way. Its owner calls it under one lock.
 
-    def __init__(self) -> None:
-        self._number = 0
+    ``name`` is what messages call the server, and ``session`` the id of the session that ``initialize`` opens. What
+    arrives on the channel is in ``units``, such as lines.
+    """
+
+    def __init__(self, name: str, session: int, units: str) -> None:
+        self._name, self._session, self._units = name, str(session).encode(), units
+        self._number = self._unsolicited = self._junk = 0
+        self._opening = b""
         self.pending: dict[int, MessageExchange] = {}
 
-    def add(self, message: dict[str, Json], method: str, deliver: Deliver) -> MessageExchange:
-        """Return the exchange of the request ``message``, which is sent with the exchange's number as its id."""
+    def begin(self, message: dict[str, Json], method: str, deliver: Deliver) -> MessageExchange | Response:
+        """Return the exchange of the request ``message``, which is sent with the exchange's number as its id.
+
+        Concurrent calls may each find that their session has ended. A channel is opened once, so a second
+        ``initialize`` gets the answer to the first.
+        """
+        is_opening = method == "initialize"
+        headers = (*JSON_HEADERS, (SESSION_HEADER, self._session)) if is_opening else JSON_HEADERS
+        if is_opening and self._opening:
+            return Response(200, headers, _write_for(jsontext.read(self._opening), message["id"]))
         self._number += 1
         token = jsontext.get_object(jsontext.get_object(message, "params"), "_meta").get("progressToken")
         # A number of our own as the id: several callers can choose the same id at the same time.
-        exchange = MessageExchange(message["id"], self._number, method, token, deliver, self)
+        exchange = MessageExchange(message["id"], self._number, method, token, deliver, self, headers=headers)
         self.pending[exchange.number] = exchange
         return exchange
 
@@ -109,7 +124,39 @@ class ExchangeTable:
             del self.pending[exchange.number]
         return pending
 
-    def find(self, message: dict[str, Any]) -> MessageExchange | None:
+    def find_cancelled(self, message: dict[str, Json]) -> list[MessageExchange] | None:
+        """Return the exchanges that the notification ``message`` cancels, or None if it is another message."""
+        if message.get("method") != CANCELLED:
+            return None
+        wanted = jsontext.get_object(message, "params").get("requestId")
+        return [one for one in self.pending.values() if one.id == wanted]
+
+    def receive(self, data: Json, size: int) -> list[dict[str, Json]]:
+        """Give the message or the array of messages ``data`` to those who wait, and return what the server must get.
+
+        ``size`` is the number of its bytes.
+
+        Raises:
+            ValueError: the server has sent too much that nothing waits for; the text says what.
+        """
+        replies = [self._receive(message, size) for message in (data if isinstance(data, list) else [data])]
+        return [reply for reply in replies if reply is not None]
+
+    def _receive(self, message: Any, size: int) -> dict[str, Json] | None:
+        if not isinstance(message, dict):
+            self._junk += 1
+            if self._junk > MAX_JUNK:
+                raise ValueError(f"more than {MAX_JUNK:,} {self._units} that are no messages")
+            return None
+        exchange = self._find(message)
+        if exchange is not None:
+            return self._deliver(exchange, message)
+        self._unsolicited += size
+        if self._unsolicited > MAX_UNSOLICITED:
+            raise ValueError(f"more than {MAX_UNSOLICITED:,} bytes that nothing had asked for")
+        return _build_reply(message)
+
+    def _find(self, message: dict[str, Any]) -> MessageExchange | None:
         """Return the exchange that ``message`` belongs to, or None if no request waits for it."""
         method, id_ = message.get("method"), message.get("id")
         if not isinstance(method, str):
@@ -124,25 +171,28 @@ class ExchangeTable:
             return None
         return next((one for one in self.pending.values() if one.token == token), None)
 
-    def deliver(self, exchange: MessageExchange, message: dict[str, Any], server_name: str) -> bytes | None:
-        """Give ``message`` to its exchange, and return it as delivered: an answer has the caller's id.
+    def _deliver(self, exchange: MessageExchange, message: dict[str, Any]) -> dict[str, Json] | None:
+        """Give ``message`` to its exchange: an answer has the caller's id.
 
-        None means that the reader has left too much unread: the exchange has ended, and the server must be told.
+        If the reader has left too much unread, the exchange ends, and the server must get the cancellation.
         """
         is_answer = "method" not in message
-        text = jsontext.write({**message, "id": exchange.id} if is_answer else message)
+        text = _write_for(message, exchange.id) if is_answer else jsontext.write(message)
         exchange.unread += len(text)
         if exchange.unread > MAX_UNREAD:
             self.remove(exchange)
-            sentence = f"{server_name} sent more than {MAX_UNREAD:,} bytes that were not read yet."
+            sentence = f"{self._name} sent more than {MAX_UNREAD:,} bytes that were not read yet."
             exchange.deliver(ExchangeEnd(bad_response(sentence, "too_large")))
-            return None
-        if is_answer:
-            self.remove(exchange)
-            exchange.deliver(ExchangeEnd(answer=text))
-        else:
+            return build_cancellation(exchange)
+        if not is_answer:
             exchange.deliver(text)
-        return text
+            return None
+        self.remove(exchange)
+        self._unsolicited = self._junk = 0
+        if exchange.method == "initialize" and "result" in message:
+            self._opening = text
+        exchange.deliver(ExchangeEnd(answer=text))
+        return None
 
 
 def build_cancellation(exchange: MessageExchange) -> dict[str, Json]:
@@ -151,7 +201,7 @@ def build_cancellation(exchange: MessageExchange) -> dict[str, Json]:
     return {"jsonrpc": "2.0", "method": CANCELLED, "params": params}
 
 
-def build_reply(message: dict[str, Any]) -> dict[str, Json] | None:
+def _build_reply(message: dict[str, Any]) -> dict[str, Json] | None:
     """Return the reply to a request of the server that belongs to no call; None if ``message`` is no request."""
     method, id_ = message.get("method"), message.get("id")
     if not isinstance(method, str) or id_ is None:
@@ -161,7 +211,6 @@ def build_reply(message: dict[str, Any]) -> dict[str, Json] | None:
     return {**answer, "result": {}} if method == "ping" else {**answer, "error": refusal}
 
 
-def build_reopening(answer: bytes, id_: Json) -> bytes:
-    """Return the ``answer`` to ``initialize`` again, for the request ``id_``: a channel is opened once."""
-    message = jsontext.read(answer)
+def _write_for(message: Json, id_: Json) -> bytes:
+    """Return the answer ``message`` as that to the request ``id_``."""
     return jsontext.write({**message, "id": id_} if isinstance(message, dict) else {})

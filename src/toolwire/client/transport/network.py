@@ -8,12 +8,15 @@ or DNS lookup outside of the rules.
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import TypedDict, Unpack
+from threading import Thread
+from typing import TypeAlias, TypedDict, Unpack
 
 import anyio.to_thread
 
@@ -22,7 +25,6 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 
 from .async_pool import ConnectionPool, open_connection
-from .dns import Resolve, resolve_in_thread, resolve_with_system
 from .drivers import PieceHandler, Pieces, SyncPieceHandler, consume_pieces
 from .failures import forbidden_target, local_close, timeout, unreachable
 from .http1 import ResponseReader, write_request
@@ -40,6 +42,32 @@ from .request_rules import (
 from .response_reader import ResponseCollector
 from .sync_pool import SyncConnectionPool, build_pool_key, open_sync_connection
 from .tls import check_ca_file
+
+Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
+"""Takes a host name and a port and returns addresses, best first. It may block, and raise OSError or UnicodeError."""
+
+
+def resolve_with_system(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of ``host`` from the resolver of this machine, without duplicates."""
+    entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in entries))
+
+
+def resolve_in_thread(resolve: Resolve, host: str, port: int) -> Future[Sequence[str]]:
+    """Start ``resolve`` in a thread of its own, and return a future of its addresses."""
+    # The system's resolver cannot be interrupted. A daemon thread lets the caller and the program go on without it.
+    future: Future[Sequence[str]] = Future()
+    future.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            future.set_result(resolve(host, port))
+        except Exception as error:  # noqa: BLE001 - it is raised again where the future is waited for
+            future.set_exception(error)
+
+    Thread(target=work, name="toolwire-lookup", daemon=True).start()
+    return future
+
 
 __all__ = ["Credentials", "Network", "NetworkAccess", "NetworkSettings", "SyncNetwork", "TransportLimits"]
 
@@ -237,18 +265,7 @@ class SyncNetwork(_Transport):
 
         ``total_s`` replaces the limit of that name.
         """
-        steps = self._steps(request, total_s)
-        outcome: object = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as end:
-                result: Response | Problem = end.value
-                return result
-            if isinstance(step, SendRequest):
-                outcome = consume_pieces(self._exchange_pieces(step, streaming=False), _discard_piece)
-            else:
-                outcome = step.run() if isinstance(step, BlockingTask) else self._look_up(step)
+        return consume_pieces(self._drive(self._steps(request, total_s), streaming=False), _discard_piece)
 
     def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
         """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
@@ -263,7 +280,10 @@ class SyncNetwork(_Transport):
         The next piece is read on demand. A Problem that is sent to the generator ends the exchange.
         """
         total_s = None if brief else self._exchange.limits.stream_s
-        steps = self._steps(request, total_s)
+        return (yield from self._drive(self._steps(request, total_s), streaming=True))
+
+    def _drive(self, steps: Steps[Response | Problem], *, streaming: bool) -> Pieces:
+        """Do what ``steps`` ask for; yield the pieces of a stream if ``streaming``, and return the response."""
         outcome: object = None
         while True:
             try:
@@ -272,7 +292,7 @@ class SyncNetwork(_Transport):
                 result: Response | Problem = end.value
                 return result
             if isinstance(step, SendRequest):
-                outcome = yield from self._exchange_pieces(step, streaming=True)
+                outcome = yield from self._exchange_pieces(step, streaming=streaming)
             else:
                 outcome = step.run() if isinstance(step, BlockingTask) else self._look_up(step)
 

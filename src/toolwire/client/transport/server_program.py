@@ -23,10 +23,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from io import FileIO
 from queue import SimpleQueue
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 from weakref import WeakSet
 
-from toolwire.core.http import JSON_HEADERS, Request, Response, get_header
+from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.framing.text_cleaning import clean
@@ -35,9 +35,6 @@ from toolwire.protocols.mcp.revision import SESSION_HEADER
 from .failures import bad_response, unreachable
 from .message_exchange import (
     ACCEPTED,
-    CANCELLED,
-    MAX_JUNK,
-    MAX_UNSOLICITED,
     MIB,
     NO_SESSION,
     NO_STREAM,
@@ -46,8 +43,6 @@ from .message_exchange import (
     ExchangeTable,
     MessageExchange,
     build_cancellation,
-    build_reopening,
-    build_reply,
 )
 from .program_limits import NO_LIMITS, ProgramLimits
 from .server_command import ServerCommand
@@ -90,7 +85,6 @@ class ServerProgram:
         self._failures = 0
         self._not_before = 0.0
         self._closed = False
-        self._opening: tuple[int, bytes] | None = None
         _running.add(self)
 
     def begin(self, request: Request, deliver: Deliver) -> MessageExchange | Response | Problem:
@@ -167,19 +161,15 @@ class ServerProgram:
             return unreachable(f"{self.name} could not be started: its command is not valid.", "refused", sent=False)
         self._generation += 1
         pipes = _Pipes(cast("FileIO", popen.stdin), cast("FileIO", popen.stdout), cast("FileIO", popen.stderr))
-        self._process = _Process(popen, pipes, self, self._clock())
+        self._process = _Process(popen, pipes, self, self._clock(), ExchangeTable(self.name, self._generation, "lines"))
         return self._process
 
     def _ask(
         self, process: _Process, message: dict[str, Json], method: str, deliver: Deliver
     ) -> MessageExchange | Response | Problem:
-        headers = (*JSON_HEADERS, (SESSION_HEADER, str(self._generation).encode())) if method == "initialize" else ()
-        if method == "initialize" and self._opening is not None and self._opening[0] == self._generation:
-            # Concurrent calls may each find that their session has ended; the program is opened once.
-            return Response(200, headers, build_reopening(self._opening[1], message["id"]))
-        exchange = process.exchanges.add(message, method, deliver)
-        if headers:
-            exchange.headers = headers
+        exchange = process.exchanges.begin(message, method, deliver)
+        if not isinstance(exchange, MessageExchange):
+            return exchange
         if not process.write({**message, "id": exchange.number}):
             process.exchanges.remove(exchange)
             return _allow_retry(unreachable(f"{self.name} does not read its input.", "blocked", sent=False), 1_000)
@@ -190,19 +180,12 @@ class ServerProgram:
         process = self._find_process()
         if process is None:
             return ACCEPTED
-        if message.get("method") == CANCELLED:
-            wanted = jsontext.get_object(message, "params").get("requestId")
-            for exchange in [one for one in process.exchanges.pending.values() if one.id == wanted]:
-                self.cancel(exchange)
-        else:
+        cancelled = process.exchanges.find_cancelled(message)
+        for exchange in cancelled or ():
+            self.cancel(exchange)
+        if cancelled is None:
             process.write(message)
         return ACCEPTED
-
-    def keep_opening(self, process: _Process, answer: bytes) -> None:
-        """Keep the answer to ``initialize``, for a second request to this process."""
-        with self.lock:
-            if self._process is process:
-                self._opening = (self._generation, answer)
 
     def count_end(self, process: _Process) -> None:
         """Decide when the program may be started again after ``process`` ended."""
@@ -244,15 +227,20 @@ class _ErrorOutput:
 class _Process:
     """One run of the program, with the threads that read, write and wait for it."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], pipes: _Pipes, program: ServerProgram, started: float) -> None:
-        self.started = started
-        self.exchanges = ExchangeTable()
+    def __init__(
+        self,
+        popen: subprocess.Popen[bytes],
+        pipes: _Pipes,
+        program: ServerProgram,
+        started: float,
+        exchanges: ExchangeTable,
+    ) -> None:
+        self.started, self.exchanges = started, exchanges
         self.has_ended = False
         self._popen, self._pipes, self._program = popen, pipes, program
         self._errors = _ErrorOutput()
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._unwritten = 0
-        self._unsolicited = self._junk = 0
         self._fault = ""
         self._exited = threading.Event()
         self._threads = [
@@ -357,34 +345,13 @@ class _Process:
         if len(line) > MAX_LINE:
             self._stop(f"wrote a line longer than {MAX_LINE:,} bytes")
             return
-        message = jsontext.read(line)
-        if not isinstance(message, dict):
-            self._junk += 1
-            if self._junk > MAX_JUNK:
-                self._stop(f"wrote more than {MAX_JUNK:,} lines that are no messages")
-            return
-        with self._program.lock:
-            exchange = self.exchanges.find(message)
-            if exchange is None:
-                self._take_unsolicited(message, len(line))
-                return
-            self._deliver(exchange, message)
-
-    def _deliver(self, exchange: MessageExchange, message: dict[str, Any]) -> None:
-        text = self.exchanges.deliver(exchange, message, self._program.name)
-        if text is None:
-            self.write(build_cancellation(exchange))
-        elif "method" not in message:
-            self._unsolicited = self._junk = 0
-            if exchange.method == "initialize" and "result" in message:
-                self._program.keep_opening(self, text)
-
-    def _take_unsolicited(self, message: dict[str, Any], size: int) -> None:
-        self._unsolicited += size
-        if self._unsolicited > MAX_UNSOLICITED:
-            self._stop(f"wrote more than {MAX_UNSOLICITED:,} bytes that nothing had asked for")
-        elif (reply := build_reply(message)) is not None:
-            self.write(reply)
+        data = jsontext.read(line)
+        try:
+            with self._program.lock:
+                for reply in self.exchanges.receive(data, len(line)):
+                    self.write(reply)
+        except ValueError as error:
+            self._stop(f"wrote {error}")
 
     def _stop(self, fault: str) -> None:
         self._fault = self._fault or fault
