@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 from tests.support.conformance import build_kit, find_reading_faults, find_replying_faults, open_session
+from tests.support.wire import HERE
 from toolwire import convert
 from toolwire.core.codec import Codec, Peer, Routes, Site
 from toolwire.core.http import JSON_HEADERS, Request, Response
@@ -18,7 +19,6 @@ from toolwire.protocols.openapi.tools import operations
 from toolwire.protocols.opentool import document as opentool
 from toolwire.protocols.opentool import validator
 from toolwire.protocols.otc import document as otc
-from toolwire.testing.wire import HERE
 
 EVERY = Selection(include="all")
 

@@ -21,7 +21,7 @@ import uvicorn
 from toolwire import Toolkit, asgi
 from toolwire.testing import background
 from toolwire.testing.server_checks import CheckReport, ProbeTool, conform
-from toolwire.testing.server_checks.report import format_markdown, summarize_report
+from toolwire.testing.server_checks.run_checks import format_markdown, summarize_report
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "conformance.md"
 CALL = ProbeTool("add", {"a": 1, "b": 2})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Generic, TypeVar
 
+from tests.support.wire import App, AppResponse, build_scope
 from toolwire.core.http import Request, Response
-from toolwire.testing.wire import App, AppResponse, build_scope
 
 T = TypeVar("T")
 

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.support.upstreams import connect_without_user
 from toolwire import Session, Tool, Toolkit, asgi, connect_sync, merge_toolboxes
 from toolwire.adapters.schema import Provider
 from toolwire.adapters.tool_declarations import declare_tools, run_named_call_sync
 from toolwire.cli import main
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError

@@ -16,8 +16,8 @@ import pytest
 from tests.client import conftest
 from tests.support.document_bombs import ALL_KINDS, BOMBS, CPU_S
 from tests.support.live_bombs import BombSite, many_operations
+from tests.support.upstreams import connect_without_user
 from toolwire import Session, asgi, connect_sync
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.convert import KINDS, ConvertedDocument, convert
 from toolwire.convert.converter import MAX_GROWTH, MIN_ROOM
 from toolwire.core.model import Kind, Problem

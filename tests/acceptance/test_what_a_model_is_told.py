@@ -11,10 +11,10 @@ import pytest
 from mcp import Client
 
 from tests.client import conftest
+from tests.support.upstreams import connect_without_user
 from toolwire import Answer, Kind, Problem, Question, Toolkit, asgi, connect_sync
 from toolwire.client import SyncRemote
 from toolwire.client.calls.session import Session
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.testing.loopback import background
 
 listen, encode_response = conftest.listen, conftest.encode_response  # fixtures

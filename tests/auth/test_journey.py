@@ -8,6 +8,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
+from tests.support.wire import CannedTransport
 from toolwire.auth.authorization_code import (
     StartedSignIn,
     finish_sign_in,
@@ -26,7 +27,6 @@ from toolwire.auth.token_request import read_tokens
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Secret
-from toolwire.testing.wire import CannedTransport
 
 ISSUER = "https://login.example"
 SITE = "https://tasks.example"

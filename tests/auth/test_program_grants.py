@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from joserfc import jwt
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
+from tests.support.wire import CannedTransport
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.client_key import ClientKey
 from toolwire.auth.credential import Credential, write_credential
@@ -28,7 +29,6 @@ from toolwire.client.transport.drivers import run
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem, Secret
-from toolwire.testing.wire import CannedTransport
 
 pytestmark = pytest.mark.requirement("AC-13", "MC-11")
 ISSUER, SITE, HOME = "https://login.example", "https://tasks.example", "https://id.example"

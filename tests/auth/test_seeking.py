@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.wire import CannedTransport
 from toolwire.auth.challenge import Challenge, read_challenges
 from toolwire.auth.metadata_discovery import (
     AuthorizationServerMetadata,
@@ -20,7 +21,6 @@ from toolwire.auth.security_schemes import read_security_schemes
 from toolwire.client.transport.drivers import run
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
-from toolwire.testing.wire import CannedTransport
 
 SITE = "https://tasks.example"
 API = f"{SITE}/api"

@@ -5,10 +5,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.conformance import build_kit, find_reading_faults, find_replying_faults, open_session
+from tests.support.wire import HERE
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Kind, Problem
-from toolwire.testing.wire import HERE
 
 MEMBERS = (
     b"jsonrpc method params id request tool_id input tools result error items output paths openapi functions name code"

@@ -17,13 +17,13 @@ from tests.support.conformance import (
     generate_edits,
     open_session,
 )
+from tests.support.wire import HERE, CannedTransport, RecordedExchange
 from toolwire.client.transport.drivers import run
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Problem
 from toolwire.define import Toolkit
 from toolwire.protocols import BUILTIN
-from toolwire.testing.wire import HERE, CannedTransport, RecordedExchange
 
 Answers = Callable[[Request], Response | Problem]
 VECTORS = Path(__file__).parents[1] / "vectors"

@@ -12,9 +12,9 @@ import pytest
 
 from tests.console.conftest import TOKEN, build_question
 from tests.interleaving import answer_request, interrupt_each_await
+from tests.support.wire import HERE
 from toolwire.console import Console, ConsoleSource
 from toolwire.core.http import Request, Response, get_header
-from toolwire.testing.wire import HERE
 
 FORM = (b"content-type", b"application/x-www-form-urlencoded")
 KEYS = {"key of ann": "ann", "key of bob": "bob"}

@@ -18,8 +18,8 @@ from mcp.server.mcpserver import Context as SdkContext
 from mcp.server.mcpserver import MCPServer
 from mcp.types import ServerNotification
 
+from tests.support.upstreams import connect_without_user
 from toolwire import ApiKey, App, Problem, Secret, Session, Toolkit, asgi, connect_sync, merge_toolboxes
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.server.mcp import change_stream
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background

@@ -17,8 +17,8 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from pydantic import BaseModel
 
 from tests.interop.mcp_revisions import of_2025
+from tests.support.upstreams import connect_without_user
 from toolwire import Context, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.model import Secret
 from toolwire.core.user_input import Choice, FieldKind, InputField
 from toolwire.framing.input_form import read_fields, write_fields

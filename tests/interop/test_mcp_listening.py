@@ -251,8 +251,8 @@ def test_a_gateway_passes_the_log_on_at_the_level_of_its_caller() -> None:
     from mcp import Client
     from mcp.types import LoggingMessageNotificationParams
 
+    from tests.support.upstreams import connect_without_user
     from toolwire import Session, merge_toolboxes
-    from toolwire.client.connection.connect import connect_without_user
     from toolwire.server.run.function_toolbox import FunctionToolbox
 
     told: list[tuple[str, Any]] = []

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from mcp.server.mcpserver import MCPServer
 
+from tests.support.wire import HERE, AppTransport
 from toolwire import Preferences, Value, asgi, connect, connect_sync
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import run_named_call_sync
@@ -20,7 +21,6 @@ from toolwire.client.transport.drivers import arun
 from toolwire.core.codec import Codec
 from toolwire.core.model import Call, Tool
 from toolwire.protocols import BUILTIN
-from toolwire.testing.wire import HERE, AppTransport
 
 from .conftest import run_app
 

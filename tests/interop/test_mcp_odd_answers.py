@@ -14,8 +14,8 @@ import jsonschema_rs
 import pytest
 
 from tests.interop.mcp_makers import CACHE, HERE, INSTALLED, MISSING, build_environment, start_node, start_python
+from tests.support.upstreams import connect_without_user
 from toolwire import Answer, Selection, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec

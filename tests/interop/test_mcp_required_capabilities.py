@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.upstreams import connect_without_user
 from toolwire import Context, Session, ToolError, Toolkit, asgi, connect_sync
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Notify, ignore_progress

@@ -28,6 +28,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
+from tests.support.upstreams import connect_without_user
 from toolwire import (
     ApiKey,
     Context,
@@ -46,7 +47,6 @@ from toolwire import (
     merge_toolboxes,
     read_content,
 )
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
 

@@ -14,6 +14,7 @@ from mcp import Client
 
 from tests.interop.clients.served_kit import PNG
 from tests.interop.mcp_makers import INSTALLED, MISSING, start_python
+from tests.support.upstreams import connect_without_user
 from toolwire import (
     Image,
     Progress,
@@ -25,7 +26,6 @@ from toolwire import (
     merge_toolboxes,
     read_content,
 )
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.testing import background
 
 PACKAGES = {"fastmcp": "fastmcp", "sdk-1": "python_sdk_1"}

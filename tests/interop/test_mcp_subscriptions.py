@@ -15,8 +15,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
+from tests.support.upstreams import connect_without_user
 from toolwire import ApiKey, App, DefinitionError, Secret, Session, Toolkit, asgi, merge_toolboxes
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.protocols.mcp.resource_subscriptions import MAX_SUBSCRIPTIONS, MAX_URI
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.support.wire import HERE
 from toolwire import RateLimit, Toolkit
 from toolwire.core.http import Request
-from toolwire.testing.wire import HERE
 
 
 def kit() -> Toolkit:

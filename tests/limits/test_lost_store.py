@@ -14,13 +14,13 @@ import pytest
 
 from tests.programs import RedisServer
 from tests.support.waiting import wait_until
+from tests.support.wire import HERE, AppTransport
 from toolwire import App, RateLimit, Toolkit, asgi, connect_sync
 from toolwire.client.calls.session import Session
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Context, Kind, Problem, Tool, Value
 from toolwire.limits import ClientRateLimits, LocalRates, build_rate_check
-from toolwire.testing.wire import HERE, AppTransport
 
 pytestmark = pytest.mark.requirement("R11", "XL-066")
 UNLIMITED = ClientRateLimits(tool=None, connection=None)

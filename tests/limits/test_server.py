@@ -13,16 +13,16 @@ from joserfc.jwk import OctKey
 
 import toolwire
 from tests.limits.limited_shop import build_call, kit
+from tests.support.wire import AppTransport
 from toolwire import Kind, Problem
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.client.calls.session import Session
 from toolwire.core.http import Response, get_header
 from toolwire.limits import ClientRateLimits
-from toolwire.limits.headers import read_pause_s
+from toolwire.limits.throttle import read_pause_s
 from toolwire.protocols import BUILTIN
 from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import AppTransport
 
 UNLIMITED = ClientRateLimits(tool=None, connection=None)
 

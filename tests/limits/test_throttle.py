@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from toolwire.core.http import Response
 from toolwire.core.model import RateLimit, Tool
 from toolwire.limits import ClientRateLimits, Throttle
-from toolwire.limits.headers import read_pause_s
-from toolwire.limits.throttle import build_rate_limited
+from toolwire.limits.throttle import build_rate_limited, read_pause_s
 
 NOW = 1_800_000_000.0
 TOOL = Tool(name="x", rate_limit=RateLimit(max=2, window="1m"))

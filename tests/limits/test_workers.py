@@ -18,11 +18,11 @@ import pytest
 from tests import canaries
 from tests.limits.limited_shop import build_call, kit
 from tests.programs import require_redis
+from tests.support.wire import AppTransport
 from toolwire import Kind, Problem, RateLimit, Value, asgi, connect_sync
 from toolwire.client.calls.session import Session
 from toolwire.limits import ClientRateLimits
 from toolwire.stores.limits.open import open_windows
-from toolwire.testing.wire import AppTransport
 
 THIRTY = RateLimit(max=30, window="1h")
 UNLIMITED = ClientRateLimits(tool=None, connection=None)

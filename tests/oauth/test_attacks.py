@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 import toolwire
+from tests.support.wire import AppTransport, CannedTransport
 from toolwire.auth.authorization_code import StartedSignIn, finish_sign_in, start_sign_in
 from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.clients import Client
@@ -25,7 +26,6 @@ from toolwire.core.http import JSON_HEADERS, Request, Response
 from toolwire.core.model import Problem
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
-from toolwire.testing.wire import AppTransport, CannedTransport
 
 from .conftest import CALLBACK, CLIENTS, ISSUER, Site, document
 

@@ -13,12 +13,12 @@ import pytest
 import toolwire
 from tests.oauth.conftest import Walker
 from tests.oauth.running_site import Running, tasks
+from tests.support.wire import AppTransport
 from toolwire.auth.client_metadata import read_document
 from toolwire.auth.clients import Client
 from toolwire.client.login import SignInOptions
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response, get_header
-from toolwire.testing.wire import AppTransport
 
 PLACE = "/.well-known/oauth-client.json"
 

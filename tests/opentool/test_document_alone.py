@@ -10,10 +10,10 @@ import anyio
 import pytest
 from mcp import Client
 
+from tests.support.upstreams import connect_without_user
 from toolwire import connect_sync
 from toolwire.client import SyncRemote
 from toolwire.client.calls.session import Session
-from toolwire.client.connection.connect import connect_without_user
 from toolwire.core.check import Answer, Question
 from toolwire.server import asgi
 from toolwire.testing.loopback import background

@@ -10,12 +10,12 @@ import json
 import subprocess
 from typing import Any
 
+from tests.support.wire import HERE, AppTransport
 from toolwire import Problem, Toolkit, Value, asgi, connect
 from toolwire.core.http import Request, Response
 from toolwire.gateway import merge_toolboxes
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, AppTransport
 
 HANG_S = 20.0
 DEADLINE_S = 0.3

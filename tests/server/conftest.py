@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.support.conformance import build_kit, open_session
+from tests.support.wire import HERE, AppTransport, build_scope
 from toolwire import ServerLimits, Toolkit, asgi
 from toolwire.core.codec import Codec, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call
 from toolwire.protocols import BUILTIN
 from toolwire.server import App
-from toolwire.testing.wire import HERE, AppTransport, build_scope
 
 PATIENCE_S = 10.0
 ROUTES = tuple(

@@ -6,10 +6,10 @@ import json
 import pytest
 
 import toolwire
+from tests.support.wire import AppTransport
 from toolwire import Authorization, Context, Kind, Problem, Requirements, Toolkit, connect_sync
 from toolwire.core.http import Request, Response
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import AppTransport
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.conformance import build_kit
+from tests.support.wire import HERE, AppTransport
 from toolwire import ApiKey, Context, DefinitionError, Secret, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Route
@@ -25,7 +26,6 @@ from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.build_app import build_app
 from toolwire.server.options import ServerOptions
 from toolwire.server.parts import ServerParts
-from toolwire.testing.wire import HERE, AppTransport
 
 Ask = Callable[..., Response]
 Send = Callable[[App, Request], Response]

@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests.support.wire import HERE, AppTransport
 from toolwire import Authorization, Context, Requirements, Secret, ToolError, Toolkit, asgi
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.core.codec import Codec, Site
@@ -30,7 +31,6 @@ from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.access.signed_tokens import SignedTokenCallers
 from toolwire.telemetry.calls import Telemetry
 from toolwire.telemetry.logs import JsonLines
-from toolwire.testing.wire import HERE, AppTransport
 
 CANARY = "canary-81f2c9d4e7"
 KEY, TOKEN, SECRET = f"key-{CANARY}", f"token-{CANARY}", f"secret-{CANARY}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.wire import HERE, SyncAppTransport
 from toolwire import Answer, DefinitionError, Kind, Problem, Question, ToolError, Toolkit, Value, asgi, connect_sync
 from toolwire.core.check import ALLOW, Check, Deny
 from toolwire.core.codec import Codec
@@ -24,7 +25,6 @@ from toolwire.server.asking.confirmation import (
 )
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, SyncAppTransport
 
 ERASE = Tool(name="erase", toolkit="Disk", destructive=True)
 

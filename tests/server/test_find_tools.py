@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.wire import HERE, SyncAppTransport
 from toolwire import DefinitionError, Problem, Secret, Toolkit, Value, asgi, connect_sync
 from toolwire.core.http import Request, Response
 from toolwire.protocols import BUILTIN
@@ -18,7 +19,6 @@ from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.asking.confirmation import CONFIRMATION, ask_about_destructive
 from toolwire.server.options import ServerOptions
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, SyncAppTransport
 
 PROTOCOLS = [codec.name for codec in BUILTIN]
 STATELESS = "2026-07-28"

@@ -125,8 +125,8 @@ def test_no_form_of_the_page_shows_a_hidden_tool(step: str, app: App, ask: Ask) 
 
 @pytest.mark.requirement("AT-36", "D-30", "LC-05")
 def test_page_of_a_call_that_goes_on_shows_the_tools_of_its_caller_alone(app: App) -> None:
+    from tests.support.wire import HERE, AppTransport
     from toolwire.core.http import Request
-    from toolwire.testing.wire import HERE, AppTransport
 
     async def use() -> None:
         transport = AppTransport(app)

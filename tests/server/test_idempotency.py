@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.interleaving import answer_request, interrupt_each_await
+from tests.support.wire import HERE, AppTransport
 from toolwire import Context, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.http import Request, Response
 from toolwire.core.ledger import FULL, CallEnding, Claim, ClaimOutcome, InFlight, Ticket
@@ -15,7 +16,6 @@ from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.server import App
 from toolwire.server.run.idempotency import IdempotencyRunner
 from toolwire.stores.ledger.memory import MemoryLedger
-from toolwire.testing.wire import HERE, AppTransport
 
 JSON = (b"content-type", b"application/json")
 MCP = ((b"accept", b"application/json, text/event-stream"), (b"mcp-protocol-version", b"2025-11-25"))

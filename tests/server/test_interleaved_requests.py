@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.interleaving import answer_request, interrupt_each_await
+from tests.support.wire import HERE
 from toolwire import App, Context, Toolkit, asgi
 from toolwire.core.http import Request, Response, get_header
-from toolwire.testing.wire import HERE
 
 pytestmark = pytest.mark.requirement("AT-58", "TE-02")
 JSON = (b"content-type", b"application/json")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
+from tests.support.wire import HERE, AppTransport
 from toolwire import App, Authorization, Context, Requirements, ServerLimits, Toolkit, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response, get_header
@@ -19,7 +20,6 @@ from toolwire.core.model import Secret
 from toolwire.protocols.openapi.tools.operations import read_operations
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.stores.ledger.call_overview import CallOverview
-from toolwire.testing.wire import HERE, AppTransport
 
 KEYS = tuple(ApiKey(key=Secret(f"{name}-key-of-a-caller"), name=name) for name in ("ada", "bob"))
 JSON = (b"content-type", b"application/json")

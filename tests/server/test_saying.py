@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.conformance import build_kit
 from tests.support.conformance.kit import SECRET
+from tests.support.wire import CannedTransport, SyncAppTransport
 from toolwire import Toolkit, asgi, connect_sync
 from toolwire.core.codec import Codec
 from toolwire.core.http import Request
@@ -16,7 +17,6 @@ from toolwire.protocols.opentool import CODEC
 from toolwire.server import App
 from toolwire.server.options import ServerOptions
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import CannedTransport, SyncAppTransport
 
 
 class Adder:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.wire import HERE, AppTransport
 from toolwire import DefinitionError, Kind, Problem, Secret, Toolkit, Value, asgi
 from toolwire.client.transport.drivers import arun
 from toolwire.core.codec import Codec, Site, ToolCache
@@ -21,7 +22,6 @@ from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers, parse_api_key
 from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller
 from toolwire.server.route_table import RouteTable
-from toolwire.testing.wire import HERE, AppTransport
 from toolwire.validation import check_scopes, filter_visible, permits
 
 Ask = Callable[..., Response]

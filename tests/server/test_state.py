@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from tests.postgres import Postgres, postgres, shared_postgres, wait_until_answering  # noqa: F401 - the fixtures
+from tests.support.wire import HERE, AppTransport
 from toolwire import RateLimit, Toolkit, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response
 from toolwire.server import App
-from toolwire.testing.wire import HERE, AppTransport
 
 JSON = (b"content-type", b"application/json")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.wire import HERE, AppTransport, build_scope
 from toolwire import Toolkit, asgi, connect, merge_toolboxes
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Context, Kind, Problem, Progress, Value
@@ -19,7 +20,6 @@ from toolwire.server.options import ServerOptions
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.telemetry.calls import Telemetry
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, AppTransport, build_scope
 
 pytestmark = pytest.mark.requirement("GR-02")
 

@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
+from tests.support.wire import HERE, run_app
 from toolwire import ServerLimits, Toolkit, asgi
 from toolwire.core.http import Request, Response
 from toolwire.framing.sse import Decoder
 from toolwire.server import App
-from toolwire.testing.wire import HERE, run_app
 
 Send = Callable[[App, Request], Response]
 JSON = ((b"content-type", b"application/json"),)

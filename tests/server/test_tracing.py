@@ -14,13 +14,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.support.conformance import open_session
+from tests.support.wire import AppTransport
 from toolwire import Context, ToolError, Toolkit, asgi, connect_sync
 from toolwire.core.codec import Codec
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Problem, Value
 from toolwire.telemetry.calls import Telemetry
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import AppTransport
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 PARENT = f"00-{TRACE}-{SPAN}-01"

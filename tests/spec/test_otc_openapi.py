@@ -15,10 +15,10 @@ import pytest
 from openapi_spec_validator import validate
 from referencing import Registry
 
+from tests.support.wire import HERE, AppTransport
 from toolwire import App, Authorization, Context, Requirements, ServerLimits, ToolError, Toolkit, asgi
 from toolwire.core.http import Request, Response
 from toolwire.server.asking.confirmation import ask_about_destructive
-from toolwire.testing.wire import HERE, AppTransport
 
 ROOT = Path(__file__).parents[2]
 DESCRIPTION = json.loads((ROOT / "spec" / "otc" / "1.0" / "openapi.json").read_text(encoding="utf-8"))

@@ -10,10 +10,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import anyio
 import pytest
 
-from toolwire.client.approvers.store_approver import astore_approver, store_approver
+from toolwire.client.approvers.store_approver import store_approver
 from toolwire.consent.decision_record import FIRST_DIGEST, Decision, compute_chain_digest, find_chain_fault
 from toolwire.core.check import Answer, Question
 from toolwire.core.model import Approval, Call, Tool
@@ -112,13 +111,6 @@ def test_an_approver_waits_for_the_answer_of_another_thread(tmp_path: Path) -> N
 
     assert store_approver(approvals, sleep=sleep)(QUESTION).allowed
 
-    async def asleep(seconds: float) -> None:
-        sleep(seconds)
-
-    async def ask() -> Answer:
-        return await astore_approver(approvals, sleep=asleep)(replace(QUESTION, binding="b9"))
-
-    assert anyio.run(ask).allowed
     approvals.close()
 
 

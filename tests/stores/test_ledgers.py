@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.postgres import LedgerDatabase, shared_postgres  # noqa: F401 - the fixture
+from tests.support.wire import HERE, AppTransport
 from toolwire import Context, Kind, Problem, Requirements, ServerLimits, Toolkit, Value, asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
@@ -38,7 +39,6 @@ from toolwire.stores.ledger.clock import ClockMark, resume_age
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.ledger.postgres import PostgresLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger
-from toolwire.testing.wire import HERE, AppTransport
 
 DAY_S = 86_400.0
 ONE = Value(1)

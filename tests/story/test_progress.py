@@ -120,11 +120,11 @@ def test_command_line_shows_progress(url: str, capfd: pytest.CaptureFixture[str]
 
 @pytest.mark.requirement("FU-05")
 def test_gateway_passes_progress_on(url: str) -> None:
+    from tests.support.wire import HERE, AppTransport
     from toolwire.client.connection.connection import open_connection
     from toolwire.client.connection.remote import Remote
     from toolwire.client.discovery.discover import discover
     from toolwire.client.transport.drivers import arun
-    from toolwire.testing.wire import HERE, AppTransport
 
     heard: list[Progress] = []
 

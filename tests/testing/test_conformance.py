@@ -15,12 +15,12 @@ from tests.support.conformance import (
     open_session,
 )
 from tests.support.conformance.kit import SECRET
+from tests.support.wire import HERE
 from toolwire import Toolkit
 from toolwire.core.codec import Codec, Finding, Pending, Route, Streaming
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 from toolwire.protocols import BUILTIN
-from toolwire.testing.wire import HERE
 
 GOOD = BUILTIN[1]
 LEAK = Problem(kind=Kind.TOOL_FAILED, message=f"The oven is cold. {SECRET}", can_retry=True, retry_after_ms=1)

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.support.conformance import build_kit
+from tests.support.wire import HERE, AppTransport, CannedTransport, SyncAppTransport, build_scope
 from toolwire import asgi
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
-from toolwire.testing.wire import HERE, AppTransport, CannedTransport, SyncAppTransport, build_scope
 
 STREAM = Request(
     "POST",

@@ -1,4 +1,7 @@
-"""Run long calls in this process: each in a task, a limited number of them at the same time."""
+"""Run long calls in this process: each in a task, a limited number of them at the same time.
+
+``StateSearch`` runs none here, and leaves them to workers that look for them in the state once a second.
+"""
 # LC-01
 
 from __future__ import annotations
@@ -61,3 +64,19 @@ class LocalEngine:
             del self._tasks[call_id]
         if not done.cancelled():
             done.exception()  # what failed is in the log already
+
+
+class StateSearch:
+    """Runs nothing and offers nothing: each worker finds accepted calls in the state."""
+
+    is_shared = True
+
+    async def begin(self, work: CallWork) -> None:
+        """Do nothing."""
+
+    async def offer(self, call_id: str) -> bool:
+        """Return False: a worker finds the call."""
+        return False
+
+    async def end(self, grace_s: float) -> None:
+        """Do nothing."""

@@ -10,9 +10,10 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from math import log
 from typing import Final, NamedTuple
@@ -22,7 +23,7 @@ from toolwire.core.gc_pause import pause_collection
 from toolwire.core.model import Tool, get_stored_schemas
 
 from .groups import group_tools
-from .instructions import read_words
+from .stemming import stem_word
 from .words import SYNONYMS, WordSplitter
 
 
@@ -227,3 +228,42 @@ def _read_arguments(tool: Tool) -> str:
             texts.append(text[:room])
             room -= len(text) + 1
     return " ".join(texts)[:TEXT_CHARACTERS]
+
+
+_SIGN_TEXT: Final = (
+    "always assistant confidential covertly disregard ignore important instructions mandatory must never override"
+    " prefer prompt secret secretly silently tell"
+)
+_SIGNS: Final = frozenset(map(stem_word, _SIGN_TEXT.split()))
+"""A text without these words gives no instruction that is known here; nearly all texts are done then."""
+_TAG: Final = re.compile(r"<\s*/?\s*(?:important|secret|system|hidden|instructions?|critical|admin)\b[^<>]*>", re.I)
+_TAGGED: Final = re.compile(
+    r"<\s*(important|secret|system|hidden|instructions?|critical|admin)\b[^<>]*>.*?(?:<\s*/\s*\1\s*>|\Z)", re.I | re.S
+)
+_SENTENCE: Final = re.compile(r"[^.!?\n]+[.!?\n]*")
+_INSTRUCTION: Final = re.compile(
+    r"\b(?:"
+    r"(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|other|above|all|instructions?|tools?|rules?)"
+    r"|(?:do not|don't|never|without)\b.{0,30}\b(?:tell|telling|mention|inform|informing|reveal|notify|show|ask)\w*"
+    r"|(?:you|the (?:assistant|model|agent|ai|llm))\s+(?:must|should|shall|have to|need to|are required)"
+    r"|(?:always|only|must|please)\s+(?:use|call|choose|prefer|pick|select|invoke|run)\b"
+    r"|(?:before|instead of|prior to)\b.{0,30}\b(?:any|all|every|each|other|another)\b.{0,20}\btools?"
+    r"|(?:use|call|choose|prefer)\s+this\b.{0,30}\b(?:first|instead|whenever|always|before)"
+    r"|(?:system|developer)\s+prompt"
+    r"|(?:keep|stay|remain|this is)\b.{0,20}\b(?:secret|confidential|hidden)"
+    r"|(?:secretly|silently|covertly)\b"
+    r")",
+    re.I,
+)
+
+
+def read_words(text: str, split: Callable[[str], dict[str, None]]) -> dict[str, None]:
+    """Return the words of ``text`` by ``split``, without those of instructions to the model and secrecy markers."""
+    # FI-05
+    words = split(text)
+    if _SIGNS.isdisjoint(words):
+        return words
+    if "<" not in text and _INSTRUCTION.search(text) is None:
+        return words
+    plain = _TAG.sub(" ", _TAGGED.sub(" ", text))
+    return split(" ".join(one for one in _SENTENCE.findall(plain) if _INSTRUCTION.search(one) is None))

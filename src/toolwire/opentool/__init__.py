@@ -20,6 +20,7 @@ from toolwire.protocols.opentool.objects import (
 )
 
 from .client import OpenToolClient, SyncOpenToolClient
+from .description import OpenToolJsonLoader, Tool
 from .document_check import check_against
 from .exceptions import (
     ErrorNullException,
@@ -32,9 +33,7 @@ from .exceptions import (
     ResponseNullException,
     ToolBreakException,
 )
-from .loader import OpenToolJsonLoader
 from .messages import FunctionCall, ToolReturn, Version
-from .tool import Tool
 
 if TYPE_CHECKING:
     from .command import main

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.protocols.opentool import document, objects, quirks
-from toolwire.protocols.opentool.objects import OpenTool
+from toolwire.protocols.opentool.objects import OpenTool, read_text
 
 _log = logging.getLogger("toolwire")
 
@@ -92,3 +92,67 @@ def _read_data(given: Given) -> Json:
     if isinstance(data, Problem):
         raise DefinitionError(f"The document {given} cannot be read: {data.message}")
     return data
+
+
+class OpenToolJsonLoader:
+    """Loads OpenTool documents of any version. It has no state; there is a class because the SDKs have one."""
+
+    # OT-031
+
+    def load(self, text: str | bytes) -> OpenTool:
+        """Return the document in a JSON text.
+
+        Raises:
+            DefinitionError: it is no document; the text says what is wrong.
+        """
+        document = read_text(text)
+        if isinstance(document, Problem):
+            raise DefinitionError(document.message)
+        return document
+
+    def load_from_file(self, path: Path | str) -> OpenTool:
+        """Return the document in a file.
+
+        Raises:
+            DefinitionError: the file cannot be read, or holds no document; the text says which and why.
+        """
+        try:
+            text = Path(path).read_bytes()
+        except OSError as error:
+            raise DefinitionError(f"The document {path} cannot be read: {error.strerror}.") from error
+        try:
+            return self.load(text)
+        except DefinitionError as error:
+            raise DefinitionError(f"{path}: {error}") from error
+
+    loadFromFile = load_from_file
+
+
+Returned: TypeAlias = Mapping[str, Json]
+Loaded: TypeAlias = OpenTool | Mapping[str, Json] | None
+
+
+class Tool(Protocol):
+    """What can be served: ``call`` does the work, ``load`` says what there is. Both may be coroutines.
+
+    A tool may also have, as the newer SDKs do: ``init()``, awaited before its first call; ``dispose()``, awaited
+    after its last; and ``stream_call(name, arguments)``, a sync or async generator of the pieces of a function whose
+    document has ``stream``.
+    """
+
+    # OTRPC-020, OTRPC-021, A-11
+
+    def call(self, name: str, arguments: dict[str, Any], /) -> Returned | Awaitable[Returned]:
+        """Return what the function ``name`` gives, an object.
+
+        Raises:
+            FunctionNotSupportedException: there is no such function.
+            InvalidArgumentsException: the arguments do not fit.
+            ToolBreakException: it cannot go on; the text reaches the caller, as that of nothing else raised here does.
+        """
+        ...
+
+    def load(self) -> Loaded | Awaitable[Loaded]:
+        """Return the document, or None where there is none: then every name may be called."""
+        # OTRPC-021
+        ...

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.wire import is_stream
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Flow, Listen, Pending, Site
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Approval, Call, Cost, Kind, Problem, RateLimit, Result, Tool, Value
 from toolwire.protocols.mcp import CODEC
-from toolwire.testing.wire import is_stream
 
 ADD = Tool(
     name="add",

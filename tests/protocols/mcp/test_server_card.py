@@ -10,6 +10,7 @@ import jsonschema_rs
 import pytest
 from fastapi import FastAPI
 
+from tests.support.wire import HERE, AppTransport
 from toolwire import Toolkit, asgi, connect_sync
 from toolwire.core.errors import ToolwireError
 from toolwire.core.http import Request, Response
@@ -17,7 +18,6 @@ from toolwire.core.model import Json
 from toolwire.integrations.asgi import publish_tools as publish_tools_of
 from toolwire.integrations.fastapi import publish_tools
 from toolwire.testing.loopback import background
-from toolwire.testing.wire import HERE, AppTransport
 
 pytestmark = pytest.mark.requirement("FD-09")
 

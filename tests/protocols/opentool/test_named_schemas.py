@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.wire import HERE, SyncAppTransport
 from toolwire.core.http import Request
 from toolwire.core.model import Problem
 from toolwire.opentool.serve_object import build_app, build_toolbox
 from toolwire.protocols.opentool import document
 from toolwire.protocols.opentool.validator import check
 from toolwire.server.options import ServerOptions
-from toolwire.testing.wire import HERE, SyncAppTransport
 
 
 def ref(name: str) -> dict[str, str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from tests.support.wire import CannedTransport
 from toolwire.client.transport.drivers import run
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import CallQuery, Codec, Finding, Peer, Pending, Routes, SessionOffer, Streaming, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
-from toolwire.testing.wire import CannedTransport
 
 _ENDS: tuple[Result, ...] = (Value(None), Value({"a": [1]}), Problem(kind=Kind.TOOL_FAILED, message="No."))
 _EMPTY = Catalog(title="Empty")

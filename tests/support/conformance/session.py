@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tests.support.wire import HERE, AppTransport, RecordedExchange, SyncAppTransport
 from toolwire.client.calls import session as shared
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.connection.connection import Connection, connection_to
@@ -24,7 +25,6 @@ from toolwire.server.build_app import build_app
 from toolwire.server.options import ServerOptions
 from toolwire.server.parts import ServerParts
 from toolwire.server.run.function_toolbox import FunctionToolbox
-from toolwire.testing.wire import HERE, AppTransport, RecordedExchange, SyncAppTransport
 
 from .kit import build_kit
 

@@ -16,7 +16,7 @@ from toolwire import Toolkit
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.testing.loopback import background
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
-from toolwire.testing.server_checks.report import format_markdown, reports_to_json, summarize_report
+from toolwire.testing.server_checks.run_checks import format_markdown, reports_to_json, summarize_report
 
 pytest_plugins = ["pytester"]
 

@@ -3,6 +3,7 @@
 Rules:
 - A check sends requests only and assumes nothing about the implementation of a server.
 - A check that may run a tool sets ``needs_call``. It runs only if the caller names a tool and its arguments.
+- A check that sets ``needs_key`` runs only with a key.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Check(NamedTuple):
     sentence: str
     run: CheckFunction
     needs_call: bool = False
+    needs_key: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ def run_check(check: Check, number: str, probe: ServerProbe) -> Outcome:
     """Run ``check`` on the server of ``probe`` and return its outcome."""
     if check.needs_call and probe.call is None:
         verdict: str | Skip | None = Skip("this check calls a tool, and no tool was named")
+    elif check.needs_key and not probe.has_key:
+        verdict = Skip("this run has no key")
     else:
         verdict = check.run(probe)
     standing = (

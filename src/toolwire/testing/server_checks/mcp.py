@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from toolwire.core.model import Json
 from toolwire.framing.jsontext import describe_type, get_object
 
-from .check import Check, Skip
+from .check import Check
 from .probe import ProbeAnswer, ServerProbe
 
 _VERSION: Final = "2025-11-25"
@@ -123,9 +123,7 @@ def _check_other_origin(probe: ServerProbe) -> str | None:
     return None if answer.status == 403 else f"a page of another site: {answer}"
 
 
-def _check_key(probe: ServerProbe) -> str | Skip | None:
-    if not probe.has_key:
-        return Skip("this run has no key")
+def _check_key(probe: ServerProbe) -> str | None:
     answer = probe.post(
         _find_path(probe), {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, keyed=False, headers=_ACCEPT
     )
@@ -153,6 +151,6 @@ CHECKS: Final = (
     Check("R17", "An unknown tool returns an error, but no 5xx.", _check_unknown_tool),
     Check("R17", "A body that is not JSON is answered 4xx.", _check_malformed_body),
     Check("D-24", "A request from another origin is answered 403.", _check_other_origin),
-    Check("R17", "tools/list requires the key.", _check_key),
+    Check("R17", "tools/list requires the key.", _check_key, needs_key=True),
     Check("R17", "The call succeeds, with content.", _check_call, needs_call=True),
 )

@@ -150,9 +150,7 @@ def _check_content_type(probe: ServerProbe) -> str | None:
     return None if answer.status in (400, 415) else f"text/plain: {answer}"
 
 
-def _check_key(probe: ServerProbe) -> str | Skip | None:
-    if not probe.has_key:
-        return Skip("this run has no key")
+def _check_key(probe: ServerProbe) -> str | None:
     answer = probe.post(_CALL, {"jsonrpc": "2.0", "id": "1", "method": UNKNOWN_FUNCTION}, keyed=False)
     return None if answer.status == 401 else f"a call without a key: {answer}"
 
@@ -218,7 +216,7 @@ CHECKS: Final = (
     Check("A-17", "A batch is refused.", _check_batch),
     Check("S-5", "A body that is not JSON is answered 4xx with a JSON body.", _check_malformed_bodies),
     Check("A-29", "A body whose content type is not JSON is refused.", _check_content_type),
-    Check("OTRPC-029", "A call requires the key.", _check_key),
+    Check("OTRPC-029", "A call requires the key.", _check_key, needs_key=True),
     Check("S-17", "GET /opentool/stop does not stop the server.", _check_stop),
     Check("OTRPC-009", "The call succeeds, with the id of its request.", _check_call, needs_call=True),
     Check("OTRPC-011", "The result of the call is an object.", _check_result_type, needs_call=True),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Final, Unpack
 
 from toolwire.client.transport.network import NetworkAccess
-from toolwire.core.model import Secret
+from toolwire.core.model import Json, Secret
 
 from . import mcp, openapi, opentool, otc
 from .check import Check, CheckStatus, Outcome, run_check
@@ -94,3 +94,35 @@ def _has_protocol(probe: ServerProbe, protocol: str) -> bool:
         answer = probe.get(path)
         return answer.status in (200, 401) and answer.data is not None
     return mcp.CHECKS[0].run(probe) is None
+
+
+def reports_to_json(reports: Sequence[CheckReport]) -> list[dict[str, Json]]:
+    """Return ``reports`` as JSON data."""
+    return [
+        {
+            "url": report.url,
+            "protocol": report.protocol,
+            **{standing.value: report.count(standing) for standing in CheckStatus},
+            "checks": [asdict(one) for one in report.outcomes],
+        }
+        for report in reports
+    ]
+
+
+def summarize_report(report: CheckReport) -> str:
+    """Return one sentence that counts the passed, failed and skipped checks."""
+    counts = ", ".join(f"{report.count(standing)} {standing}" for standing in CheckStatus)
+    return f"{report.protocol}: {len(report.outcomes)} checks, {counts}."
+
+
+def format_markdown(report: CheckReport) -> Iterator[str]:
+    """Yield the lines of a Markdown table with one row for each check."""
+    yield "| check | requirement | what | outcome |"
+    yield "|---|---|---|---|"
+    for one in report.outcomes:
+        why = f": {one.why}" if one.why else ""
+        yield f"| {one.number} | {one.requirement} | {_escape_cell(one.sentence)} | {one.standing}{_escape_cell(why)} |"
+
+
+def _escape_cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from .answers import ANSWERS
-from .keys import KEYS
 from .listing import LISTING
-from .refusals import REFUSALS
+from .refusals import KEYS, REFUSALS
 
 CHECKS: Final = (*LISTING, *REFUSALS, *KEYS, *ANSWERS)

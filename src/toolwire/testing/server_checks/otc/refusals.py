@@ -1,8 +1,9 @@
-"""The checks of refusals of Open Tool Calling: unknown tools, and bodies that are not calls."""
+"""The checks of refusals of Open Tool Calling: unknown tools, bodies that are not calls, and missing keys."""
 
 from __future__ import annotations
 
 from typing import Final
+from uuid import uuid4
 
 from toolwire.testing.server_checks.check import Check, CheckFunction, Skip
 from toolwire.testing.server_checks.probe import ServerProbe
@@ -105,4 +106,40 @@ REFUSALS: Final = (
     Check("OTC-040", "A body that is not a call is answered 400 or 422.", _check_invalid_calls),
     Check("S-16", "No malformed body causes a 5xx.", _check_malformed_bodies),
     Check("A-29", "A body whose content type is not JSON is refused.", _check_content_type),
+)
+
+
+def _check_list_key(probe: ServerProbe) -> str | None:
+    answer = probe.get("/tools", keyed=False)
+    return None if answer.status == 401 else f"GET /tools without a key: {answer}"
+
+
+def _check_call_key(probe: ServerProbe) -> str | None:
+    answer = probe.post(find_call_path(probe, "/call"), {"request": {"tool_id": UNKNOWN_TOOL}}, keyed=False)
+    return None if answer.status == 401 else f"a call without a key: {answer}"
+
+
+def _check_wrong_key(probe: ServerProbe) -> str | None:
+    answer = probe.get("/tools", keyed=False, headers={"x-api-key": f"wrong-{uuid4()}"})
+    return None if answer.status == 401 else f"a wrong key: {answer}"
+
+
+def _check_challenge(probe: ServerProbe) -> str | None:
+    answer = probe.get("/tools", keyed=False)
+    return None if answer.get_header("www-authenticate") else "a 401 has no WWW-Authenticate"
+
+
+def _check_ignored_key(probe: ServerProbe) -> str | Skip | None:
+    if probe.has_key:
+        return Skip("this run has a key")
+    answer = probe.get("/tools", headers={"x-api-key": "not-required"})
+    return None if answer.status == 200 else f"with a key that is not required: {answer}"
+
+
+KEYS: Final = (
+    Check("OXP-010", "GET /tools requires the key.", _check_list_key, needs_key=True),
+    Check("OTC-042", "A call requires the key.", _check_call_key, needs_key=True),
+    Check("OXP-010", "A wrong key is answered 401.", _check_wrong_key, needs_key=True),
+    Check("S-7", "A 401 has WWW-Authenticate.", _check_challenge, needs_key=True),
+    Check("OXP-012", "A server without authentication ignores credentials.", _check_ignored_key),
 )
