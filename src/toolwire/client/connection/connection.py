@@ -27,7 +27,6 @@ from toolwire.core.call_status import CallPage
 from toolwire.core.codec import BlockingTask, Codec, Flow, Peer, Probe
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, get_stored_schemas
-from toolwire.core.resources import Resource
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host, get_origin, read_origin
 from toolwire.telemetry.client_spans import ClientObserver
@@ -169,14 +168,6 @@ class Connection:
         """Return this connection with ``tools`` running as the site declares, until their definitions change."""
         pipeline = self.pipeline.agree(tools)
         return replace(self, peer=pipeline.peer, pipeline=pipeline)
-
-    def resource(self, handle: str) -> Resource | None:
-        """Return the bytes of ``handle``, or None."""
-        return self.peer.resources.find(handle) if self.peer.resources is not None else None
-
-    def keep(self, resource: Resource) -> str:
-        """Keep ``resource`` and return its handle, or ``""`` if it is too large."""
-        return self.peer.resources.keep(resource) if self.peer.resources is not None else ""
 
 
 def open_connection(

@@ -155,7 +155,8 @@ class RemoteCore(Generic[TransportT, NotifyT]):
 
     def resource(self, handle: str) -> Resource | None:
         """Return the bytes of a handle from a result or from ``keep``, or None: the oldest are dropped for new ones."""
-        return self._connection.resource(handle)
+        kept = self._connection.peer.resources
+        return None if kept is None else kept.find(handle)
 
     def read_content(self, value: Json) -> Any:
         """Return like ``toolwire.read_content``; a handle of this connection becomes an Image, Audio or File too."""
@@ -164,7 +165,8 @@ class RemoteCore(Generic[TransportT, NotifyT]):
 
     def keep(self, data: bytes, *, media_type: str = "application/octet-stream", name: str = "") -> str:
         """Keep ``data`` and return a handle to pass to a tool that takes a file, or ``""`` if it is too large."""
-        return self._connection.keep(Resource(data=data, media_type=media_type, name=name))
+        kept = self._connection.peer.resources
+        return "" if kept is None else kept.keep(Resource(data=data, media_type=media_type, name=name))
 
     @property
     def name(self) -> str:
