@@ -14,8 +14,8 @@ import asyncio
 import logging
 import secrets
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import nullcontext, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from enum import Enum, auto
 from hashlib import sha256
@@ -170,7 +170,7 @@ class LongCalls:
         self._maintenance: asyncio.Task[None] | None = None
         self._bound: dict[str, Call] = {}
         self._running: dict[str, _Run] = {}
-        self._changed: dict[str, set[asyncio.Future[None]]] = {}
+        self._changed: dict[str, set[asyncio.Event]] = {}
         self._waiters: Counter[str] = Counter()
         # D-34: the calls of one caller take at most half of the places to run; more of them wait in their order.
         self._ready: frozenset[str] = frozenset()
@@ -266,18 +266,18 @@ class LongCalls:
     async def watch(self, principal: str, call_id: str) -> AsyncGenerator[CallStatus | Problem, None]:
         """Yield the status of a call, and again after each change, until it is over; a Problem ends it too."""
         store = await self._use_store()
-        status = store if isinstance(store, Problem) else await store.read(principal, call_id)
-        if isinstance(status, Problem) or status is None or isinstance(store, Problem):
-            yield status if isinstance(status, Problem) else NO_CALL
-            return
-        with self._wait_turn(principal) as has_turn:
+        with self._wait_turn(principal) as has_turn, self._subscribe(call_id) as changed:
+            status = store if isinstance(store, Problem) else await store.read(principal, call_id)
+            if isinstance(status, Problem) or status is None or isinstance(store, Problem):
+                yield status if isinstance(status, Problem) else NO_CALL
+                return
             yield status
             while not status.is_over:
                 if not has_turn:
                     yield _TOO_MANY_WAIT
                     return
                 before = status.revision
-                found = await self._await_change(store, principal, status, _MAX_LOCAL_PAUSE_S)
+                found = await self._await_change(store, principal, status, changed)
                 if isinstance(found, Problem) or found is None:
                     yield found or NO_CALL
                     return
@@ -459,16 +459,17 @@ class LongCalls:
         until, sent = loop.time() + wait_s, 0
         run: _Run | None = None
         found: CallStatus | Problem | None = status
-        while True:
-            if notify is not None and (run := self._running.get(status.id, run)) is not None:
-                sent = await _send_pieces(run, notify, sent)
-            left = until - loop.time()
-            if not isinstance(found, CallStatus) or found.is_over or left <= 0:
-                break
-            if found.state is LongCallState.WAITING:
-                break
-            status = found
-            found = await self._await_change(store, principal, status, min(left, _MAX_LOCAL_PAUSE_S), run, sent)
+        with self._subscribe(status.id) as changed:
+            while True:
+                if notify is not None and (run := self._running.get(status.id, run)) is not None:
+                    sent = await _send_pieces(run, notify, sent)
+                left = until - loop.time()
+                if not isinstance(found, CallStatus) or found.is_over or left <= 0:
+                    break
+                if found.state is LongCallState.WAITING:
+                    break
+                most_s = min(left, _MAX_LOCAL_PAUSE_S)
+                found = await self._await_change(store, principal, found, changed, most_s=most_s, run=run, sent=sent)
         if isinstance(found, CallStatus) and found.result is not None and call is not None and notify is not None:
             await _replay(call.tool, found.result, notify, sent)
         return found
@@ -478,7 +479,9 @@ class LongCalls:
         store: LongCallStore,
         principal: str,
         status: CallStatus,
-        most_s: float,
+        changed: asyncio.Event,
+        *,
+        most_s: float = _MAX_LOCAL_PAUSE_S,
         run: _Run | None = None,
         sent: int = 0,
     ) -> CallStatus | Problem | None:
@@ -486,31 +489,38 @@ class LongCalls:
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + most_s, _FIRST_PAUSE_S
         while True:
-            changed: asyncio.Future[None] = loop.create_future()
-            waiting = self._changed.setdefault(status.id, set())
-            waiting.add(changed)
-            try:
-                if run is not None and run.dropped + len(run.pieces) > sent:
-                    return status
-                found = await store.read(principal, status.id)
-                left = until - loop.time()
-                if not isinstance(found, CallStatus) or found.revision != status.revision or left <= 0:
-                    return found
-                # Another process can tell nothing here, so its calls are looked at again and again.
-                is_here = status.id in self._running
-                await asyncio.wait({changed}, timeout=left if is_here else min(pause, left))
-                if changed.done() and run is None:
-                    return await store.read(principal, status.id)
-            finally:
-                waiting.discard(changed)
-                if not waiting and self._changed.get(status.id) is waiting:
-                    del self._changed[status.id]
+            # Another process can tell nothing here, so its calls are looked at again and again.
+            left, is_here = until - loop.time(), status.id in self._running
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left if is_here else min(pause, left)):
+                    await changed.wait()
+            has_changed = changed.is_set()
+            changed.clear()  # before the read, so that what changes meanwhile is read too
+            if run is not None and run.dropped + len(run.pieces) > sent:
+                return status
+            found = await store.read(principal, status.id)
+            if not isinstance(found, CallStatus) or found.revision != status.revision or loop.time() >= until:
+                return found
+            if has_changed and run is None:  # it may run here now, and have pieces
+                return found
             pause = min(2 * pause, _MAX_PAUSE_S)
+
+    @contextmanager
+    def _subscribe(self, call_id: str) -> Generator[asyncio.Event, None, None]:
+        """Give an event that is set each time that a call changes in this process."""
+        changed = asyncio.Event()
+        events = self._changed.setdefault(call_id, set())
+        events.add(changed)
+        try:
+            yield changed
+        finally:
+            events.discard(changed)
+            if not events and self._changed.get(call_id) is events:
+                del self._changed[call_id]
 
     def _wake(self, call_id: str) -> None:
         for changed in self._changed.get(call_id, ()):
-            if not changed.done():
-                changed.set_result(None)
+            changed.set()
 
     def _wait_turn(self, principal: str) -> WaitTurn:
         return WaitTurn(self._waiters, principal)
