@@ -26,8 +26,7 @@ from toolwire.core.check import ALLOW, Answer, Deny, Verdict
 from toolwire.core.codec import CONFIRMATION_FIELD, RECEIPT_FIELD
 from toolwire.core.model import Call, Json, Kind, Problem, Tool, UserAnswer
 from toolwire.framing import jsontext
-from toolwire.stores.consent.open import open_used_nonces
-from toolwire.stores.consent.used_nonces import UsedNonces
+from toolwire.stores.consent.open import UsedNonces, open_used_nonces
 from toolwire.stores.outage_log import OutageLog
 
 from .decision_log import DecisionLog, find_channel

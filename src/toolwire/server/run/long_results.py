@@ -17,7 +17,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from secrets import token_urlsafe
 from threading import Lock
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from anyio import to_thread
 
@@ -29,6 +29,9 @@ from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, ignore_progre
 from toolwire.framing import jsontext
 from toolwire.framing.long_result import PART_NOTE, cut_result, find_reading_name, is_reading, read_part, returns_little
 
+if TYPE_CHECKING:  # loads sqlite3
+    from toolwire.stores.sessions.session_rows import ResultRows
+
 KEPT_S: Final = 3_600.0
 MAX_BYTES: Final = 64 * 1024 * 1024
 _HANDLE_BYTES: Final = 18
@@ -36,16 +39,8 @@ _log = logging.getLogger("toolwire")
 _PASSED_ON: Final = frozenset({"origin", "untrusted"})
 
 
-class ResultStore(Protocol):
-    """Keeps results by a digest of their handles and their callers."""
-
-    def keep(self, key: bytes, body: bytes) -> None:
-        """Keep ``body`` under ``key``; the oldest go if there is no more room. Raises ConnectionError if it cannot."""
-        ...
-
-    def find(self, key: bytes) -> bytes | None:
-        """Return what is under ``key``, or None. Raises ConnectionError if it cannot be asked."""
-        ...
+ResultStore: TypeAlias = "MemoryResults | ResultRows"
+"""Keeps results by a digest of their handles and their callers; each method raises ConnectionError if it cannot."""
 
 
 class MemoryResults:

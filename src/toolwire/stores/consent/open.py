@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from toolwire.stores.paths import is_postgres_url
 
-from .used_nonces import MemoryUsedNonces, SharedUsedNonces, UsedNonces
+from .used_nonces import MemoryUsedNonces, SharedUsedNonces
 
 if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL, or what only clients need
     from toolwire.stores.database import SharedRows
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # each loads sqlite3 or the driver of PostgreSQL, or what onl
     from .audit import StoredAudit
     from .ended_sessions import EndedSessions
     from .grants import StoredGrants
-    from .postgres import PostgresAudit, PostgresPreferences
+    from .postgres import PostgresAudit, PostgresPreferences, PostgresUsedNonces
     from .preferences import StoredPreferences
 
 Place: TypeAlias = Path | str
@@ -28,6 +28,13 @@ StoredDecisions: TypeAlias = "StoredAudit | PostgresAudit"
 """A log of decisions that outlives the process."""
 StoredLevels: TypeAlias = "StoredPreferences | PostgresPreferences"
 """The levels of consent that the user set: a ``PreferenceStore`` that can list and delete them."""
+UsedNonces: TypeAlias = "MemoryUsedNonces | SharedUsedNonces | PostgresUsedNonces"
+"""The words of confirmations that were used, and the key that signs them, which all who share the words have.
+
+``now`` returns seconds of a clock that they have in common, and ``clock_id`` names it until it begins again, so that no
+word is valid by another one. ``is_remote`` says that a claim waits for a database, so that it must not run on an event
+loop.
+"""
 
 
 def open_approvals(place: Place) -> Approvals:

@@ -18,7 +18,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
-from typing import Protocol
 
 from toolwire.core.errors import DefinitionError
 from toolwire.stores.boot_id import read_boot_id
@@ -30,33 +29,6 @@ _MAX_REMEMBERED = 100_000
 _PERIOD_FOLDER = re.compile(r"spent-(\d{1,18})")
 
 _log = logging.getLogger("toolwire")
-
-
-class UsedNonces(Protocol):
-    """The words that were used. ``key`` signs words; all who share the words have it."""
-
-    @property
-    def key(self) -> bytes:
-        """The secret key that signs words."""
-        ...
-
-    @property
-    def clock_id(self) -> bytes:
-        """What names the clock of ``now`` until it begins again, so that no word is valid by another one."""
-        ...
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether a claim waits for a database, so that it must not run on an event loop."""
-        ...
-
-    def now(self) -> float:
-        """Return seconds of a clock that all who share the words have in common."""
-        ...
-
-    def claim(self, name: str, until: float, now: float) -> bool:
-        """Return whether ``name`` was not claimed before; it expires at ``until``, in seconds of a shared clock."""
-        ...
 
 
 class MemoryUsedNonces:

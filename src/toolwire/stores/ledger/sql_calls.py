@@ -27,10 +27,11 @@ from toolwire.core.ledger import (
     decide_claim,
     get_state,
 )
+from toolwire.stores.database import Cursor
 
 from . import result_bytes
 from .statements import LedgerStatements, StoredCall
-from .tally import NOTHING, LedgerTally, Room, SqlConnection, sum_rooms
+from .tally import NOTHING, LedgerTally, Room, sum_rooms
 
 ROW_BYTES = 400
 """The bytes of a row and its index without its texts."""
@@ -66,9 +67,9 @@ class SqlCalls:
         self._now = now
         self._is_alive = is_alive
         self._after_sweep = after_sweep
-        self._connection: SqlConnection
+        self._connection: Cursor
 
-    def attach(self, connection: SqlConnection) -> None:
+    def attach(self, connection: Cursor) -> None:
         """Work on ``connection`` from now on."""
         self._connection = connection
 

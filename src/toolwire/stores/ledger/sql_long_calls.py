@@ -33,9 +33,9 @@ from toolwire.core.long_call import (
 )
 from toolwire.core.model import Json, Kind, Problem, Result
 from toolwire.framing import jsontext
+from toolwire.stores.database import Cursor
 
 from . import result_bytes
-from .tally import SqlConnection
 
 ROW_BYTES = 600
 """The bytes of a row and its index entries without its request, its answer and its texts."""
@@ -186,11 +186,11 @@ class SqlLongCalls:
         self._sql = _Statements(words)
         self._limits = limits
         self._now, self._read_wall, self._is_alive = now, read_wall, is_alive
-        self._connection: SqlConnection
+        self._connection: Cursor
         self._accepted = self._looks = 0
         self._held = 0
 
-    def attach(self, connection: SqlConnection) -> None:
+    def attach(self, connection: Cursor) -> None:
         """Work on ``connection`` from now on."""
         self._connection = connection
 

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from toolwire.core.ledger import LedgerLimits, compute_excess
-from toolwire.stores.database import Rows
+from toolwire.stores.database import Cursor
 
 from .statements import LedgerStatements
-
-
-class SqlConnection(Protocol):
-    """The part of a database connection that ledgers use; sqlite3 and psycopg have it."""
-
-    def execute(self, statement: Any, values: Any = (), /) -> Rows:
-        """Run one statement."""
-        ...
 
 
 class Room(NamedTuple):
@@ -69,7 +61,7 @@ class LedgerTally:
         # Below three quarters every caller has room by the rule of compute_excess(), so no query is needed.
         return 4 * (held + room.rows) <= 3 * limits.rows and 4 * (held_size + room.size) <= 3 * limits.bytes
 
-    def count_excess(self, db: SqlConnection, principal: str, own: Room, of_all: Room, limits: LedgerLimits) -> Room:
+    def count_excess(self, db: Cursor, principal: str, own: Room, of_all: Room, limits: LedgerLimits) -> Room:
         """Return how much ``principal`` must lose to have room for ``own``.
 
         ``of_all`` is what all callers are to get, with ``own``.
@@ -98,7 +90,7 @@ class LedgerTally:
         """Forget how much each caller has. It is counted again when it is needed."""
         self._shares.clear()
 
-    def exchange_counts(self, db: SqlConnection) -> None:
+    def exchange_counts(self, db: Cursor) -> None:
         """Add what is new here to the stored count, and read what other processes have added."""
         before = self.totals
         self.totals = TallyDelta(
@@ -113,11 +105,11 @@ class LedgerTally:
             else:
                 self._shares = {name: share for name, share in self._shares.items() if share[0] >= _MANY_ROWS}
 
-    def recount(self, db: SqlConnection) -> None:
+    def recount(self, db: Cursor) -> None:
         """Count all rows, and store the count for all processes."""
         self.totals = TallyDelta(*db.execute(self._sql.recount).fetchall()[0])
 
-    def _count_share(self, db: SqlConnection, principal: str) -> tuple[int, int]:
+    def _count_share(self, db: Cursor, principal: str) -> tuple[int, int]:
         share = self._shares.get(principal)
         if share is None:
             # A bound for the memory, as callers can be many. The shares that are needed are counted again.
