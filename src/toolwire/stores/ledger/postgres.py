@@ -39,6 +39,7 @@ from toolwire.stores.group_commit import Change, deliver_outcomes
 from toolwire.stores.outage_log import OutageLog
 from toolwire.stores.postgres import (
     PostgresConnection,
+    PostgresCursor,
     PostgresPlace,
     describe_error,
     is_connection_lost,
@@ -201,7 +202,7 @@ class PostgresLedger:
             sql.BEGIN_SESSION, (self._owner, self._session, self._lease_s)
         ).fetchall()
         self._next_renewal = time.monotonic() + _RENEW_S
-        self._calls.attach(connection)
+        self._calls.attach(PostgresCursor(connection))
         if not self._is_counted:
             self._in_transaction(connection, self._calls.recount)
             self._is_counted = True

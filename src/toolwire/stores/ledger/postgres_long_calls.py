@@ -28,6 +28,7 @@ from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.outage_log import OutageLog
 from toolwire.stores.postgres import (
     PostgresConnection,
+    PostgresCursor,
     PostgresPlace,
     describe_error,
     is_connection_lost,
@@ -36,16 +37,12 @@ from toolwire.stores.postgres import (
 
 from . import postgres_statements as sql
 from .postgres import LEASE_S
-from .sql_long_calls import LongCallWords, SqlLongCalls
+from .sql_long_calls import SqlLongCalls
 from .tables import CALLS, LONG_CALLS
 
 _RECONNECT_S = 1.0
 _T = TypeVar("_T")
 _log = logging.getLogger("toolwire.ledger")
-
-_WORDS = LongCallWords(
-    mark="%s", long_calls="toolwire_long_calls", long_shares="toolwire_long_shares", lock=" FOR UPDATE"
-)
 
 
 class _NotReachableError(OSError):
@@ -68,7 +65,11 @@ class PostgresLongCalls:
         self._session = 0
         self._now = self._wall = self._connected_at = 0.0
         self._calls = SqlLongCalls(
-            _WORDS, limits or LongCallLimits(), now=self._read_now, read_wall=self._read_wall, is_alive=self._is_alive
+            limits or LongCallLimits(),
+            now=self._read_now,
+            read_wall=self._read_wall,
+            is_alive=self._is_alive,
+            lock=sql.LOCK,
         )
         self._changes = GroupCommit(
             begin=self._begin_transaction, commit=self._commit, roll_back=self._roll_back, busy_s=0.0
@@ -223,7 +224,7 @@ class PostgresLongCalls:
             sql.BEGIN_SESSION, (self._owner, self._session, self._lease_s)
         ).fetchall()
         self._connection = connection
-        self._calls.attach(connection)
+        self._calls.attach(PostgresCursor(connection))
         if self._is_lost:
             self._is_lost = False
             _log.warning("the long calls in %s can be reached again", self._place)

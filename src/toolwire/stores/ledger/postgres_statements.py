@@ -8,19 +8,14 @@ Rules:
 
 from __future__ import annotations
 
-from .statements import SqlWords, write_statements
+from .statements import LedgerStatements
 
-POSTGRES = write_statements(
-    SqlWords(
-        mark="%s",
-        calls="toolwire_calls",
-        held="toolwire_held",
-        next_number="nextval(pg_get_serial_sequence('toolwire_calls', 'number'))",
-        lock=" FOR UPDATE",
-        skip_locked=" FOR UPDATE SKIP LOCKED",
-    )
+LOCK = " FOR UPDATE"
+POSTGRES = LedgerStatements(
+    lock=LOCK,
+    skip_locked=f"{LOCK} SKIP LOCKED",
+    next_number="nextval(pg_get_serial_sequence('toolwire_calls', 'number'))",
 )
-
 BEGIN_SESSION = (
     "INSERT INTO toolwire_owners VALUES (%s, %s, toolwire_now() + %s)"
     " ON CONFLICT (owner) DO UPDATE SET session = excluded.session, until = excluded.until RETURNING toolwire_now()"

@@ -50,15 +50,6 @@ _COLUMNS = (
 )
 
 
-class LongCallWords(NamedTuple):
-    """The words in which one database differs. ``lock`` keeps a row that is read from others until the commit."""
-
-    mark: str
-    long_calls: str
-    long_shares: str
-    lock: str
-
-
 class _Stored(NamedTuple):
     """A row with all its columns."""
 
@@ -89,101 +80,95 @@ class _Stored(NamedTuple):
 
 
 class _Statements:
-    """All statements for one database."""
+    """All statements. ``lock`` ends one whose row is kept from others until the commit."""
 
-    def __init__(self, words: LongCallWords) -> None:
-        mark, calls, shares, lock = words
+    def __init__(self, lock: str) -> None:
         touched = "updated = ?, revision = revision + 1"
         mine = "id = ? AND owner = ? AND attempt = ? AND state = 'running'"
 
-        def write(text: str) -> str:
-            return text.replace("?", mark)
-
-        self.find = write(f"SELECT {_COLUMNS} FROM {calls} WHERE id = ?{lock}")
-        self.find_key = write(f"SELECT {_COLUMNS} FROM {calls} WHERE key = ?{lock}")
-        self.read = write(f"SELECT {_COLUMNS} FROM {calls} WHERE id = ?")
-        self.list = write(
-            f"SELECT {_COLUMNS} FROM {calls} WHERE principal = ? AND number < ? AND (until IS NULL OR until > ?)"
+        self.find = f"SELECT {_COLUMNS} FROM long_calls WHERE id = ?{lock}"
+        self.find_key = f"SELECT {_COLUMNS} FROM long_calls WHERE key = ?{lock}"
+        self.read = f"SELECT {_COLUMNS} FROM long_calls WHERE id = ?"
+        self.list = (
+            f"SELECT {_COLUMNS} FROM long_calls WHERE principal = ? AND number < ? AND (until IS NULL OR until > ?)"
             " ORDER BY number DESC LIMIT ?"
         )
         marks = ", ".join(["?"] * (_COLUMNS.count(",")))
-        self.add = write(
-            f"INSERT INTO {calls} ({_COLUMNS.partition(', ')[2]}) VALUES ({marks})"
+        self.add = (
+            f"INSERT INTO long_calls ({_COLUMNS.partition(', ')[2]}) VALUES ({marks})"
             f" ON CONFLICT DO NOTHING RETURNING {_COLUMNS}"
         )
-        self.restart = write(
-            f"UPDATE {calls} SET state = 'accepted', owner = ?, request = ?, bytes = ?, answer = NULL, input = NULL,"
+        self.restart = (
+            f"UPDATE long_calls SET state = 'accepted', owner = ?, request = ?, bytes = ?, answer = NULL, input = NULL,"
             f" answers = NULL, progress = NULL, message = '', cancel_asked = 0, until = NULL, {touched}"
             f" WHERE number = ? RETURNING {_COLUMNS}"
         )
-        self.claim = write(
-            f"UPDATE {calls} SET state = 'running', owner = ?, attempt = attempt + 1, {touched} WHERE number = ?"
+        self.claim = (
+            f"UPDATE long_calls SET state = 'running', owner = ?, attempt = attempt + 1, {touched} WHERE number = ?"
         )
-        self.give_back = write(f"UPDATE {calls} SET state = 'accepted', attempt = attempt - 1, {touched} WHERE {mine}")
-        self.report = write(
-            f"UPDATE {calls} SET progress = coalesce(?, progress), message = coalesce(?, message), {touched}"
+        self.give_back = f"UPDATE long_calls SET state = 'accepted', attempt = attempt - 1, {touched} WHERE {mine}"
+        self.report = (
+            f"UPDATE long_calls SET progress = coalesce(?, progress), message = coalesce(?, message), {touched}"
             f" WHERE {mine} RETURNING {_COLUMNS}"
         )
-        self.wait = write(
-            f"UPDATE {calls} SET state = 'waiting', input = ?, until = ? + keep, {touched} WHERE {mine}"
+        self.wait = (
+            f"UPDATE long_calls SET state = 'waiting', input = ?, until = ? + keep, {touched} WHERE {mine}"
             f" RETURNING {_COLUMNS}"
         )
-        self.end = write(
-            f"UPDATE {calls} SET state = ?, answer = ?, pinned = ?, request = ?, input = NULL, answers = NULL,"
+        self.end = (
+            f"UPDATE long_calls SET state = ?, answer = ?, pinned = ?, request = ?, input = NULL, answers = NULL,"
             " progress = coalesce(?, progress), message = coalesce(?, message), bytes = ?,"
             f" until = ? + keep, {touched} WHERE number = ? RETURNING {_COLUMNS}"
         )
-        self.lock_mine = write(f"SELECT {_COLUMNS} FROM {calls} WHERE {mine}{lock}")
-        self.ask_cancel = write(f"UPDATE {calls} SET cancel_asked = 1, {touched} WHERE number = ? RETURNING {_COLUMNS}")
-        self.answer = write(
-            f"UPDATE {calls} SET answers = ?, input = ?, state = ?, until = ?, {touched} WHERE number = ?"
+        self.lock_mine = f"SELECT {_COLUMNS} FROM long_calls WHERE {mine}{lock}"
+        self.ask_cancel = f"UPDATE long_calls SET cancel_asked = 1, {touched} WHERE number = ? RETURNING {_COLUMNS}"
+        self.answer = (
+            f"UPDATE long_calls SET answers = ?, input = ?, state = ?, until = ?, {touched} WHERE number = ?"
             f" RETURNING {_COLUMNS}"
         )
-        self.find_mine = write(
-            f"SELECT id, attempt, cancel_asked FROM {calls} WHERE until IS NULL AND owner = ? AND state = 'running'"
+        self.find_mine = (
+            "SELECT id, attempt, cancel_asked FROM long_calls WHERE until IS NULL AND owner = ? AND state = 'running'"
         )
-        self.next_owner = write(f"SELECT min(owner) FROM {calls} WHERE until IS NULL AND owner > ?")
-        self.find_owned = write(
-            f"SELECT id FROM {calls} WHERE until IS NULL AND owner = ? AND state IN (?, ?) ORDER BY number LIMIT ?"
+        self.next_owner = "SELECT min(owner) FROM long_calls WHERE until IS NULL AND owner > ?"
+        self.find_owned = (
+            "SELECT id FROM long_calls WHERE until IS NULL AND owner = ? AND state IN (?, ?) ORDER BY number LIMIT ?"
         )
-        self.find_oldest = write(
-            f"SELECT {_COLUMNS} FROM {calls} WHERE principal = ? AND answer IS NOT NULL ORDER BY number LIMIT 1"
+        self.find_oldest = (
+            f"SELECT {_COLUMNS} FROM long_calls WHERE principal = ? AND answer IS NOT NULL ORDER BY number LIMIT 1"
         )
-        self.find_expired = write(
-            f"SELECT {_COLUMNS} FROM {calls} WHERE until <= ? ORDER BY until LIMIT {_MAX_REMOVED}"
+        self.find_expired = f"SELECT {_COLUMNS} FROM long_calls WHERE until <= ? ORDER BY until LIMIT {_MAX_REMOVED}"
+        self.remove = "DELETE FROM long_calls WHERE number = ? RETURNING number"
+        self.read_share = "SELECT rows, bytes, open FROM long_shares WHERE principal = ?"
+        self.add_share = (
+            "INSERT INTO long_shares AS held VALUES (?, ?, ?, ?) ON CONFLICT (principal) DO UPDATE SET"
+            " rows = held.rows + excluded.rows, bytes = held.bytes + excluded.bytes, open = held.open + excluded.open"
         )
-        self.remove = write(f"DELETE FROM {calls} WHERE number = ? RETURNING number")
-        self.read_share = write(f"SELECT rows, bytes, open FROM {shares} WHERE principal = ?")
-        self.add_share = write(
-            f"INSERT INTO {shares} VALUES (?, ?, ?, ?) ON CONFLICT (principal) DO UPDATE SET rows = {shares}.rows +"
-            f" excluded.rows, bytes = {shares}.bytes + excluded.bytes, open = {shares}.open + excluded.open"
-        )
-        self.find_callers = f"SELECT principal FROM {shares} WHERE open > 0"
-        self.find_open = write(
-            f"SELECT id FROM {calls} WHERE principal = ? AND cancel_asked = 0 AND state IN ('accepted', 'running',"
+        self.find_callers = "SELECT principal FROM long_shares WHERE open > 0"
+        self.find_open = (
+            "SELECT id FROM long_calls WHERE principal = ? AND cancel_asked = 0 AND state IN ('accepted', 'running',"
             " 'waiting')"
         )
-        self.forget_share = write(f"DELETE FROM {shares} WHERE principal = ? AND rows <= 0")
-        self.count_all = f"SELECT coalesce(sum(rows), 0) FROM {shares}"
+        self.forget_share = "DELETE FROM long_shares WHERE principal = ? AND rows <= 0"
+        self.count_all = "SELECT coalesce(sum(rows), 0) FROM long_shares"
 
 
 class SqlLongCalls:
     """The long calls in one database, on the connection that ``attach`` got, for the process ``owner``.
 
     ``now`` reads the clock of the store, which decides; ``read_wall`` the time of day, which is shown. ``is_alive``
-    returns whether the process with a number still lives.
+    returns whether the process with a number still lives. ``lock`` ends a statement whose row is locked.
     """
 
     def __init__(
         self,
-        words: LongCallWords,
         limits: LongCallLimits,
         *,
         now: Callable[[], float],
         read_wall: Callable[[], float],
         is_alive: Callable[[int], bool],
+        lock: str = "",
     ) -> None:
-        self._sql = _Statements(words)
+        self._sql = _Statements(lock)
         self._limits = limits
         self._now, self._read_wall, self._is_alive = now, read_wall, is_alive
         self._connection: Cursor

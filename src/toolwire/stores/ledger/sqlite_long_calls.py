@@ -36,7 +36,7 @@ from toolwire.stores.outage_log import OutageLog
 
 from .clock import ClockMark, LedgerClock
 from .process_lock import ProcessLock, is_alive
-from .sql_long_calls import LongCallWords, SqlLongCalls
+from .sql_long_calls import SqlLongCalls
 from .statements import AGE, FORGET_AGE, SAVE_AGE
 from .tables import CALLS_FILE
 
@@ -44,8 +44,6 @@ _BUSY_S = 1.0
 _MAPPED_BYTES = 256 << 20
 _T = TypeVar("_T")
 _log = logging.getLogger("toolwire.ledger")
-
-_WORDS = LongCallWords(mark="?", long_calls="long_calls", long_shares="long_shares", lock="")
 
 
 class SqliteLongCalls:
@@ -69,7 +67,7 @@ class SqliteLongCalls:
         self._path = None if path is None else Path(path).absolute()
         self._age = LedgerClock(read_boot_id() if boot is None else boot, clock)
         self._calls = SqlLongCalls(
-            _WORDS, limits or LongCallLimits(), now=self._age.now, read_wall=wall, is_alive=self._is_alive
+            limits or LongCallLimits(), now=self._age.now, read_wall=wall, is_alive=self._is_alive
         )
         self._changes = GroupCommit(
             begin=self._begin_transaction, commit=self._commit, roll_back=self._roll_back, busy_s=_BUSY_S
