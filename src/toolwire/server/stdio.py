@@ -31,7 +31,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_REMOTE_CHANGES
 from toolwire.core.http import Response
 from toolwire.core.model import Json
-from toolwire.framing import jsontext, sse
+from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.mcp import change_notices
 from toolwire.protocols.mcp import headers as header_text
@@ -49,7 +49,7 @@ from toolwire.protocols.mcp.revision import (
 from .app import App
 from .http.exchange import STDIO_EXTENSION
 from .mcp.change_stream import POLL_S
-from .mcp.host import CANCELLED, InnerExchange, McpHost, write_updates
+from .mcp.host import CANCELLED, McpHost, post_message, write_updates
 
 MAX_LINE: Final = 16 * 1024 * 1024
 """The longest message that is read, in bytes."""
@@ -304,21 +304,7 @@ class _Connection:
 
     async def _post(self, body: bytes, headers: list[tuple[bytes, bytes]]) -> Response:
         """Give a message to the application, write what it streams, and return its response."""
-        decoder, last = sse.Decoder(MAX_ANSWER), b""
-
-        async def take_piece(piece: bytes) -> None:
-            nonlocal last
-            for event in decoder.feed(piece):
-                data = event.data.encode()
-                message = jsontext.read(data)
-                if isinstance(message, dict) and "method" in message:
-                    self._write(data)  # at once: the next event may come much later
-                else:
-                    last = data  # the result: the host may have to be asked before it is sent
-
-        inner = InnerExchange(body, take_piece)
-        await self._app.serve(_build_scope(headers, body), inner)
-        return inner.response._replace(body=last) if last else inner.response
+        return await post_message(self._app.serve, _build_scope(headers, body), body, self._send, MAX_ANSWER)
 
     async def _send(self, message: bytes) -> None:
         self._write(message)

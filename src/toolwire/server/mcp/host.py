@@ -15,7 +15,7 @@ from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.model import DEFAULT_LOG_LEVEL, LOG_LEVELS, Json, Kind
 from toolwire.core.offered import Offered
-from toolwire.framing import jsontext
+from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.protocols.mcp.consent_question import CONSENT
@@ -35,13 +35,16 @@ from toolwire.protocols.mcp.revision import (
     RESOURCE_NOT_FOUND,
     UNANSWERED_META,
 )
-from toolwire.server.http.exchange import Exchange, Message
+from toolwire.server.http.exchange import Exchange, Message, Scope
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Send one message to the host. Awaiting it applies back-pressure."""
 
 Post: TypeAlias = Callable[[bytes], Awaitable[Response]]
 """Give one message to the application, and return its response."""
+
+Serve: TypeAlias = Callable[[Scope, Exchange], Awaitable[None]]
+"""Answer one request, as an application does."""
 
 MAX_ROUNDS: Final = 12
 """The questions of a tool, at most ten, and that for consent, which may come twice if its answer came too late."""
@@ -344,3 +347,25 @@ class InnerExchange(Exchange):
         if not message.get("more_body", False):
             self.response = self.response._replace(body=b"".join(self._pieces))
             self._ended.set()
+
+
+async def post_message(serve: Serve, scope: Scope, body: bytes, write: Write, most: int) -> Response:
+    """Give a message to an application, write what it streams before its answer, and return its response.
+
+    An event has at most ``most`` bytes. Whoever sends the response decides between JSON and a stream.
+    """
+    decoder, last = sse.Decoder(most), b""  # an answer of our own has the size that its tool gave it
+
+    async def take_piece(piece: bytes) -> None:
+        nonlocal last
+        for event in decoder.feed(piece):
+            data = event.data.encode()
+            message = jsontext.read(data)
+            if isinstance(message, dict) and "method" in message:
+                await write(data)  # at once: the next event may come much later
+            else:
+                last = data  # the answer: the user may have to be asked before it is sent
+
+    inner = InnerExchange(body, take_piece)
+    await serve(scope, inner)
+    return Response(inner.response.status, JSON_HEADERS, last) if last else inner.response

@@ -25,7 +25,8 @@ from .change_stream import CallerView, ChangeStreams, McpClient
 if TYPE_CHECKING:  # few servers keep sessions
     from toolwire.stores.sessions.session_rows import SessionRows
 
-    from .session_manager import McpSessionManager, Serve
+    from .host import Serve
+    from .session_manager import McpSessionManager
 
 _WRONG_METHOD = Problem(kind=Kind.WRONG_METHOD, message="A session takes GET, POST and DELETE.")
 
@@ -98,12 +99,14 @@ class McpRequests:
         if isinstance(body, Problem):
             await send_response(scope, exchange, refuse(body))
             return
+        from .session_manager import SessionRequest  # few servers keep sessions
+
         manager = self._load_manager()
         session = await manager.find(fields[SESSION_HEADER], client.owner)
         if isinstance(session, Problem):
             await send_response(scope, exchange, refuse(session))
             return
-        await manager.answer(scope, exchange, session, body, client=client, refuse=refuse)
+        await manager.answer(SessionRequest(scope, exchange, session, client, refuse), body)
 
     async def take_offer(self, scope: Scope, offer: SessionOffer, client: McpClient) -> Response:
         """Return the answer to a ``client`` that begins: within a session if it gets one."""

@@ -22,14 +22,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import SessionOffer, Subscription
-from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, Response
+from toolwire.core.http import EVENT_HEADERS, Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.offered import Offered
-from toolwire.framing import jsontext, sse
+from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.mcp.resource_subscriptions import (
@@ -45,9 +45,9 @@ from toolwire.server.http.response_stream import wait_for_disconnect
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.sessions.session_rows import SessionRows, StoredSession
 
-from .change_stream import CallerView, ChangeStreams, McpClient
+from .change_stream import ChangeStreams, McpClient
 from .event_stream import EventStream
-from .host import CANCELLED, SET_LEVEL, InnerExchange, Write, build_error
+from .host import CANCELLED, SET_LEVEL, InnerExchange, Serve, Write, build_error, post_message
 from .session import ELICITATION, LISTENING, McpSession
 from .shared_sessions import FRESH_S, MAX_ANSWER, SharedSessions, StreamChannel
 
@@ -57,8 +57,6 @@ MAX_ID: Final = 1_024
 """The longest id of a request whose end is told to other processes, in bytes."""
 
 _EVENT_ID: Final = re.compile(rb"(?:([0-9a-f]{16})-)?([0-9]{1,9})-([0-9]{1,9})")
-
-Serve: TypeAlias = Callable[[Scope, Exchange], Awaitable[None]]
 
 _LOST = Problem(
     kind=Kind.OVERLOADED,
@@ -80,6 +78,24 @@ _FULL = Problem(
     can_retry=True,
     retry_after_ms=60_000,
 )
+
+
+class SessionRequest(NamedTuple):
+    """A request of ``client`` within ``session``. ``refuse`` returns the response to it for a Problem."""
+
+    scope: Scope
+    exchange: Exchange
+    session: McpSession
+    client: McpClient
+    refuse: Callable[[Problem], Response]
+
+    async def respond(self, response: Response) -> None:
+        """Send ``response``."""
+        await send_response(self.scope, self.exchange, response)
+
+    async def send_events(self, data: bytes) -> None:
+        """Send a piece of a stream of events."""
+        await self.exchange.send({"type": "http.response.body", "body": data, "more_body": True})
 
 
 class McpSessionManager:
@@ -236,72 +252,58 @@ class McpSessionManager:
         if self._shared is not None:
             await self._shared.close()
 
-    async def answer(
-        self,
-        scope: Scope,
-        exchange: Exchange,
-        session: McpSession,
-        body: bytes,
-        *,
-        client: McpClient,
-        refuse: Callable[[Problem], Response],
-    ) -> None:
-        """Answer a request that names a session, by GET, DELETE or POST with ``body``."""
+    async def answer(self, request: SessionRequest, body: bytes) -> None:
+        """Answer a request by GET, DELETE or POST with ``body``."""
+        scope, session = request.scope, request.session
         fields: Mapping[bytes, bytes] = dict(scope["headers"])
         if scope["method"] == "DELETE":
             try:
                 if self._shared is not None:
                     await self._shared.end(session.key)
             except ConnectionError:
-                await send_response(scope, exchange, refuse(_LOST))
+                await request.respond(request.refuse(_LOST))
                 return
             self._end(session)
-            await send_response(scope, exchange, Response(204))
+            await request.respond(Response(204))
         elif scope["method"] == "POST":
-            await self._take_message(scope, exchange, session, body, client.view)
+            await self._take_message(request, body)
         elif b"text/event-stream" not in fields.get(b"accept", b"").lower():
             text = "A session is listened to by GET with the header field accept: text/event-stream."
-            await send_response(scope, exchange, refuse(Problem(kind=Kind.MALFORMED, message=text)))
+            await request.respond(request.refuse(Problem(kind=Kind.MALFORMED, message=text)))
         elif b"last-event-id" not in fields:
-            await self._listen(scope, exchange, session, b"", client=client, refuse=refuse)
+            await self._listen(request, b"")
         else:
-            await self._resume(scope, exchange, session, fields[b"last-event-id"], client=client, refuse=refuse)
+            await self._resume(request, fields[b"last-event-id"])
 
-    async def _take_message(
-        self,
-        scope: Scope,
-        exchange: Exchange,
-        session: McpSession,
-        body: bytes,
-        view: CallerView,
-    ) -> None:
+    async def _take_message(self, request: SessionRequest, body: bytes) -> None:
+        session = request.session
         message = jsontext.read(body)
         if not isinstance(message, dict):
-            await self._pass_on(scope, exchange, session, body)
+            await self._pass_on(request, body)
             return
         id_, method = message.get("id"), message.get("method")
         if method is None and ("result" in message or "error" in message):
             is_taken = session.host.take_answer(message)
             response = Response(202) if is_taken else await self._pass_answer_on(session, message, body)
-            await send_response(scope, exchange, response)
+            await request.respond(response)
             return
         if method == CANCELLED:
             id_text = _write_id(get_object(message, "params").get("requestId"))
             is_cancelled = session.cancel_call(id_text)
             response = Response(202) if is_cancelled else await self._pass_cancel_on(session, id_text)
-            await send_response(scope, exchange, response)
+            await request.respond(response)
             return
         is_full = len(session.running) >= self._limits.session_calls or _write_id(id_) in session.running
         if is_full and not session.asks and method != "initialize":  # I-26: as it would be answered without a session
-            await self._pass_on(scope, exchange, session, body)
+            await self._pass_on(request, body)
             return
         refusal = _find_refusal(session, message, self._limits.session_calls)
         if refusal is not None:
-            await send_response(scope, exchange, refusal)
+            await request.respond(refusal)
         elif isinstance(id_, (str, int)) and isinstance(method, str):
-            await self._run(scope, exchange, session, message, body, view)
+            await self._run(request, message, body)
         else:  # another notification, or no message of the protocol
-            await self._pass_on(scope, exchange, session, body)
+            await self._pass_on(request, body)
 
     async def _pass_answer_on(self, session: McpSession, message: Mapping[str, Json], body: bytes) -> Response:
         """Give an answer that no question of this process waits for to the process that may wait for it."""
@@ -326,31 +328,24 @@ class McpSessionManager:
             has_room = False
         return Response(202) if has_room else _refuse_message(_LOST)
 
-    async def _pass_on(self, scope: Scope, exchange: Exchange, session: McpSession, body: bytes) -> None:
+    async def _pass_on(self, request: SessionRequest, body: bytes) -> None:
         """Answer what is no request as the application does without a session."""
         inner = InnerExchange(body, _ignore)
-        await self._serve(_leave_session(scope, session), inner)
-        await send_response(scope, exchange, inner.response)
+        await self._serve(_leave_session(request.scope, request.session), inner)
+        await request.respond(inner.response)
 
-    async def _run(
-        self,
-        scope: Scope,
-        exchange: Exchange,
-        session: McpSession,
-        message: Mapping[str, Json],
-        body: bytes,
-        view: CallerView,
-    ) -> None:
+    async def _run(self, request: SessionRequest, message: Mapping[str, Json], body: bytes) -> None:
         """Answer a request: at once if nothing is sent before its answer, else as a stream."""
+        session = request.session
         number, key = session.next_number, _write_id(message["id"])
         session.next_number += 1
-        is_primed = dict(scope["headers"]).get(b"mcp-protocol-version") == b"2025-11-25"
+        is_primed = dict(request.scope["headers"]).get(b"mcp-protocol-version") == b"2025-11-25"
         stream = EventStream(number, is_primed=is_primed, prefix=session.prefix)
         answers: list[Response] = []
 
         async def work() -> None:
             try:
-                answers.append(await self._call(scope, session, message, body, stream.write, view))
+                answers.append(await self._call(request, message, body, stream.write))
                 if not stream.is_empty:
                     stream.end(answers[0].body)
             except (TypeError, ValueError):  # a text of half a surrogate pair, which no JSON can have
@@ -364,16 +359,16 @@ class McpSessionManager:
         if self._shared is not None:
             self._shared.wake()
         begun = asyncio.ensure_future(stream.wait_for_event())
-        leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
+        leaving = asyncio.ensure_future(wait_for_disconnect(request.exchange))
         try:
             await asyncio.wait({begun, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not stream.is_empty:
                 session.streams[number] = stream
-                await self._send_stream(exchange, stream, 0, leaving, b"")
+                await self._send_stream(request, stream, 0, leaving, b"")
             elif stream.is_over:
                 await _finish(task)
                 # A call that was cancelled has no answer.
-                await send_response(scope, exchange, answers[0] if answers else Response(202))
+                await request.respond(answers[0] if answers else Response(202))
         finally:
             # The client has gone. It comes back only if it knows an event to come back to.
             if stream.is_empty:
@@ -384,27 +379,19 @@ class McpSessionManager:
                 one.cancel()
             await asyncio.gather(begun, leaving, return_exceptions=True)
 
-    async def _call(
-        self,
-        scope: Scope,
-        session: McpSession,
-        message: Mapping[str, Json],
-        body: bytes,
-        write: Write,
-        view: CallerView,
-    ) -> Response:
+    async def _call(self, request: SessionRequest, message: Mapping[str, Json], body: bytes, write: Write) -> Response:
         """Return the answer of the application to one request, after what it asks and tells was written."""
-        fields = dict(scope["headers"])
-        own = _leave_session(scope, session)
+        session, fields = request.session, dict(request.scope["headers"])
+        own = _leave_session(request.scope, session)
 
         def post(text: bytes) -> Awaitable[Response]:
-            return self._post(own, text, write)
+            return post_message(self._serve, own, text, write, MAX_KEPT)
 
         if b"text/event-stream" not in fields.get(b"accept", b"").lower():
             return await session.host.refuse_with_pages(message, body, post)  # nothing can be asked on the way
 
         def find_offered() -> Offered:
-            return view(self._find_catalog()).offered
+            return request.client.view(self._find_catalog()).offered
 
         if self._shared is None or message.get("method") not in (SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE):
             return await session.host.answer(message, body, post, write, find_offered)
@@ -422,49 +409,22 @@ class McpSessionManager:
         text = f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time: end the watch of another one first."
         return build_error(message.get("id"), INVALID_PARAMS, text)
 
-    async def _post(self, scope: Scope, body: bytes, write: Write) -> Response:
-        decoder, last = sse.Decoder(MAX_KEPT), b""  # an answer of our own has the size that its tool gave it
-
-        async def take_piece(piece: bytes) -> None:
-            nonlocal last
-            for event in decoder.feed(piece):
-                data = event.data.encode()
-                message = jsontext.read(data)
-                if isinstance(message, dict) and "method" in message:
-                    await write(data)
-                else:
-                    last = data  # the answer: the user may have to be asked before it is sent
-
-        inner = InnerExchange(body, take_piece)
-        await self._serve(scope, inner)
-        # The answer came as an event. Whoever sends it decides between JSON and a stream.
-        return Response(inner.response.status, JSON_HEADERS, last) if last else inner.response
-
-    async def _listen(
-        self,
-        scope: Scope,
-        exchange: Exchange,
-        session: McpSession,
-        missed: bytes,
-        *,
-        client: McpClient,
-        refuse: Callable[[Problem], Response],
-        resumes_here: bool = False,
-    ) -> None:
+    async def _listen(self, request: SessionRequest, missed: bytes, *, resumes_here: bool = False) -> None:
         """Send notices of changes until the client leaves; first ``missed``, and what changed while it was away.
 
         ``resumes_here`` means that the client has listened to this process before, and to no other one since.
         """
+        session, client = request.session, request.client
         if self._shared is not None:
             try:
                 missed += await self._shared.begin_listening(
                     session, client.view(self._find_catalog()), resumes_here=resumes_here
                 )
             except ConnectionError:
-                await send_response(scope, exchange, refuse(_LOST))
+                await request.respond(request.refuse(_LOST))
                 return
             if self._sessions.get(session.key) is not session:  # it was ended meanwhile
-                await send_response(scope, exchange, refuse(_UNKNOWN))
+                await request.respond(request.refuse(_UNKNOWN))
                 return
             self._shared.wake()
         if session.listening is not None:
@@ -478,23 +438,15 @@ class McpSessionManager:
             EVENT_HEADERS, lambda _: opening, session.add_notice, b"", _refuse_stream, add_updates
         )
         try:
-            await self._changes.run(scope, exchange, subscription, client, ended=ended)
+            await self._changes.run(request.scope, request.exchange, subscription, client, ended=ended)
         finally:
             if session.listening is ended:
                 session.listening = None
                 session.used = asyncio.get_running_loop().time()
 
-    async def _resume(
-        self,
-        scope: Scope,
-        exchange: Exchange,
-        session: McpSession,
-        last_id: bytes,
-        *,
-        client: McpClient,
-        refuse: Callable[[Problem], Response],
-    ) -> None:
+    async def _resume(self, request: SessionRequest, last_id: bytes) -> None:
         """Go on with a stream after the event that the client has last."""
+        session = request.session
         match = _EVENT_ID.fullmatch(last_id)
         number, after = (int(match[2]), int(match[3])) if match else (-1, -1)
         node = (match[1] or b"").decode() if match else ""
@@ -503,37 +455,29 @@ class McpSessionManager:
         if number == LISTENING:
             missed = b"".join(event for one, event in session.notices if one > after) if is_here else b""
             resumes_here = is_here and session.has_sent(after)
-            await self._listen(
-                scope, exchange, session, missed, client=client, refuse=refuse, resumes_here=resumes_here
-            )
+            await self._listen(request, missed, resumes_here=resumes_here)
         elif self._shared is not None and not is_here:
-            await self._follow(
-                scope, exchange, session, self._shared, node=node, number=number, after=after, refuse=refuse
-            )
+            await self._follow(request, self._shared, node, number, after)
         elif stream is None or not stream.can_read_after(after):
-            await send_response(scope, exchange, refuse(_NOT_KEPT))
+            await request.respond(request.refuse(_NOT_KEPT))
         else:
-            leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
+            leaving = asyncio.ensure_future(wait_for_disconnect(request.exchange))
             try:
-                await self._send_stream(exchange, stream, after, leaving, b": \n\n")
+                await self._send_stream(request, stream, after, leaving, b": \n\n")
             finally:
                 leaving.cancel()
                 await asyncio.gather(leaving, return_exceptions=True)
 
     @staticmethod
     async def _send_stream(
-        exchange: Exchange, stream: EventStream, after: int, leaving: asyncio.Task[None], opening: bytes
+        request: SessionRequest, stream: EventStream, after: int, leaving: asyncio.Task[None], opening: bytes
     ) -> None:
         """Send the events of ``stream`` after one, until it is over or the client has gone."""
-        send = exchange.send
-
-        async def send_event(data: bytes) -> None:
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-
+        send = request.exchange.send
         await send({"type": "http.response.start", "status": 200, "headers": list(EVENT_HEADERS)})
         if opening:
-            await send_event(opening)
-        reading = asyncio.ensure_future(stream.read(after, send_event))
+            await request.send_events(opening)
+        reading = asyncio.ensure_future(stream.read(after, request.send_events))
         try:
             await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if reading.done() and not leaving.done():
@@ -544,36 +488,27 @@ class McpSessionManager:
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _follow(
-        self,
-        scope: Scope,
-        exchange: Exchange,
-        session: McpSession,
-        shared: SharedSessions,
-        *,
-        node: str,
-        number: int,
-        after: int,
-        refuse: Callable[[Problem], Response],
+        self, request: SessionRequest, shared: SharedSessions, node: str, number: int, after: int
     ) -> None:
         """Go on with a stream that the process ``node`` has."""
-        channel = shared.open_channel(session, node)
+        channel = shared.open_channel(request.session, node)
         if channel is None:
-            await send_response(scope, exchange, refuse(_FULL))
+            await request.respond(request.refuse(_FULL))
             return
-        leaving = asyncio.ensure_future(wait_for_disconnect(exchange))
+        leaving = asyncio.ensure_future(wait_for_disconnect(request.exchange))
         try:
             if not await channel.open(number, after):
-                await send_response(scope, exchange, refuse(_NOT_KEPT))
+                await request.respond(request.refuse(_NOT_KEPT))
                 return
-            send = exchange.send
+            send = request.exchange.send
             await send({"type": "http.response.start", "status": 200, "headers": list(EVENT_HEADERS)})
-            await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
+            await request.send_events(b": \n\n")
             while (data := await _take_until_left(channel, leaving)) is not None:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
+                await request.send_events(data)
             if not leaving.done():
                 await send({"type": "http.response.body", "body": b""})
         except ConnectionError:
-            await send_response(scope, exchange, refuse(_LOST))
+            await request.respond(request.refuse(_LOST))
         finally:
             leaving.cancel()
             await channel.close()
