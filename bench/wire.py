@@ -22,8 +22,8 @@ CONNECTIONS = 32
 _OURS = """
 import sys
 from bench import apps
-from toolwire.server.http.process import serve
-serve(getattr(apps, sys.argv[1])(), port=int(sys.argv[3]), announce=lambda _: None)
+from toolwire.server.http.process import ListenSettings, serve
+serve(getattr(apps, sys.argv[1])(), ListenSettings(port=int(sys.argv[3]), announce=lambda _: None))
 """
 _WE_MADE = frozenset(("ours", "busy", "console", "gateway", "full_gateway", "hung"))
 _HERE = Path(__file__).parent

@@ -16,7 +16,7 @@ from echo import Echo
 from toolwire import ServerLimits, Toolkit, asgi
 from toolwire.core.errors import ToolwireError
 from toolwire.server.http.deadlines import Deadlines
-from toolwire.server.http.process import serve, serve_reloading, serve_workers
+from toolwire.server.http.process import ListenSettings, serve, serve_reloading, serve_workers
 
 OPTIONS = "TOOLWIRE_TEST_OPTIONS"
 
@@ -122,18 +122,18 @@ def main() -> None:
     """Serve as the options in the first argument say."""
     os.environ[OPTIONS] = sys.argv[1]
     options = json.loads(sys.argv[1])
-    settings: dict[str, Any] = {
-        "port": options.get("port", 0),
-        "announce": partial(announce, options.get("signal_first", 0)),
-        "deadlines": Deadlines(**options.get("deadlines", {})),
-        "access_log": options.get("access_log", False),
-    }
+    listen = ListenSettings(
+        port=options.get("port", 0),
+        announce=partial(announce, options.get("signal_first", 0)),
+        deadlines=Deadlines(**options.get("deadlines", {})),
+        access_log=options.get("access_log", False),
+    )
     if "workers" in options:
-        serve_workers("served:make", workers=options["workers"], **settings)
+        serve_workers("served:make", listen, workers=options["workers"])
     elif "directory" in options:
-        serve_reloading("served:make", directories=[Path(options["directory"])], **settings)
+        serve_reloading("served:make", listen, directories=[Path(options["directory"])])
     else:
-        serve(make(), **settings)
+        serve(make(), listen)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,6 @@ def run_toolkit(kit: Toolkit, transport: str, host: str, port: int, options: dic
 
         run_stdio(app)
         return
-    from .http.process import serve  # loads uvicorn
+    from .http.process import ListenSettings, serve  # loads uvicorn
 
-    serve(app, host=host, port=port)
+    serve(app, ListenSettings(host=host, port=port))

@@ -26,7 +26,7 @@ from toolwire.core.url_origin import complete_url
 from toolwire.hosting.operator_console import list_calls
 from toolwire.hosting.targets.target import UrlTarget, read_target
 from toolwire.limits import CLIENT_DEFAULTS
-from toolwire.server.http.process import HOST, serve
+from toolwire.server.http.process import ListenSettings, serve
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.consent.open import Place
 from toolwire.stores.ledger.call_overview import CallOverview
@@ -68,7 +68,7 @@ def serve_console(
             print_instruction(f"The console is at {link}")
         print("Ctrl-C stops it.", file=sys.stderr, flush=True)
 
-    serve(app, host=HOST, port=port, announce=announce)
+    serve(app, ListenSettings(port=port, announce=announce))
 
 
 def build_source(

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TypedDict
+from typing import BinaryIO, Final, NamedTuple
 
 from toolwire.cli.exits import OK
 from toolwire.cli.interruption import open_temporary_folder
@@ -34,31 +34,14 @@ from toolwire.hosting.targets.target import Target, UrlTarget, read_target
 from toolwire.protocols import BUILTIN
 from toolwire.server.app import App
 from toolwire.server.asking.host_consent import count_own_asking_tools, describe_host_consent
-from toolwire.server.http.deadlines import Deadlines
 from toolwire.server.limit_options import read_deadlines
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.stdio import run_stdio, take_output
 from toolwire.stores.paths import find_state_places
 from toolwire.testing.tool_checks import check_tools
 
-if TYPE_CHECKING:
-    from toolwire.server.http.process import TlsFiles
-
 _NAMED: Final = 8
 _KEY_OPTIONS: Final = "--api-key, --api-key-file, --jwks, --jwt-secret-file"
-
-
-class ListenAddress(TypedDict):
-    """Where and how to listen, whatever serves."""
-
-    host: str
-    port: int
-    announce: Callable[[str], object]
-    access_log: bool
-    tls: TlsFiles | None
-    root_path: str
-    trusted_proxies: Sequence[str]
-    deadlines: Deadlines
 
 
 class _Folders(NamedTuple):
@@ -155,28 +138,29 @@ def _serve(
             print(note, file=sys.stderr, flush=True)
         run_stdio(app, output)
         return OK
-    from toolwire.server.http.process import serve, serve_reloading, serve_workers  # RE-04: --stdio needs no uvicorn
+    # RE-04: --stdio needs no uvicorn
+    from toolwire.server.http.process import ListenSettings, serve, serve_reloading, serve_workers
 
     announce = _build_announcer([box.catalog() for box in boxes], keys=_describe_keys(settings), note=note)
-    place: ListenAddress = {
-        "host": arguments.host,
-        "port": arguments.port,
-        "announce": announce,
-        "access_log": arguments.access_log,
-        "tls": tls,
-        "root_path": read_root_path(arguments.root_path),
-        "trusted_proxies": arguments.trusted_proxies,
-        "deadlines": read_deadlines(arguments.limits),
-    }
+    listen = ListenSettings(
+        host=arguments.host,
+        port=arguments.port,
+        announce=announce,
+        access_log=arguments.access_log,
+        tls=tls,
+        root_path=read_root_path(arguments.root_path),
+        trusted_proxies=arguments.trusted_proxies,
+        deadlines=read_deadlines(arguments.limits),
+    )
     if not arguments.reload and arguments.workers == 1 and renew is None:
-        serve(app, **place)
+        serve(app, listen)
         return OK
     with _set_environment(settings):
         if arguments.reload:
-            serve_reloading(FACTORY, directories=_list_folders(targets), announce_reload=_print_reload, **place)
+            serve_reloading(FACTORY, listen, directories=_list_folders(targets), announce_reload=_print_reload)
         else:
             may_renew = renew and partial(_renew_settings, renew, shared, running)
-            serve_workers(FACTORY, workers=arguments.workers, may_renew=may_renew, received=received, **place)
+            serve_workers(FACTORY, listen, workers=arguments.workers, may_renew=may_renew, received=received)
     return OK
 
 

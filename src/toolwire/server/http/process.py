@@ -15,11 +15,12 @@ import ssl
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
 from ipaddress import ip_address
 from multiprocessing.connection import wait
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakSet
 
 from toolwire.core.lazy_import import explain_missing_module
@@ -201,6 +202,54 @@ class ServerConfig(Config):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenSettings:
+    """Where and how to listen, whatever serves. ``announce`` gets the URL as soon as the socket listens.
+
+    Port 0 chooses a free port. ``root_path`` is the path below which clients call, if a proxy takes it off;
+    ``trusted_proxies`` are those whose fields name the clients.
+    """
+
+    host: str = HOST
+    port: int = PORT
+    announce: Callable[[str], object] = print
+    deadlines: Deadlines = DEADLINES
+    access_log: bool = False
+    tls: TlsFiles | None = None
+    root_path: str = ""
+    trusted_proxies: Sequence[str] = ()
+
+    def build_config(self, app: StoppableApp | str, **more: Any) -> ServerConfig:
+        """Return the settings of uvicorn for ``app``; ``more`` are those of ``ServerConfig``."""
+        return ServerConfig(
+            app,
+            deadlines=self.deadlines,
+            access_log=self.access_log,
+            tls=self.tls,
+            root_path=self.root_path,
+            trusted_proxies=self.trusted_proxies,
+            **more,
+        )
+
+    @contextlib.contextmanager
+    def open(self) -> Generator[socket.socket, None, None]:
+        """Open a socket as ``open_listener`` does; at the end, close it, and remove the file of a Unix socket."""
+        with open_listener(self.host, self.port) as listener:
+            _raise_socket_limit()
+            try:
+                yield listener
+            finally:
+                if listener.family == socket.AF_UNIX:
+                    Path(self.host.removeprefix(UNIX_PREFIX)).unlink(missing_ok=True)
+
+    def announce_url(self, listener: socket.socket) -> None:
+        """Say where ``listener`` is reached."""
+        self.announce(build_url(self.host, listener, secure=self.tls is not None))
+
+
+LISTEN: Final = ListenSettings()
+
+
 def _collect_less_often() -> None:
     """Let the garbage collector wait for more objects, unless the program itself lets it wait longer or stopped it."""
     # A call makes no cycles, but calls that wait together hold thousands of objects: with Python's threshold an eighth
@@ -210,39 +259,22 @@ def _collect_less_often() -> None:
         gc.set_threshold(COLLECT_AFTER, *older)
 
 
-def serve(
-    app: StoppableApp,
-    *,
-    host: str = HOST,
-    port: int = PORT,
-    announce: Callable[[str], object] = print,
-    deadlines: Deadlines = DEADLINES,
-    access_log: bool = False,
-    tls: TlsFiles | None = None,
-    root_path: str = "",
-    trusted_proxies: Sequence[str] = (),
-) -> None:
+def serve(app: StoppableApp, listen: ListenSettings = LISTEN) -> None:
     """Serve ``app`` in this process until SIGINT, SIGTERM or SIGHUP, then let running calls finish and return.
 
-    Port 0 chooses a free port. ``announce`` gets the URL as soon as the socket listens. ``root_path`` is the path below
-    which clients call, if a proxy takes it off; ``trusted_proxies`` are those whose fields name the clients.
     After a signal the process ends within ``deadlines.grace_s`` plus two seconds, even if a tool does not return.
 
     Raises:
-        DefinitionError: the socket cannot listen at ``host`` and ``port``.
+        DefinitionError: the socket cannot listen at its host and port.
         ToolwireError: a tool could not begin; the reason has been printed.
     """
     # R15
-    config = ServerConfig(
-        app, deadlines=deadlines, access_log=access_log, tls=tls, root_path=root_path, trusted_proxies=trusted_proxies
-    )
-    with _listen(host, port) as listener:
-        _raise_socket_limit()
+    with listen.open() as listener:
         _collect_less_often()
-        server = PromptServer(config)
+        server = PromptServer(listen.build_config(app))
         with contextlib.suppress(KeyboardInterrupt), _stop_on_signals(server):
             # Only now: before the server takes the signals, one of them would end this process at once.
-            announce(build_url(host, listener, secure=tls is not None))
+            listen.announce_url(listener)
             try:
                 server.run(sockets=[listener])
             except SystemExit as end:
@@ -265,16 +297,9 @@ def _stop_on_signals(server: PromptServer) -> Generator[None, None, None]:
 
 def serve_workers(
     factory: str,
+    listen: ListenSettings = LISTEN,
     *,
     workers: int,
-    host: str = HOST,
-    port: int = PORT,
-    announce: Callable[[str], object] = print,
-    deadlines: Deadlines = DEADLINES,
-    access_log: bool = False,
-    tls: TlsFiles | None = None,
-    root_path: str = "",
-    trusted_proxies: Sequence[str] = (),
     may_renew: Callable[[], bool] | None = None,
     received: Iterable[int] = (),
 ) -> None:
@@ -285,28 +310,18 @@ def serve_workers(
     ``received`` are the signals that came while the caller prepared this; they count as if they came now.
 
     Raises:
-        DefinitionError: the socket cannot listen at ``host`` and ``port``.
+        DefinitionError: the socket cannot listen at its host and port.
         ToolwireError: a worker could not create the application; it has printed the reason.
     """
     load = WorkerLoad(workers) if sys.platform == "linux" else None
-    config = ServerConfig(
-        factory,
-        deadlines=deadlines,
-        access_log=access_log,
-        tls=tls,
-        root_path=root_path,
-        trusted_proxies=trusted_proxies,
-        workers=workers,
-        load_of_workers=load,
-    )
-    with _listen(host, port) as listener:
-        _raise_socket_limit()
+    config = listen.build_config(factory, workers=workers, load_of_workers=load)
+    with listen.open() as listener:
         # R4: one socket for all workers, so a connection that a killed worker did not accept is not lost.
         supervisor = _Workers(config, sockets=[listener])
         supervisor.may_renew = may_renew or supervisor.may_renew
         supervisor.signal_queue.extend(received)
         # Only now: before it takes the signals, SIGHUP ends this process.
-        announce(build_url(host, listener, secure=tls is not None))
+        listen.announce_url(listener)
         supervisor.run()
     if not supervisor.has_started and any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
         raise ToolwireError("A worker could not start; the line above says why.")
@@ -314,43 +329,27 @@ def serve_workers(
 
 def serve_reloading(
     factory: str,
+    listen: ListenSettings = LISTEN,
     *,
     directories: Iterable[Path],
-    host: str = HOST,
-    port: int = PORT,
-    announce: Callable[[str], object] = print,
     announce_reload: Callable[[str], object] = print,
-    deadlines: Deadlines = DEADLINES,
-    access_log: bool = False,
-    tls: TlsFiles | None = None,
-    root_path: str = "",
-    trusted_proxies: Sequence[str] = (),
 ) -> None:
     """Serve the application that ``factory`` returns; restart when a Python file below ``directories`` changes.
 
     ``announce_reload`` gets a sentence with the names of the changed files each time.
 
     Raises:
-        DefinitionError: the socket cannot listen at ``host`` and ``port``.
+        DefinitionError: the socket cannot listen at its host and port.
     """
     watched = [str(directory) for directory in directories]
-    config = ServerConfig(
-        factory,
-        deadlines=deadlines,
-        access_log=access_log,
-        tls=tls,
-        root_path=root_path,
-        trusted_proxies=trusted_proxies,
-        reload=True,
-        reload_dirs=watched,
-    )
-    with _listen(host, port) as listener:
+    config = listen.build_config(factory, reload=True, reload_dirs=watched)
+    with listen.open() as listener:
         reload = _AnnouncingReload(config, target=PromptServer(config).run, sockets=[listener])
         reload.announce_reload = announce_reload
         for number in list_stop_signals():
             signal.signal(number, reload.signal_handler)
         # Only now: before it takes the signals, one of them would end this process at once.
-        announce(build_url(host, listener, secure=tls is not None))
+        listen.announce_url(listener)
         with contextlib.suppress(StopIteration):  # it is to stop already
             reload.should_restart()  # records the files now, so that a change during the start is noticed
         reload.run()
@@ -445,17 +444,6 @@ class _AnnouncingReload(ChangeReload):  # type: ignore[misc,valid-type]  # uvico
         if changed:
             self.announce_reload(f"Reloaded: {', '.join(sorted(path.name for path in changed))} changed.")
         return changed
-
-
-@contextlib.contextmanager
-def _listen(host: str, port: int) -> Generator[socket.socket, None, None]:
-    """Open a socket as ``open_listener`` does; at the end, close it, and remove the file of a Unix socket."""
-    with open_listener(host, port) as listener:
-        try:
-            yield listener
-        finally:
-            if listener.family == socket.AF_UNIX:
-                Path(host.removeprefix(UNIX_PREFIX)).unlink(missing_ok=True)
 
 
 def open_listener(host: str, port: int) -> socket.socket:
