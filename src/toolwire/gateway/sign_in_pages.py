@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
@@ -297,8 +298,7 @@ class SignInPages:
 def _find_place(upstream: SignInUpstream, redirect_uri: str) -> tuple[SignInTarget, ClientIdentity] | Problem:
     """Return where callers sign in at ``upstream``, and who the gateway is there. It blocks."""
     url, shared = upstream.toolbox.url, upstream.toolbox.shared
-    network = upstream.open_network()
-    try:
+    with closing(upstream.open_network()) as network:
         declared = find_declared_sign_in(shared.peer) if isinstance(shared, Remote) else None
         refused = Refused(url, read_challenge(url, network), None, declared)
         target = find_target(refused, network)
@@ -310,27 +310,17 @@ def _find_place(upstream: SignInUpstream, redirect_uri: str) -> tuple[SignInTarg
             problem = Problem(kind=Kind.UNAUTHORIZED, message=f"{text} client-id in the file of the gateway.")
             return problem if identity.kind is Kind.UNAUTHORIZED else identity
         return target, identity
-    finally:
-        network.close()
 
 
 def _push_in_thread(upstream: SignInUpstream, started: StartedSignIn) -> StartedSignIn | Problem:
-    network = upstream.open_network()
-    try:
+    with closing(upstream.open_network()) as network:
         return run(push_sign_in(started), network)
-    finally:
-        network.close()
 
 
 def _finish_in_thread(upstream: SignInUpstream, started_sign_in: KeptSignIn, query: str) -> Credential | Problem:
-    network = upstream.open_network()
-    try:
-        return run(
-            finish_sign_in(started_sign_in.started, query, time(), build_prover(started_sign_in.started.proof_key)),
-            network,
-        )
-    finally:
-        network.close()
+    started = started_sign_in.started
+    with closing(upstream.open_network()) as network:
+        return run(finish_sign_in(started, query, time(), build_prover(started.proof_key)), network)
 
 
 def _replace_credential(vault: CallerVault, principal: str, upstream: SignInUpstream, newer: Credential) -> None:
@@ -344,11 +334,8 @@ def _replace_credential(vault: CallerVault, principal: str, upstream: SignInUpst
         return
     with store.lock(older.storage_name):
         store.delete(older.storage_name)
-    network = upstream.open_network()
-    try:
+    with closing(upstream.open_network()) as network:
         run(revoke_credential(older), network)
-    finally:
-        network.close()
 
 
 def _name_cookie(base: str) -> str:

@@ -35,7 +35,6 @@ _POSITION: Final = "SELECT coalesce(max(number), 0) FROM session_updates"
 _MAX_READ: Final = 200
 _FORMS: Final = '"elicitation"'
 """The member of a session's capabilities by which its host can ask its user."""
-"""What a host declares that cannot be asked."""
 _SWEEP_S: Final = 10.0
 
 EVENT: Final = "event"
@@ -132,8 +131,7 @@ class SessionRows:
         )
         with name_errors():
             now = self._clock()
-            oldest = now - self._bounds.idle_s, now - self._bounds.longest_s
-            rows: list[Any] = self._rows.select_rows(statement, key, *oldest)
+        rows = self._select(statement, key, now - self._bounds.idle_s, now - self._bounds.longest_s)
         return _read_session(*rows[0]) if rows else None
 
     def keep(self, used: Mapping[bytes, NoticePosition | None], known: Iterable[bytes]) -> set[bytes]:
@@ -195,8 +193,7 @@ class SessionRows:
             "SELECT number, session, node, kind, name, body FROM session_messages"
             " WHERE number > ? AND (node = ? OR node = '') ORDER BY number LIMIT ?"
         )
-        with name_errors():
-            rows: list[Any] = self._rows.select_rows(statement, after, node, _MAX_READ)
+        rows = self._select(statement, after, node, _MAX_READ)
         return [
             SessionMessage(number, bytes(session), to, kind, name, bytes(body))
             for number, session, to, kind, name, body in rows
@@ -209,9 +206,7 @@ class SessionRows:
 
     def find_last_message(self) -> int:
         """Return the number of the newest message, 0 without any."""
-        with name_errors():
-            rows: list[Any] = self._rows.select_rows("SELECT coalesce(max(number), 0) FROM session_messages")
-        return int(rows[0][0])
+        return int(self._select("SELECT coalesce(max(number), 0) FROM session_messages")[0][0])
 
     def add_updates(self, names: Collection[str], after: int | None = None) -> FoundUpdates:
         """Note that ``names`` have changed; return what others have noted since the number ``after``.
@@ -233,15 +228,11 @@ class SessionRows:
 
     def find_updates(self, after: int) -> list[tuple[str, int]]:
         """Return what has changed since the number ``after``, in the order of the changes."""
-        with name_errors():
-            rows: list[Any] = self._rows.select_rows(_FIND_UPDATES, after)
-        return [(name, number) for name, number in rows]
+        return [(name, number) for name, number in self._select(_FIND_UPDATES, after)]
 
     def find_position(self) -> int:
         """Return the number of the last update, 0 without any."""
-        with name_errors():
-            rows: list[Any] = self._rows.select_rows(_POSITION)
-        return int(rows[0][0])
+        return int(self._select(_POSITION)[0][0])
 
     def close(self) -> None:
         """Close the connection."""
@@ -259,6 +250,11 @@ class SessionRows:
             cursor.execute("DELETE FROM sessions WHERE used_at < ?", (passed - self._bounds.idle_s,))
             cursor.execute("DELETE FROM sessions WHERE began_at < ?", (passed - self._bounds.longest_s,))
             cursor.execute("DELETE FROM session_messages WHERE sent_at < ?", (passed - KEPT_S,))
+
+    def _select(self, statement: str, *values: object) -> list[Any]:
+        """Return the rows that ``statement`` selects."""
+        with name_errors():
+            return self._rows.select_rows(statement, *values)
 
     @contextmanager
     def _change(self) -> Generator[tuple[Cursor, float], None, None]:
