@@ -167,19 +167,19 @@ def test_sign_outs_of_one_caller_bring_no_ended_session_back() -> None:
     keys = ApiKeyCallers([ApiKey(key=Secret(KEY), name="ada"), ApiKey(key=Secret("bob-key"), name="bob")])
     sessions = KeySessions(keys, b"s" * 32, wall=lambda: now[0])
 
-    def begin(credential: str, name: str) -> dict[bytes, bytes]:
-        field = sessions.start(SCOPE, {}, credential.encode(), Caller(f"key:{name}"))
-        assert field is not None
+    async def begin(credential: str, name: str) -> dict[bytes, bytes]:
+        field = await sessions.begin(SCOPE, {}, credential.encode(), Caller(f"key:{name}"))
+        assert isinstance(field, tuple)
         return {b"cookie": field[1].partition(b";")[0]}
 
     async def story() -> None:
-        ended = begin(KEY, "ada")
+        ended = await begin(KEY, "ada")
         await sessions.end(SCOPE, ended)
         for _ in range(MAX_HERE + 1):
-            await sessions.end(SCOPE, begin("bob-key", "bob"))
+            await sessions.end(SCOPE, await begin("bob-key", "bob"))
         assert await sessions.find(SCOPE, ended) is None
         now[0] += 1
-        assert await sessions.find(SCOPE, begin(KEY, "ada")) is not None
+        assert await sessions.find(SCOPE, await begin(KEY, "ada")) is not None
 
     asyncio.run(story())
 
@@ -191,8 +191,8 @@ def test_session_lasts_an_hour_and_that_of_a_token_no_longer_than_the_token() ->
     sessions = KeySessions(CombinedCallers(Tokens(), keys), b"s" * 32, wall=lambda: now[0])
 
     def begin(credential: str, caller: Caller) -> dict[bytes, bytes]:
-        field = sessions.start(SCOPE, {}, credential.encode(), caller)
-        assert field is not None
+        field = asyncio.run(sessions.begin(SCOPE, {}, credential.encode(), caller))
+        assert isinstance(field, tuple)
         return {b"cookie": field[1].partition(b";")[0]}
 
     claims = base64.urlsafe_b64encode(json.dumps({"exp": now[0] + 60}).encode()).decode().rstrip("=")
@@ -213,7 +213,7 @@ def test_session_lasts_an_hour_and_that_of_a_token_no_longer_than_the_token() ->
     # another port of this host is another server; a caller whom no cookie holds gets none
     elsewhere = {**SCOPE, "server": ("127.0.0.1", 9628)}
     assert asyncio.run(sessions.find(elsewhere, lasts[60.0])) is None
-    assert sessions.start(SCOPE, {}, b"token", Caller("e" * 4_000)) is None
+    assert asyncio.run(sessions.begin(SCOPE, {}, b"token", Caller("e" * 4_000))) is None
 
 
 @pytest.mark.requirement("LC-05", "D-22")
@@ -235,8 +235,8 @@ def test_who_reads_the_state_cannot_make_the_session_of_a_token(tmp_path: Path) 
     eve = Caller("eve", frozenset({"a"}), "app")
 
     async def story() -> None:
-        forged = KeySessions(Tokens(), secret).start(SCOPE, {}, b"a-token", eve)
-        assert forged is not None
+        forged = await KeySessions(Tokens(), secret).begin(SCOPE, {}, b"a-token", eve)
+        assert isinstance(forged, tuple)
         fields = {b"cookie": forged[1].partition(b";")[0]}
         assert await sessions[0].find(SCOPE, fields) is None
         begun = await sessions[0].begin(SCOPE, {}, b"a-token", eve)

@@ -74,7 +74,10 @@ class KeySessions:
     async def begin(
         self, scope: Scope, fields: Fields, credential: bytes, caller: Caller
     ) -> tuple[bytes, bytes] | Problem | None:
-        """Return what ``start`` returns, once the session is known to all processes; a Problem if it cannot be."""
+        """Return the header field that begins a session of ``caller``, who has just shown ``credential``.
+
+        None if a cookie cannot hold the caller; a Problem if the session cannot be made known to all processes.
+        """
         # AT-42
         value = self._write(credential, caller)
         found = None if value is None else self._read(value)
@@ -82,16 +85,6 @@ class KeySessions:
             return None
         problem = None if found.is_of_key else await self._ends.begin(found.session)
         return problem or self._build_cookie(scope, fields, value, f"SameSite=Strict; Max-Age={int(SESSION_S)}")
-
-    def start(self, scope: Scope, fields: Fields, credential: bytes, caller: Caller) -> tuple[bytes, bytes] | None:
-        """Return the header field that begins a session of ``caller``, who has just shown ``credential``.
-
-        None if a cookie cannot hold the caller.
-        """
-        value = self._write(credential, caller)
-        if value is None:
-            return None
-        return self._build_cookie(scope, fields, value, f"SameSite=Strict; Max-Age={int(SESSION_S)}")
 
     def _write(self, credential: bytes, caller: Caller) -> str | None:
         """Return the cookie of ``caller``, or None if it is too long."""
