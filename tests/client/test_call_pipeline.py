@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clock import Clock
 from toolwire import Answer, Approval, Cost, DefinitionError, Kind, Preferences, Problem, RateLimit, Tool, Value
 from toolwire.client.calls.call_pipeline import CallPipeline
 from toolwire.client.calls.retry import RetryLimits
@@ -39,19 +40,9 @@ UNASKED = {"denied": True, "reason": "no approver is configured, so no user was 
 BUY = Tool(name="buy", approval=Approval.AUTO, safe=True, cost=Cost.CREDITS)
 
 
-class Clock:
-    """Seconds, as a test says."""
-
-    def __init__(self) -> None:
-        self.now = 5_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(5_000.0)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import pytest
 from opentelemetry import metrics
@@ -15,6 +14,7 @@ from uvicorn import Config
 
 from tests.client.faulty_proxy import start_proxy, swallow
 from tests.programs import find_free_port
+from tests.support.clock import Clock
 from tests.support.waiting import wait_until
 from toolwire import Problem, Toolkit, Value, asgi, connect, connect_sync
 from toolwire.client.transport.circuit_breaker import CALLER, CircuitBreaker
@@ -33,17 +33,9 @@ LOST = timeout(SITE, sent=True)
 FINE = Response(200, (), b"")
 
 
-@dataclass
-class Clock:
-    now: float = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(100.0)
 
 
 @pytest.fixture

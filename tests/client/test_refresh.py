@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clock import Clock
 from tests.support.upstreams import connect_without_user
 from toolwire import Answer, Kind, Preferences, Problem, Question, Session, Toolkit, Value, asgi, connect, connect_sync
 from toolwire.client.discovery.cache import DAY_S, Cache
@@ -19,13 +20,6 @@ from toolwire.core.model import Call, Context
 from toolwire.testing.loopback import background
 
 LOOK = ("GET", "/openapi.json")
-
-
-class Clock:
-    now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Site:
@@ -122,7 +116,7 @@ def url(site: Site) -> Iterator[str]:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000_000.0)
 
 
 @pytest.fixture

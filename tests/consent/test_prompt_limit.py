@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.clock import Clock
 from toolwire.consent.prompt_limit import PromptLimit
-
-
-class Clock:
-    """Seconds, as a test says."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.requirement("XL-054", "D-19")
 def test_a_tool_that_was_refused_three_times_is_not_asked_about_again() -> None:
-    patience = PromptLimit(Clock())
+    patience = PromptLimit(Clock(100.0))
     for refusals in range(3):
         assert not patience.is_blocked("x"), refusals
         patience.record_denial("x")
@@ -28,7 +19,7 @@ def test_a_tool_that_was_refused_three_times_is_not_asked_about_again() -> None:
 
 
 def test_prompt_limit_remembers_a_bounded_number_of_denied_tools() -> None:
-    patience = PromptLimit(Clock())
+    patience = PromptLimit(Clock(100.0))
     for number in range(10_001):
         for _ in range(3):
             patience.record_denial(str(number))
@@ -38,7 +29,7 @@ def test_prompt_limit_remembers_a_bounded_number_of_denied_tools() -> None:
 
 @pytest.mark.requirement("XL-054", "D-19")
 def test_questions_per_minute_do_not_exceed_the_limit() -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     patience = PromptLimit(clock, limit=2)
     assert patience.reserve_prompt() == 0.0
     clock.now += 20
@@ -48,4 +39,4 @@ def test_questions_per_minute_do_not_exceed_the_limit() -> None:
 
 
 def test_prompt_limit_of_zero_still_permits_one_question() -> None:
-    assert PromptLimit(Clock(), limit=0).reserve_prompt() == 0.0
+    assert PromptLimit(Clock(100.0), limit=0).reserve_prompt() == 0.0

@@ -14,21 +14,12 @@ import pytest
 
 from tests.console.conftest import Started, build_question
 from tests.interleaving import interrupt_each_await
+from tests.support.clock import Clock
 from toolwire.console.sessions import SESSION_S, OperatorSessions, SignedIn
 from toolwire.console.wrong_keys import MAX_WRONG, WINDOW_S, WrongKeys
 from toolwire.server.access.browser_session import SessionSigner
 
 HOSTILE = "<script>alert(1)</script>\"'&<i id=x>"
-
-
-class Clock:
-    """Seconds that a test moves."""
-
-    def __init__(self) -> None:
-        self.seconds = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 class Desk:
@@ -45,7 +36,7 @@ class Desk:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000_000.0)
 
 
 def open_sessions(desk: Desk, clock: Clock, **given: Any) -> OperatorSessions:
@@ -57,11 +48,11 @@ def test_session_ends_after_twelve_hours_and_not_before(clock: Clock) -> None:
     sessions = open_sessions(Desk(), clock)
     cookie = asyncio.run(sessions.start("right", "192.0.2.1"))
     assert cookie is not None
-    clock.seconds += SESSION_S - 1
+    clock.now += SESSION_S - 1
     session = sessions.find(cookie)
     assert session is not None
     assert session.name == "ann"
-    clock.seconds += 1
+    clock.now += 1
     assert sessions.find(cookie) is None
 
 
@@ -72,9 +63,9 @@ def test_session_lasts_as_long_as_its_token_and_never_longer_than_twelve_hours(
 ) -> None:
     sessions = open_sessions(Desk(), clock)
     cookie = sessions.start_for(SignedIn("ann", lasts_s))
-    clock.seconds += ends_s - 1
+    clock.now += ends_s - 1
     assert sessions.find(cookie) is not None
-    clock.seconds += 1
+    clock.now += 1
     assert sessions.find(cookie) is None
 
 
@@ -137,7 +128,7 @@ def test_five_hundred_keys_at_the_same_time_are_ten_guesses(clock: Clock) -> Non
     assert len(desk.asked) == 10
     asyncio.run(sessions.start("another", "10.0.0.2"))
     assert len(desk.asked) == 11, "another address has ten of its own"
-    clock.seconds += WINDOW_S
+    clock.now += WINDOW_S
     asyncio.run(sessions.start("one more", "10.0.0.1"))
     assert len(desk.asked) == 12
 
@@ -200,7 +191,7 @@ def test_wrong_key_that_comes_again_is_checked_once_and_counts_once(clock: Clock
         return await sessions.start("right", "10.0.0.1")
 
     assert asyncio.run(use()) is not None
-    clock.seconds += WINDOW_S
+    clock.now += WINDOW_S
     asyncio.run(sessions.start("the same", "10.0.0.1"))
     assert desk.asked == ["the same", "right", "the same"]
 

@@ -11,6 +11,7 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
+from tests.support.clock import Clock
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.core.ledger import CallKey, Claim, StoredResult, Ticket, build_ending
 from toolwire.core.model import Kind, Problem, RateLimit, Tool, Value
@@ -29,19 +30,9 @@ JUMPS = pytest.mark.parametrize("jump", [HOUR_S, -HOUR_S, DAY_S, -DAY_S], ids=["
 pytestmark = pytest.mark.requirement("R14")
 
 
-class Clock:
-    """Seconds, as a test says."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture(params=["memory", "shared"])

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.clock import Clock
 from toolwire.core.http import Response
 from toolwire.core.model import RateLimit, Tool
 from toolwire.limits import ClientRateLimits, Throttle
@@ -15,16 +16,6 @@ from toolwire.limits.throttle import build_rate_limited, read_pause_s
 
 NOW = 1_800_000_000.0
 TOOL = Tool(name="x", rate_limit=RateLimit(max=2, window="1m"))
-
-
-class Clock:
-    """Seconds, as a test says."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.requirement("XL-065")
@@ -56,7 +47,7 @@ def test_any_rate_limit_header_is_read_without_error(text: bytes, name: bytes) -
 
 @pytest.mark.requirement("XL-065")
 def test_response_headers_can_lower_a_limit_but_not_raise_it() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     throttle = Throttle(clock=clock, wall=clock)
     throttle.record_response(TOOL, Response(429, ((b"retry-after", b"30"),)))
     throttle.record_response(TOOL, Response(429, ((b"retry-after", b"5"),)))
@@ -70,7 +61,7 @@ def test_response_headers_can_lower_a_limit_but_not_raise_it() -> None:
 
 @pytest.mark.requirement("XL-067", "XL-062")
 def test_call_refused_by_the_tool_limit_is_not_counted_for_the_connection() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     whole = ClientRateLimits(tool=None, connection=RateLimit(max=3, window="1m"))
     throttle = Throttle(clock=clock, wall=clock, defaults=whole)
     assert [throttle.take(TOOL) == 0.0 for _ in range(5)] == [True, True, False, False, False]
@@ -80,7 +71,7 @@ def test_call_refused_by_the_tool_limit_is_not_counted_for_the_connection() -> N
 
 
 def test_throttle_without_limits_counts_nothing() -> None:
-    throttle = Throttle(clock=Clock(), wall=Clock(), defaults=ClientRateLimits(tool=None, connection=None))
+    throttle = Throttle(clock=Clock(NOW), wall=Clock(NOW), defaults=ClientRateLimits(tool=None, connection=None))
     assert all(throttle.take(Tool(name="y")) == 0.0 for _ in range(1_000))
     assert throttle.count_remaining(Tool(name="y")) is None
 
@@ -93,7 +84,7 @@ def test_rate_limited_problem_details_have_an_exact_form() -> None:
 
 
 def test_limit_holds_after_the_throttle_forgets_a_tool() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     throttle = Throttle(clock=clock, wall=clock, defaults=ClientRateLimits(tool=None, connection=None))
     assert [throttle.take(TOOL), throttle.take(TOOL)] == [0.0, 0.0]
     kept = [Tool(name=f"t{number}") for number in range(10_001)]
@@ -103,7 +94,7 @@ def test_limit_holds_after_the_throttle_forgets_a_tool() -> None:
 
 
 def test_call_runs_after_waiting_out_a_pause_and_pauses_are_bounded() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     throttle = Throttle(clock=clock, wall=clock)
     throttle.pause(TOOL, 0.0)
     assert throttle.wait_s(TOOL) == 0.0
@@ -120,6 +111,6 @@ def test_call_runs_after_waiting_out_a_pause_and_pauses_are_bounded() -> None:
 
 @pytest.mark.requirement("XL-067")
 def test_calls_of_many_tools_cannot_exceed_the_connection_limit() -> None:
-    clock = Clock()
+    clock = Clock(NOW)
     throttle = Throttle(clock=clock, wall=clock)
     assert sum(throttle.take(Tool(name=f"t{number}")) == 0.0 for number in range(11_000)) == 300

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.clock import Clock
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import RateLimit
 from toolwire.limits import MemoryWindows, Windows
@@ -25,19 +26,9 @@ from toolwire.stores.limits.sqlite_windows import SqliteWindows
 THIRTY = RateLimit(max=30, window="1m")
 
 
-class Clock:
-    """Seconds, as a test says."""
-
-    def __init__(self) -> None:
-        self.now = 10_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(10_000.0)
 
 
 @pytest.fixture(params=["memory", "shared"])
@@ -76,7 +67,7 @@ def test_clock_set_back_does_not_block_callers(windows: Windows, clock: Clock) -
 
 @given(st.lists(st.floats(0, 3), max_size=60), st.integers(1, 5))
 def test_window_never_holds_more_calls_than_its_limit(steps: list[float], most: int) -> None:
-    clock, limit = Clock(), RateLimit(max=most, window="5s")
+    clock, limit = Clock(10_000.0), RateLimit(max=most, window="5s")
     windows, taken = MemoryWindows(clock), []
     for step in steps:
         clock.now += step
@@ -89,7 +80,7 @@ def test_window_never_holds_more_calls_than_its_limit(steps: list[float], most: 
 
 
 def test_large_limit_is_enforced_in_bounded_memory() -> None:
-    clock, limit = Clock(), RateLimit(max=50_000, window="1m")
+    clock, limit = Clock(10_000.0), RateLimit(max=50_000, window="1m")
     windows = MemoryWindows(clock)
     assert sum(windows.take("k", limit) == 0.0 for _ in range(50_100)) == 50_000
     assert len(windows._windows["k"].taken) == 1
@@ -101,7 +92,7 @@ def test_large_limit_is_enforced_in_bounded_memory() -> None:
 
 @pytest.mark.parametrize(("most", "wait_s"), [(1_000, 0.0), (1_001, 0.01)])
 def test_limits_up_to_1000_count_each_call_and_larger_ones_count_slices(most: int, wait_s: float) -> None:
-    clock, limit = Clock(), RateLimit(max=most, window="1m")
+    clock, limit = Clock(10_000.0), RateLimit(max=most, window="1m")
     windows = MemoryWindows(clock)
     clock.now += 0.01
     assert [windows.take("k", limit) for _ in range(most)] == [0.0] * most
@@ -110,7 +101,7 @@ def test_limits_up_to_1000_count_each_call_and_larger_ones_count_slices(most: in
 
 
 def test_the_number_of_keys_is_bounded_and_the_oldest_are_forgotten() -> None:
-    windows, once = MemoryWindows(Clock()), RateLimit(max=1, window="1m")
+    windows, once = MemoryWindows(Clock(10_000.0)), RateLimit(max=1, window="1m")
     for number in range(10_050):
         assert windows.take(str(number), once) == 0.0
         assert windows.take("0", once) == 60.0
@@ -175,7 +166,7 @@ def test_exactly_30_of_50_calls_in_four_processes_pass(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("XL-066")
 def test_library_windows_count_behind_a_url_and_survive_a_clock_set_back() -> None:
-    clock = Clock()
+    clock = Clock(10_000.0)
     windows = LibraryWindows("memory://", clock=clock)
     assert _at_once(lambda: windows.take("k", THIRTY)) == 30
     assert windows.take("k", THIRTY) > 0.0
@@ -187,7 +178,7 @@ def test_library_windows_count_behind_a_url_and_survive_a_clock_set_back() -> No
 def test_unreachable_store_allows_no_limited_call_and_logs_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    clock = Clock()
+    clock = Clock(10_000.0)
     windows = LibraryWindows("redis://127.0.0.1:1/0", monotonic=clock)
     for seconds in (0.0, 0.4, 0.2):
         clock.now += seconds
@@ -198,7 +189,7 @@ def test_unreachable_store_allows_no_limited_call_and_logs_once(
 
 @pytest.mark.requirement("R11")
 def test_one_call_at_a_time_asks_a_store_that_is_lost(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock()
+    clock = Clock(10_000.0)
     outage = StoreOutage("open", pause_s=0.5, clock=clock)
     assert [outage.may_ask() for _ in range(3)] == [True] * 3
     outage.record_failure("gone")

@@ -20,6 +20,7 @@ import pytest
 from argon2 import PasswordHasher
 from uvicorn import Config
 
+from tests.support.clock import Clock
 from toolwire.auth.clients import Client, hash_secret
 from toolwire.auth.pkce import compute_challenge
 from toolwire.client.login import SignInUser
@@ -54,16 +55,6 @@ CLIENTS = (
     ),
 )
 QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-
-
-@dataclass
-class Clock:
-    """Seconds since 1970, standing still unless told."""
-
-    seconds: float = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 @dataclass
@@ -199,7 +190,7 @@ def open_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
             people = settings.pop("users", None) or Accounts(store, hasher=QUICK)
             if isinstance(people, Accounts):
                 people.add("Ada", "correct horse")
-            clock, internet, events = Clock(), Internet(), list[GrantEvent]()
+            clock, internet, events = Clock(1_800_000_000.0), Internet(), list[GrantEvent]()
             settings = {"name": "Tasks", "clients": CLIENTS, "default_scopes": ("tasks:read",), **settings}
             settings.setdefault("fetch", internet.fetch)
             server = authorization_server(

@@ -40,7 +40,7 @@ def test_client_document_is_fetched_once_while_it_is_fresh(site: Site) -> None:
     for _ in range(3):
         assert site.browser.get(site.ask(URL)).status_code == 303
     assert site.internet.asked == [URL]
-    site.clock.seconds += 601
+    site.clock.now += 601
     site.browser.get(site.ask(URL))
     assert site.internet.asked == [URL, URL]
 
@@ -78,7 +78,7 @@ def test_client_document_fetches_from_one_site_are_limited(site: Site) -> None:
     for number in range(40):
         assert site.browser.get(site.ask(f"https://app.example/{number}.json")).status_code == 400
     assert len(site.internet.asked) == 20
-    site.clock.seconds += 61
+    site.clock.now += 61
     site.browser.get(site.ask("https://app.example/41.json"))
     assert len(site.internet.asked) == 21
 
@@ -95,7 +95,7 @@ def test_changed_app_needs_new_consent(site: Site) -> None:
     assert site.browser.get(site.ask(URL, prompt="consent")).status_code == 200
     assert site.browser.get(site.ask(URL, scope="tasks:delete")).status_code == 200
     for change in ({"client_name": "Other"}, {"redirect_uris": [CALLBACK, "https://app.example/2"]}):
-        site.clock.seconds += 61
+        site.clock.now += 61
         site.internet.pages[URL] = build_document_response(**change)
         page = site.browser.get(site.ask(URL))
         assert page.status_code == 200
@@ -205,11 +205,11 @@ def test_registrations_are_rate_limited_and_unused_ones_expire(open_site: Callab
     site = open_site(registration=True)
     answers = [register_app(site) for _ in range(21)]
     assert [answer.status_code for answer in answers] == [201] * 20 + [429]
-    site.clock.seconds += 61
+    site.clock.now += 61
     assert register_app(site).status_code == 201
     used, unused = answers[0].json()["client_id"], answers[1].json()["client_id"]
     site.code(client_id=used)
-    site.clock.seconds += 86_400
+    site.clock.now += 86_400
     assert site.browser.get(site.ask(used)).status_code == 200
     assert site.browser.get(site.ask(unused)).status_code == 400
 
@@ -223,7 +223,7 @@ def test_changed_app_does_not_inherit_earlier_scopes_without_consent(site: Site)
     site.browser.sign_in()
     code = site.answer(site.browser.allow(site.browser.get(site.ask(URL, scope="tasks:read tasks:write"))))["code"]
     assert site.redeem(code, client_id=URL).status_code == 200
-    site.clock.seconds += 120
+    site.clock.now += 120
     site.internet.pages[URL] = build_document_response(redirect_uris=[EVIL], client_name="Evil")
     asked = site.browser.get(site.ask(URL, scope="tasks:read", redirect_uri=EVIL))
     code = site.answer(site.browser.allow(asked))["code"]
@@ -238,7 +238,7 @@ def test_answer_for_an_app_that_changed_during_consent_is_refused(site: Site, de
     site.internet.pages[URL] = build_document_response()
     site.browser.sign_in()
     page = site.browser.get(site.ask(URL))
-    site.clock.seconds += 61
+    site.clock.now += 61
     site.internet.pages[URL] = build_document_response(redirect_uris=[EVIL], client_name="Evil")
     answer = site.browser.allow(page, decision=decision)
     assert (answer.status_code, "location" in answer.headers) == (409, False)
@@ -269,9 +269,9 @@ def allow_then_swap(site: Site, **changes: Any) -> str:
     site.internet.pages[URL] = build_document_response()
     site.browser.sign_in()
     page = site.browser.get(site.ask(URL))
-    site.clock.seconds += 50  # the document is used again for a minute
+    site.clock.now += 50  # the document is used again for a minute
     code = site.answer(site.browser.allow(page))["code"]
-    site.clock.seconds += 15
+    site.clock.now += 15
     site.internet.pages[URL] = build_document_response(**changes)
     return code
 
@@ -295,7 +295,7 @@ def test_swapped_document_that_wants_keys_or_another_grant_lets_nobody_redeem_wi
     keys = "https://evil.example/keys.json"
     code = allow_then_swap(site, token_endpoint_auth_method="private_key_jwt", jwks_uri=keys)
     assert site.redeem(code, client_id=URL).status_code == 401
-    site.clock.seconds += 61
+    site.clock.now += 61
     site.internet.pages[URL] = build_document_response(status=404)
     assert site.redeem(code, client_id=URL).status_code == 401
 

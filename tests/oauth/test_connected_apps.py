@@ -36,7 +36,7 @@ def test_apps_with_one_name_are_told_apart_and_taken_back_one_by_one(open_site: 
     site.internet.pages[URL] = Response(200, ((b"content-type", b"application/json"),), body)
     first, second = register(site), register(site)
     tokens = {id_: site.redeem(site.code(client_id=id_), client_id=id_).json() for id_ in (first, second, URL, "app")}
-    site.clock.seconds += 1
+    site.clock.now += 1
     again = site.redeem(site.code(client_id=first), client_id=first).json()
     cards = list_regions(site.browser.get("/oauth/connected").text)
     assert len(cards) == 5

@@ -142,7 +142,7 @@ def test_unused_apps_are_deleted_for_new_ones(open_site: Callable[..., Site], mo
     site.redeem(site.code(client_id=used), client_id=used)
     ids = []
     for _ in range(5):
-        site.clock.seconds += 1
+        site.clock.now += 1
         ids.append(register_app(site).json()["client_id"])
     known = [site.browser.get(site.ask(client_id)).status_code == 200 for client_id in (used, *ids)]
     assert known == [True, False, False, True, True, True]
@@ -201,7 +201,7 @@ def test_many_domains_with_one_address_share_its_fetch_limit(
 
     ask_for_documents(12)
     assert asked == [f"/{number}.json" for number in range(5)]
-    site.clock.seconds += 61
+    site.clock.now += 61
     ask_for_documents(1)
     assert len(asked) == 6
 

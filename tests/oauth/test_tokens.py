@@ -67,10 +67,10 @@ def test_refresh_keeps_its_resource(site: Site) -> None:
 def test_a_refresh_token_ends_after_30_days_unused_and_after_90_in_any_case(site: Site) -> None:
     tokens, idle = site.tokens(), site.tokens()
     for _ in range(3):
-        site.clock.seconds += 29 * DAY_S
+        site.clock.now += 29 * DAY_S
         tokens = site.refresh(tokens["refresh_token"]).json()
     assert site.refresh(idle["refresh_token"]).json()["error"] == "invalid_grant"
-    site.clock.seconds += 4 * DAY_S
+    site.clock.now += 4 * DAY_S
     assert site.refresh(tokens["refresh_token"]).json()["error"] == "invalid_grant"
 
 
@@ -81,7 +81,7 @@ def test_retry_within_the_grace_period_gets_the_same_successor_if_configured(
     site = open_site(grace_s=10.0)
     token = site.tokens()["refresh_token"]
     successor = site.refresh(token).json()["refresh_token"]
-    site.clock.seconds += 9
+    site.clock.now += 9
     again = site.refresh(token).json()
     assert again["refresh_token"] == successor
     assert site.caller(again["access_token"]).scopes
@@ -94,7 +94,7 @@ def test_reuse_after_the_grace_period_ends_the_family(open_site: Callable[..., S
     site = open_site(grace_s=10.0)
     token = site.tokens()["refresh_token"]
     successor = site.refresh(token).json()["refresh_token"]
-    site.clock.seconds += 10
+    site.clock.now += 10
     assert site.refresh(token).json()["error"] == "invalid_grant"
     assert site.refresh(successor).json()["error"] == "invalid_grant"
 
@@ -102,9 +102,9 @@ def test_reuse_after_the_grace_period_ends_the_family(open_site: Callable[..., S
 @pytest.mark.requirement("AS-10")
 def test_access_token_expires_after_ten_minutes(site: Site) -> None:
     token = site.tokens()["access_token"]
-    site.clock.seconds += 599
+    site.clock.now += 599
     assert site.caller(token).scopes
-    site.clock.seconds += 1
+    site.clock.now += 1
     assert site.caller(token).kind == "unauthorized"
 
 

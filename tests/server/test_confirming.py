@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clock import Clock
 from tests.support.wire import HERE, SyncAppTransport
 from toolwire import Answer, DefinitionError, Kind, Problem, Question, ToolError, Toolkit, Value, asgi, connect_sync
 from toolwire.core.check import ALLOW, Check, Deny
@@ -27,14 +28,6 @@ from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
 
 ERASE = Tool(name="erase", toolkit="Disk", destructive=True)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def disk() -> tuple[App, list[str]]:
@@ -85,7 +78,7 @@ def test_confirmation_challenge_is_428_and_the_confirmed_call_runs_once() -> Non
 
 @pytest.mark.requirement("XL-056")
 def test_confirmation_word_is_bound_to_caller_tool_and_arguments_and_expires() -> None:
-    clock = Clock()
+    clock = Clock(1.0)
     check = build_confirmation_check(ask_about_destructive, ConfirmationTokens(clock=clock))
 
     def word(call: Call) -> str:
@@ -118,7 +111,7 @@ def ask_word(check: Check, call: Call) -> str:
 
 @pytest.mark.requirement("XL-056")
 def test_many_open_challenges_do_not_invalidate_those_of_another_caller() -> None:
-    check = build_confirmation_check(ask_about_destructive, ConfirmationTokens(clock=Clock()))
+    check = build_confirmation_check(ask_about_destructive, ConfirmationTokens(clock=Clock(1.0)))
     ada = Call(ERASE, {"what": "a"}, "1", Context(principal="ada"))
     word = ask_word(check, ada)
     for number in range(10_001):
@@ -128,7 +121,7 @@ def test_many_open_challenges_do_not_invalidate_those_of_another_caller() -> Non
 
 @pytest.mark.requirement("XL-056")
 def test_confirmation_word_is_valid_in_every_worker_but_only_once(tmp_path: Path) -> None:
-    folder, clock = tmp_path / "words", Clock()
+    folder, clock = tmp_path / "words", Clock(1.0)
     workers = [
         build_confirmation_check(ask_about_destructive, ConfirmationTokens(folder, clock=clock)) for _ in range(3)
     ]
@@ -149,7 +142,7 @@ def test_confirmation_word_is_valid_in_every_worker_but_only_once(tmp_path: Path
 
 @pytest.mark.requirement("XL-056")
 def test_confirmation_word_that_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
-    words = ConfirmationTokens(tmp_path / "words", clock=Clock())
+    words = ConfirmationTokens(tmp_path / "words", clock=Clock(1.0))
     word = words.issue(b"a")
     (tmp_path / "words" / "spent-1").write_text("a file where the folder of this period should be")
     assert words.redeem(word, b"a") is False
@@ -178,7 +171,7 @@ def test_confirmation_folder_that_others_can_change_is_refused(tmp_path: Path, h
 @pytest.mark.requirement("XL-056")
 @pytest.mark.parametrize("word", ["", "a", "\xe9", "A" * 96, "A" * 10_000, "_-" * 48])
 def test_invented_confirmation_words_are_refused(word: str) -> None:
-    assert ConfirmationTokens(clock=Clock()).redeem(word, b"a") is False
+    assert ConfirmationTokens(clock=Clock(1.0)).redeem(word, b"a") is False
 
 
 def build_approver(*answers: bool | Answer) -> tuple[Callable[[Question], bool | Answer], list[Question]]:
@@ -240,7 +233,7 @@ def test_failure_of_a_confirmed_call_is_returned_without_a_new_challenge(codec: 
     [([], 1), (["The site declares that this tool destroys something."], 1), (["This costs money."], 2), (None, 2)],
 )
 def test_first_approval_answers_only_a_challenge_without_new_text(reasons: list[str] | None, questions: int) -> None:
-    words = ConfirmationTokens(clock=Clock())
+    words = ConfirmationTokens(clock=Clock(1.0))
     kit, ran = Toolkit("Disk"), []
 
     @kit.tool(approval="auto", destructive=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clock import Clock
 from toolwire.client.approvers.store_approver import store_approver
 from toolwire.consent.decision_record import FIRST_DIGEST, Decision, compute_chain_digest, find_chain_fault
 from toolwire.core.check import Answer, Question
@@ -26,19 +27,9 @@ QUESTION = Question(
 RECORD = Decision(at=1.0, principal="ada", connection="a", tool="note", binding="b1", decision="allowed")
 
 
-class Clock:
-    """Seconds since 1970, as a test says."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000.0)
 
 
 @pytest.mark.requirement("XL-050")

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.clock import Clock
 from toolwire import GrantBounds
 from toolwire.consent.grant import GrantKey, Grants, covers_call
 from toolwire.core.model import Condition, Tool
@@ -23,19 +24,9 @@ KEY = GrantKey("ada", "recipes", "https://recipes.example", "Recipes.note@1.0.0"
 NOTE = Tool(name="note")
 
 
-class Clock:
-    """Seconds since 1970, as a test says."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000.0)
 
 
 @pytest.fixture(params=["memory", "stored"])

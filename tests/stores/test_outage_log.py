@@ -8,23 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clock import Clock
 from toolwire.server.asking.confirmation import ConfirmationTokens
 from toolwire.stores.outage_log import AGAIN_S, QUIET_S, OutageLog
 
 pytestmark = pytest.mark.requirement("ST-05", "R13")
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_store_that_fails_a_thousand_times_is_said_once_a_minute_and_at_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    clock = Clock()
+    clock = Clock(100.0)
     log = OutageLog(logging.getLogger("toolwire"), "It works again.", clock=clock)
     log.record_success()
     for _ in range(1_000):
@@ -46,7 +40,7 @@ def test_a_store_that_fails_a_thousand_times_is_said_once_a_minute_and_at_its_en
 
 
 def test_many_threads_say_it_once(caplog: pytest.LogCaptureFixture) -> None:
-    log = OutageLog(logging.getLogger("toolwire"), "It works again.", clock=Clock())
+    log = OutageLog(logging.getLogger("toolwire"), "It works again.", clock=Clock(100.0))
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: log.record_failure("It failed."), range(400)))
     assert [one.getMessage() for one in caplog.records] == ["It failed."]
