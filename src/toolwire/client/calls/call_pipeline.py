@@ -87,10 +87,11 @@ _NOT_SHOWN = "The call goes on with a request that was not shown before."
 
 
 class _CheckedCall(NamedTuple):
-    """A call that no check refuses, and the question that it needs, or None."""
+    """A call that no check refuses, the question that it needs, or None, and the verdict of the checks."""
 
     prepared: PreparedCall
     question: Question | None
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +281,7 @@ class CallPipeline:
             begun = self._check(call, state)
             if not isinstance(begun, _CheckedCall):
                 return begun
-            prepared, question = begun
+            prepared, question, verdict = begun
             permitted, tool = prepared, prepared.call.tool
             flows.append(prepared.flow)
             if question is not None:
@@ -294,6 +295,8 @@ class CallPipeline:
             # XL-064: counted after the answer of the user, just before it is sent.
             result = self._budget.take(tool)
             if result is None:
+                if question is None and (verdict is PERMITTED or self._agreements.is_agreed(tool)):
+                    self._record_unasked(prepared.call, verdict)
                 result = yield from self._converse(permitted, question, state)
                 self.session.marks.add_result(self.name, permitted.call, self.preferences.initial)
                 if isinstance(result, Problem):
@@ -309,8 +312,7 @@ class CallPipeline:
             text = f"{call.tool.name} was not called: decisions cannot be kept now ({error})."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
         finally:
-            if state.asked is not None:
-                state.end(result)
+            state.end(result)
             for flow in flows:
                 flow.close()
 
@@ -335,9 +337,7 @@ class CallPipeline:
         # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
         if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
             question = build_origin_question(prepared, self.site, self.session.rules)
-        if question is None and (verdict is PERMITTED or self._agreements.is_agreed(copied.tool)):
-            self._record_unasked(copied, verdict)
-        return _CheckedCall(prepared, question)
+        return _CheckedCall(prepared, question, verdict)
 
     def _record_unasked(self, call: Call, verdict: Verdict) -> None:
         """Count the use of the permission or the trust that lets ``call`` run, and record the operator's rule.
@@ -345,9 +345,9 @@ class CallPipeline:
         A rule for a tool whose site is trusted is recorded once.
         """
         # QF-02, QF-03
+        # A call that a limit refuses is no use.
         operator, tool = self.session.operator, call.tool
-        if self._budget.find_refusal(tool) is None:
-            self._agreements.count_use(tool, by_trust=verdict is not PERMITTED)
+        self._agreements.count_use(tool, by_trust=verdict is not PERMITTED)
         if operator is None or not self._agreements.is_agreed(tool) or operator.find(call) is None:
             return
         if effective_level(tool, self.preferences.get(), has_agreement=True) is not Approval.AUTO:
