@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field
 
 from toolwire.define import Toolkit
-from toolwire.define.typeddicts import replace_typeddicts
+from toolwire.define.signature import replace_typeddicts
 
 
 class Point(TypedDict):

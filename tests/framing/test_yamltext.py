@@ -252,6 +252,21 @@ def test_locate_returns_the_written_place_of_a_merged_yaml_value() -> None:
     assert yamltext.locate(b"a: &a\n  b: 1\nc:\n  <<: *a\n", ["/c/b"])["/c/b"].value == (2, 6)
 
 
+def test_locate_returns_the_place_of_a_value_inside_an_alias_of_a_merged_mapping() -> None:
+    text = b"a: &a\n  b: &b\n    c: 1\nd:\n  <<: *a\n  e: *b\nf: {<<: {y: [1]}}\n"
+    found = yamltext.locate(text, ["/d/b/c", "/d/e/c", "/f/y/0", "/f/x"])
+    assert {pointer: spot.value for pointer, spot in found.items()} == {
+        "/d/b/c": (3, 8),
+        "/d/e/c": (3, 8),
+        "/f/y/0": (7, 14),
+    }
+
+
+def test_locate_finds_names_that_yaml_reads_as_numbers() -> None:
+    found = yamltext.locate(b"type: string\nenum: [1.10, 2]\nrequired:\n- 1.1\n", ["/enum/1", "/required/0"])
+    assert {pointer: spot.value for pointer, spot in found.items()} == {"/enum/1": (2, 14), "/required/0": (4, 3)}
+
+
 def test_locate_finds_nothing_in_yaml_that_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert yamltext.locate(b"a: [", ["/a"]) == yamltext.locate(b"", ["/a"]) == yamltext.locate(b"]", ["/a"]) == {}
     assert yamltext.locate(b"[" * 201 + b"]" * 201, ["/0"]) == {}

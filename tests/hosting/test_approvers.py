@@ -90,7 +90,7 @@ def test_client_that_approves_by_itself_decides_nothing_about_a_tool_with_approv
     [
         ("approvers = 1", "", "approvers must be an array of groups"),
         ('approvers = {"close" = []}', "", "name at least one group for each pattern"),
-        ('approvers = ["*"]', "", "name each group"),
+        ('approvers = ["*"]', "", "approvers must name each one"),
         ('approvers = ["leads"]', 'receipts = "required"', "leave out receipts"),
         ("", "self-approval = 1", "self-approval is true or false"),
     ],

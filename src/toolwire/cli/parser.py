@@ -61,7 +61,6 @@ _LOCKED: Final = CommandOption(
 )
 _APPROVAL: Final = CommandOption(
     name="approval",
-    default=None,
     choices=("per-call", "deny"),
     help="ask before every call, or deny all calls; even calls that the server allows without a question (URLs only)",
     settings="urls",
@@ -70,7 +69,6 @@ _APPROVAL: Final = CommandOption(
 _MODEL: Final = (
     CommandOption(
         name="model",
-        default=None,
         metavar="NAME",
         help="the model's name; required, here or in the settings",
         settings="program",
@@ -82,12 +80,9 @@ _MODEL: Final = (
         help="the provider's API (openai)",
         settings="program",
     ),
-    CommandOption(
-        name="base-url", default=None, metavar="URL", help="the base URL of another provider", settings="program"
-    ),
+    CommandOption(name="base-url", metavar="URL", help="the base URL of another provider", settings="program"),
     CommandOption(
         name="model-key-env",
-        default=None,
         metavar="NAME",
         help="the environment variable that holds the provider's key",
         settings="program",
@@ -96,21 +91,18 @@ _MODEL: Final = (
 _SIGN_IN: Final = (
     CommandOption(
         name="client-id",
-        default=None,
         metavar="ID",
         help="your client ID at the server's authorization server",
         settings="target",
     ),
     CommandOption(
         name="client-secret-env",
-        default=None,
         metavar="NAME",
         help="the environment variable that holds the client secret",
         settings="target",
     ),
     CommandOption(
         name="client-document",
-        default=None,
         metavar="URL",
         help="the URL of your client metadata document",
         settings="target",

@@ -37,7 +37,7 @@ class CommandOption:
 
     name: str
     help: str
-    default: Any = ""
+    default: Any = None
     metavar: str | None = None
     choices: Sequence[str] | None = None
     read: Callable[[str], Any] | None = None

@@ -31,7 +31,7 @@ from toolwire.core.model import (
 )
 
 from . import jsontext
-from .jsontext import describe_type, get_object, get_text
+from .jsontext import describe_type, get_object, get_text, list_texts
 
 FIELD: Final = b"toolwire-context"
 """The header field of a call over OpenAPI or OpenTool."""
@@ -133,7 +133,7 @@ def read_requirements(data: Json) -> Requirements:
         return NO_REQUIREMENTS
     needs = Requirements(
         authorization=tuple(
-            Authorization(id=id_, scopes=_list_texts(get_object(entry, "oauth2").get("scopes")))
+            Authorization(id=id_, scopes=tuple(list_texts(get_object(entry, "oauth2").get("scopes"))))
             for id_, entry in _iterate_identified(data.get("authorization"))
         ),
         secrets=tuple(id_ for id_, _ in _iterate_identified(data.get("secrets"))),
@@ -146,10 +146,6 @@ def _iterate_identified(entries: Json) -> Iterator[tuple[str, Mapping[str, Json]
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and (id_ := get_text(entry, "id")):
             yield id_, entry
-
-
-def _list_texts(data: Json) -> tuple[str, ...]:
-    return tuple(text for text in data if isinstance(text, str)) if isinstance(data, list) else ()
 
 
 def _read_secrets(context: Mapping[str, Json], name: str, holder: str) -> dict[str, Secret] | Problem:

@@ -307,6 +307,17 @@ def get_object(data: Mapping[str, Json], name: str) -> Mapping[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
+def get_list(data: Mapping[str, Json], name: str) -> list[Json]:
+    """Return the list under ``name``, or an empty one where there is none or it is something else."""
+    value = data.get(name)
+    return value if isinstance(value, list) else []
+
+
+def list_texts(data: Json) -> list[str]:
+    """Return the texts in the list ``data``; none where it is something else."""
+    return [one for one in data if isinstance(one, str)] if isinstance(data, list) else []
+
+
 def get_text(data: Mapping[str, Json], name: str) -> str:
     """Return the text under ``name``, or ``""`` if there is none or it is something else."""
     value = data.get(name)

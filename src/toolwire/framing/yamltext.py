@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -48,7 +48,6 @@ _CORE = re.compile(
     r"|(?P<merge><<)"
 )
 _CORE_STARTS = frozenset("nN~tTfF0123456789+-.<")
-_NODES = frozenset(("ScalarEvent", "SequenceStartEvent", "MappingStartEvent"))
 _IS_MERGE = "\0<<"  # stands for the name of a member that merges; "<<" in quotes is a name like any other
 # What libyaml refuses, or takes for the end of a line as YAML 1.1 did, is passed through it as other characters.
 _UNREADABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff]")
@@ -95,14 +94,15 @@ def find_fault(text: bytes) -> SyntaxFault:
     return SyntaxFault(TextPosition(1, 1), "it cannot be read")
 
 
-def _read_data(text: bytes) -> Json:
+def _read_data(text: bytes, spots: _Spots | None = None) -> Json:
+    """Return the data of ``text``, and put where its values stand into ``spots``."""
     characters = _decode(text)
     try:
-        return _build_data(_list_events(characters))
+        return _build_data(_list_events(characters), spots)
     except _FaultError as error:
         if error.fault.reason != _HALF_REFUSED:
             raise
-    return _build_data(_list_events(_PAIR.sub(_join_pair, characters)))
+    return _build_data(_list_events(_PAIR.sub(_join_pair, characters)), spots)
 
 
 def _decode(text: bytes) -> str:
@@ -174,14 +174,17 @@ class _Open:
     """A list or mapping that has begun. ``name`` is that of the member to come; ``merged`` is what ``<<`` names.
 
     ``written`` keeps how numbers in it are written, by name or place: of a list among its members, those of the list.
+    ``event`` began it, and ``name_event`` is that of the name of the member to come.
     """
 
-    __slots__ = ("anchor", "data", "merged", "name", "written")
+    __slots__ = ("anchor", "data", "event", "merged", "name", "name_event", "written")
 
-    def __init__(self, data: list[Json] | dict[str, Json], anchor: str | None) -> None:
+    def __init__(self, data: list[Json] | dict[str, Json], event: Any) -> None:
         self.data: Any = data
-        self.anchor = anchor
+        self.anchor: str | None = event.anchor
+        self.event = event
         self.name: str | None = None
+        self.name_event: Any = None
         self.merged: list[dict[str, Json]] = []
         self.written: dict[Any, Any] = {}
 
@@ -212,22 +215,26 @@ class _Open:
 
 
 class _Anchored(NamedTuple):
-    """What an anchor names. ``written`` is the text of a scalar, or that of a list or mapping as ``_Open`` has it."""
+    """What an anchor names. ``written`` is the text of a scalar, or that of a list or mapping as ``_Open`` has it.
+
+    ``event`` is the one with which it begins.
+    """
 
     value: Json
     written: Any
+    event: Any
 
 
-_UNFINISHED = _Anchored(None, None)
+_UNFINISHED = _Anchored(None, None, None)
 
 
-def _build_data(events: Iterator[Any]) -> Json:
+def _build_data(events: Iterator[Any], spots: _Spots | None) -> Json:
     """Return the data of ``events``: of several documents a list.
 
     Raises:
         _FaultError: it is more than JSON has, or than the limits allow.
     """
-    builder = _Builder()
+    builder = _Builder(spots)
     takers = {
         "ScalarEvent": builder.take_scalar,
         "MappingStartEvent": builder.begin_mapping,
@@ -258,12 +265,40 @@ class _Size(NamedTuple):
     levels: int
 
 
+class _Spots:
+    """Where the values of a text stand: its first document, and by the identity of each list or mapping its members."""
+
+    __slots__ = ("members", "root")
+
+    def __init__(self) -> None:
+        self.root: TextPosition | None = None
+        self.members: dict[int, dict[str, TextPosition]] = {}
+
+    def record(self, above: _Open | None, event: Any) -> None:
+        """Record the value of ``event``, which is about to be added to ``above``."""
+        mark = event.start_mark
+        if above is not None and above.name_event is not None:
+            is_over_lines = type(event).__name__ != "ScalarEvent" and not event.flow_style
+            mark = above.name_event.start_mark if is_over_lines else mark
+        spot = TextPosition(mark.line + 1, mark.column + 1)
+        if above is not None:
+            place = str(len(above.data)) if above.name is None else above.name
+            self.members[id(above.data)][place] = spot
+        elif self.root is None:
+            self.root = spot
+
+    def merge(self, into: dict[str, Json], merged: dict[str, Json]) -> None:
+        """Record the members of ``merged`` that ``into`` takes over."""
+        self.members[id(into)] = self.members[id(merged)] | self.members[id(into)]
+
+
 class _Builder:
     """Makes data of events. An alias shares what it names until all is read and known to be within the limits."""
 
-    __slots__ = ("_above", "_anchors", "_left", "_roots", "_sizes")
+    __slots__ = ("_above", "_anchors", "_left", "_roots", "_sizes", "_spots")
 
-    def __init__(self) -> None:
+    def __init__(self, spots: _Spots | None) -> None:
+        self._spots = spots
         self._roots: list[Json] = []
         self._above: list[_Open] = []
         self._anchors: dict[str, _Anchored] = {}
@@ -271,8 +306,11 @@ class _Builder:
         self._left = MAX_COPIED
 
     def take_roots(self) -> list[Json]:
-        """Return the documents, in which no two places share a list or mapping any more."""
-        if self._sizes:
+        """Return the documents, in which no two places share a list or mapping any more.
+
+        Where spots are recorded, they stay shared, because a spot is that of what an alias names.
+        """
+        if self._sizes and self._spots is None:
             _separate(self._roots, set())
         return self._roots
 
@@ -284,42 +322,47 @@ class _Builder:
         kind = _detect_type(text) if event.implicit[0] else (event.tag or "").removeprefix(_TAG)
         value = _parse_scalar(kind, text)
         if event.anchor:
-            self._anchors[event.anchor] = _Anchored(value, text)
+            self._anchors[event.anchor] = _Anchored(value, text, event)
         if above and above[-1].wants_name():
             above[-1].set_name(_IS_MERGE if kind == "merge" else text)
+            above[-1].name_event = event
         else:
-            self._add(value, None if type(value) is str else text)
+            self._add(value, None if type(value) is str else text, event)
 
     def begin_mapping(self, event: Any) -> None:
         if event.tag == _TAG + "set":
             raise ValueError("a set is nothing that JSON has")
-        self._begin({}, event.anchor)
+        self._begin({}, event)
 
     def begin_list(self, event: Any) -> None:
-        self._begin([], event.anchor)
+        self._begin([], event)
 
-    def _begin(self, data: list[Json] | dict[str, Json], anchor: str | None) -> None:
+    def _begin(self, data: list[Json] | dict[str, Json], event: Any) -> None:
         if len(self._above) >= MAX_DEPTH:
             raise ValueError(_TOO_DEEP)
         if self._above and self._above[-1].wants_name():
             raise ValueError(_NO_TEXT)
-        if anchor:
-            self._anchors[anchor] = _UNFINISHED
-        self._above.append(_Open(data, anchor))
+        if event.anchor:
+            self._anchors[event.anchor] = _UNFINISHED
+        if self._spots is not None:
+            self._spots.members[id(data)] = {}
+        self._above.append(_Open(data, event))
 
     def end(self, _: Any) -> None:
         ended = self._above.pop()
         data, written = ended.data, ended.written
         if type(data) is dict:
             for merged in ended.merged:
+                if self._spots is not None:
+                    self._spots.merge(data, merged)
                 for name, value in merged.items():
                     data.setdefault(name, value)
-            if written:
+            if written and self._spots is None:
                 above = [one.name for one in self._above[-2:]]
                 _restore_texts(data, written, is_info=above[-1:] == ["info"], is_variable=above[:1] == ["variables"])
         if ended.anchor:
-            self._anchors[ended.anchor] = _Anchored(data, written)
-        self._add(data, written if type(data) is list else None)
+            self._anchors[ended.anchor] = _Anchored(data, written, ended.event)
+        self._add(data, written if type(data) is list else None, ended.event)
 
     def take_alias(self, event: Any) -> None:
         found = self._anchors.get(event.anchor)
@@ -331,10 +374,11 @@ class _Builder:
             if type(found.written) is not str:
                 raise ValueError(_NO_TEXT)
             self._above[-1].set_name(found.written)
+            self._above[-1].name_event = event
         else:
             value = found.value
             self._count_copies(value)
-            self._add(value, None if type(value) in (str, dict) else found.written)
+            self._add(value, None if type(value) in (str, dict) else found.written, found.event)
 
     def _count_copies(self, value: Json) -> None:
         """Count the values for which an alias of ``value`` stands, none of which is made before all are counted."""
@@ -363,7 +407,9 @@ class _Builder:
                 values += 1
         return _Size(data, values, levels + 1)
 
-    def _add(self, value: Json, written: Any) -> None:
+    def _add(self, value: Json, written: Any, event: Any) -> None:
+        if self._spots is not None:
+            self._spots.record(self._above[-1] if self._above else None, event)
         if self._above:
             self._above[-1].add(value, written)
         else:
@@ -448,100 +494,24 @@ def locate(text: bytes, pointers: Iterable[str]) -> dict[str, ValuePosition]:
     What goes over lines stands where its name does. What is not there, or is named otherwise than it is written, is
     left out, and so is everything where PyYAML is not installed.
     """
+    spots = _Spots()
     try:
-        root = _build_nodes(_list_events(_decode(text)))
+        data = _read_data(text, spots)
     except (ImportError, _FaultError):
         return {}
-    inside: dict[int, dict[str, _Member]] = {}
-    found = ((pointer, _find_member(root, pointer, inside)) for pointer in pointers) if root is not None else ()
-    return {pointer: member.find_position() for pointer, member in found if member is not None}
+    found = ((pointer, _find_spot(data, spots, parse_pointer(pointer))) for pointer in pointers)
+    return {pointer: ValuePosition(spot) for pointer, spot in found if spot is not None}
 
 
-class _Node:
-    """A value as it is written. ``inside`` is the text, the items, or names and values by turns."""
-
-    __slots__ = ("inside", "is_flow", "kind", "spot")
-
-    def __init__(self, event: Any) -> None:
-        self.kind: str = type(event).__name__
-        self.inside: Any = event.value if self.kind == "ScalarEvent" else []
-        self.is_flow = bool(getattr(event, "flow_style", False))
-        self.spot = TextPosition(event.start_mark.line + 1, event.start_mark.column + 1)
-
-    def is_scalar(self) -> bool:
-        return self.kind == "ScalarEvent"
-
-    def is_list(self) -> bool:
-        return self.kind == "SequenceStartEvent"
-
-    def list_pairs(self) -> Iterator[tuple[_Node, _Node]]:
-        return zip(self.inside[::2], self.inside[1::2], strict=False) if self.kind == "MappingStartEvent" else iter(())
-
-
-def _build_nodes(events: Iterator[Any]) -> _Node | None:
-    """Return the root of the first document; an alias is the same node as its anchor.
-
-    Raises:
-        _FaultError: it is nested too deep.
-    """
-    anchors: dict[str, _Node] = {}
-    above: list[_Node] = []
-    root: _Node | None = None
-    for event in events:
-        name = type(event).__name__
-        if name in ("DocumentEndEvent", "StreamEndEvent"):
-            break
-        if name.endswith("EndEvent"):
-            above.pop()
-            continue
-        node = anchors.get(event.anchor) if name == "AliasEvent" else _Node(event) if name in _NODES else None
-        if node is None:
-            continue
-        if above:
-            above[-1].inside.append(node)
-        root = root or node
-        if name in _NODES and event.anchor:
-            anchors[event.anchor] = node
-        if name in _NODES and not node.is_scalar():
-            above.append(node)
-            if len(above) > MAX_DEPTH:
-                raise _FaultError(_TOO_DEEP, *node.spot)
-    return root
-
-
-class _Member(NamedTuple):
-    """A value and its name; an item of a list is its own name."""
-
-    name: _Node
-    value: _Node
-
-    def find_position(self) -> ValuePosition:
-        over_lines = not self.value.is_scalar() and not self.value.is_flow
-        return ValuePosition((self.name if over_lines else self.value).spot)
-
-
-def _find_member(root: _Node, pointer: str, inside: dict[int, dict[str, _Member]]) -> _Member | None:
-    """Return the member of ``root`` that ``pointer`` leads to; ``inside`` keeps the members of each node."""
-    here = _Member(root, root)
-    for step in parse_pointer(pointer):
-        members = inside.get(id(here.value))
-        if members is None:
-            members = inside[id(here.value)] = _list_members(here.value)
-        if step not in members:
+def _find_spot(data: Json, spots: _Spots, steps: Sequence[str]) -> TextPosition | None:
+    """Return where the member of ``data`` stands to which ``steps`` lead, or None if there is none."""
+    spot = spots.root
+    for step in steps:
+        spot = spots.members.get(id(data), {}).get(step)
+        if spot is None:
             return None
-        here = members[step]
-    return here
-
-
-def _list_members(node: _Node) -> dict[str, _Member]:
-    if node.is_list():
-        return {str(number): _Member(item, item) for number, item in enumerate(node.inside)}
-    own = {str(name.inside): _Member(name, value) for name, value in node.list_pairs() if name.is_scalar()}
-    merged = own[_MERGE].value if _MERGE in own else None
-    for one in [] if merged is None else merged.inside if merged.is_list() else [merged]:
-        for name, value in one.list_pairs():
-            own.setdefault(str(name.inside), _Member(name, value))
-    return own
+        data = data[int(step)] if isinstance(data, list) else data[step]
+    return spot
 
 
 def _build_problem(reason: str) -> Problem:

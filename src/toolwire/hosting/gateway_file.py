@@ -227,10 +227,8 @@ class _Reader:
         """Return how people sign in at the gateway, or None if they do not."""
         if _SIGN_IN not in content:
             return None
-        place, table = (_SIGN_IN,), content[_SIGN_IN]
-        if not isinstance(table, dict):
-            self._fail(place, f"{_SIGN_IN} is a table, not {describe_type(table)}")
-        self._refuse_unknown(place, table, _OF_A_SIGN_IN)
+        place = (_SIGN_IN,)
+        table = self._read_table(place, content[_SIGN_IN], _OF_A_SIGN_IN, _SIGN_IN)
         if arguments.root_path.strip("/"):
             self._fail((_SIGN_IN,), "people sign in at the root of a host: leave out root-path")
         issuer = self._read_issuer(public_url)
@@ -238,18 +236,15 @@ class _Reader:
         defaults = self._read_scopes(place, table, "what the page preselects", "default-scopes")
         if unknown := next((one for one in defaults or () if one not in scopes), None):
             self._fail((*place, "default-scopes"), f"there is no scope {unknown[:40]!r} in this file")
-        registration = table.get("registration", True)
-        if not isinstance(registration, bool):
-            self._fail((*place, "registration"), f"registration is true or false, not {describe_type(registration)}")
         return SignInSettings(
             issuer=issuer,
             name=self._read_label(place, table, "name") or "this gateway",
             scopes=scopes,
             default_scopes=defaults or tuple(scopes),
-            registration=registration,
+            registration=self._read_flag(place, table, "registration", default=True),
             clients=self._read_clients(table),
             cache_s=self._read_number(place, table, "cache", _MAX_CACHE_S, least=0) or 0,
-            operators=self._read_operators(table),
+            operators=self._read_names((*place, "operators"), table.get("operators", []), "names of people"),
             provider=self._read_provider(table),
         )
 
@@ -268,7 +263,7 @@ class _Reader:
         if not client_id or not client_id.isprintable():
             self._fail((*place, "issuer"), "an issuer needs client-id, the name of this gateway there")
         groups_claim = self._read_text(place, table, "groups-claim") if "groups-claim" in table else "groups"
-        operators = self._read_groups((*place, "operator-groups"), table.get("operator-groups", []))
+        operators = self._read_names((*place, "operator-groups"), table.get("operator-groups", []), "groups")
         return ProviderSettings(
             issuer=issuer,
             client_id=client_id,
@@ -280,22 +275,13 @@ class _Reader:
             operator_groups=operators,
         )
 
-    def _read_groups(self, place: tuple[str, ...], names: Any) -> Sequence[str]:
+    def _read_names(self, place: tuple[str, ...], names: Any, what: str) -> Sequence[str]:
+        """Return the ``names`` of ``what``, a plural; the name for every caller is none of them."""
         if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
-            self._fail(place, f'{place[-1][:40]} must be an array of groups, such as ["platform"]')
+            self._fail(place, f"{place[-1][:40]} must be an array of {what}")
         if EVERY_CALLER in names or len(names) > _MAX_MEMBERS:
-            self._fail(place, f"name each group, at most {_MAX_MEMBERS:,}: there is no name for all of them")
-        return names
-
-    def _read_operators(self, table: Mapping[str, Any]) -> Sequence[str]:
-        """Return the names of the people who may open the console; nobody may whom the file does not name."""
-        place, names = (_SIGN_IN, "operators"), table.get("operators", [])
-        if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
-            self._fail(place, 'operators is an array of names of people, such as ["ann"]')
-        if EVERY_CALLER in names:
-            self._fail(place, "name each person who may open the console: there is no name for all")
-        if len(names) > _MAX_MEMBERS:
-            self._fail(place, f"there are more than {_MAX_MEMBERS:,} operators")
+            text = f"must name each one, at most {_MAX_MEMBERS:,}: there is no name for all of them"
+            self._fail(place, f"{place[-1][:40]} {text}")
         return names
 
     def _read_issuer(self, public_url: str) -> str:
@@ -344,9 +330,7 @@ class _Reader:
 
     def _read_client(self, name: str, table: Any) -> ClientSettings:
         place = (_SIGN_IN, "clients", name)
-        if not isinstance(table, dict):
-            self._fail(place, f"a client is a table, not {describe_type(table)}")
-        self._refuse_unknown(place, table, ("name", "redirect-uris"))
+        table = self._read_table(place, table, ("name", "redirect-uris"), "a client")
         uris = table.get("redirect-uris")
         if not isinstance(uris, list) or not uris or not all(isinstance(one, str) for one in uris):
             self._fail(place, 'a client needs "redirect-uris", an array of URLs')
@@ -381,13 +365,10 @@ class _Reader:
     ) -> dict[str, CallerSettings]:
         """Return the rules of ``callers``, of whom none answers for themselves where the file says so."""
         # PL-03
-        is_allowed, place = content.get(_SELF_APPROVAL, True), (_SELF_APPROVAL,)
-        if not isinstance(is_allowed, bool):
-            self._fail(place, f"{_SELF_APPROVAL} is true or false, not {describe_type(is_allowed)}")
-        if is_allowed:
+        if self._read_flag((), content, _SELF_APPROVAL, default=True):
             return callers
         if arguments.receipts:
-            self._fail(place, "a receipt is the answer of the caller's own user: leave out receipts")
+            self._fail((_SELF_APPROVAL,), "a receipt is the answer of the caller's own user: leave out receipts")
         # What a client asked its own user is no answer of another one, so every question goes to the inbox.
         found = {EVERY_CALLER: CallerSettings(), **callers}
         return {name: replace(one, questions="inbox", self_approval=False) for name, one in found.items()}
@@ -403,9 +384,7 @@ class _Reader:
 
     def _read_caller(self, name: str, table: Any, upstreams: Sequence[str]) -> CallerSettings:
         place = (_CALLERS, name)
-        if not isinstance(table, dict):
-            self._fail(place, f"a caller is a table, not {describe_type(table)}")
-        self._refuse_unknown(place, table, _OF_A_CALLER)
+        table = self._read_table(place, table, _OF_A_CALLER, "a caller")
         questions = self._read_text(place, table, "questions")
         if questions not in ("", "inbox"):
             self._fail((*place, "questions"), 'questions is "inbox": each goes to the inbox of this caller')
@@ -414,7 +393,7 @@ class _Reader:
             rate=self._read_rate(place, table),
             running=self._read_number(place, table, "running", _MAX_RUNNING),
             questions=questions,
-            answered_by=self._read_deciders(name, table),
+            answered_by=self._read_names((*place, "answered-by"), table.get("answered-by", []), "names"),  # AT-35
             webhook=self._read_webhook(place, table),
             claims=self._read_claims(name, table),
             tools=self._read_patterns(place, table, upstreams),
@@ -434,9 +413,7 @@ class _Reader:
         place = (_BUNDLES, name)
         if _BUNDLE_NAME.fullmatch(name) is None:
             self._fail(place, "the name of a bundle is a part of its URL: up to 64 small letters, digits and -")
-        if not isinstance(table, dict):
-            self._fail(place, f"a bundle is a table, not {describe_type(table)}")
-        self._refuse_unknown(place, table, _OF_A_BUNDLE)
+        table = self._read_table(place, table, _OF_A_BUNDLE, "a bundle")
         if not {"tools", "effects"} & table.keys():
             self._fail(place, f'a bundle needs "tools", {_LIST_OF_TOOLS}, or "effects"')
         return BundleSettings(
@@ -511,18 +488,6 @@ class _Reader:
                 text = f"{name} does not answer its own questions: name another caller"
                 self._fail((_CALLERS, name, "answered-by"), text)
 
-    def _read_deciders(self, name: str, table: Mapping[str, Any]) -> Sequence[str]:
-        """Return the names of those who answer the questions of this caller."""
-        # AT-35
-        place, names = (_CALLERS, name, "answered-by"), table.get("answered-by", [])
-        if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
-            self._fail(place, 'answered-by must be an array of the names of callers or users, such as ["ann"]')
-        if EVERY_CALLER in names:
-            self._fail(place, "name each caller or user who answers: there is no name for all of them")
-        if len(names) > _MAX_MEMBERS:
-            self._fail(place, f"there are more than {_MAX_MEMBERS:,} names")
-        return names
-
     def _has_inbox(self, arguments: Namespace, callers: Mapping[str, CallerSettings]) -> bool:
         is_asked = arguments.consent == "inbox" or any(one.questions == "inbox" for one in callers.values())
         return is_asked or self._has_approvers
@@ -531,18 +496,26 @@ class _Reader:
         webhook, here = table.get("webhook"), (*place, "webhook")
         if webhook is None:
             return None
-        if not isinstance(webhook, dict):
-            self._fail(here, f"webhook is a table, not {describe_type(webhook)}")
-        if "secret" in webhook:
+        if isinstance(webhook, dict) and "secret" in webhook:
             self._fail((*here, "secret"), "a secret does not belong into this file; name its variable: secret-env")
-        self._refuse_unknown(here, webhook, _OF_A_WEBHOOK)
+        webhook = self._read_table(here, webhook, _OF_A_WEBHOOK, "webhook")
         url, name = self._read_url(here, webhook, "url"), self._read_text(here, webhook, "secret-env")
         if not url or not name:
             self._fail(here, 'a webhook needs "url", and "secret-env", the variable that has its secret')
-        arguments = webhook.get("arguments", False)
-        if not isinstance(arguments, bool):
-            self._fail((*here, "arguments"), f"arguments is true or false, not {describe_type(arguments)}")
-        return WebhookSettings(url=url, secret_env=name, arguments=arguments)
+        return WebhookSettings(url=url, secret_env=name, arguments=self._read_flag(here, webhook, "arguments"))
+
+    def _read_table(self, place: tuple[str, ...], table: Any, known: Sequence[str], what: str) -> Mapping[str, Any]:
+        """Return ``table``, called ``what``, which has ``known`` members only."""
+        if not isinstance(table, dict):
+            self._fail(place, f"{what} is a table, not {describe_type(table)}")
+        self._refuse_unknown(place, table, known)
+        return table
+
+    def _read_flag(self, place: tuple[str, ...], table: Mapping[str, Any], name: str, *, default: bool = False) -> bool:
+        found = table.get(name, default)
+        if not isinstance(found, bool):
+            self._fail((*place, name), f"{name} is true or false, not {describe_type(found)}")
+        return found
 
     def _refuse_unknown(self, place: tuple[str, ...], table: Mapping[str, Any], known: Sequence[str]) -> None:
         for member in table:
@@ -587,12 +560,10 @@ class _Reader:
         return chosen
 
     def _read_exchange(self, place: tuple[str, ...], table: Mapping[str, Any]) -> dict[str, Any]:
-        exchange, here = table.get("exchange", {}), (*place, "exchange")
-        if not isinstance(exchange, dict):
-            self._fail(here, f"exchange is a table, not {describe_type(exchange)}")
+        here = (*place, "exchange")
+        exchange = self._read_table(here, table.get("exchange", {}), _OF_AN_EXCHANGE, "exchange")
         if not exchange:
             return {}
-        self._refuse_unknown(here, exchange, _OF_AN_EXCHANGE)
         read = {name: self._read_text(here, exchange, name) for name in exchange if name != "scopes"}
         for name in ("token-url", "client-id"):
             if not read.get(name):
@@ -669,10 +640,7 @@ class _Reader:
     def _read_program_limits(self, place: tuple[str, ...], table: Mapping[str, Any]) -> Mapping[str, int]:
         """Return what the program of an upstream may use."""
         name = "program-limits"
-        limits = table.get(name, {})
-        if not isinstance(limits, dict):
-            self._fail((*place, name), f"{name} is a table, such as {{memory-mb = 512}}, not {describe_type(limits)}")
-        self._refuse_unknown((*place, name), limits, tuple(MAX_PROGRAM_LIMITS))
+        limits = self._read_table((*place, name), table.get(name, {}), tuple(MAX_PROGRAM_LIMITS), name)
         found = {one: self._read_number((*place, name), limits, one, most) for one, most in MAX_PROGRAM_LIMITS.items()}
         return {one: most for one, most in found.items() if most is not None}
 
@@ -703,7 +671,7 @@ class _Reader:
         if not isinstance(given, dict) or len(given) > _MAX_PATTERNS:
             self._fail(here, 'approvers must be an array of groups, or a table such as {"close*" = ["leads"]}')
         self._has_approvers = self._has_approvers or bool(given)
-        found = {pattern: self._read_groups(here, groups) for pattern, groups in given.items()}
+        found = {pattern: self._read_names(here, groups, "groups") for pattern, groups in given.items()}
         if not all(found.values()):
             self._fail(here, "name at least one group for each pattern, or no one can answer")
         return found

@@ -18,7 +18,7 @@ from toolwire.console.sessions import SESSION_S, SignedIn
 from toolwire.console.source import NO_CALLER_RULES, FileRuleRow, UpstreamChanges
 from toolwire.core.catalog import Catalog
 from toolwire.core.health import list_health
-from toolwire.core.model import Kind, Problem, RateLimit, Tool
+from toolwire.core.model import Approval, Kind, Problem, RateLimit, Tool
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing.visible_text import make_visible
@@ -106,7 +106,7 @@ def add_console(
         one = targets.get(url)
         if one is None:
             return Problem(kind=Kind.NOT_FOUND, message="There is no such upstream.")
-        return [_describe_tool(name, tool) for name, tool in one.catalog().names.items()]
+        return [describe_tool(name, tool, tool.approval) for name, tool in one.catalog().names.items()]
 
     def try_upstream(name: str) -> bool:
         box = next((one.toolbox for one in upstreams if one.name == name), None)
@@ -249,13 +249,14 @@ def list_running(app: App) -> list[CallRow]:
     ]
 
 
-def _describe_tool(name: str, tool: Tool) -> OfferedTool:
+def describe_tool(name: str, tool: Tool, level: Approval | None) -> OfferedTool:
+    """Return ``tool``, listed as ``name``, as a page shows it; ``level`` is the consent that a call of it needs."""
     return OfferedTool(
         name=name,
         description=tool.description.strip().partition("\n")[0],
         effect="destroys" if tool.destructive else "reads" if tool.safe else "changes",
         cost=str(tool.cost or ""),
-        level=str(tool.approval or ""),
+        level="" if level is None else level.value,
     )
 
 

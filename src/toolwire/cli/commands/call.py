@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from toolwire.cli.call_arguments import read_object, read_values
@@ -28,14 +29,7 @@ from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.hosting.options import READING_S
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import (
-    UrlOptions,
-    read_access,
-    read_approval,
-    read_headers,
-    read_key,
-    read_selection,
-)
+from toolwire.hosting.targets.url_options import read_approval, read_url_options
 
 from .calls import wait_for_result
 from .lock import read_lock_file as read_locked
@@ -44,22 +38,16 @@ from .lock import read_lock_file as read_locked
 def run(arguments: argparse.Namespace) -> int:
     """Call the tool and print its result."""
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
-    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(read_remote(arguments))
-    agree = build_agreement(agreed=arguments.agree, called=arguments.name)
-    reach = UrlOptions(
-        key=key,
-        protocol=arguments.protocol,
+    discovery_s = min(arguments.timeout, READING_S)
+    reach = replace(
+        read_url_options(read_remote(arguments), [arguments.target], discovery_s=discovery_s),
         locked=locked,
-        selection=chosen,
-        agree=agree,
+        agree=build_agreement(agreed=arguments.agree, called=arguments.name),
         sign_in=read_client(arguments),
         context=read_context(arguments),
-        access=read_access(read_remote(arguments)),
-        headers=read_headers(read_remote(arguments)),
         result_limits=COMPLETE_RESULTS,
         approval=read_approval(arguments.approval),
         timeout_s=arguments.timeout,
-        discovery_s=min(arguments.timeout, READING_S),
     )
     ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")
     given = _read_arguments(arguments.args)

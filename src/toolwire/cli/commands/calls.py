@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from toolwire.cli.exits import OK
@@ -25,7 +26,7 @@ from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.framing.call_document import write_status
 from toolwire.hosting.options import READING_S, TOTAL_S
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key
+from toolwire.hosting.targets.url_options import read_url_options
 
 _PAGE = 100
 
@@ -34,12 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what the action says, and print what came of it."""
     _check(arguments)
     file = None if arguments.output is None else OutputFile(arguments.output, replace=arguments.force)
-    reach = UrlOptions(
-        key=read_key(arguments.key, arguments.key_env),
-        protocol=arguments.protocol,
+    reach = replace(
+        read_url_options(read_remote(arguments), [arguments.target]),
         sign_in=read_client(arguments),
-        access=read_access(read_remote(arguments)),
-        headers=read_headers(read_remote(arguments)),
         result_limits=COMPLETE_RESULTS,
         selection=Selection(include="all"),  # no tool is called, so none need be left out
         timeout_s=TOTAL_S if arguments.timeout is None or arguments.action == "wait" else arguments.timeout,

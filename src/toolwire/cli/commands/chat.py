@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
@@ -27,9 +27,7 @@ from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.open_target import read_client
-from toolwire.cli.terminal.command_prompt import confirm_command
-from toolwire.cli.terminal.keyboard import read_line
-from toolwire.cli.terminal.relocation_prompt import confirm_relocation
+from toolwire.cli.terminal.prompt import confirm_command, confirm_relocation, read_line
 from toolwire.cli.terminal.result_display import print_result
 from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error, print_warning
 from toolwire.cli.terminal.table import print_table
@@ -38,7 +36,6 @@ from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import SyncRemote, connect_sync, open_document_cache
 from toolwire.client.connection.combined_remote import CombinedRemote
-from toolwire.consent import Preferences
 from toolwire.core.errors import UsageError
 from toolwire.core.model import Call, Problem, Secret, Value
 from toolwire.core.toolbox import ToolHome, find_home
@@ -79,10 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.model:
         raise UsageError("Name the model: --model NAME, or model in toolwire.toml.")
     urls = [_read_url(text) for text in arguments.targets]
-    options = read_url_options(read_remote(arguments), urls, discovery_s=min(arguments.timeout, READING_S))
-    client = read_client(arguments)
-    locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
-    context = read_context(arguments, urls)
+    given = _read_connect_options(arguments, urls)
     with ExitStack() as open_:
         session = open_.enter_context(open_session())
         ask, person = build_terminal_approver("ask"), build_terminal_user(arguments.sign_in_at)
@@ -92,24 +86,13 @@ def run(arguments: argparse.Namespace) -> int:
                     url,
                     approve=ask,
                     provide_input=choose_input_provider(),
-                    api_key=options.key,
-                    protocol=options.protocol,
-                    selection=options.selection,
                     session=session,
                     user=person,
-                    sign_in=client,
-                    context=context,
                     approve_relocation=confirm_relocation,
                     approve_command=confirm_command,
                     agree=build_agreement(agreed=arguments.agree),
-                    headers=options.headers,
-                    include_site_description=options.include_site_description,
-                    preferences=_read_preferences(arguments),
-                    timeout_s=arguments.timeout,
-                    discovery_s=options.discovery_s,
-                    locked=locked,
                     cache=open_document_cache(),
-                    **options.access,
+                    **given,
                 )
             )
             for url in urls
@@ -132,9 +115,9 @@ def _run_in_browser(arguments: argparse.Namespace) -> int:
     from toolwire.console.chat import ModelSettings
 
     urls = [_read_url(text) for text in arguments.targets]
-    options = read_url_options(read_remote(arguments), urls, discovery_s=min(arguments.timeout, READING_S))
-    client = read_client(arguments)
-    locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
+    given = _read_connect_options(arguments, urls) | (
+        {"agree": build_agreement(agreed=True)} if arguments.agree else {}
+    )
     if arguments.base_url:
         _check_base_url(arguments.base_url)
     model = ModelSettings(api=arguments.api, base_url=arguments.base_url or "", model=arguments.model or "")
@@ -142,28 +125,28 @@ def _run_in_browser(arguments: argparse.Namespace) -> int:
     key = read_key(None, arguments.model_key_env)
     chat = build_browser_chat(source, given=model if arguments.model else None, given_key=key)
     for url in urls:  # the options of the command line are for these sites, and for none that is added later
-        given = {
-            "api_key": options.key,
-            "protocol": options.protocol,
-            "selection": options.selection,
-            "headers": options.headers,
-            "sign_in": client,
-            "context": read_context(arguments, urls),
-            "include_site_description": options.include_site_description,
-            "preferences": _read_preferences(arguments),
-            "timeout_s": arguments.timeout,
-            "discovery_s": options.discovery_s,
-            "locked": locked,
-            **options.access,
-        }
-        chat.conversation.connect(url, given | ({"agree": build_agreement(agreed=True)} if arguments.agree else {}))
+        chat.conversation.connect(url, given)
     serve_console(source, port=arguments.port, opens=not arguments.no_open, groups=[chat.group], path="/chat")
     return OK
 
 
-def _read_preferences(arguments: argparse.Namespace) -> Preferences:
-    """Return the user's own level for every call, and what tools return."""
-    return replace(read_returns(arguments.returns), everything=read_approval(arguments.approval))
+def _read_connect_options(arguments: argparse.Namespace, urls: Sequence[str]) -> dict[str, Any]:
+    """Return the options of ``connect`` that the command line gives, which hold for each of ``urls``."""
+    options = read_url_options(read_remote(arguments), urls, discovery_s=min(arguments.timeout, READING_S))
+    return {
+        "api_key": options.key,
+        "protocol": options.protocol,
+        "selection": options.selection,
+        "headers": options.headers,
+        "sign_in": read_client(arguments),
+        "context": read_context(arguments, urls),
+        "include_site_description": options.include_site_description,
+        "preferences": replace(read_returns(arguments.returns), everything=read_approval(arguments.approval)),
+        "timeout_s": arguments.timeout,
+        "discovery_s": options.discovery_s,
+        "locked": read_lock_file(Path(arguments.file)) if arguments.locked else None,
+        **options.access,
+    }
 
 
 def _check_base_url(url: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
+from toolwire import __version__
 from toolwire.cli.exits import FAILED, OK, USAGE
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.core.errors import ToolwireError
@@ -26,9 +27,7 @@ from toolwire.protocols.openapi.document import loading
 from toolwire.protocols.openapi.overlay_check import OverlayTarget
 from toolwire.protocols.opentool import validator as opentool
 from toolwire.protocols.otc import validator as otc
-from toolwire.testing.tool_checks import check_tools, compute_score
-
-from .check_sarif import write_sarif
+from toolwire.testing.tool_checks import RULES, check_tools, compute_score
 
 Checker: TypeAlias = Callable[[bytes], Sequence[Fault]]
 
@@ -85,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     documents = _list_openapi_documents(read)
     checked = [one if isinstance(one, CheckedFile) else _check(one, documents) for one in read]
     if arguments.sarif:
-        print(json_text(write_sarif([(one.file, one.faults) for one in checked]), indent=2))
+        print(json_text(_write_sarif([(one.file, one.faults) for one in checked]), indent=2))
     elif arguments.json:
         print(json_text(_as_json(checked), indent=2))
     else:
@@ -207,3 +206,27 @@ def _count_faults(checked: Sequence[CheckedFile], severity: str) -> int:
 
 def _write_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _write_sarif(files: Iterable[tuple[str, Sequence[Fault]]]) -> dict[str, Json]:
+    """Return one run with a result for each fault of ``files``: a path, relative or absolute, and its faults."""
+    # FD-05, SARIF 3.13, 3.14 and 3.27
+    results = [_write_sarif_result(file, fault) for file, faults in files for fault in faults]
+    names = sorted({str(one["ruleId"]) for one in results})
+    rules: list[Json] = [{"id": name, "shortDescription": {"text": RULES.get(name, name)}} for name in names]
+    driver: dict[str, Json] = {"name": "toolwire", "version": __version__, "rules": rules}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": [*results]}],
+    }
+
+
+def _write_sarif_result(file: str, fault: Fault) -> dict[str, Json]:
+    path = Path(file)
+    uri = path.as_uri() if path.is_absolute() else path.as_posix()
+    region: dict[str, Json] = {"startLine": fault.line, "startColumn": fault.column}
+    place: dict[str, Json] = {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
+    if fault.pointer:
+        place["logicalLocations"] = [{"fullyQualifiedName": fault.pointer}]
+    return {"ruleId": fault.rule, "level": fault.severity, "message": {"text": fault.message}, "locations": [place]}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from toolwire.cli.browser_chat import build_browser_chat
 from toolwire.cli.exits import OK
@@ -21,9 +20,9 @@ from toolwire.console.app import PageGroup
 from toolwire.console.source import ConnectionRow, OfferedTool
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError, ToolwireError
-from toolwire.core.model import Approval, Kind, Problem, Tool
+from toolwire.core.model import Kind, Problem
 from toolwire.core.url_origin import complete_url
-from toolwire.hosting.operator_console import list_calls
+from toolwire.hosting.operator_console import describe_tool, list_calls
 from toolwire.hosting.targets.target import UrlTarget, read_target
 from toolwire.limits import CLIENT_DEFAULTS
 from toolwire.server.http.process import ListenSettings, serve
@@ -137,20 +136,9 @@ def _find_offers(source: ConsoleSource, url: str) -> list[OfferedTool] | Problem
     try:
         with connect_sync(url, session=Session(kept=source.preferences)) as remote:
             catalog: Catalog = remote.catalog()
-            return [_describe_tool(name, tool, remote.find_level) for name, tool in catalog.names.items()]
+            return [describe_tool(name, tool, remote.find_level(tool)) for name, tool in catalog.names.items()]
     except ToolwireError as error:
         return Problem(kind=Kind.UNREACHABLE, message=str(error))
-
-
-def _describe_tool(name: str, tool: Tool, find_level: Callable[[Tool], Any]) -> OfferedTool:
-    level = find_level(tool)
-    return OfferedTool(
-        name=name,
-        description=tool.description.strip().partition("\n")[0],
-        effect="destroys" if tool.destructive else "reads" if tool.safe else "changes",
-        cost=str(tool.cost or ""),
-        level=level.value if isinstance(level, Approval) else str(level or ""),
-    )
 
 
 def _read_lock(file: Path) -> DefinitionLock:

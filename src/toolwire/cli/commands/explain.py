@@ -12,7 +12,7 @@ from typing import Final
 
 from toolwire.cli.exits import NOT_FOUND, OK
 from toolwire.cli.parser import read_remote
-from toolwire.cli.terminal.command_prompt import confirm_command
+from toolwire.cli.terminal.prompt import confirm_command
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
@@ -11,7 +12,7 @@ from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.find import View, find_tools
-from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key, read_selection
+from toolwire.hosting.targets.url_options import read_url_options
 
 from .lock import find_differences, list_differences
 from .lock import read_lock_file as read_locked
@@ -22,17 +23,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the tools that the words describe, best first, as the text that a model reads or as JSON."""
     # FI-01
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
-    reach = UrlOptions(
-        key=read_key(arguments.key, arguments.key_env),
-        protocol=arguments.protocol,
-        locked=locked,
-        selection=read_selection(read_remote(arguments)),
-        access=read_access(read_remote(arguments)),
-        headers=read_headers(read_remote(arguments)),
-        discovery_s=arguments.timeout,
-        offline=arguments.offline,
+    options = read_url_options(
+        read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
     )
-    with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
+    with open_target(arguments.target, replace(options, locked=locked), build_terminal_approver("ask")) as source:
         view = View(find_level=source.find_level)
         found = find_tools(source.catalog(), " ".join(arguments.words), view, arguments.limit)
         changed = find_differences(locked, source) if locked is not None else ()

@@ -17,11 +17,10 @@ from urllib.parse import urlsplit
 
 from toolwire.cli.commands.serve import serve_arguments
 from toolwire.cli.exits import DENIED, NOT_FOUND, OK
-from toolwire.cli.terminal.command_prompt import confirm_command
+from toolwire.cli.terminal.prompt import ask_trust, confirm_command, is_terminal
 from toolwire.cli.terminal.screen import escaped, json_text, print_warning
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
-from toolwire.cli.terminal.trust_prompt import ask_trust, is_terminal
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError

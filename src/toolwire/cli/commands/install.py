@@ -15,7 +15,7 @@ from toolwire import __version__
 from toolwire.cli.exits import DENIED, OK
 from toolwire.cli.parser import list_commands, read_remote
 from toolwire.cli.targets.open_target import open_target
-from toolwire.cli.terminal.command_prompt import confirm_command
+from toolwire.cli.terminal.prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped, print_error, print_instruction, print_warning
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.client.discovery.local_files import file_url

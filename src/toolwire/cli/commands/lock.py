@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
-from toolwire.cli.terminal.command_prompt import confirm_command
+from toolwire.cli.terminal.prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.client import Session, SyncRemote, connect_sync, open_document_cache

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from toolwire.cli.exits import OK
 from toolwire.cli.targets.open_target import OpenedTarget, open_offering
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.screen import escape_lines, escaped, json_text
-from toolwire.cli.terminal.table import print_table
+from toolwire.cli.terminal.table import print_list
 from toolwire.core.content import describe_content
 from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Problem
@@ -45,13 +44,10 @@ def _print_list(source: OpenedTarget, *, as_json: bool) -> int:
     listed = source.list_prompts()
     if isinstance(listed, Problem):
         return print_call_result(listed, tool=None, file=None, output="", as_json=as_json)
-    if as_json:
-        print(json_text([_describe(one) for one in listed], indent=2))
-    elif listed:
-        rows = [(escaped(one.name), escaped(_list_arguments(one)), escaped(one.description)) for one in listed]
-        print_table(("prompt", "arguments", "description"), rows, sys.stdout)
-    else:
-        print("There are no prompts here.")
+    rows = [(escaped(one.name), escaped(_list_arguments(one)), escaped(one.description)) for one in listed]
+    described = [_describe(one) for one in listed]
+    nothing = "There are no prompts here."
+    print_list(described, ("prompt", "arguments", "description"), rows, nothing, as_json=as_json)
     return OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.client import SyncRemote
 from toolwire.core.errors import UsageError
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key
+from toolwire.hosting.targets.url_options import read_url_options
 from toolwire.protocols.mcp.server_card import build_server_json
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?")
@@ -32,19 +33,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("Say where MCP clients will reach these tools: --url https://tools.example.com/mcp.")
     if arguments.name and not _NAME.fullmatch(arguments.name):
         raise UsageError(f"{arguments.name!r} is not a name of the registry: it is like io.github.yourname/shop.")
-    key = read_key(arguments.key, arguments.key_env)
-    reach = UrlOptions(
-        key=key,
+    reach = replace(
+        read_url_options(read_remote(arguments), [arguments.target], discovery_s=arguments.timeout),
         protocol="mcp" if is_url else arguments.protocol,
-        access=read_access(read_remote(arguments)),
-        headers=read_headers(read_remote(arguments)),
         include_site_description=True,  # no model reads it here
-        discovery_s=arguments.timeout,
     )
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         url = arguments.url or (source.url if isinstance(source, SyncRemote) else "")
         _check_url(url)
-        print(json_text(build_server_json(source.catalog(), url, name=arguments.name, needs_key=bool(key)), indent=2))
+        written = build_server_json(source.catalog(), url, name=arguments.name, needs_key=reach.key is not None)
+        print(json_text(written, indent=2))
     return OK
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from toolwire.cli.exits import OK
 from toolwire.cli.output_file import Output, OutputFile, find_output
 from toolwire.cli.targets.open_target import OpenedTarget, open_offering
 from toolwire.cli.terminal.call_result import print_call_result
-from toolwire.cli.terminal.screen import escaped, json_text
-from toolwire.cli.terminal.table import print_table
+from toolwire.cli.terminal.screen import escaped
+from toolwire.cli.terminal.table import print_list
 from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Problem, Value
 from toolwire.core.offered import ResourceDefinition
@@ -37,13 +36,10 @@ def _print_list(source: OpenedTarget, *, as_json: bool) -> int:
     listed = source.list_resources()
     if isinstance(listed, Problem):
         return print_call_result(listed, tool=None, file=None, output="", as_json=as_json)
-    if as_json:
-        print(json_text([_describe(one) for one in listed], indent=2))
-    elif listed:
-        rows = [(escaped(one.public_uri), escaped(one.media_type), escaped(one.description)) for one in listed]
-        print_table(("uri", "type", "description"), rows, sys.stdout)
-    else:
-        print("Nothing is offered for reading here.")
+    rows = [(escaped(one.public_uri), escaped(one.media_type), escaped(one.description)) for one in listed]
+    described = [_describe(one) for one in listed]
+    nothing = "Nothing is offered for reading here."
+    print_list(described, ("uri", "type", "description"), rows, nothing, as_json=as_json)
     return OK
 
 

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from toolwire.cli.exits import OK
 from toolwire.cli.interruption import open_temporary_folder
-from toolwire.cli.terminal.command_prompt import confirm_command
+from toolwire.cli.terminal.prompt import confirm_command
 from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError, UsageError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
@@ -11,9 +10,9 @@ from typing import Any, TypedDict
 from toolwire import __version__
 from toolwire.cli.exits import DENIED, FAILED, OK
 from toolwire.cli.parser import list_settable_options
+from toolwire.cli.terminal.prompt import ask_trust, is_terminal
 from toolwire.cli.terminal.screen import escaped, json_text, print_warning
-from toolwire.cli.terminal.table import print_table
-from toolwire.cli.terminal.trust_prompt import ask_trust, is_terminal
+from toolwire.cli.terminal.table import print_list
 from toolwire.core.errors import UsageError
 from toolwire.hosting.gateway_file import parse_gateway_file
 from toolwire.hosting.gateway_trust import describe_gateway
@@ -53,17 +52,13 @@ def _show_all(*, as_json: bool) -> int:
     settings = _read_valid_settings()
     waiting = _list_waiting(settings)
     rows = [_describe(one, state="needs trust" if one in waiting else "used") for one in settings.list_all()]
-    if as_json:
-        print(json_text(rows, indent=2))
-    elif rows:
-        columns = ("option", "value", "for", "state", "source")
-        cells = [
-            [one["option"], _write_value(one["value"]), escaped(_name_scope(one)), one["state"], escaped(one["source"])]
-            for one in rows
-        ]
-        print_table(columns, cells, sys.stdout)
-    else:
-        print(f"There are no settings: write {SETTINGS_FILE} here, or {_name_user_file()}.")
+    columns = ("option", "value", "for", "state", "source")
+    cells = [
+        [one["option"], _write_value(one["value"]), escaped(_name_scope(one)), one["state"], escaped(one["source"])]
+        for one in rows
+    ]
+    place = f"$XDG_CONFIG_HOME/toolwire/{SETTINGS_FILE} (~/.config without it)"
+    print_list(rows, columns, cells, f"There are no settings: write {SETTINGS_FILE} here, or {place}.", as_json=as_json)
     return OK
 
 
@@ -78,11 +73,8 @@ def _show_command(command: str, target: str, *, as_json: bool) -> int:
         else {"option": name, "value": option.default, "command": "", "target": "", "source": "default"}
         for name, option in options.items()
     ]
-    if as_json:
-        print(json_text(rows, indent=2))
-    else:
-        cells = [[one["option"], _write_value(one["value"]), escaped(one["source"])] for one in rows]
-        print_table(("option", "value", "source"), cells, sys.stdout)
+    cells = [[one["option"], _write_value(one["value"]), escaped(one["source"])] for one in rows]
+    print_list(rows, ("option", "value", "source"), cells, "", as_json=as_json)
     return OK
 
 
@@ -204,7 +196,3 @@ def _write_value(value: Any) -> str:
             return "true" if value else "false"
         case _:
             return escaped(str(value))
-
-
-def _name_user_file() -> str:
-    return f"$XDG_CONFIG_HOME/toolwire/{SETTINGS_FILE} (~/.config without it)"

@@ -55,8 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     options = read_url_options(
         read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
     )
-    reach = replace(options, locked=locked)
-    with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
+    with open_target(arguments.target, replace(options, locked=locked), build_terminal_approver("ask")) as source:
         tool = source.find(arguments.name)
         changed = () if locked is None else find_differences(locked, source)
         server = getattr(source, "url", "")

@@ -18,22 +18,15 @@ from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.core.model import Json
-from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key, read_selection
+from toolwire.hosting.targets.url_options import read_url_options
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tokens of each tool for each provider, the largest first, and the totals."""
-    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(read_remote(arguments))
-    reach = UrlOptions(
-        key=key,
-        protocol=arguments.protocol,
-        selection=chosen,
-        access=read_access(read_remote(arguments)),
-        headers=read_headers(read_remote(arguments)),
-        discovery_s=arguments.timeout,
-        offline=arguments.offline,
+    options = read_url_options(
+        read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
     )
-    opening = open_target(arguments.target, reach, build_terminal_approver("ask"))
+    opening = open_target(arguments.target, options, build_terminal_approver("ask"))
     with opening as source, announce_if_slow("Writing the declaration of every tool"):
         sizes = measure_tools(source.catalog())
     totals = {provider: sum(size[provider] for size in sizes.values()) for provider in Provider}

@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
@@ -13,14 +14,14 @@ from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.open_target import OpenedTarget, open_target
 from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error, shorten
 from toolwire.cli.terminal.slow_work import announce_if_slow
-from toolwire.cli.terminal.table import print_table
+from toolwire.cli.terminal.table import print_list, print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.consent import effective_level
+from toolwire.convert.fields import FIELDS
 from toolwire.core.catalog import Catalog
-from toolwire.core.condition import write_conditions
 from toolwire.core.model import Approval, Json, Schema, Tool
 from toolwire.find import search_tools
-from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key, read_selection
+from toolwire.hosting.targets.url_options import read_url_options
 
 from .lock import find_differences, list_differences
 from .lock import read_lock_file as read_locked
@@ -32,24 +33,22 @@ _TAG = re.compile(r"</?[A-Za-z][^<>]{0,300}>")  # documents of REST APIs say muc
 
 _LEVEL_WORDS = {Approval.AUTO: "auto", Approval.PER_CALL: "asks", Approval.DENY: "denied"}
 
+_DESCRIBED = (
+    *("name", "toolkit", "version", "description", "input_schema", "output_schema", "approval", "ask_when", "question"),
+    *("blanket_allowed", "destructive", "safe", "idempotent", "cost", "hint", "rate_limit", "requirements"),
+    *("streams", "deprecated"),
+)
+"""The fields of a tool that ``--json`` prints."""
 COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tools of the target, as a table or as JSON."""
     locked = read_locked(Path(arguments.file)) if arguments.locked else None
-    key, chosen = read_key(arguments.key, arguments.key_env), read_selection(read_remote(arguments))
-    reach = UrlOptions(
-        key=key,
-        protocol=arguments.protocol,
-        locked=locked,
-        selection=chosen,
-        access=read_access(read_remote(arguments)),
-        headers=read_headers(read_remote(arguments)),
-        discovery_s=arguments.timeout,
-        offline=arguments.offline,
+    options = read_url_options(
+        read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
     )
-    with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
+    with open_target(arguments.target, replace(options, locked=locked), build_terminal_approver("ask")) as source:
         if arguments.tags:
             return _print_tags(source.tags(), as_json=arguments.json)
         catalog = source.catalog()
@@ -84,12 +83,8 @@ def _print(catalog: Catalog, table: Sequence[tuple[str, ...]], number: int) -> N
 
 
 def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:
-    if as_json:
-        print(json_text(dict(tags), indent=2))
-    elif tags:
-        print_table(("tag", "tools"), [(escaped(tag), f"{number:,}") for tag, number in tags.items()], sys.stdout)
-    else:
-        print("The tools have no tags.")
+    rows = [(escaped(tag), f"{number:,}") for tag, number in tags.items()]
+    print_list(dict(tags), ("tag", "tools"), rows, "The tools have no tags.", as_json=as_json)
     return OK
 
 
@@ -107,35 +102,8 @@ def describe(tool: Tool, level: Approval | None = None) -> dict[str, Json]:
 
     That is ``level``, or what the site and this client require.
     """
-    limit = tool.rate_limit
-    needed = tool.requirements
-    return {
-        "id": tool.id,
-        "name": tool.name,
-        "toolkit": tool.toolkit,
-        "version": tool.version,
-        "description": tool.description,
-        "input_schema": dict(tool.input_schema),
-        "output_schema": None if tool.output_schema is None else dict(tool.output_schema),
-        "approval": tool.approval,
-        "consent": effective_level(tool) if level is None else level,
-        "ask_when": write_conditions(tool.ask_when),
-        "question": tool.question,
-        "blanket_allowed": tool.blanket_allowed,
-        "destructive": tool.destructive,
-        "safe": tool.safe,
-        "idempotent": tool.idempotent,
-        "cost": tool.cost,
-        "hint": tool.hint,
-        "rate_limit": None if limit is None else {"max": limit.max, "window": limit.window},
-        "requirements": {
-            "authorization": [{"id": each.id, "scopes": list(each.scopes)} for each in needed.authorization],
-            "secrets": list(needed.secrets),
-            "user_id": needed.user_id,
-        },
-        "streams": tool.streams,
-        "deprecated": tool.deprecated,
-    }
+    described = {name: FIELDS[name].write(tool) for name in _DESCRIBED}
+    return {"id": tool.id, **described, "consent": effective_level(tool) if level is None else level}
 
 
 def build_rows(

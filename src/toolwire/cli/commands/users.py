@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolwire.cli.exits import DENIED, FAILED, OK
+from toolwire.cli.terminal.prompt import ask_trust, is_terminal
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
-from toolwire.cli.terminal.table import print_table
-from toolwire.cli.terminal.trust_prompt import ask_trust, is_terminal
+from toolwire.cli.terminal.table import print_list
 from toolwire.core.errors import UsageError
 from toolwire.hosting.gateway_callers import forget_caller
 from toolwire.hosting.gateway_file import NO_FILE, parse_gateway_file
@@ -76,20 +76,16 @@ def _list(people: Accounts, rules: RulesByCaller, *, is_external: bool, as_json:
     for person in people.list_all(has_password=not is_external):
         scopes = rules.find(person.id).scopes
         rows.append({"name": person.name, "caller": person.id, "scopes": None if scopes is None else sorted(scopes)})
-    if as_json:
-        print(json_text(rows, indent=2))
-    elif not rows:
-        print("Nobody has signed in yet." if is_external else "Nobody may sign in yet: `toolwire users add NAME`.")
-    else:
-        cells = [
-            [
-                escaped(one["name"]),
-                escaped(one["caller"]),
-                "all" if one["scopes"] is None else escaped(" ".join(one["scopes"])) or "none",
-            ]
-            for one in rows
+    cells = [
+        [
+            escaped(one["name"]),
+            escaped(one["caller"]),
+            "all" if one["scopes"] is None else escaped(" ".join(one["scopes"])) or "none",
         ]
-        print_table(("name", "caller", "scopes"), cells, sys.stdout)
+        for one in rows
+    ]
+    nothing = "Nobody has signed in yet." if is_external else "Nobody may sign in yet: `toolwire users add NAME`."
+    print_list(rows, ("name", "caller", "scopes"), cells, nothing, as_json=as_json)
     return OK
 
 

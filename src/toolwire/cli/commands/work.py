@@ -12,7 +12,7 @@ from dataclasses import replace
 from toolwire import __version__
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import list_commands
-from toolwire.cli.terminal.command_prompt import confirm_command
+from toolwire.cli.terminal.prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped
 from toolwire.core.errors import UsageError
 from toolwire.core.long_call import CallEngine, is_long

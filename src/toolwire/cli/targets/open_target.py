@@ -5,118 +5,38 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from toolwire.cli.parser import read_remote
-from toolwire.cli.terminal.command_prompt import confirm_command
-from toolwire.cli.terminal.relocation_prompt import confirm_relocation
+from toolwire.cli.terminal.prompt import confirm_command, confirm_relocation
 from toolwire.cli.terminal.screen import print_instruction, show_time
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import Approver, build_terminal_approver
 from toolwire.cli.terminal.terminal_user import build_terminal_user
-from toolwire.client import Session, SyncHandle, connect_sync, open_document_cache
-from toolwire.client.transport.drivers import SyncNotify
+from toolwire.client import Session, SyncRemote, connect_sync, open_document_cache
 from toolwire.consent import Preferences
-from toolwire.core.call_status import CallPage
-from toolwire.core.catalog import Catalog
 from toolwire.core.errors import UsageError
-from toolwire.core.model import Approval, Json, Problem, Result, Tool
-from toolwire.core.offered import PromptDefinition, ResourceDefinition
-from toolwire.core.resources import COMPLETE_RESULTS, Resource
+from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import Selection
 from toolwire.core.url_display import show_url
 from toolwire.core.user_input import InputProvider
 from toolwire.hosting.options import READING_S
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import UrlOptions, read_access, read_headers, read_key
+from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
 
-if TYPE_CHECKING:  # signing in is rare, and a lot of code
+if TYPE_CHECKING:  # signing in is rare, and a lot of code; and a URL does not need the server
     from toolwire.client.login import SignInOptions, SignInUser
+
+    from .local_target import LocalTarget
 
 _MAX_TAGS = 20
 
 
-class OpenedTarget(Protocol):
-    """The tools of a target. Each call is checked, and confirmed by the user where needed, before it is made."""
-
-    def catalog(self) -> Catalog:
-        """Return the tools that can be called."""
-        ...
-
-    def find(self, name: str, /) -> Tool | Problem:
-        """Return the tool of that name or id, or a Problem where there is none."""
-        ...
-
-    def tags(self) -> Mapping[str, int]:
-        """Return the number of tools for each tag, of all tools and not only the selected ones."""
-        ...
-
-    def findings(self) -> tuple[str, ...]:
-        """Return what was left out of the target's description, or read in another way than written."""
-        ...
-
-    def list_resources(self) -> tuple[ResourceDefinition, ...] | Problem:
-        """Return what can be read."""
-        ...
-
-    def list_prompts(self) -> tuple[PromptDefinition, ...] | Problem:
-        """Return the prompts."""
-        ...
-
-    def read_resource(self, uri: str, /) -> Result:
-        """Return what is at ``uri``."""
-        ...
-
-    def get_prompt(self, name: str, arguments: Mapping[str, str], /) -> Result:
-        """Return the prompt ``name`` filled in."""
-        ...
-
-    def resource(self, handle: str, /) -> Resource | None:
-        """Return the bytes of a handle from a result, or None if there are none."""
-        ...
-
-    def find_level(self, tool: Tool, /) -> Approval:
-        """Return the level of consent that a call of ``tool`` needs."""
-        ...
-
-    def call(
-        self,
-        name: str,
-        arguments: Mapping[str, Json],
-        /,
-        *,
-        notify: SyncNotify | None = None,
-    ) -> Result:
-        """Call the tool ``name`` and return its result. The call is made only if every check, and the user, allow it.
-
-        ``notify`` is given the progress of the tool.
-        """
-        ...
-
-    def start(
-        self,
-        name: str,
-        arguments: Mapping[str, Json],
-        /,
-        *,
-        notify: SyncNotify | None = None,
-    ) -> SyncHandle | Result:
-        """Start a call like ``call``, and return its result, or the handle of one that goes on at the server."""
-        ...
-
-    def handle(self, call_id: str, /) -> SyncHandle:
-        """Return the handle of a call that goes on at the server.
-
-        Raises:
-            UsageError: the target is code, whose calls end with it.
-        """
-        ...
-
-    def list_calls(self, limit: int, cursor: str, /) -> CallPage | Problem:
-        """Return some of the user's calls that go on at the server, newest first."""
-        ...
+OpenedTarget: TypeAlias = "SyncRemote | LocalTarget"
+"""The tools of a target. Each call is checked, and confirmed by the user where needed, before it is made."""
 
 
 def read_client(arguments: Namespace) -> SignInOptions | None:
@@ -207,12 +127,10 @@ def open_offering(arguments: Namespace) -> Generator[OpenedTarget, None, None]:
     """
     # MC-08
     is_url = isinstance(read_target(arguments.target), UrlTarget)
-    reach = UrlOptions(
-        key=read_key(arguments.key, arguments.key_env),
+    reach = replace(
+        read_url_options(read_remote(arguments), [arguments.target]),
         protocol=arguments.protocol or ("mcp" if is_url else None),
         sign_in=read_client(arguments),
-        access=read_access(read_remote(arguments)),
-        headers=read_headers(read_remote(arguments)),
         result_limits=COMPLETE_RESULTS,
         timeout_s=arguments.timeout,
         discovery_s=min(arguments.timeout, READING_S),

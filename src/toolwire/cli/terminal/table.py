@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from .screen import has_colours
+from toolwire.core.model import Json
+
+from .screen import has_colours, json_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,6 +22,18 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: T
     """Print ``rows`` below the names of the ``columns``. The texts must be escaped already."""
     if not stream.isatty() or not _print_drawn(columns, rows, stream):
         _print_plain(columns, rows, stream)
+
+
+def print_list(
+    data: Json, columns: Sequence[str], rows: Sequence[Sequence[str]], nothing: str, *, as_json: bool
+) -> None:
+    """Print ``data`` as JSON, or ``rows`` as a table on standard output; without any, the sentence ``nothing``."""
+    if as_json:
+        print(json_text(data, indent=2))
+    elif rows:
+        print_table(columns, rows, sys.stdout)
+    else:
+        print(nothing)
 
 
 def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> None:

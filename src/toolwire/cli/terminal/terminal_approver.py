@@ -23,7 +23,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool
 
 from .bounds_prompt import ask_bounds
-from .keyboard import discard_input, read_line
+from .prompt import YES, confirm, discard_input, is_terminal, read_answer
 from .screen import apply_style, escaped, has_colours, print_error, print_warning
 
 Approver: TypeAlias = Callable[[Question], Answer]
@@ -42,7 +42,7 @@ def build_terminal_approver(advance: Advance) -> Approver:
             return Answer(allowed=True, channel="--yes")
         if advance == "yes":
             print_warning(f"--yes does not approve this: {_explain_refusal(question)}")
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not is_terminal():
             tool = question.call.tool
             how = " --agree trusts the tools that this site says only read." if tool.claimed_safe else ""
             print_error(f"{tool.name} needs your consent, and there is no terminal to ask at.{how}")
@@ -65,12 +65,11 @@ def build_agreement(*, agreed: bool, called: str = "") -> Callable[[tuple[Tool, 
             return True
         if called and all(called not in (tool.name, tool.id, tool.id.partition("@")[0]) for tool in tools):
             return False
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not is_terminal():
             return False
         for line in list_agreement(tools):
             print(line, file=sys.stderr)
-        discard_input()
-        return _read_answer("Let these run without a question? [y/N] ").lower() in ("y", "yes")
+        return confirm("Let these run without a question? [y/N] ")
 
     return agree
 
@@ -140,14 +139,14 @@ def list_question(rows: tuple[DisplayRow, ...]) -> Iterator[str]:
 def _ask(question: Question) -> Answer:
     _print_question(build_display_rows(question))
     discard_input()  # what was typed before the question does not answer it
-    reply = _read_answer(_build_prompt(question))
+    reply = read_answer(_build_prompt(question))
     if needs_typed_confirmation(question):
         return Answer(allowed=reply == confirmation_text(question), channel="terminal")
     if question.always_allowed and reply.lower() in ("b", "bounds"):
-        bounds = ask_bounds(question, _read_answer)
+        bounds = ask_bounds(question, read_answer)
         return Answer(allowed=bounds is not None, always=bounds is not None, bounds=bounds, channel="terminal")
     always = question.always_allowed and reply.lower() in ("a", "always")
-    return Answer(allowed=always or reply.lower() in ("y", "yes"), always=always, channel="terminal")
+    return Answer(allowed=always or reply.lower() in YES, always=always, channel="terminal")
 
 
 def _build_prompt(question: Question) -> str:
@@ -155,14 +154,6 @@ def _build_prompt(question: Question) -> str:
         return f"Type {confirmation_text(question)} to call it: "
     later = f"Call it, and do not ask again for this tool for {GRANT_LIFETIME}: a, or only within bounds: b. "
     return f"{later if question.always_allowed else ''}Call it? [y/N] "
-
-
-def _read_answer(prompt: str) -> str:
-    print(_apply_bold(prompt), end="", file=sys.stderr, flush=True)
-    answer = read_line()
-    if not answer.endswith("\n"):
-        print(file=sys.stderr)
-    return answer.strip()
 
 
 def _print_question(rows: tuple[DisplayRow, ...]) -> None:
@@ -182,7 +173,7 @@ def _print_question(rows: tuple[DisplayRow, ...]) -> None:
                 console.print(text)
             return
     for row, line in zip(rows, list_question(rows), strict=True):
-        print(_apply_bold(line) if row.label == ACTION else line, file=sys.stderr)
+        print(apply_style(line, "bold", sys.stderr) if row.label == ACTION else line, file=sys.stderr)
 
 
 def _explain_refusal(question: Question) -> str:
@@ -194,7 +185,3 @@ def _explain_refusal(question: Question) -> str:
     if tool.cost not in (None, Cost.FREE):
         return "it costs something."
     return " ".join(question.reasons) or "you asked for consent to each call."
-
-
-def _apply_bold(text: str) -> str:
-    return apply_style(text, "bold", sys.stderr)

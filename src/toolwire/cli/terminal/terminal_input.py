@@ -23,15 +23,13 @@ from toolwire.core.user_input import (
     InputResponse,
 )
 
-from .keyboard import discard_input, read_line
+from .prompt import YES, discard_input, is_terminal, read_line
 from .screen import apply_style, escape_lines, escaped
-
-_YES = ("y", "yes")
 
 
 def choose_input_provider(where: str = "terminal") -> InputProvider | None:
     """Return what asks the user: at the terminal or on a page. None without a terminal, or with a store."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_terminal():
         return None
     if where == "page":
         from toolwire.client.approvers.browser_approver import page_input_provider  # imports a server
@@ -65,7 +63,7 @@ def _ask_to_open(asked: InputRequest) -> InputResponse:
 
     _print(f"  Page: {escaped(asked.url)}")
     _print(f"  {describe_page(asked)}")
-    if _prompt("Open it in your browser? [y/N] ").lower() not in _YES:
+    if _prompt("Open it in your browser? [y/N] ").lower() not in YES:
         return DECLINED
     if not open_page(asked.url):
         _print("No browser was found: open the page yourself.")
@@ -77,7 +75,7 @@ def _ask_for_form(asked: InputRequest) -> InputResponse:
     _print(f"  {NO_SECRETS}")
     for one in asked.fields:
         _print(f"  {escaped(one.label)}: {describe_field(one)}")
-    if _prompt("Answer it? [y/N] ").lower() not in _YES:
+    if _prompt("Answer it? [y/N] ").lower() not in YES:
         return DECLINED
     content = {one.name: one.default for one in asked.fields if one.default is not None}
     while True:
@@ -89,7 +87,7 @@ def _ask_for_form(asked: InputRequest) -> InputResponse:
                 _print(f"    {escaped(one.name)} = {show_value(content[one.name])}")
         reply = _prompt(f"Send it to {escaped(asked.site)}? [y/N, e to change it] ").lower()
         if reply not in ("e", "edit"):
-            return InputResponse(InputAction.ACCEPT, content) if reply in _YES else DECLINED
+            return InputResponse(InputAction.ACCEPT, content) if reply in YES else DECLINED
 
 
 def _ask_for_field(one: InputField, content: dict[str, Json]) -> None:

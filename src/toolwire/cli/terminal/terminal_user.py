@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from toolwire.core.url_origin import complete_url, get_origin
 
-from .keyboard import discard_input, read_line
-from .screen import apply_style, escaped, print_instruction
+from .prompt import confirm, is_terminal
+from .screen import escaped, print_instruction
 
 if TYPE_CHECKING:  # signing in is rare, and imports much
     from toolwire.client.login import SignInUser
@@ -21,7 +21,7 @@ def build_terminal_user(sign_in_at: Sequence[str] = ()) -> SignInUser | None:
 
     ``sign_in_at`` are the origins that a site may send them to.
     """
-    if not _is_terminal():
+    if not is_terminal():
         return None
     from toolwire.client.login import SignInUser  # only needed at a terminal
 
@@ -36,12 +36,8 @@ def build_login_user(sign_in_at: Sequence[str] = ()) -> SignInUser:
 
     return SignInUser(
         show=lambda sentence: print(escaped(sentence), file=sys.stderr),
-        allow_server=_build_server_prompt(sign_in_at, ask=_is_terminal()),
+        allow_server=_build_server_prompt(sign_in_at, ask=is_terminal()),
     )
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _build_server_prompt(allowed: Sequence[str], *, ask: bool) -> Callable[[str, str], bool]:
@@ -51,7 +47,7 @@ def _build_server_prompt(allowed: Sequence[str], *, ask: bool) -> Callable[[str,
     def allow_server(site: str, origin: str) -> bool:
         if origin in origins:
             return True
-        return ask and _confirm(f"{site} wants you to sign in at another site, {origin}. Go there? [y/N] ")
+        return ask and confirm(escaped(f"{site} wants you to sign in at another site, {origin}. Go there? [y/N] "))
 
     return allow_server
 
@@ -59,10 +55,4 @@ def _build_server_prompt(allowed: Sequence[str], *, ask: bool) -> Callable[[str,
 def _confirm_sign_in(site: str, scopes: Sequence[str]) -> bool:
     """Ask before a browser opens: a user must not sign in to a page that they did not expect."""
     wanted = f" for {', '.join(scopes)}" if scopes else ""
-    return _confirm(f"{site} wants you to sign in{wanted}. Sign in? [y/N] ")
-
-
-def _confirm(question: str) -> bool:
-    discard_input()  # what was typed before the question does not answer it
-    print(apply_style(escaped(question), "bold", sys.stderr), end="", file=sys.stderr, flush=True)
-    return read_line().strip().lower() in ("y", "yes")
+    return confirm(escaped(f"{site} wants you to sign in{wanted}. Sign in? [y/N] "))

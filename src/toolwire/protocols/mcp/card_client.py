@@ -12,7 +12,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_origin, has_same_origin, read_origin
 from toolwire.framing import jsontext
-from toolwire.framing.jsontext import get_text
+from toolwire.framing.jsontext import get_list, get_text
 
 from .client import find_named
 from .server_card import CARD_TYPE, CATALOG_PATH
@@ -55,22 +55,17 @@ def _fetch(url: str, accepted: str, probes: list[Probe], what: str) -> Flow[dict
 
 
 def _list_cards(catalog: dict[str, Json], home: str, probes: list[Probe]) -> Iterator[str]:
-    for entry in _get_list(catalog, "entries"):
+    for entry in get_list(catalog, "entries"):
         if isinstance(entry, dict) and {get_text(entry, "type"), get_text(entry, "mediaType")} & _TYPES:
             yield from _resolve(get_text(entry, "url"), urljoin(home, CATALOG_PATH), probes)
 
 
 def _list_endpoints(card: dict[str, Json], home: str, probes: list[Probe]) -> Iterator[str]:
-    for remote in _get_list(card, "remotes"):
+    for remote in get_list(card, "remotes"):
         if isinstance(remote, dict) and get_text(remote, "type") in _TRANSPORTS and "{" not in get_text(remote, "url"):
             yield from _resolve(get_text(remote, "url"), home, probes)
-    if card and not _get_list(card, "remotes") and home.endswith("/server-card"):
+    if card and not get_list(card, "remotes") and home.endswith("/server-card"):
         yield home.removesuffix("/server-card")
-
-
-def _get_list(data: dict[str, Json], name: str) -> list[Json]:
-    value = data.get(name)
-    return value if isinstance(value, list) else []
 
 
 def _resolve(text: str, home: str, probes: list[Probe]) -> Iterator[str]:

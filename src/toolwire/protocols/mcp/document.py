@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.codec import Describe
 from toolwire.core.content import MEDIA_RANGES, build_content_schema, find_content_kind
 from toolwire.core.model import Approval, Json, Schema, Tool
 from toolwire.core.offered import PAGE_URIS
+from toolwire.core.subschemas import change_subschemas
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
 from toolwire.framing.call_context import read_requirements, write_requirements
@@ -31,13 +32,15 @@ from toolwire.validation.json_size import MAX_PARTS, TOO_LARGE, is_within_size
 
 from . import foreign_members
 from .header_arguments import find_mirrored
-from .nulls import remove_nulls
 from .output_form import FASTMCP_MARK, OutputForm, build_output_form, lists_same, unwrap_schema
 from .revision import IDENTITY_META, POLICY_META
 
 _MAX_TITLE_LENGTH = 200
 _SCHEMAS = {"inputSchema": "the input schema", "outputSchema": "the output schema"}
 _SDK_TITLE = re.compile(r"[a-z_][A-Za-z0-9_]*Output")
+_MEANINGFUL_NULLS: Final = frozenset({"const", "default", "example"})
+"""The keywords whose null is a value."""
+_MAX_NULL_DEPTH: Final = 60
 
 
 class Identity(NamedTuple):
@@ -169,7 +172,7 @@ def _index_by_name(entries: Iterable[Json], findings: list[str]) -> dict[str, di
 
 def _mend_nulls(listed: Mapping[str, dict[str, Json]], findings: list[str]) -> dict[str, dict[str, Json]]:
     """Return ``listed`` with no null in schemas that says nothing; one sentence tells of all of them."""
-    mended = {name: remove_nulls(entry) for name, entry in listed.items()}
+    mended = {name: _remove_nulls(entry) for name, entry in listed.items()}
     odd = [name for name, entry in listed.items() if mended[name] is not entry]
     if odd:
         more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
@@ -343,3 +346,21 @@ def _read_output_schema(entry: dict[str, Json]) -> Schema | None:
     if isinstance(identity.get("output"), dict):
         return get_object(identity, "output")
     return None if identity.get("wrapped") is False else {}
+
+
+def _remove_nulls(entry: dict[str, Json]) -> dict[str, Json]:
+    """Return ``entry`` of a list of tools with no null in its schemas that says nothing; itself if there is none."""
+    schemas = {name: entry[name] for name in ("inputSchema", "outputSchema") if isinstance(entry.get(name), dict)}
+    mended = {name: _remove_nulls_of(schema) for name, schema in schemas.items()}
+    if all(mended[name] is schema for name, schema in schemas.items()):
+        return entry
+    return {**entry, **mended}
+
+
+def _remove_nulls_of(schema: Json, depth: int = 0) -> Json:
+    """Return ``schema`` without such nulls; what is nested very deep stays as it is."""
+    if not isinstance(schema, dict) or depth > _MAX_NULL_DEPTH:
+        return schema
+    changed = change_subschemas(schema, lambda inner, *_: _remove_nulls_of(inner, depth + 1))
+    members = {name: value for name, value in changed.items() if value is not None or name in _MEANINGFUL_NULLS}
+    return schema if members == schema else members

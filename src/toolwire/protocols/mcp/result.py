@@ -16,12 +16,13 @@ from toolwire.core.http import Request, get_header
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
 from toolwire.core.response_fields import HEADERS, get_response_fields
 from toolwire.framing import jsontext, problem_members
+from toolwire.framing.cut_notice import SCHEMA_FAULT
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.problem_members import CAMEL_CASE
+from toolwire.validation.results import TOO_LARGE_TO_CHECK, FindFault, build_foreign_result_check
 
 from . import content_blocks, foreign_members
 from .output_form import OutputForm, is_plain_text, is_untyped
-from .promised_results import note_broken_promise
 from .revision import HEADERS_META, PROBLEM_META, SERVER_META, STATELESS, TEXT_META, VERSION_HEADER
 
 _TOLD: Final = AFTER_START | {
@@ -40,6 +41,8 @@ _JSON_STARTS: Final = frozenset('{["-0123456789 \t\r\n')
 _JSON_WORDS: Final = frozenset(("true", "false", "null"))
 _NUMBERS: Final = frozenset({int, float, bool})
 _CONTENT_TYPES: Final = frozenset({dict, list})
+_MAX_CHECKS: Final = 200
+_CHECKS: Final[dict[int, tuple[Tool, FindFault | None]]] = {}
 
 
 def is_tool_error(problem: Problem) -> bool:
@@ -184,7 +187,7 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     structured = result.get("structuredContent")
     # Some servers repeat their blocks there, which would hide an image in data.
     if structured is not None and not (structured == {"content": content} and is_untyped(tool)):
-        value = note_broken_promise(tool, Value(_unwrap(tool, result, text)))
+        value = _note_broken_promise(tool, Value(_unwrap(tool, result, text)))
     elif text is None:
         value = Value(content_blocks.read(content) if content else None)
     else:
@@ -238,3 +241,26 @@ def _unwrap(tool: Tool, result: Mapping[str, Json], text: str | None) -> Json:
 def _parse(text: str) -> Json:
     data = jsontext.read(text.encode("utf-8", "replace"))
     return text if isinstance(data, Problem) else data
+
+
+def _note_broken_promise(tool: Tool, value: Value) -> Value:
+    """Return ``value`` with a note if it breaks the output schema that the server of ``tool`` lists; never hide it."""
+    # O-38
+    known = _CHECKS.get(id(tool))
+    if known is None:
+        if len(_CHECKS) >= _MAX_CHECKS:
+            _CHECKS.clear()
+        known = _CHECKS[id(tool)] = (tool, _build_check(tool))  # with the tool, so that no other one gets its id
+    fault = "" if known[1] is None else known[1](value.value)
+    if fault in ("", TOO_LARGE_TO_CHECK):
+        return value
+    return Value(value.value, {**(value.notes or {}), SCHEMA_FAULT: fault})
+
+
+def _build_check(tool: Tool) -> FindFault | None:
+    if not tool.output_schema or get_object(tool.hints, "mcp").get("hinted") is True:
+        return None
+    try:
+        return build_foreign_result_check(dict(tool.output_schema))
+    except ValueError:
+        return None

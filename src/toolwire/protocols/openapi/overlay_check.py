@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 
 from toolwire.core.json_pointer import parse_pointer
 from toolwire.core.model import Json, Problem
-from toolwire.framing import jsontext, yamltext
+from toolwire.framing import jsontext
 from toolwire.framing.jsontext import describe_type
 from toolwire.framing.report import MAX_FAULTS, Path, PathFault, Severity
-from toolwire.framing.text_faults import Fault, build_yaml_fault, find_faults, place_faults
+from toolwire.framing.text_faults import Fault
 
 from . import validator
-from .document import loading, overlay
+from .document import overlay
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 """The largest overlay that is read."""
@@ -39,13 +39,7 @@ def check(text: bytes, name: str = "", documents: Iterable[OverlayTarget] = ()) 
     It is applied to each of ``documents``: a target that is in none of them is a warning, and what is wrong with a
     document only because of the overlay is a fault of it.
     """
-    examine = partial(_list_faults, documents=tuple(documents))
-    reading = None if len(text) > MAX_BYTES else loading.read_data(text, name=name)
-    if reading is None or reading.written_as == "JSON":
-        return find_faults(text, examine, not_json="XL-013", most=MAX_BYTES)
-    if isinstance(reading.data, Problem):
-        return (build_yaml_fault(text, "XL-013"),)
-    return place_faults(examine(reading.data), lambda pointers: yamltext.locate(text, pointers))
+    return validator.find_text_faults(text, name, partial(_list_faults, documents=tuple(documents)), MAX_BYTES)
 
 
 def _list_faults(data: Json, *, documents: Sequence[OverlayTarget]) -> Sequence[PathFault]:

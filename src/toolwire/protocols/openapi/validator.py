@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -83,14 +83,23 @@ def check(text: str | bytes, name: str = "") -> tuple[Fault, ...]:
     """
     # XL-025..039, XL-044, XL-070, XL-088
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    return find_text_faults(raw, name, _find_faults, MAX_BYTES)
+
+
+def find_text_faults(
+    raw: bytes, name: str, examine: Callable[[Json], Sequence[PathFault]], most: int
+) -> tuple[Fault, ...]:
+    """Return all that ``examine`` finds in the data of ``raw``, JSON or YAML of at most ``most`` bytes, placed.
+
+    ``name`` is that of the file.
+    """
     # JSON has its own check with line and column; only YAML has to be read first to know that it is YAML.
-    reading = None if len(raw) > MAX_BYTES else loading.read_data(raw, name=name)
+    reading = None if len(raw) > most else loading.read_data(raw, name=name)
     if reading is None or reading.written_as == "JSON":
-        return find_faults(raw, _find_faults, not_json="XL-013", most=MAX_BYTES)
-    data = reading.data
-    if isinstance(data, Problem):
+        return find_faults(raw, examine, not_json="XL-013", most=most)
+    if isinstance(reading.data, Problem):
         return (build_yaml_fault(raw, "XL-013"),)
-    return place_faults(_find_faults(data), lambda pointers: yamltext.locate(raw, pointers))
+    return place_faults(examine(reading.data), lambda pointers: yamltext.locate(raw, pointers))
 
 
 def _find_faults(data: Json) -> Sequence[PathFault]:

@@ -20,6 +20,7 @@ from toolwire.core.model import Json, Kind, Problem, Schema, Tool
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import jsontext, xllm
 from toolwire.framing.call_context import read_requirements, write_requirements
+from toolwire.framing.jsontext import get_text
 from toolwire.validation.foreign_schema import read_foreign_tool
 from toolwire.validation.json_size import MAX_PARTS, TOO_LARGE, is_within_size
 
@@ -80,10 +81,10 @@ def read(data: Json) -> Document | Problem:
         text = 'This is not an OpenTool document: it needs "opentool", a string, and "functions", an array.'
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     info = jsontext.get_object(data, "info")
-    title = _text(info, "title")[:_MAX_TITLE] or "Tools"
-    version = _text(info, "version")[:_MAX_TITLE] or "1.0.0"
+    title = get_text(info, "title")[:_MAX_TITLE] or "Tools"
+    version = get_text(info, "version")[:_MAX_TITLE] or "1.0.0"
     walk = Walk(data, _count_allowed_nodes(data))
-    names = assign_names(filter(None, (_text(one, "name") for one in functions if isinstance(one, dict))))
+    names = assign_names(filter(None, (get_text(one, "name") for one in functions if isinstance(one, dict))))
     tools: dict[str, Tool] = {}
     methods: dict[str, str] = {}
     notes: list[str] = []
@@ -110,7 +111,9 @@ def read(data: Json) -> Document | Problem:
         )
     if walk.is_cut:
         notes.append("the schemas are too deep or too large to read whole: some stand for any value")
-    catalog = Catalog(title=title, version=version, description=_text(info, "description"), tools=tuple(tools.values()))
+    catalog = Catalog(
+        title=title, version=version, description=get_text(info, "description"), tools=tuple(tools.values())
+    )
     return Document(catalog, methods, tuple(notes))
 
 
@@ -163,7 +166,7 @@ def _count_allowed_nodes(data: Json) -> int:
 
 def write_streamed(gives: Mapping[str, Json]) -> dict[str, Json]:
     """Return what the stream of a function says of its pieces, where its return ``gives`` is the list of them."""
-    return _write_piece(_text(gives, "name") or "result", _read_described(gives, Walk(None)))
+    return _write_piece(get_text(gives, "name") or "result", _read_described(gives, Walk(None)))
 
 
 def _write_piece(name: str, output: Schema) -> dict[str, Json]:
@@ -200,7 +203,7 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
     if output is None and pieces and isinstance(pieces[0], dict):  # a stream alone: its result is all of its pieces
         output = {"type": "array", "items": _read_described(pieces[0], walk)}
     exact = function.get(EXACT)
-    description = _text(function, "description")
+    description = get_text(function, "description")
     return Tool(
         name=names[wire_name],
         original_name="" if names[wire_name] == wire_name else wire_name,
@@ -209,7 +212,7 @@ def _read_function(function: Json, names: Mapping[str, str], title: str, version
         version=version if VERSION.fullmatch(version) else "1.0.0",
         input_schema=exact if _is_arguments(exact) else _read_parameters(function.get("parameters"), walk),
         output_schema=output,
-        output_name=(_text(gives, "name") if isinstance(gives, dict) else "") or "result",
+        output_name=(get_text(gives, "name") if isinstance(gives, dict) else "") or "result",
         safe=jsontext.get_object(function, POLICY).get("readOnly") is True,
         streams=bool(pieces),
         reports=PROGRESS in events,
@@ -241,7 +244,7 @@ def _read_described(member: Mapping[str, Json], walk: Walk) -> dict[str, Json]:
     if _is_schema(exact):
         return dict(exact)
     full = schema.read(member.get("schema"), walk)
-    description = _text(member, "description")
+    description = get_text(member, "description")
     return full | {"description": description} if description else full
 
 
@@ -260,8 +263,3 @@ def _is_arguments(data: Json) -> TypeGuard[dict[str, Json]]:
         and isinstance(required, list)
         and all(isinstance(name, str) for name in required)
     )
-
-
-def _text(data: Mapping[str, Json], name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""

@@ -8,15 +8,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
+from toolwire.framing.jsontext import get_list
 from toolwire.framing.report import Path
 
-from .narrow_schema import get_list
 from .relations import list_members
 from .schema import read_numeral
 from .shapes import NULL_NAMES, SHAPES, Form, Member, shape_of
@@ -31,10 +32,10 @@ def mend(data: Json) -> Json:
     Java writes null for whatever is not set; a null ``return`` stays, for it may be meant. TypeScript serves arrays
     without ``items``: they hold any object. Numbers of an ``enum`` that are written as strings become numbers.
     """
-    return _mend_one("document", data, 0)
+    return _mend_one("document", data, None, 0)
 
 
-def _mend_one(name: str, data: Json, depth: int) -> Json:
+def _mend_one(name: str, data: Json, path: Path, depth: int) -> Json:
     if not isinstance(data, dict) or depth > jsontext.MAX_DEPTH:
         return data
     mended = dict(data)
@@ -44,7 +45,7 @@ def _mend_one(name: str, data: Json, depth: int) -> Json:
     for member in list_members(shape, mended):
         value = mended.get(member.name)
         if value is not None:
-            mended[member.name] = _mend_member(member, value, depth)
+            mended[member.name] = _change_parts(member, value, path, depth, _mend_one)
         elif member.is_needed and member.mended is not None:
             mended[member.name] = copy(member.mended)
         elif not member.is_needed and member.form is not Form.ONE_OR_NULL:
@@ -52,14 +53,19 @@ def _mend_one(name: str, data: Json, depth: int) -> Json:
     return mended | _mend_schema(mended) if shape == "schema" else mended
 
 
-def _mend_member(member: Member, value: Json, depth: int) -> Json:
+_Change: TypeAlias = Callable[[str, Json, Path, int], Json]
+"""Takes the shape of an object, the object, its path and its depth; returns a new object."""
+
+
+def _change_parts(member: Member, value: Json, path: Path, depth: int, change: _Change) -> Json:
+    """Return the ``value`` of ``member``, at ``path``, in which ``change`` has replaced each object directly inside."""
     match member.form, value:
         case ((Form.ONE | Form.ONE_OR_NULL), dict()):
-            return _mend_one(member.shape, value, depth + 1)
+            return change(member.shape, value, path, depth + 1)
         case Form.LIST, list():
-            return [_mend_one(member.shape, item, depth + 2) for item in value]
+            return [change(member.shape, item, (path, place), depth + 2) for place, item in enumerate(value)]
         case Form.MAP, dict():
-            return {name: _mend_one(member.shape, item, depth + 2) for name, item in value.items()}
+            return {name: change(member.shape, item, (path, name), depth + 2) for name, item in value.items()}
         case _:
             return value
 
@@ -80,10 +86,10 @@ def find_nulls(data: Json) -> tuple[Json, list[Path]]:
     A null of a member that must be there stays, and is wrong.
     """
     nulls: list[Path] = []
-    return _without_nulls("document", data, None, 0, nulls), nulls
+    return _without_nulls(nulls, "document", data, None, 0), nulls
 
 
-def _without_nulls(name: str, data: Json, path: Path, depth: int, nulls: list[Path]) -> Json:
+def _without_nulls(nulls: list[Path], name: str, data: Json, path: Path, depth: int) -> Json:
     if not isinstance(data, dict) or depth > jsontext.MAX_DEPTH:
         return data
     rest = dict(data)
@@ -97,25 +103,9 @@ def _without_nulls(name: str, data: Json, path: Path, depth: int, nulls: list[Pa
         here: Path = (path, member.name)
         value = rest[member.name]
         if value is not None:
-            rest[member.name] = _parts_without_nulls(member, value, here, depth, nulls)
+            rest[member.name] = _change_parts(member, value, here, depth, partial(_without_nulls, nulls))
             continue
         if not member.is_needed and (kind, member.name) not in _NEEDED:
             del rest[member.name]
             nulls.append(here)
     return rest
-
-
-def _parts_without_nulls(member: Member, value: Json, path: Path, depth: int, nulls: list[Path]) -> Json:
-    match member.form, value:
-        case ((Form.ONE | Form.ONE_OR_NULL), dict()):
-            return _without_nulls(member.shape, value, path, depth + 1, nulls)
-        case Form.LIST, list():
-            return [
-                _without_nulls(member.shape, item, (path, place), depth + 2, nulls) for place, item in enumerate(value)
-            ]
-        case Form.MAP, dict():
-            return {
-                name: _without_nulls(member.shape, item, (path, name), depth + 2, nulls) for name, item in value.items()
-            }
-        case _:
-            return value

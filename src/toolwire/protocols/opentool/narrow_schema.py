@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from toolwire.core.json_pointer import MISSING, resolve_reference
 from toolwire.core.model import Json
+from toolwire.framing.jsontext import get_list, list_texts
 
 TYPES = frozenset({"boolean", "integer", "number", "string", "array", "object"})
 
@@ -106,7 +107,7 @@ def _merge_any_of(parts: list[Mapping[str, Json]]) -> dict[str, Json]:
         merged["enum"] = [value for part in parts for value in list_values(part)]
     if type_ == "object" and all(get_type(part) == "object" for part in parts):
         merged["properties"] = {name: one for part in parts for name, one in get_mapping(part, "properties").items()}
-        required = [{name for name in get_list(part, "required") if isinstance(name, str)} for part in parts]
+        required = [set(list_texts(part.get("required"))) for part in parts]
         merged["required"] = [name for name in merged["properties"] if all(name in one for one in required)]
     elif type_ == "array":
         merged["items"] = {"anyOf": [get_items(part) for part in parts]}
@@ -172,9 +173,3 @@ def get_mapping(schema: Mapping[str, Json], name: str) -> Mapping[str, Json]:
     """Return the object under ``name``, or an empty one."""
     value = schema.get(name)
     return value if isinstance(value, Mapping) else {}
-
-
-def get_list(schema: Mapping[str, Json], name: str) -> list[Json]:
-    """Return the array under ``name``, or an empty one."""
-    value = schema.get(name)
-    return value if isinstance(value, list) else []

@@ -11,9 +11,10 @@ from toolwire.core.catalog import NAME
 from toolwire.core.model import Json
 from toolwire.core.write_names import warn_of_unasked_write
 from toolwire.framing import jsontext
+from toolwire.framing.jsontext import get_list
 from toolwire.framing.report import Path, Report, quote_text
 
-from .narrow_schema import TYPES, get_list
+from .narrow_schema import TYPES
 from .shapes import SHAPES, Member
 
 _Rule: TypeAlias = Callable[[Mapping[str, Json], Path, Report], None]

@@ -14,12 +14,12 @@ from collections.abc import Mapping
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
+from toolwire.framing.jsontext import get_list
 
 from .narrow_schema import (
     TYPES,
     Walk,
     get_items,
-    get_list,
     get_mapping,
     get_type,
     get_value_type,

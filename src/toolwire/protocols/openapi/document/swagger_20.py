@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json
+from toolwire.framing.jsontext import list_texts
 
 from .findings import SHOWN, Note
 from .references import References, Unusable
@@ -152,8 +153,8 @@ class _Upgrade:
     def _upgrade_operation(self, where: str, at: str, node: dict[str, Any], common: Json) -> dict[str, Any]:
         gone = ("parameters", "consumes", "produces", "schemes", "responses")
         whole = {name: one for name, one in node.items() if name not in gone}
-        consumes = _list_texts(node.get("consumes", self._document.get("consumes")))
-        produces = _list_texts(node.get("produces", self._document.get("produces")))
+        consumes = list_texts(node.get("consumes", self._document.get("consumes")))
+        produces = list_texts(node.get("produces", self._document.get("produces")))
         plain: dict[tuple[str, str], Json] = {}
         form: dict[str, dict[str, Any]] = {}
         bodies: list[dict[str, Any]] = []
@@ -307,7 +308,7 @@ class _Upgrade:
             }
         schema = node.get("schema")
         if isinstance(schema, dict):
-            types = list(produces) or _list_texts(self._document.get("produces")) or [_JSON]
+            types = list(produces) or list_texts(self._document.get("produces")) or [_JSON]
             examples = _get_map(node.get("examples"))
             whole["content"] = {
                 one: {"schema": self._upgrade_schema(schema), **({"example": examples[one]} if one in examples else {})}
@@ -412,7 +413,3 @@ def _get_list(node: Json, references: References) -> list[Json]:
         except Unusable:
             return [node]
     return node if isinstance(node, list) else []
-
-
-def _list_texts(node: Json) -> list[str]:
-    return [one for one in node if isinstance(one, str)] if isinstance(node, list) else []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from toolwire.core.model import Json
+from toolwire.framing.jsontext import list_texts
 from toolwire.protocols.openapi.document.references import References
 
 _COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
@@ -85,7 +86,7 @@ def _have_type_in_common(parts: Iterable[dict[str, Any]]) -> bool:
         if kind is not None:
             left &= {
                 "number" if name == "integer" else name
-                for name in _iterate_texts(kind if isinstance(kind, list) else [kind])
+                for name in list_texts(kind if isinstance(kind, list) else [kind])
             }
     return bool(left)
 
@@ -95,7 +96,7 @@ def _list_parts(references: References, node: Json, *, beside: bool) -> list[dic
 
 
 def _excludes_required(references: References, parts: Sequence[dict[str, Any]], hidden: Set[str]) -> bool:
-    required = {name for one in parts for name in _iterate_texts(one.get("required"))} - hidden
+    required = {name for one in parts for name in list_texts(one.get("required"))} - hidden
     return any(
         _excludes_name(references, one, name, parts)
         for one in parts
@@ -125,8 +126,4 @@ def _list_properties(part: dict[str, Any]) -> Set[str]:
 
 
 def _list_names(parts: Sequence[dict[str, Any]]) -> set[str]:
-    return {name for one in parts for name in (*_list_properties(one), *_iterate_texts(one.get("required")))}
-
-
-def _iterate_texts(value: Json) -> Iterator[str]:
-    return (one for one in value if isinstance(one, str)) if isinstance(value, list) else iter(())
+    return {name for one in parts for name in (*_list_properties(one), *list_texts(one.get("required")))}

@@ -58,7 +58,6 @@ from .schema_size import (
     remove_texts,
     shorten_descriptions,
 )
-from .upgrade_30 import add_example, upgrade_schema
 
 _TEXTS = frozenset(("description", "title"))
 _COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
@@ -74,6 +73,7 @@ _DESCRIPTION_CHARACTERS = 1_024
 _MAX_NOTES = 1_000
 _OUTLINE_BYTES = 1_000
 """The largest size of an outline of a definition, in bytes: its properties, and the nearest subschemas."""
+_EXAMPLE_CHARACTERS = 60
 
 
 class SchemaConverter:
@@ -286,12 +286,12 @@ class SchemaConverter:
         if "uniqueItems" in built and "array" not in (built.get("type") or "array"):
             del built["uniqueItems"]  # many documents set it for strings and numbers too
         if "example" in node:
-            add_example(built, node["example"])
+            _add_example(built, node["example"])
         if not self._old:
             return built
         if node.get("nullable") is True:
             self._loosen(WIDER)  # null is accepted where 3.0 leaves that open
-        return upgrade_schema(built, node)
+        return _upgrade_schema(built, node)
 
     def _remove_mistakes(self, built: dict[str, Json], node: dict[str, Json]) -> None:
         """Remove contradictions from ``built``, with which no value is valid."""
@@ -567,3 +567,37 @@ def _relax_definitions(
     known = spread(direct, {name: one.names for name, one in found.items()})
     changed = {name: relax_references(schemas[name], known) for name in guarded}
     return relax_references(schema, known) if root else schema, {**schemas, **changed}
+
+
+def _add_example(built: dict[str, Json], example: Json) -> None:
+    """Add a short example if the schema has no example or enum; a long one costs more tokens than it helps."""
+    plain = isinstance(example, str | int | float) and not isinstance(example, bool)
+    if plain and len(str(example)) <= _EXAMPLE_CHARACTERS and not {"enum", "const", "examples"} & built.keys():
+        built["examples"] = [text_cleaning.clean_data(example)]
+
+
+def _upgrade_schema(schema: dict[str, Json], node: dict[str, Json]) -> dict[str, Json]:
+    """Upgrade nullable, exclusive bounds and bytes of a converted OpenAPI 3.0 schema to 2020-12."""
+    # CV-20
+    for exclusive, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        flag = schema.get(exclusive)
+        if isinstance(flag, bool):
+            del schema[exclusive]
+            # In 3.0 the flag changes the meaning of the inclusive bound; 2020-12 has a keyword for each.
+            if flag and bound in schema:
+                schema[exclusive] = schema.pop(bound)
+    if schema.get("format") == "byte":
+        schema.setdefault("contentEncoding", "base64")
+    if schema.get("format") == "int-or-string" and schema.get("type") == "string":
+        schema["type"] = ["integer", "string"]  # the format of Kubernetes for two types: 3.0 has no list of types
+    if node.get("nullable") is not True:
+        return schema
+    kinds = schema.get("type")
+    if isinstance(kinds, str | list):
+        enum = schema.get("enum")
+        schema["type"] = list(dict.fromkeys([*([kinds] if isinstance(kinds, str) else kinds), "null"]))
+        # Nullable allows null beside the values of an enum, although 3.0.3 is read both ways.
+        if isinstance(enum, list) and None not in enum:
+            schema["enum"] = [*enum, None]
+        return schema
+    return {"anyOf": [schema, {"type": "null"}]} if (SEVERAL | {"$ref"}) & schema.keys() else schema

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from toolwire.core.content import FILE_KEYWORD
 from toolwire.core.model import Json
 from toolwire.framing import stream_types
+from toolwire.framing.jsontext import list_texts
 from toolwire.protocols.openapi.document.inheritance import KINDS
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.protocols.openapi.document.swagger_20 import COLLECTION_FORMATS, SEPARATORS
@@ -212,7 +213,7 @@ def list_properties(references: References, node: Json) -> BodyProperties | None
         if any(found.get(name, one) != one for name, one in own.items()):
             return None
         found.update(own)
-        required.update(dict.fromkeys(_list_strings(schema.get("required"))))
+        required.update(dict.fromkeys(list_texts(schema.get("required"))))
         closed = closed or schema.get("additionalProperties") is False
     found = {**found, **{name: {} for name in required if name not in found}}
     if len(found) > _MAX_ARGUMENTS:
@@ -490,7 +491,3 @@ def _can_be_taken_apart(schema: dict[str, Any]) -> bool:
         and schema.get("nullable") is not True
         and not _UNSPLITTABLE_KEYWORDS & schema.keys()
     )
-
-
-def _list_strings(value: Json) -> list[str]:
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

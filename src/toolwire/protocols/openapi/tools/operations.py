@@ -24,6 +24,7 @@ from toolwire.core.lazy_mapping import LazyMapping
 from toolwire.core.model import Approval, Json, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_origin import get_origin
+from toolwire.framing.jsontext import list_texts
 from toolwire.protocols.openapi.document import identity, swagger_20
 from toolwire.protocols.openapi.document.consent_policy import (
     SAFE_METHODS,
@@ -136,8 +137,7 @@ def _describe_unmarked(listed: Sequence[Operation]) -> str:
     if not listed:
         return "is an OpenAPI document without operations"
     count = "1 operation, not" if len(listed) == 1 else f"{len(listed):,} operations, none"
-    found = [one.node.get("tags") for one in listed]
-    tags = dict.fromkeys(tag for each in found if isinstance(each, list) for tag in each if isinstance(tag, str))
+    tags = dict.fromkeys(tag for one in listed for tag in list_texts(one.node.get("tags")))
     names = ", ".join(clean_text(tag, 40) for tag in list(tags)[:_TAGS_SHOWN])
     more = ", ..." if len(tags) > _TAGS_SHOWN else ""
     some = f"; add --tag NAME for those of one tag ({names}{more})" if tags else ""
@@ -266,7 +266,7 @@ def _offer(
     if not policy.exposed:
         return _explain_hidden(one, selection)
     deprecated = one.node.get("deprecated") is True
-    own_tags = _list_tags(one.node)
+    own_tags = frozenset(list_texts(one.node.get("tags")))
     # Counted before the selection, so that a user sees what else the site offers.
     tags.update(own_tags)
     wanted = partial(
@@ -325,11 +325,6 @@ def _explain_hidden(one: Operation, selection: Selection) -> Note | _LeftOutReas
     if one.node.get("x-mcp") is False:
         return Note(one.where, "its x-mcp does not offer it", one.pointer, 1)
     return _LeftOutReason.ABOUT_RESOURCES
-
-
-def _list_tags(operation: dict[str, Any]) -> frozenset[str]:
-    tags = operation.get("tags")
-    return frozenset(tag for tag in tags if isinstance(tag, str)) if isinstance(tags, list) else frozenset()
 
 
 def _check_document(document: dict[str, Any], site: SitePolicy, hides: HiddenTexts) -> Iterator[Note]:
