@@ -111,10 +111,63 @@ def test_group_that_the_file_defines_is_none_of_the_same_name_at_the_issuer() ->
     }
 
 
-def test_approvers_of_code_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "desk.py").write_text('from toolwire import Toolkit\n\ndesk = Toolkit("Desk")\n')
-    with pytest.raises(ToolwireError, match="approvers are for the tools of other servers"):
-        open_gateway(write_file(tmp_path, "desk.py", 'approvers = ["leads"]'))
+CODE = """
+from toolwire import Toolkit
+
+tasks = Toolkit("Tasks")
+
+
+@tasks.tool(approval="per-call", blanket_allowed=True)
+def close(number: int) -> str:
+    return f"closed {number}"
+
+
+@tasks.tool(approval="per-call", long=True, keep_s=60)
+def close_all(number: int) -> str:
+    return f"closed all {number}"
+
+
+@tasks.tool(approval="per-call")
+def rename(number: int) -> str:
+    return f"renamed {number}"
+
+
+@tasks.tool(approval="auto", safe=True)
+def close_count(number: int) -> int:
+    return number
+"""
+
+
+@pytest.mark.parametrize("protocol", ["opentool", "otc", "openapi", "mcp"])
+@pytest.mark.parametrize("consent", ["hints", "refuse", "inbox"])
+def test_approvers_answer_for_the_code_of_the_gateway_too(tmp_path: Path, protocol: str, consent: str) -> None:
+    (tmp_path / "desk.py").write_text(CODE)
+    file = write_file(tmp_path, "desk.py", 'approvers = {"close*" = ["leads"]}', f'consent = "{consent}"')
+    with background(open_gateway(file)) as url:
+        # An MCP host without forms gets a task for a long call, which waits for the answer.
+        for tool in ("close", "close_all") if protocol != "mcp" else ("close",):
+            refused = call(url, protocol, "ann", tool, 1)
+            assert isinstance(refused, Problem)
+            assert "its user decides at" in refused.message
+            own = answer(url, "ann")
+            assert (own.status_code, "for the users of leads" in own.text) == (403, True)
+            assert isinstance(call(url, protocol, "ann", tool, 1), Problem)
+            assert answer(url, "bob").status_code == 200
+            allowed = call(url, protocol, "ann", tool, 1)
+            assert isinstance(allowed, Value), allowed
+        assert isinstance(call(url, protocol, "ann", "close", 2), Problem), "a yes is for one call"
+        assert isinstance(call(url, protocol, "ann", "close_count", 2), Value)
+
+
+@pytest.mark.parametrize("protocol", ["opentool", "otc", "openapi", "mcp"])
+def test_no_one_answers_the_own_calls_of_code_of_the_gateway(tmp_path: Path, protocol: str) -> None:
+    (tmp_path / "desk.py").write_text(CODE)
+    file = write_file(tmp_path, "desk.py", "", "self-approval = false")
+    with background(open_gateway(file)) as url:
+        refused = call(url, protocol, "ann", "rename", 1)
+        assert isinstance(refused, Problem)
+        assert answer(url, "ann").status_code == 403
+        assert isinstance(call(url, protocol, "ann", "rename", 1), Problem)
 
 
 def test_check_names_a_group_that_no_one_is_in_and_a_file_in_which_no_one_can_answer(

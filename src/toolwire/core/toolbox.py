@@ -183,12 +183,14 @@ class ToolUpstream(NamedTuple):
     """The upstream of a gateway that a tool comes from, by its name in the file.
 
     ``says_effects``: the gateway believes it, or its protocol, that a tool destroys nothing. ``is_entrance``: the tool
-    only says where a caller signs in to the upstream.
+    only says where a caller signs in to the upstream. Only users of the groups ``approvers``, if there are any, answer
+    questions about it.
     """
 
     name: str
     says_effects: bool
     is_entrance: bool = False
+    approvers: tuple[str, ...] = ()
 
 
 @runtime_checkable

@@ -19,7 +19,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from hashlib import sha256
 from hmac import compare_digest
 from pathlib import Path
@@ -35,6 +34,8 @@ from toolwire.server.asking.decision_log import find_channel
 from toolwire.server.asking.inbox import Inbox, UpstreamTool
 from toolwire.server.asking.receipts import ReceiptVerifier
 from toolwire.stores.consent.memory import MemoryAudit
+
+from .upstream import find_approvers
 
 if TYPE_CHECKING:  # loads sqlite3, and few sites want receipts
     from toolwire.stores.consent.audit import StoredAudit
@@ -137,15 +138,9 @@ class CallerConsent:
         approvers = self._find_approvers(question.call.tool.name)
         return lambda: [one for one in question.find_similar() if self._find_approvers(one.name) == approvers]
 
-    @property
-    def has_approvers(self) -> bool:
-        """Whether groups answer questions about some tools."""
-        return bool(self._approvers)
-
     def _find_approvers(self, tool: str) -> tuple[str, ...]:
         """Return the groups that answer questions about ``tool``; none if its caller's user does."""
-        found = (groups for pattern, groups in self._approvers.items() if fnmatchcase(tool, pattern))
-        return tuple(next(found, ()))
+        return find_approvers(self._approvers, tool)
 
     def record_rule(self, call: Call, decision: str) -> None:
         """Record that a rule in the file of the gateway decided about ``call``, which nobody was asked about."""

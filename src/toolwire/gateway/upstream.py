@@ -11,8 +11,9 @@ Rules:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 
 from toolwire.client.connection.remote import Remote
 from toolwire.core.check import Check
@@ -40,14 +41,22 @@ class UpstreamLimits:
     """The limits of one upstream for all callers together: ``rate`` of its calls, and ``running`` calls at a time.
 
     ``trusted`` are the tools, by name or id, of which its word is believed that they destroy nothing; True means all.
+    ``approvers`` maps patterns of its tools to the groups that alone answer questions about them.
     """
 
     rate: RateLimit | None = None
     running: int = RUNNING
     trusted: bool | frozenset[str] = False
+    approvers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 NO_LIMITS = UpstreamLimits()
+
+
+def find_approvers(approvers: Mapping[str, Sequence[str]], tool: str) -> tuple[str, ...]:
+    """Return the groups that answer questions about ``tool``; none if its caller's user does."""
+    # PL-03
+    return tuple(next((groups for pattern, groups in approvers.items() if fnmatchcase(tool, pattern)), ()))
 
 
 class Upstream:
@@ -88,7 +97,8 @@ class Upstream:
         is_entrance = isinstance(self.toolbox, PersonalToolbox) and self.toolbox.is_entrance(tool)
         trusted = self._limits.trusted
         is_trusted = trusted if isinstance(trusted, bool) else not trusted.isdisjoint((tool.name, tool.id))
-        return ToolUpstream(self.name, is_trusted or _says_effects(self.toolbox), is_entrance)
+        approvers = find_approvers(self._limits.approvers, tool.name)
+        return ToolUpstream(self.name, is_trusted or _says_effects(self.toolbox), is_entrance, approvers)
 
     async def run(self, call: Call, notify: Notify) -> Result:
         """Run ``call`` within the limits and return its result."""

@@ -368,9 +368,6 @@ def open_toolbox(
             if calls.rules is not None or calls.agree not in (False, True):
                 # QF-02: a rule that does nothing must not look like one that holds.
                 raise UsageError("run, ask, never and names in agree are for other servers; code declares approval=.")
-            if calls.asking.has_approvers:
-                text = "approvers are for the tools of other servers: serve this code by itself, and name its URL"
-                raise UsageError(f"{text}.")
             return open_code(target, document, threads=threads)
         # FU-56: the user has named this file as code to run, and its server says what its own tools do.
         target, calls = UrlTarget(command), replace(calls, agree=True, approve_command=_allow)

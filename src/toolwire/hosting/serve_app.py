@@ -250,6 +250,7 @@ def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox], windows
                 rate=RateLimit.parse(upstream.rate) if upstream.rate else None,
                 running=upstream.running,
                 trusted=upstream.agree if isinstance(upstream.agree, bool) else frozenset(upstream.agree),
+                approvers=upstream.approvers,
             )
             for number, upstream in upstreams.items()
         },

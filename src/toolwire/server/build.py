@@ -174,10 +174,12 @@ def choose_inbox(options: ServerOptions, place: str, rules: RulesByCaller | None
 
     It is ``inbox`` of the options, or in that place, or in ``place``. ``open_inbox`` lists the errors.
     """
+    given = options.inbox
+    if isinstance(given, Inbox):  # PL-03: a gateway gives one for the tools that have approvers, too
+        return given
     if options.consent != "inbox" and (rules is None or not rules.has_inbox):
         return None
-    given = options.inbox
-    return given if isinstance(given, Inbox) else open_inbox(given or place, on_question=options.on_question)
+    return open_inbox(given or place, on_question=options.on_question)
 
 
 def open_inbox(

@@ -10,7 +10,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW
 from toolwire.core.codec import NO_PAGE, Codec, Site
 from toolwire.core.model import Approval, Call
-from toolwire.core.toolbox import Toolbox, find_consent_handling, find_output_judge, list_caller_checks
+from toolwire.core.toolbox import KnowsUpstreams, Toolbox, find_consent_handling, find_output_judge, list_caller_checks
 from toolwire.framing.list_size import fits_budget
 from toolwire.protocols import BUILTIN
 from toolwire.stores.limits.open import open_windows
@@ -210,6 +210,7 @@ def _build_confirmation(
         can_allow_later,
         decisions=parts.decisions,
         handles_consent=find_consent_handling(toolbox),
+        find_upstream=toolbox.find_upstream if isinstance(toolbox, KnowsUpstreams) else None,
     )
 
 

@@ -14,6 +14,7 @@ import logging
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from hmac import compare_digest
@@ -25,12 +26,13 @@ from typing import NamedTuple, TypeAlias
 from toolwire.core.check import ALLOW, Answer, Deny, Verdict
 from toolwire.core.codec import CONFIRMATION_FIELD, RECEIPT_FIELD
 from toolwire.core.model import Call, Json, Kind, Problem, Tool, UserAnswer
+from toolwire.core.toolbox import ToolUpstream
 from toolwire.framing import jsontext
 from toolwire.stores.consent.open import UsedNonces, open_used_nonces
 from toolwire.stores.outage_log import OutageLog
 
 from .decision_log import DecisionLog, find_channel
-from .inbox import HearAnswer, Inbox, UpstreamTool, ignore_answer
+from .inbox import THIS_SERVER, HearAnswer, Inbox, UpstreamTool, ignore_answer
 from .receipts import ReceiptVerifier
 
 CONFIRMATION = CONFIRMATION_FIELD
@@ -241,12 +243,13 @@ def build_confirmation_check(
     *,
     decisions: DecisionLog | None = None,
     handles_consent: Callable[[Tool], bool] = lambda _: False,
+    find_upstream: Callable[[Tool], ToolUpstream | None] | None = None,
 ) -> ConfirmationCheck:
     """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word.
 
     ``find_reasons`` returns the reasons of a question that is only whether the user consents, and ``allows_later``
     whether an answer to it may cover later calls too. ``decisions`` keeps what users decide, unless ``handles_consent``
-    says that the Toolbox does.
+    says that the Toolbox does. ``find_upstream`` says which groups alone answer questions about a tool.
     """
     if isinstance(confirmations, ConfirmationTokens):
         confirmations = Confirmations(confirmations)
@@ -255,9 +258,14 @@ def build_confirmation_check(
     is_remote = confirmations.is_remote or log.is_remote
 
     def check(call: Call) -> Verdict | DeferredVerdict:
+        upstream = None if find_upstream is None or handles_consent(call.tool) else find_upstream(call.tool)
+        if upstream is not None and upstream.approvers:
+            call = _leave_to_approvers(call)
+        else:
+            upstream = None
         question = "" if ask is None or is_declined(call) else ask(call)
         if question:
-            decide = partial(decision_check.decide, call, question)
+            decide = partial(decision_check.decide, call, question, upstream)
         else:
             answer = call.context.user_answer
             if answer is None or (answer.allowed and _is_decided_elsewhere(call, answer, handles_consent)):
@@ -266,6 +274,13 @@ def build_confirmation_check(
         return DeferredVerdict(decide) if is_remote else decide()
 
     return check
+
+
+def _leave_to_approvers(call: Call) -> Call:
+    """Return ``call`` as one of a caller that decides nothing: neither its client nor its host, whatever they asked."""
+    # PL-03
+    context = replace(call.context, can_ask=False, must_confirm=True, needs_inbox=True, confirmation="")
+    return call._replace(context=context if is_declined(call) else replace(context, user_answer=None))
 
 
 def _is_decided_elsewhere(call: Call, answer: UserAnswer, handles_consent: Callable[[Tool], bool]) -> bool:
@@ -281,14 +296,15 @@ class _DecisionCheck(NamedTuple):
     find_reasons: FindReasons
     allows_later: Callable[[Call], bool]
 
-    def decide(self, call: Call, question: str) -> Verdict:
-        """Return whether ``call`` runs, about which there is a question."""
+    def decide(self, call: Call, question: str, upstream: ToolUpstream | None = None) -> Verdict:
+        """Return whether ``call`` runs, about which there is a question for the approvers of ``upstream``, if any."""
         reasons = self.find_reasons(call)
         always_allowed = reasons is not None and call.context.needs_inbox and self.allows_later(call)
         answers: list[Answer] = []
         subject = digest_call(call)
+        whose = None if upstream is None else _describe_own(call.tool, upstream)
         refusal = self.confirmations.find_refusal(
-            call, subject, question, reasons, always_allowed=always_allowed, hear=answers.append
+            call, subject, question, reasons, upstream=whose, always_allowed=always_allowed, hear=answers.append
         )
         # A receipt was kept as what was decided.
         if (refusal is None or answers) and self.confirmations.receipts is None:
@@ -350,6 +366,13 @@ def build_challenge(
         text = f"{text} and {fault}."
         details["receipt"] = {**terms, "header": RECEIPT_FIELD.decode()}
     return Problem(kind=Kind.UNCONFIRMED, message=text, details={"confirmation": details})
+
+
+def _describe_own(tool: Tool, upstream: ToolUpstream) -> UpstreamTool:
+    from toolwire.consent.tool_definition import build_definition, definition_hash  # most servers never ask
+
+    definition = definition_hash(build_definition(tool))
+    return UpstreamTool(THIS_SERVER, upstream.name, tool.name, definition, upstream.approvers)
 
 
 def digest_call(call: Call) -> bytes:

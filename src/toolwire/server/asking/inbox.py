@@ -44,7 +44,7 @@ CONNECTION: Final = "inbox"
 PAGE_URL: ContextVar[str] = ContextVar("PAGE_URL", default="")
 """The address of the inbox page, by which the caller of this request reached the server."""
 _MAX_CALLERS: Final = 1_000
-_HERE: Final = "this server"
+THIS_SERVER: Final = "this server"
 PERMISSION: Final = "permission"
 """The channel of a call that an earlier permission of its caller covers; the id of one with bounds follows."""
 _log = logging.getLogger("toolwire")
@@ -250,7 +250,7 @@ class Inbox:
         self, call: Call, binding: str, reasons: Sequence[str], upstream: UpstreamTool | None, key: GrantKey | None
     ) -> str:
         name, principal = call.tool.name, call.context.principal
-        site, where = _HERE, ""
+        site, where = THIS_SERVER, ""
         if upstream is not None:
             # Two upstreams may have one origin: the user sees which of them it is, and where the call goes.
             site, where = upstream.site, f" at {upstream.name or upstream.site} ({upstream.target})"
@@ -295,7 +295,7 @@ class Inbox:
 
         principal = call.context.principal
         if upstream is None:
-            return grant_key(_HERE, call.tool, principal=principal, connection=self._connection)
+            return grant_key(THIS_SERVER, call.tool, principal=principal, connection=self._connection)
         # XL-047: not of the description and the schemas alone, so that a site cannot move the tool to another path.
         connection = f"{self._connection} of {upstream.name}" if upstream.name else self._connection
         if upstream.approvers:
