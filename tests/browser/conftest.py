@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +17,6 @@ from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
-from uvicorn import Config
 
 try:
     from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
@@ -34,8 +31,8 @@ except ImportError:  # as above
 from examples.tasks.app import Settings, create_app
 from examples.tasks.store import Store
 from tests.programs import ON_DEBIAN
+from tests.support.served_app import serve  # noqa: F401 - a fixture
 from tests.support.small_pictures import shrink_picture
-from toolwire.server.http.prompt_server import PromptServer
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
@@ -165,29 +162,7 @@ def look(page: Any, picture: Callable[[Any, str], None]) -> Callable[[str], None
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Callable[[str], Any]], str]]:
-    """Serve an ASGI application on loopback: it is made from its own base URL, which is returned."""
-    with ExitStack() as ending:
-
-        def start(make: Callable[[str], Any]) -> str:
-            listener = ending.enter_context(socket.create_server(("127.0.0.1", 0)))
-            base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            server = PromptServer(Config(make(base), log_config=None, timeout_graceful_shutdown=1))
-            thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-            thread.start()
-
-            def stop() -> None:
-                server.should_exit = True
-                thread.join(10)
-
-            ending.callback(stop)
-            return base
-
-        yield start
-
-
-@pytest.fixture
-def tasks(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> str:
+def tasks(tmp_path: Path, serve: Callable[[Callable[[str], Any]], str]) -> str:  # noqa: F811 - the fixture
     """The sample product, with an empty database of its own."""
     return serve(lambda url: create_app(Settings(url=url, database=database(tmp_path), api_keys=True, hasher=QUICK)))
 

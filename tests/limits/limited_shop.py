@@ -8,6 +8,19 @@ from tests.support.wire import HERE
 from toolwire import RateLimit, Toolkit
 from toolwire.core.http import Request
 
+SHOP = '''
+from toolwire import RateLimit, Toolkit
+
+kit = Toolkit("Shop")
+
+
+@kit.tool(approval="auto", safe=True, rate_limit=RateLimit(max=30, window="1h"))
+def look() -> str:
+    """Look around."""
+    return "tea"
+'''
+"""The file of a program that serves the limited tool."""
+
 
 def kit() -> Toolkit:
     kit = Toolkit("Shop")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import subprocess
 import sys
@@ -12,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.limits.limited_shop import SHOP
 from tests.programs import RedisServer
+from tests.support.serve_process import start_serve, url_in
 from tests.support.waiting import wait_until
 from tests.support.wire import HERE, AppTransport
 from toolwire import App, RateLimit, Toolkit, asgi, connect_sync
@@ -24,17 +25,6 @@ from toolwire.limits import ClientRateLimits, LocalRates, build_rate_check
 
 pytestmark = pytest.mark.requirement("R11", "XL-066")
 UNLIMITED = ClientRateLimits(tool=None, connection=None)
-SHOP = '''
-from toolwire import RateLimit, Toolkit
-
-kit = Toolkit("Shop")
-
-
-@kit.tool(approval="auto", safe=True, rate_limit=RateLimit(max=30, window="1h"))
-def look() -> str:
-    """Look around."""
-    return "tea"
-'''
 
 
 @pytest.fixture
@@ -122,21 +112,10 @@ def test_the_workers_of_serve_share_the_limit_also_without_the_store(
     more: list[str], allowed: int, redis: RedisServer, tmp_path: Path
 ) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    options = ["--port", "0", "--workers", "2", "--rates", f"redis://127.0.0.1:{redis.port}", *more]
-    command = [sys.executable, "-m", "toolwire", "serve", *options, str(tmp_path / "shop.py")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    try:
-        assert process.stdout is not None
-        said = ""
-        for line in process.stdout:
-            said += line
-            if "Ctrl-C" in line:
-                break
-        found = re.search(r"http://\S+", said)
-        assert found is not None
+    options = ["--workers", "2", "--rates", f"redis://127.0.0.1:{redis.port}", *more]
+    with start_serve(*options, tmp_path / "shop.py") as (process, said):
         redis.kill()
-        results = [result for _ in range(4) for result in call_often(found[0])]
-    finally:
+        results = [result for _ in range(4) for result in call_often(url_in(said))]
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
     ran = sum(result == Value("tea") for result in results)

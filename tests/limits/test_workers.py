@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -16,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests import canaries
-from tests.limits.limited_shop import build_call, kit
+from tests.limits.limited_shop import SHOP, build_call, kit
 from tests.programs import require_redis
+from tests.support.serve_process import start_serve, url_in
 from tests.support.wire import AppTransport
 from toolwire import Kind, Problem, RateLimit, Value, asgi, connect_sync
 from toolwire.client.calls.session import Session
@@ -26,17 +25,6 @@ from toolwire.stores.limits.open import open_windows
 
 THIRTY = RateLimit(max=30, window="1h")
 UNLIMITED = ClientRateLimits(tool=None, connection=None)
-SHOP = '''
-from toolwire import RateLimit, Toolkit
-
-kit = Toolkit("Shop")
-
-
-@kit.tool(approval="auto", safe=True, rate_limit=RateLimit(max=30, window="1h"))
-def look() -> str:
-    """Look around."""
-    return "tea"
-'''
 
 
 @pytest.fixture(scope="module")
@@ -98,22 +86,9 @@ def test_apps_with_one_redis_share_a_limit(redis: str) -> None:
 def test_serve_workers_share_a_limit(where: str, workers: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     rates = str(tmp_path / "rates") if where == "folder" else request.getfixturevalue("redis")
     (tmp_path / "shop.py").write_text(SHOP)
-    options = ["--port", "0", "--workers", workers, "--rates", rates]
-    command = ["-m", "toolwire", "serve", *options, str(tmp_path / "shop.py")]
-    process = subprocess.Popen(
-        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
-    )
-    try:
-        assert process.stdout is not None
-        said = ""
-        for line in process.stdout:
-            said += line
-            if "Ctrl-C" in line:
-                break
-        found = re.search(r"http://\S+", said)
-        assert found is not None
-        results = many(found[0])
-    finally:
+    options = ["--workers", workers, "--rates", rates]
+    with start_serve(*options, tmp_path / "shop.py") as (process, said):
+        results = many(url_in(said))
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
     assert sum(result == Value("tea") for result in results) == 30, errors

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -18,16 +17,15 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 import pytest
 from argon2 import PasswordHasher
-from uvicorn import Config
 
 from tests.support.clock import Clock
+from tests.support.served_app import serve  # noqa: F401 - a fixture
 from toolwire.auth.clients import Client, hash_secret
 from toolwire.auth.pkce import compute_challenge
 from toolwire.client.login import SignInUser
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.oauth import authorization_server
-from toolwire.server.http.prompt_server import PromptServer
 from toolwire.server.oauth import AuthorizationServer
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import GrantEvent, OAuthStore
@@ -227,28 +225,6 @@ EACH_DATABASE = pytest.mark.parametrize("site", ["sqlite", "postgresql"], indire
 def document(client_id: str, /, **more: Any) -> Mapping[str, Any]:
     """A client metadata document."""
     return {"client_id": client_id, "client_name": "Docs", "redirect_uris": [CALLBACK], **more}
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[[Callable[[str], Any]], str]]:
-    """Serve an ASGI application on loopback: it is made from its own base URL, which is returned."""
-    with ExitStack() as ending:
-
-        def start(make: Callable[[str], Any]) -> str:
-            listener = ending.enter_context(socket.create_server(("127.0.0.1", 0)))
-            base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            server = PromptServer(Config(make(base), log_config=None, timeout_graceful_shutdown=1))
-            thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-            thread.start()
-
-            def stop() -> None:
-                server.should_exit = True
-                thread.join(10)
-
-            ending.callback(stop)
-            return base
-
-        yield start
 
 
 class Walker:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from argon2 import PasswordHasher
-from uvicorn import Config
 
+from tests.support.served_app import serve_app
 from toolwire import Context, Kind, Problem, Toolkit, asgi, connect_sync
 from toolwire.oauth import authorization_server
-from toolwire.server.http.prompt_server import PromptServer
 from toolwire.stores.oauth.accounts import Accounts
 from toolwire.stores.oauth.database import OAuthStore
 
@@ -49,27 +46,26 @@ class Site(NamedTuple):
 def serve_site(title: str, folder: Path) -> Iterator[Site]:
     """Serve tools behind an authorization server where Ada and Bob have accounts."""
     seen: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as ending:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        store = OAuthStore(folder / f"{title}.db")
-        ending.callback(store.close)
-        people = Accounts(store, hasher=QUICK)
-        for name in ("Ada", "Bob"):
-            people.add(name, "correct horse")
-        more: Any = {"registration": True}
-        server = authorization_server(issuer=url, store=store, users=people, scopes={"use": "Use the tools"}, **more)
-        app = server.serve_before(asgi(build_kit(title), callers=server.callers))
+    with ExitStack() as ending:
 
-        async def recording(scope: Any, receive: Any, send: Any) -> None:
-            seen.extend(value for _, value in scope.get("headers", ()))
-            await app(scope, receive, send)
+        def make(url: str) -> Any:
+            store = OAuthStore(folder / f"{title}.db")
+            ending.callback(store.close)
+            people = Accounts(store, hasher=QUICK)
+            for name in ("Ada", "Bob"):
+                people.add(name, "correct horse")
+            more: Any = {"registration": True}
+            scopes = {"use": "Use the tools"}
+            server = authorization_server(issuer=url, store=store, users=people, scopes=scopes, **more)
+            app = server.serve_before(asgi(build_kit(title), callers=server.callers))
 
-        running = PromptServer(Config(recording, log_config=None, timeout_graceful_shutdown=1))
-        thread = threading.Thread(target=running.run, args=([listener],), daemon=True)
-        thread.start()
-        yield Site(url, seen)
-        running.should_exit = True
-        thread.join(10)
+            async def recording(scope: Any, receive: Any, send: Any) -> None:
+                seen.extend(value for _, value in scope.get("headers", ()))
+                await app(scope, receive, send)
+
+            return recording
+
+        yield Site(ending.enter_context(serve_app(make)), seen)
 
 
 def call(url: str, key: str, tool: str, protocol: str = "otc", **more: Any) -> Any:
