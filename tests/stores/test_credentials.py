@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.postgres import Postgres, psycopg, shared_postgres  # noqa: F401 - the fixture
-from toolwire.auth.credential import Credential
+from toolwire.auth.credential import Credential, name_account
 from toolwire.core.model import Secret
 from toolwire.stores.credentials.caller_vault import CallerVault, _CallerPlace
 from toolwire.stores.credentials.files import CredentialFolder, CredentialStore
@@ -148,7 +148,7 @@ def test_lookup_returns_the_nearest_credential_of_the_same_principal(tmp_path: P
     site, api, mcp = "https://x.example", "https://x.example/api", "https://x.example/mcp"
     for resource in (site, api, mcp):
         kept.put(credential(resource))
-    kept.put(credential("https://y.example/api", principal="Bob"))
+    kept.put(credential("https://y.example/api", principal=name_account("Bob")))
     found = {
         url: kept.find_covering(url) for url in (f"{api}/tasks", f"{site}/other", "https://x.example.evil.example/api")
     }

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
 
 from tests.programs import find_free_port
+from tests.support.people import Person, walk
 from tests.support.proxies import run_program
 from tests.support.started_server import wait_until_answered
+from tests.support.token_storage import Storage
 
 _ROOT = Path(__file__).parents[2]
 _CACHE = _ROOT / ".cache" / "openid-provider"
@@ -43,6 +50,30 @@ def run_provider(folder: Path, redirect_uris: Sequence[str], **more: Any) -> Ite
     env = {**os.environ, "SETTINGS": json.dumps(settings)}
     with run_program([str(_NODE), "provider.mjs"], port, place, env):
         yield f"http://127.0.0.1:{port}"
+
+
+def sign_in_as(subject: str, page: str) -> bool:
+    """Do what the person ``subject`` does at the provider, from ``page`` on, until the program has its answer."""
+    back = parse_qs(urlsplit(page).query)["redirect_uri"][0]
+    with httpx2.Client(timeout=30) as browser:
+        answer = walk(Person(subject, browser, Storage()), page, back)
+    # In a thread, because a program in this process listens only after its browser has opened.
+    threading.Thread(target=httpx2.get, args=(answer.headers["location"],), daemon=True).start()
+    return True
+
+
+def log_in(subject: str, *words: str, env: Mapping[str, str]) -> str:
+    """Run ``toolwire login`` with ``words`` as a person who opens the page that it names; return what it printed."""
+    argv = [sys.executable, "-m", "toolwire", "login", *words]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env) as process:
+        assert process.stdout is not None
+        printed = ""
+        for line in process.stdout:
+            printed += line
+            if found := re.search(r"https?://\S+/\S*redirect_uri=\S+", line):
+                sign_in_as(subject, found[0])
+    assert process.returncode == 0, printed
+    return printed
 
 
 @contextmanager

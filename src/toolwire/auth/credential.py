@@ -15,6 +15,20 @@ from .resource_indicators import is_covered_by
 _SECRETS = ("access", "refresh", "client_secret", "proof_key")
 
 
+_ACCOUNT = "account "
+
+
+def name_account(account: str) -> str:
+    """Return the principal of the credentials of ``account``; ``""`` is the one without a name."""
+    # QF-08: a program of 1.0.0rc1 that shares the store takes these for nobody's it knows.
+    return f"{_ACCOUNT}{account}" if account else ""
+
+
+def name_as(account: str) -> str:
+    """Return ``account`` as the rest of "signed in ...", empty for the one without a name."""
+    return f" as {account}" if account else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSet:
     """The tokens of a token endpoint. ``expires_at`` is None if the response has no lifetime."""
@@ -30,6 +44,7 @@ class Credential:
     """A credential for ``resource``, as a URL: its requests and those below it carry ``access``.
 
     So do those below ``base``, the URL of all protocols of that server, if it has one; no others do.
+    ``principal`` says whose it is, where that is not the user: see ``name_account``.
     ``header`` and ``prefix`` say how. With ``kind`` ``oauth`` it can be refreshed and revoked where it came from.
     ``proof_key`` is the private key, as PEM text, that the tokens are bound to (RFC 9449), if they are.
     """
@@ -60,6 +75,11 @@ class Credential:
     def is_for(self, url: str) -> bool:
         """Return whether a request for ``url`` may carry it."""
         return is_covered_by(self.resource, url) or (bool(self.base) and is_covered_by(self.base, url))
+
+    @property
+    def account(self) -> str:
+        """The user's name for the account, or ``""`` for the one without a name."""
+        return self.principal.removeprefix(_ACCOUNT) if self.principal.startswith(_ACCOUNT) else ""
 
     @property
     def storage_name(self) -> str:

@@ -374,6 +374,7 @@ def _create_parser(version: str) -> Parser:
     _add_login(_add_command(add, "login", "sign in to a server"))
     logout = _add_command(add, "logout", "revoke and delete a server's tokens")
     logout.add_argument("url", metavar="URL", help="the server, or stdio:COMMAND that you trusted")
+    _add_options(logout, RemoteOptions, "account")
     _add_timeout(logout, UPSTREAM_S, "time limit for revoking the tokens, in seconds")
     _add_network(logout)
     connections = _add_command(add, "connections", "list the servers you are signed in to")
@@ -956,6 +957,7 @@ def _add_login(parser: Parser) -> None:
         "--device", action="store_true", help="sign in on another device; for machines without a browser"
     )
     parser.add_argument("--as-program", action="store_true", help="sign in as the program itself (client credentials)")
+    _add_options(parser, RemoteOptions, "account")
     _add_sign_in(parser)
     _add_program_sign_in(parser)
     _add_reading_timeout(parser)
@@ -1024,7 +1026,7 @@ def _add_offline(parser: Parser) -> None:
 
 def _add_remote(parser: Parser) -> None:
     _add_keys(parser)
-    _add_options(parser, RemoteOptions, "protocol")
+    _add_options(parser, RemoteOptions, "account", "protocol")
 
 
 def _add_selection(parser: Parser) -> None:

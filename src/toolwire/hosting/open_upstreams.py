@@ -50,7 +50,7 @@ from toolwire.server.limits import THREADS
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.files import CredentialStore
-from toolwire.stores.paths import NoHomeError, find_state_folder, find_state_places
+from toolwire.stores.paths import NoHomeError, find_state_folder, find_state_places, has_credentials_place
 
 from .caller_consent import build_caller_consent
 from .gateway_callers import open_caller_vault, read_exchange
@@ -67,11 +67,14 @@ _QUESTIONS_A_MINUTE = 1_000_000  # there are many callers, and the client of eac
 _log = logging.getLogger("toolwire")
 
 
-def open_toolboxes(settings: ServeSettings, approve_command: ApproveCommand | None = None) -> Sequence[Toolbox]:
+def open_toolboxes(
+    settings: ServeSettings, approve_command: ApproveCommand | None = None, *, for_user: bool = False
+) -> Sequence[Toolbox]:
     """Return the toolbox of each upstream, or else of each target, in order. ``open_toolbox`` lists the errors.
 
     An upstream that cannot be reached has a toolbox without tools, which connects later, while it is served.
     ``approve_command`` says whether a program may run that the user has not agreed to before; without it, none may.
+    With ``for_user``, this user alone is served, so targets are called with the user's own sign-ins.
     """
     if settings.upstreams:
         return _open_upstreams(settings, approve_command)
@@ -88,6 +91,7 @@ def open_toolboxes(settings: ServeSettings, approve_command: ApproveCommand | No
             receipts=find_state_places(settings.server.state).receipts,
             holds_calls=settings.holds_calls,
             timeout_s=settings.remote.timeout,
+            credentials=_find_own(is_used=for_user or bool(settings.remote.account)),
             approve_command=approve_command,
         )
         return [open_toolbox(target, options=options, calls=calls, threads=threads) for target in targets]
@@ -302,8 +306,19 @@ def _build_calls(
         timeout_s=upstream.timeout_s,
         # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.
         retries=0,
+        credentials=_find_own(is_used=upstream.account == "gateway" and bool(upstream.remote.account)),
         approve_command=_build_agreement(upstream, approve_command),
     )
+
+
+def _find_own(*, is_used: bool) -> CredentialStore | None:
+    """Return the sign-ins of the user who serves. Callers share them only if an option names the account."""
+    # QF-08
+    if not (is_used and has_credentials_place()):
+        return None
+    from toolwire.client.login.saved_credentials import open_credentials  # loads the code of sign-in
+
+    return open_credentials()
 
 
 def _build_agreement(upstream: UpstreamSettings, ask: ApproveCommand | None) -> CommandAgreement:
@@ -320,8 +335,8 @@ class UpstreamCalls:
     and ``marks`` what the callers have read. ``asking`` answers for the callers. ``receipts`` is the folder that keeps
     those that the gateway signs. With ``holds_calls``, what a server asks in the middle of a call is passed on to its
     caller. ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where that
-    is safe. ``approve_command`` says whether a program may run that the user has not agreed to before; without it, none
-    may.
+    is safe. ``credentials`` are used for the calls. ``approve_command`` says whether a program may run that the user
+    has not agreed to before; without it, none may.
     """
 
     name: str = ""
@@ -334,6 +349,7 @@ class UpstreamCalls:
     holds_calls: bool = True
     timeout_s: float = DEFAULT_LIMITS.total_s
     retries: int = DEFAULT_RETRIES.retries
+    credentials: CredentialStore | None = None
     approve_command: ApproveCommand | None = None
 
     def build_session(self, principal: str = "me") -> Session:
@@ -413,6 +429,8 @@ def build_url_options(url: str, session: Session, options: UrlOptions, calls: Up
         approve=calls.asking,
         agree=build_trust(calls.agree or (), calls.rules),
         api_key=options.key,
+        credential_store=calls.credentials,
+        account=options.account,
         protocol=options.protocol,
         selection=options.selection,
         **options.access,

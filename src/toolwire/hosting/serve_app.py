@@ -77,7 +77,7 @@ def prepare(settings: ServeSettings, approve_command: ApproveCommand | None = No
     # Made here even if other processes serve: what is wrong with it is said before anything listens, or is renewed.
     if settings.server.receipts:
         settings = choose_lasting_state(settings)
-    boxes = open_toolboxes(settings, approve_command)
+    boxes = open_toolboxes(settings, approve_command, for_user=stdio)
     if any(is_long(tool) for box in boxes for tool in box.catalog().tools):
         settings = choose_lasting_state(settings)
     # Pages are for HTTP alone.

@@ -135,6 +135,7 @@ def _read_connect_options(arguments: argparse.Namespace, urls: Sequence[str]) ->
     options = read_url_options(read_remote(arguments), urls, discovery_s=min(arguments.timeout, READING_S))
     return {
         "api_key": options.key,
+        "account": options.account,
         "protocol": options.protocol,
         "selection": options.selection,
         "headers": options.headers,

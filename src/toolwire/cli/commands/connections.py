@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from toolwire.auth.credential import name_as
 from toolwire.cli.exits import OK
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.client.login.saved_credentials import open_credentials
@@ -13,19 +14,25 @@ from toolwire.stores.paths import find_state_folder
 
 def run(arguments: argparse.Namespace) -> int:
     """List the sites and what each sign-in allows. Tokens are never printed."""
-    known = sorted(open_credentials().list_all(), key=lambda each: each.resource)
+    known = sorted(open_credentials().list_all(), key=lambda each: (each.resource, each.account))
     commands = sorted(open_agreed_commands(find_state_folder()).list_all().values())
     if arguments.json:
         rows = [
-            {"resource": each.resource, "kind": each.kind, "issuer": each.issuer, "scopes": list(each.scopes)}
+            {
+                "resource": each.resource,
+                "account": each.account,
+                "kind": each.kind,
+                "issuer": each.issuer,
+                "scopes": list(each.scopes),
+            }
             for each in known
         ]
-        rows += [{"resource": text, "kind": "command", "issuer": "", "scopes": []} for text in commands]
+        rows += [{"resource": text, "account": "", "kind": "command", "issuer": "", "scopes": []} for text in commands]
         print(json_text(rows, indent=2))
         return OK
     for each in known:
         scopes = escaped(" ".join(each.scopes)) or ("a key" if each.kind == "key" else "no scopes")
-        print(f"{escaped(each.resource)}  {scopes}")
+        print(f"{escaped(each.resource)}{name_as(escaped(each.account))}  {scopes}")
     for text in commands:
         print(f"stdio:{escaped(text)}  a command that you agreed to")
     if not known and not commands:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from toolwire.auth.credential import name_as
 from toolwire.cli.browser_chat import build_browser_chat
 from toolwire.cli.exits import OK
 from toolwire.cli.terminal.screen import print_instruction
@@ -111,11 +112,14 @@ _LIMIT_NOTES = (
 def _list_connections(source: ConsoleSource, given: Sequence[str]) -> list[ConnectionRow]:
     """Return the sites that this user has something to do with, and the programs that they agreed to run."""
     found: dict[str, ConnectionRow] = {}
-    for each in sorted(open_credentials().list_all(), key=lambda one: one.resource):
-        if each.principal:
+    for each in sorted(open_credentials().list_all(), key=lambda one: (one.resource, one.account)):
+        if each.principal and not each.account:
             continue
-        access = "with a key of yours" if each.kind == "key" else "signed in"
-        found[each.resource] = ConnectionRow(url=each.resource, access=access, scopes=tuple(each.scopes))
+        access = f"{'with a key of yours' if each.kind == 'key' else 'signed in'}{name_as(each.account)}"
+        older = found.get(each.resource, ConnectionRow(url=each.resource, access=""))
+        access = f"{older.access}, {access}" if older.access else access
+        scopes = tuple(dict.fromkeys((*older.scopes, *each.scopes)))
+        found[each.resource] = ConnectionRow(url=each.resource, access=access, scopes=scopes)
     named = [(url, "given when the console was started") for url in given]
     named += [(grant.key.origin, "has a permission") for grant in source.grants.list_grants()]
     named += [(level.site, "has a rule of yours") for level in source.preferences.list_levels()]

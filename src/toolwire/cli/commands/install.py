@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Add, replace or remove one entry of the file of the host."""
     host = HOSTS[arguments.host]
     file = read_host_file(host, _find_file(arguments, host))
-    name = arguments.name or _choose_name(arguments.targets)
+    name = arguments.name or _choose_name(arguments.targets, arguments.account)
     if _NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is no name for a server: use 1 to 64 letters, digits, '.', '_' and '-'.")
     if arguments.remove:
@@ -197,8 +197,8 @@ def _find_file(arguments: argparse.Namespace, host: Host) -> Path:
     return file
 
 
-def _choose_name(targets: list[str]) -> str:
-    """Return a name for the server made from the first target."""
+def _choose_name(targets: list[str], account: str) -> str:
+    """Return a name for the server made from the first target and the account there."""
     if not targets:
         raise UsageError("install needs a TARGET, or --name NAME with --remove.")
     target = read_target(targets[0])
@@ -213,6 +213,7 @@ def _choose_name(targets: list[str]) -> str:
         text = Path(target.text).stem
     else:
         text = get_host(complete_url(target.text))
+    text = f"{text}-{account}" if account else text
     return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")[:64] or "toolwire"
 
 

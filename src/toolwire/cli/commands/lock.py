@@ -77,6 +77,7 @@ def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
                 protocol=options.protocol,
                 session=Session(),
                 selection=options.selection,
+                account=options.account,
                 headers=options.headers,
                 approve_command=confirm_command,
                 discovery_s=options.discovery_s,

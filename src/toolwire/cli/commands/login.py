@@ -8,7 +8,7 @@ from base64 import b64encode
 from dataclasses import replace
 from getpass import getpass
 
-from toolwire.auth.credential import Credential
+from toolwire.auth.credential import Credential, name_account, name_as
 from toolwire.auth.scopes import merge_scopes
 from toolwire.auth.security_schemes import DeclaredSignIn, SignInMethod
 from toolwire.cli.exits import OK, exit_code
@@ -59,13 +59,17 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(found, Problem):
         print_error(found.message)
         return exit_code(found)
+    found = replace(found, principal=name_account(arguments.account))
     credentials = open_credentials()
     credentials.put(found)
     for older in credentials.list_all():
-        if older.resource == found.resource and older.storage_name != found.storage_name:
-            credentials.delete(older.storage_name)  # one sign-in for each site; which of two would be used is undefined
+        is_same = (older.resource, older.principal) == (found.resource, found.principal)
+        if is_same and older.storage_name != found.storage_name:
+            credentials.delete(
+                older.storage_name
+            )  # one sign-in for each account; which of two would be used is undefined
     scopes = f", for {escaped(', '.join(found.scopes))}" if found.scopes else ""
-    print(f"Signed in to {escaped(found.resource)}{scopes}.")
+    print(f"Signed in to {escaped(found.resource)}{name_as(escaped(found.account))}{scopes}.")
     return OK
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from toolwire.auth.credential import name_as
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.screen import escaped, print_warning
@@ -28,11 +29,12 @@ def run(arguments: argparse.Namespace) -> int:
         return _forget_command(command)
     access = read_access(read_remote(arguments))
     credentials = open_credentials()
-    found = credentials.find_covering(complete_url(arguments.url))
+    found = credentials.find_covering(complete_url(arguments.url), arguments.account)
     if found is None:
         # A mistyped site must not look as if its tokens were revoked.
         raise ToolwireError(
-            f"You are not signed in to {show_url(arguments.url)}: `toolwire connections` lists where you are."
+            f"You are not signed in to {show_url(arguments.url)}{name_as(escaped(arguments.account))}:"
+            " `toolwire connections` lists where you are."
         )
     transport = SyncNetwork(limits=TransportLimits(total_s=arguments.timeout), **access)
     try:
@@ -42,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         credentials.delete(found.storage_name)
     if not taken_back:
         print_warning(f"{found.resource} did not take its tokens back; they are deleted here and end by themselves.")
-    print(f"Signed out of {escaped(found.resource)}.")
+    print(f"Signed out of {escaped(found.resource)}{name_as(escaped(found.account))}.")
     return OK
 
 

@@ -89,6 +89,7 @@ def open_target(
             approve=ask,
             provide_input=provide_input,
             api_key=reach.key,
+            account=reach.account,
             protocol=reach.protocol,
             session=session,
             locked=reach.locked,

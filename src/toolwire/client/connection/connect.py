@@ -210,6 +210,7 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
         blocking = SyncPendingConnection(self._factory.options)
         try:
             found = complete(blocking.discover_without_user(self._factory))
+            self._factory, self._auth_network = blocking._factory, blocking._auth_network
             connection = self._factory.build(found)
         except BaseException:
             complete(blocking._close())
@@ -241,10 +242,15 @@ class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
             """Do nothing: it is never entered."""
 
     async def discover_without_user(self, factory: ConnectionFactory) -> Discovery:
-        """Return what the URL of ``factory`` offers, without a stored credential of a user."""
-        self._server = factory.open_program()
+        """Return what the URL of ``factory`` offers, with no stored credential but those that its options name."""
+        self._factory, self._server = factory, factory.open_program()
+        if factory.options.credential_store is not None:
+            self._auth_network = SyncNetwork(**factory.access())
+            factory.load_auth(self._auth_network)
         found, builder = await self._look(factory)
         found = factory.add_source(found, builder)
+        if self._auth_network is not None:
+            factory.prepare_auth(found, self._auth_network)
         if found.peer is None:
             return found
         offered = await self._fetch(load_offered(found.peer))
@@ -303,7 +309,7 @@ def connect_sync(options: ConnectOptions) -> SyncPendingConnection:
 
 
 def connect_upstream(options: ConnectOptions) -> Remote:
-    """Return a Remote without stored credentials of a user: for a server in front of other servers.
+    """Return a Remote for a server in front of other servers, with no stored credentials but those of its options.
 
     The call blocks until the server is discovered; it can be made inside a running event loop. The Remote fetches its
     documents again like any other, and its connections stay open.

@@ -82,7 +82,7 @@ class ConnectionFactory:
         from toolwire.client.login.saved_credentials import find_auth  # loads the code of sign-in
 
         url = peer_url or complete_url(options.address)
-        self.auth = find_auth(url, transport, options.credential_store, options.user, options.sign_in)
+        self.auth = find_auth(url, transport, options.credential_store, options.user, options.sign_in, options.account)
 
     def prepare_auth(self, found: Discovery, transport: SyncNetwork) -> None:
         """Let a user sign in as the document of ``found`` declares; if it is a file, to the server that it names."""

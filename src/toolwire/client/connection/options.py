@@ -62,6 +62,7 @@ _FUNCTIONS: Final = ("approve", "agree", "provide_input", "approve_relocation", 
 _PLAIN: Final = frozenset({"agree", "approve_relocation", "approve_command"})
 """The functions that both forms of connecting call without awaiting them."""
 _KINDS: Final[Mapping[str, tuple[type, str]]] = {
+    "account": (str, "a text"),
     "headers": (Mapping, 'a mapping, such as {"x-tenant": "a"}'),
     "keys": (Mapping, "a mapping of security schemes to keys"),
     "selection": (Selection, "a Selection"),
@@ -112,9 +113,10 @@ class ConnectOptions:
     as a ``Secret`` if it must not be shown.
 
     Without a key or token, the credentials that ``toolwire login`` stored for the site are used, or those in
-    ``credential_store``. ``user`` is asked to sign in where the site requires it, and to allow more scopes where a call
-    needs them; ``sign_in`` says how, such as with a client id that the user registered there. Where to sign in is found
-    by the challenge and the metadata of the site, or in the security schemes of its document.
+    ``credential_store``. ``account`` names one of several accounts there, each with a sign-in of its own. ``user`` is
+    asked to sign in where the site requires it, and to allow more scopes where a call needs them; ``sign_in`` says how,
+    such as with a client id that the user registered there. Where to sign in is found by the challenge and the metadata
+    of the site, or in the security schemes of its document.
 
     ``context`` holds the tokens, secrets and user id that tools may require. Each tool is sent only what it requires.
     If a server names a page where the user grants access, ``user`` is shown it; the call goes on once the server's
@@ -163,6 +165,7 @@ class ConnectOptions:
     credential_store: CredentialStore | None = None  # XL-111: those of earlier connections
     user: SignInUser | None = None  # XL-102: signs in again where a call needs more scopes
     sign_in: SignInOptions | None = None
+    account: str = ""  # QF-08
     selection: Selection = DEFAULT_SELECTION
     overlay: str | Path | Mapping[str, Json] | None = None
     headers: Mapping[str, str | Secret] = field(default_factory=dict, repr=False)  # XL-089

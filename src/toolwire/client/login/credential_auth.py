@@ -128,10 +128,12 @@ class CredentialAuth:
         credential = self._refresher.credential
         # I-23: a refusal says nothing about a token that was not sent.
         is_sent = credential is not None and credential.is_for(request.url)
-        # Another process may have refreshed the token since: that one is tried first.
-        if answer.status == 401 and credential is not None and is_sent and _is_token_refused(challenge):
-            fresh = self._refresher.ensure_valid(credential.access, is_certain=_is_about_token(challenge, credential))
-            if not isinstance(fresh, Problem):
+        # Another process may have refreshed the token since, or signed in: that one is tried first.
+        if answer.status == 401 and (credential is None or is_sent) and _is_token_refused(challenge):
+            is_certain = credential is not None and _is_about_token(challenge, credential)
+            refused = None if credential is None else credential.access
+            fresh = self._refresher.ensure_valid(refused, is_certain=is_certain)
+            if not isinstance(fresh, Problem) and fresh.is_for(request.url):
                 return self._add_credential(request, fresh)
         credential = self._refresher.credential if is_sent else None
         if not self._may_help(request, answer.status, challenge, credential):

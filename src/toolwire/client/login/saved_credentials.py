@@ -61,16 +61,17 @@ def find_auth(
     credentials: CredentialStore | None,
     user: SignInUser | None,
     options: SignInOptions | None = None,
+    account: str = "",
 ) -> CredentialAuth | None:
     """Return what signs requests to the site of ``url``, or None if there is no credential and no user to ask.
 
-    ``options`` says how the user signs in.
+    With given ``credentials``, one that comes later is used too.
+    ``options`` says how the user signs in, and ``account`` which of several accounts is used.
     """
-    if credentials is None:
-        credentials = open_credentials()
-    first = credentials.find_covering(url)
-    if first is None and user is None:
+    is_given, credentials = credentials is not None, credentials or open_credentials()
+    first = credentials.find_covering(url, account)
+    if first is None and user is None and not is_given:
         return None
     site = get_origin(url)
     sign_in = None if user is None else step_up(options or SignInOptions(), user, transport)
-    return CredentialAuth(site, TokenRefresher(site, credentials, first, transport), sign_in)
+    return CredentialAuth(site, TokenRefresher(site, credentials, first, transport, account=account), sign_in)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from shlex import quote
 from threading import Lock
 from time import time
 
 from toolwire.auth.authorization_code import renew_credential
-from toolwire.auth.credential import Credential
+from toolwire.auth.credential import Credential, name_account
 from toolwire.auth.dpop import Prover, can_prove
 from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.model import Kind, Problem, Secret
@@ -28,7 +29,7 @@ _SKEW_S = 60.0
 
 
 class TokenRefresher:
-    """Keeps the credential for ``site`` valid. There may be none yet. Threads may share one."""
+    """Keeps the credential of ``account`` for ``site`` valid. There may be none yet. Threads may share one."""
 
     def __init__(
         self,
@@ -37,9 +38,10 @@ class TokenRefresher:
         stored: Credential | None,
         transport: SyncTransport,
         *,
+        account: str = "",
         now: Callable[[], float] = time,
     ) -> None:
-        self._site = site
+        self._site, self._account = site, account
         self._credentials = credentials
         self._held = stored
         self._transport = transport
@@ -75,19 +77,22 @@ class TokenRefresher:
         """
         with self._lock:
             credential = self._held
+            if credential is None:  # another process may have signed in meanwhile
+                credential = self._held = self._credentials.find_covering(self._site, self._account)
             if credential is None:
-                return _sign_in(self._site)
+                return self._build_ended()
             with self._credentials.lock(credential.storage_name):
                 # Read under the lock: another process may have refreshed it, and its result is then used.
                 stored = self._credentials.get(credential.storage_name)
                 good = stored is not None and not self._is_expiring(stored) and stored.access != refused
                 if stored is None or good or stored.kind == "key":
                     self._held = stored
-                    return stored if stored is not None and good else _sign_in(self._site)
+                    return stored if stored is not None and good else self._build_ended()
                 return self._refresh(stored, keeps_stored=not is_certain and not self._is_expiring(stored))
 
     def replace(self, newer: Credential) -> None:
         """Use ``newer`` in place of the present credential, and store it in place of one for the same resource."""
+        newer = replace(newer, principal=name_account(self._account))
         with self._lock, self._credentials.lock(newer.storage_name):
             credential = self._held
             # I-23: a sign-in for another part of the site stays.
@@ -129,7 +134,7 @@ class TokenRefresher:
             else:
                 self._credentials.delete(stored.storage_name)
                 self._held = None
-            return _sign_in(self._site)
+            return self._build_ended()
         # A crash after this line loses nothing: the new refresh token is stored.
         self._credentials.put(newer)
         self._held = newer
@@ -138,7 +143,7 @@ class TokenRefresher:
     def _is_expiring(self, credential: Credential) -> bool:
         return credential.expires_at is not None and self._now() >= credential.expires_at - _SKEW_S
 
-
-def _sign_in(site: str) -> Problem:
-    text = f"The sign-in for {site} has ended: run toolwire login {site}."
-    return Problem(kind=Kind.UNAUTHORIZED, message=text, details={"error": "login_required"})
+    def _build_ended(self) -> Problem:
+        chosen = f" --account {quote(self._account)}" if self._account else ""
+        text = f"The sign-in for {self._site} has ended: run toolwire login {self._site}{chosen}."
+        return Problem(kind=Kind.UNAUTHORIZED, message=text, details={"error": "login_required"})

@@ -31,6 +31,7 @@ class UrlOptions:
     """How to reach a URL: the key of its server, the one protocol to look for, the lock, which tools and networks."""
 
     key: Secret | None = None
+    account: str = ""
     protocol: str | None = None
     locked: DefinitionLock | None = None
     selection: Selection = DEFAULT_SELECTION
@@ -93,6 +94,7 @@ def read_url_options(
         raise UsageError("--header and --header-env are for one site, and there are several.")
     return UrlOptions(
         key=key,
+        account=remote.account,
         protocol=remote.protocol,
         selection=read_selection(remote),
         access=read_access(remote),

@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from toolwire.auth.credential import Credential, read_credential, write_credential
+from toolwire.auth.credential import Credential, name_account, read_credential, write_credential
 from toolwire.auth.resource_indicators import is_covered_by
 from toolwire.core.model import Secret
 
@@ -127,8 +127,9 @@ class CredentialStore:
         """Return all credentials that can be read."""
         return [found for found in map(self.get, self._place.list_names()) if found is not None]
 
-    def find_covering(self, url: str, principal: str = "") -> Credential | None:
-        """Return the credential for ``url`` with the longest resource, or None."""
+    def find_covering(self, url: str, account: str = "") -> Credential | None:
+        """Return the credential of ``account`` for ``url`` with the longest resource, or None."""
+        principal = name_account(account)
         fit = [each for each in self.list_all() if each.principal == principal and _is_related(each.resource, url)]
         return max(fit, key=lambda each: len(each.resource), default=None)
 
