@@ -26,7 +26,7 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Call, Tool
 from toolwire.gateway import personal_toolbox
 from toolwire.gateway.caller_request import CALLER_TOKEN
-from toolwire.gateway.personal_toolbox import PersonalToolbox
+from toolwire.gateway.personal_toolbox import CallerPlace, PersonalToolbox
 from toolwire.gateway.sign_in_notice import SignInNotices
 from toolwire.gateway.token_exchange import TokenExchange
 from toolwire.server.run.function_toolbox import FunctionToolbox
@@ -158,7 +158,7 @@ class Desk:
             transport=tokens,
         )
 
-    def _connect(self, principal: str, access: CredentialStore | Secret) -> Any:
+    def _connect(self, principal: str, access: CredentialStore | Secret, _place: CallerPlace) -> Any:
         options = ConnectOptions(self.url, approve=lambda _: True, protocol="openapi", retries=0, timeout_s=30.0)
         pending = connect_for_caller(options, Session(principal=principal), access)
         self.stores.append(access)

@@ -485,6 +485,8 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
       can be more after schemas were read.
     - ``takes_any_name``: the server does not list its tools, so any name may be called.
     - ``tags``: the number of tools under each tag, before any selection.
+    - ``api_url``: the URL of the API, if its document is a file, or says that this is at another origin. Calls go
+      there, with keys and credentials, only where it is ``url`` too.
     - ``declared_auth``: what its document declares about signing in, or ``None`` without such a document.
     """
 
@@ -500,6 +502,7 @@ class Peer:  # D-07, XL-088, XL-103, A-42, C-5
     takes_any_name: bool = False
     findings: Callable[[], tuple[str, ...]] = field(default=tuple, repr=False, compare=False)
     tags: Mapping[str, int] = field(default_factory=dict, repr=False, compare=False)
+    api_url: str = ""
     declared_auth: DeclaredAuth | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:

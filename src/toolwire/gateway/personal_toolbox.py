@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic, time
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import anyio.to_thread
 
@@ -31,6 +31,7 @@ from toolwire.client.connection.connect import PendingConnection
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.drivers import Transport
 from toolwire.core.catalog import Catalog, build_toolkit_name
+from toolwire.core.codec import Peer
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Approval, Call, Kind, Problem, Result, Secret, Tool, Value
@@ -73,8 +74,16 @@ _EXCHANGED = b"exchanged"
 
 _log = logging.getLogger("toolwire")
 
-ConnectCaller: TypeAlias = Callable[[str, CredentialStore | Secret], PendingConnection]
-"""Returns the connection, not opened yet, of the caller with this name and these credentials or this token."""
+
+class CallerPlace(NamedTuple):
+    """The URL that is called, and the account of a caller's credentials there."""
+
+    url: str
+    account: str
+
+
+ConnectCaller: TypeAlias = Callable[[str, CredentialStore | Secret, CallerPlace], PendingConnection]
+"""Returns the connection, not opened yet, of the caller with this name and these credentials or this token, there."""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,19 +113,20 @@ class _Opening:
 
 
 class PersonalToolbox:
-    """The tools of the upstream ``name`` at ``url``, each called with the credentials of its caller.
+    """The tools of the upstream ``name`` at ``target``, each called with the credentials of its caller.
 
-    ``shared`` is how the gateway itself sees the upstream. ``connect`` opens the connection of a caller, whose
-    credentials are in ``vault``. With ``exchange``, the tokens of callers are exchanged over ``transport``; else they
-    sign in, as ``notices`` tell them.
+    ``account`` names which of several accounts of a caller it is. ``shared`` is how the gateway itself sees the
+    upstream. ``connect`` opens the connection of a caller, whose credentials are in ``vault``. With ``exchange``, the
+    tokens of callers are exchanged over ``transport``; else they sign in, as ``notices`` tell them.
     """
 
     def __init__(
         self,
         name: str,
-        url: str,
+        target: str,
         shared: Toolbox,
         *,
+        account: str = "",
         connect: ConnectCaller,
         vault: CallerVault,
         notices: SignInNotices,
@@ -124,7 +134,7 @@ class PersonalToolbox:
         transport: Transport | None = None,
     ) -> None:
         self.name: str = name
-        self.url: str = url
+        self._target, self._account = target, account
         self.shared = shared
         self._connect, self._vault, self._notices = connect, vault, notices
         self._exchange, self._transport = exchange, transport
@@ -145,16 +155,33 @@ class PersonalToolbox:
         return self._has_connected or not isinstance(self.shared, WaitingToolbox) or self.shared.is_connected
 
     @property
-    def has_document(self) -> bool:
-        """Whether an OpenAPI document describes the upstream."""
-        return isinstance(self.shared, Remote) and self.shared.protocol == "openapi"
+    def peer(self) -> Peer | None:
+        """What an OpenAPI document says of the upstream, or None if none describes it."""
+        shared = self.shared.toolbox if isinstance(self.shared, WaitingToolbox) else self.shared
+        return shared.peer if isinstance(shared, Remote) and shared.protocol == "openapi" else None
+
+    @property
+    def place(self) -> CallerPlace:
+        """Where calls go now. It changes with the document, and a caller without credentials there is asked again."""
+        # PL-01: nobody consents to what a token is exchanged for, so a document moves no such call.
+        peer, document = self.peer, get_origin(self._target)
+        api = "" if peer is None else peer.url if self._exchange is not None else peer.api_url or peer.url
+        # A key for an API is for the document that named it, and for no other.
+        is_elsewhere = bool(document and api) and get_origin(api) != document
+        named = (self._account, f"of {document}" if is_elsewhere else "")
+        return CallerPlace(api or self._target, " ".join(filter(None, named)))
+
+    @property
+    def url(self) -> str:
+        """The URL at which callers have credentials."""
+        return self.place.url
 
     def describe_key(self) -> str | None:
         """Return where the document of the upstream wants a key, if one key is enough for some tool; else None."""
         # PL-01
-        if not isinstance(self.shared, Remote) or not self.has_document:
+        if self.peer is None:
             return None
-        chosen = (choose_keys(tool, _ANY_KEY) for tool in self.shared.tools)
+        chosen = (choose_keys(tool, _ANY_KEY) for tool in self.peer.catalog.tools)
         return next((describe_key_place(one[0][0]) for one in chosen if one), None)
 
     @property
@@ -381,8 +408,8 @@ class PersonalToolbox:
                 del self._opening[key]
 
     async def _connect_for(self, principal: str) -> _CallerConnection | Problem:
-        store = self._vault.open_store(principal)
-        credential = await self._find_credential(principal, store)
+        store, place = self._vault.open_store(principal), self.place
+        credential = await self._find_credential(principal, store, place)
         if isinstance(credential, Problem):
             return credential
         versions = deque([_digest_version(credential)], 2)
@@ -392,8 +419,8 @@ class PersonalToolbox:
             # What the connection itself renews is no change of the sign-in.
             store.on_put = lambda newer: versions.append(_digest_version(newer))
         # PL-01: a document says where its API takes a key.
-        is_text = self._exchange is not None or (credential.kind == "key" and self.has_document)
-        pending = self._connect(principal, credential.access if is_text else store)
+        is_text = self._exchange is not None or (credential.kind == "key" and self.peer is not None)
+        pending = self._connect(principal, credential.access if is_text else store, place)
         try:
             remote = await pending.__aenter__()
             if self.is_hidden:
@@ -411,7 +438,7 @@ class PersonalToolbox:
 
     async def _find_stored(self, principal: str) -> Credential | None:
         store = self._vault.open_store(principal)
-        return await anyio.to_thread.run_sync(store.find_covering, self.url)
+        return await anyio.to_thread.run_sync(store.find_covering, *self.place)
 
     async def _read_version(self, principal: str) -> bytes | None:
         """Return the version of the credential that is stored now, or None if there is none."""
@@ -421,9 +448,11 @@ class PersonalToolbox:
         found = await self._find_stored(principal)
         return None if found is None else _digest_version(found)
 
-    async def _find_credential(self, principal: str, store: CredentialStore) -> Credential | Problem:
+    async def _find_credential(
+        self, principal: str, store: CredentialStore, place: CallerPlace
+    ) -> Credential | Problem:
         if self._exchange is None:
-            found = await anyio.to_thread.run_sync(store.find_covering, self.url)
+            found = await anyio.to_thread.run_sync(store.find_covering, *place)
             return found or Problem(kind=Kind.UNAUTHORIZED, message=f"{self.name} needs your sign-in.")
         token = CALLER_TOKEN.get()
         # A token that the gateway itself issued opens all that its person may use, so no other server gets it.
@@ -431,7 +460,7 @@ class PersonalToolbox:
             text = f"{self.name} takes an exchanged token of its caller, and your call came without one."
             return Problem(kind=Kind.FORBIDDEN, message=text)
         assert self._transport is not None, "an exchange has a transport"  # noqa: S101 - the constructor's callers
-        return await self._exchange.exchange(token, self.url, self._transport)
+        return await self._exchange.exchange(token, place.url, self._transport)
 
     def _close_idle(self) -> None:
         for key in list(self._open):

@@ -15,7 +15,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from hmac import compare_digest
 from time import time
@@ -32,9 +32,8 @@ from toolwire.auth.authorization_code import (
     start_sign_in,
 )
 from toolwire.auth.client_identity import ClientIdentity, identify_client
-from toolwire.auth.credential import Credential
+from toolwire.auth.credential import Credential, name_account
 from toolwire.auth.metadata_discovery import SignInTarget
-from toolwire.client.connection.remote import Remote
 from toolwire.client.login.credential_auth import Refused
 from toolwire.client.login.sign_in import find_declared_sign_in, find_target, read_challenge
 from toolwire.client.login.token_prover import build_prover, create_target_key
@@ -71,7 +70,6 @@ from .started_sign_in import VALID_S, KeptSignIn, digest_cookie, keep_sign_in, t
 
 RETURN_PATH: Final = f"{SIGN_IN_PATH}return"
 _MAX_KEY: Final = 16_384
-_KEY_STEP: Final = [("step", "key")]
 _log = logging.getLogger("toolwire")
 
 
@@ -176,7 +174,10 @@ class SignInPages:
         if upstream is None:
             text = Html(f"<p>There is no {show_text(name[:100])} at which you can sign in.</p>")
             return _build_page("There is nothing here", text, 404)
-        if form.get("step") == "key" and (site_key := form.get("site_key", "").strip()):
+        # PL-01: a key that was given for one host is for no other, to which the document may have moved meanwhile.
+        site = get_origin(upstream.toolbox.url)
+        is_key = form.get("step") == "key" and form.get("site", site) == site
+        if is_key and (site_key := form.get("site_key", "").strip()):
             return await self._keep_key(upstream, name, caller, site_key, key_field)
         return await self._start(request, upstream, name, caller, key_field)
 
@@ -297,9 +298,9 @@ class SignInPages:
 
 def _find_place(upstream: SignInUpstream, redirect_uri: str) -> tuple[SignInTarget, ClientIdentity] | Problem:
     """Return where callers sign in at ``upstream``, and who the gateway is there. It blocks."""
-    url, shared = upstream.toolbox.url, upstream.toolbox.shared
+    url, peer = upstream.toolbox.url, upstream.toolbox.peer
     with closing(upstream.open_network()) as network:
-        declared = find_declared_sign_in(shared.peer) if isinstance(shared, Remote) else None
+        declared = None if peer is None else find_declared_sign_in(replace(peer, url=url))
         refused = Refused(url, read_challenge(url, network), None, declared)
         target = find_target(refused, network)
         if isinstance(target, Problem):
@@ -325,10 +326,11 @@ def _finish_in_thread(upstream: SignInUpstream, started_sign_in: KeptSignIn, que
 
 def _replace_credential(vault: CallerVault, principal: str, upstream: SignInUpstream, newer: Credential) -> None:
     """Store ``newer``, and end what the caller had at this upstream before."""
-    store = vault.open_store(principal)
+    store, place = vault.open_store(principal), upstream.toolbox.place
+    newer = replace(newer, principal=name_account(place.account))
     # AT-56: a connection that renews its tokens meanwhile must not store them in place of the new ones.
     with store.lock(newer.storage_name):
-        older = store.find_covering(upstream.toolbox.url)
+        older = store.find_covering(*place)
         store.put(newer)
     if older is None or older.storage_name == newer.storage_name:
         return
@@ -366,6 +368,7 @@ def _build_key_page(name: str, url: str, reason: Problem | str, key_field: Html)
 
     ``reason`` is what its document says about the place of the key, or why nobody can sign in there.
     """
+    step = [("step", "key"), ("site", get_origin(url))]
     fields = Html(
         f'{key_field}<div class="field"><label for="site-key">Your key for that site</label>'
         '<input id="site-key" type="password" name="site_key" autocomplete="off" required></div>'
@@ -377,11 +380,11 @@ def _build_key_page(name: str, url: str, reason: Problem | str, key_field: Html)
             f"<p>Your calls of <b>{escape_text(name)}</b> go to {host}. Give your key for it once: it is kept here,"
             f" encrypted, and sent there with your own calls, {escape_text(reason)}.</p>"
         )
-        return _build_page(f"Your key for {name}", Html(f"{about}{build_form(_link_here(name), fields, _KEY_STEP)}"))
+        return _build_page(f"Your key for {name}", Html(f"{about}{build_form(_link_here(name), fields, step)}"))
     html = Html(
         f"{build_notice(make_visible(reason.message), 'costs')}"
         f"<p>If <b>{escape_text(get_host(url))}</b> gave you a key, it is kept here, encrypted, for your own calls.</p>"
-        f"{build_form(_link_here(name), fields, _KEY_STEP)}"
+        f"{build_form(_link_here(name), fields, step)}"
     )
     return _build_page(f"Your key for {name}", html)
 

@@ -38,7 +38,7 @@ from toolwire.core.url_display import name_server
 from toolwire.core.url_origin import get_origin
 from toolwire.gateway import CallerConsent
 from toolwire.gateway.caller_consent import SignedDecisions
-from toolwire.gateway.personal_toolbox import PersonalToolbox
+from toolwire.gateway.personal_toolbox import CallerPlace, PersonalToolbox
 from toolwire.gateway.sign_in_notice import SignInNotices
 from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.hosting.targets.load_code import open_code
@@ -140,6 +140,9 @@ def add_callers(
     Raises:
         UsageError: callers would have no names.
     """
+    for upstream, box in zip(settings.upstreams, boxes, strict=True):
+        for fault in list_api_faults(upstream, box):
+            _log.warning("%s", fault)
     # GW-02
     refuse_nameless_callers(settings)
     if all(upstream.account == "gateway" for upstream in settings.upstreams):
@@ -181,20 +184,23 @@ def _build_personal(
     notices: SignInNotices,
     marks: SessionMarks | None,
 ) -> PersonalToolbox:
-    for fault in list_key_faults(upstream, shared):
-        _log.warning("%s", fault)
     options = read_url_options(upstream.remote, [upstream.target])
     calls = _build_calls(upstream, settings, marks=marks)
     session = calls.build_session()
     shared_options = build_url_options(upstream.target, session, options, calls)
 
-    def connect(principal: str, access: CredentialStore | Secret) -> PendingConnection:
-        return connect_for_caller(shared_options, calls.build_session(principal), access)
+    def connect(principal: str, access: CredentialStore | Secret, place: CallerPlace) -> PendingConnection:
+        options = replace(shared_options, account=place.account)
+        if get_origin(place.url) != get_origin(upstream.target):
+            # PL-01: whatever the document says by then, what a caller gave for this API goes to no other.
+            options = replace(options, selection=replace(options.selection, server=place.url))
+        return connect_for_caller(options, calls.build_session(principal), access)
 
     return PersonalToolbox(
         upstream.name,
-        _find_api_url(upstream, shared),
+        upstream.target,
         shared,
+        account=upstream.remote.account,
         connect=connect,
         vault=vault,
         notices=notices,
@@ -203,36 +209,33 @@ def _build_personal(
     )
 
 
-def list_key_faults(upstream: UpstreamSettings, shared: Toolbox) -> list[str]:
-    """Return a sentence for each reason why calls with a caller's own key will fail at an upstream with a document."""
+def list_api_faults(upstream: UpstreamSettings, box: Toolbox) -> list[str]:
+    """Return a sentence for each reason why calls will fail at an upstream with an OpenAPI document."""
     # PL-01
-    if upstream.account != "caller" or not isinstance(shared, Remote) or shared.protocol != "openapi":
+    if not isinstance(box, Remote) or box.protocol != "openapi":
         return []
-    site, name = get_origin(shared.peer.url), f"The upstream {upstream.name}"
+    name, is_caller = f"The upstream {upstream.name}", upstream.account == "caller"
+    api = box.peer.api_url or box.peer.url
+    if api != box.peer.url and not is_caller:
+        return [f'{name} describes an API at another origin, whose calls fail: name it with server = "{api}".']
     elsewhere: set[str] = set()
     several: list[str] = []
-    for tool in shared.tools:
+    for tool in box.tools:
         facts = tool.hints["openapi"]
-        if facts["origin"] != site:
+        if facts["origin"] != get_origin(api):
             elsewhere.add(facts["origin"])
         alternatives = facts.get("security", ())
-        if alternatives and all(len(one) > 1 for one in alternatives):
+        if is_caller and alternatives and all(len(one) > 1 for one in alternatives):
             several.append(tool.name)
+    whose = "a caller's credentials go" if is_caller else "calls go"
     faults = [
-        f"{name} calls {origin}, and a caller's credentials go to {site} alone: save its document as a file, and name"
-        " the file as the target."
+        f"{name} has tools at {origin}, and {whose} to {get_origin(api)} alone: leave them out with match or path."
         for origin in sorted(elsewhere)
     ]
     if several:
         text = f"{name} has tools that need several keys at once, and a caller gives one: {', '.join(several[:5])}."
         faults.append(f"{text} Leave them out with match.")
     return faults
-
-
-def _find_api_url(upstream: UpstreamSettings, shared: Toolbox) -> str:
-    """Return the URL at which callers have credentials: of the target, or of the API that its document is about."""
-    # PL-01
-    return shared.peer.url if isinstance(shared, Remote) and shared.protocol == "openapi" else upstream.target
 
 
 def _keep_opened(

@@ -27,7 +27,6 @@ read_seconds: Final = read_whole_number(1, 3_600, "number of seconds")
 read_port: Final = read_whole_number(0, 65_535, "port")
 read_processes: Final = read_whole_number(1, 1_000, "number of processes")
 _read_bytes: Final = read_whole_number(1, 10**18, "number of bytes")
-_LONGEST_ACCOUNT: Final = 100
 RETURNS: Final = ("private", "untrusted")
 """What the user or the operator can say that tools return."""
 
@@ -36,12 +35,6 @@ def _read_return(text: str) -> str:
     name, _, what = text.rpartition("=")
     if not name or what not in RETURNS:
         raise ValueError(f"{text[:80]!r} is not NAME=private or NAME=untrusted, such as read_mail=private")
-    return text
-
-
-def _read_account(text: str) -> str:
-    if not (text.isprintable() and text == text.strip() and len(text) <= _LONGEST_ACCOUNT):
-        raise ValueError(f"{text[:80]!r} is not the name of an account: use up to {_LONGEST_ACCOUNT} characters")
     return text
 
 
@@ -76,7 +69,6 @@ class RemoteOptions:
         CommandOption(
             name="account",
             metavar="NAME",
-            read=_read_account,
             help="the account to use there, if you signed in with `toolwire login --account NAME`",
             in_settings=True,
             subject="urls",

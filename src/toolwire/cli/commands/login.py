@@ -78,7 +78,9 @@ def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) ->
     person = build_login_user(arguments.sign_in_at)
     found = _discover(url, transport, read_selection(read_remote(arguments)), arguments.timeout)
     _check_reached(found)
-    declared = None if found.peer is None else find_declared_sign_in(found.peer)
+    url, declared = _find_api(found, url), None
+    if found.peer is not None:
+        declared = find_declared_sign_in(replace(found.peer, url=url))
     refused = Refused(url, read_challenge(url, transport), _list_scopes(found.peer), declared)
     method: SignInMethod = "secret" if arguments.as_program else "device" if arguments.device else "page"
     target = find_target(refused, transport, method)
@@ -97,6 +99,12 @@ def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) ->
             raise UsageError("--as-program needs --client-id, and --client-secret-env or --client-key.")
         return sign_in_with_secret(target, options.identity, tuple(arguments.scope), person, transport)
     return sign_in(target, replace(options, scopes=tuple(arguments.scope), device=arguments.device), person, transport)
+
+
+def _find_api(found: Discovery, url: str) -> str:
+    """Return the URL to sign in for: that of the API, if the document at ``url`` is about one at another origin."""
+    # PL-01
+    return url if found.peer is None else found.peer.api_url or url
 
 
 def _discover(url: str, transport: SyncNetwork, selection: Selection, total_s: float) -> Discovery:
@@ -138,7 +146,7 @@ def _ask_for_key(url: str, arguments: argparse.Namespace, transport: SyncNetwork
     _check_reached(found)
     declared = None if found.peer is None else read_declared_sign_in(found.peer)
     header, prefix = declared.keys[0] if declared is not None and declared.keys else ("authorization", "Bearer ")
-    resource = get_origin(url)
+    resource = get_origin(_find_api(found, url))
     if prefix == "Basic ":
         name = _ask(f"Name at {resource}: ", masked=False)
         pair = f"{name}:{_ask('Password: ', masked=True)}"

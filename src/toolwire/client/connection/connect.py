@@ -248,6 +248,9 @@ class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
             self._auth_network = SyncNetwork(**factory.access())
             factory.load_auth(self._auth_network)
         found, builder = await self._look(factory)
+        if found.peer is not None and (adopted := factory.relocate(found, None)) is not None:
+            self._factory = factory = adopted
+            found, builder = await self._look(factory)
         found = factory.add_source(found, builder)
         if self._auth_network is not None:
             factory.prepare_auth(found, self._auth_network)

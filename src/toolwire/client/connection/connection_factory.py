@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from toolwire.client.calls.api_keys import choose_keys, describe_key
@@ -36,7 +37,7 @@ from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.resources import Resources
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url, get_origin
-from toolwire.stores.consent.agreed_digests import AgreedDigests, open_agreed_commands
+from toolwire.stores.consent.agreed_digests import AgreedDigests, open_agreed_apis, open_agreed_commands
 from toolwire.stores.consent.open import StoredLevels, open_levels
 from toolwire.stores.paths import NoHomeError, find_decisions_place, find_state_folder, has_credentials_place
 
@@ -89,8 +90,8 @@ class ConnectionFactory:
         # XL-110, AC-01
         if found.peer is None:
             return
-        if self.options.document:
-            self.load_auth(transport, found.peer.url)
+        if api := _find_api(found):
+            self.load_auth(transport, api)
         self._declare_auth(found.peer)
 
     def _declare_auth(self, peer: Peer) -> None:
@@ -198,8 +199,8 @@ class ConnectionFactory:
     def call_network(self, found: Discovery) -> NetworkSettings:
         """Return the settings of the network for calls of what was found."""
         options = self.options
-        # The document of a file may name any server, which then is the only origin that is called and gets the key.
-        peer_url = found.peer.url if options.document and found.peer is not None else ""
+        # A document elsewhere than its API: that is then the only origin that is called and gets the key.
+        peer_url = _find_api(found)
         if peer_url:
             options.origins.allow(get_origin(peer_url))
         return NetworkSettings(
@@ -324,7 +325,7 @@ class ConnectionFactory:
         """Return the factory for the origin that the site leads to, or None if nothing must be connected there."""
         options = self.options
         if found.peer is not None:
-            return None
+            return self._adopt_api(found.peer)
         if relocation is None:
             # XL-015: an llm.json that names a document on another origin is a redirect in other words.
             named = next((probe for probe in found.probes if probe.names), None)
@@ -334,6 +335,26 @@ class ConnectionFactory:
         private = allow_origins_in_private_networks(options.allow_private, options.allow_http)
         url = resolve_relocation(complete_url(options.address), relocation, options.approve_relocation, private)
         return ConnectionFactory(replace(options, url=url), self._cache) if url else None
+
+    def _adopt_api(self, peer: Peer) -> ConnectionFactory | None:
+        """Return the factory for the API that a document names elsewhere, if the user agrees, now or before."""
+        # PL-01: another API, or another document, is asked about again.
+        options, api = self.options, peer.api_url
+        if not api or peer.url == api or self._cache.is_offline:
+            return None
+        text = f"{get_origin(peer.url)} {get_origin(api)}"
+        digest, agreed = sha256(text.encode()).hexdigest(), None
+        with suppress(NoHomeError):
+            agreed = open_agreed_apis(find_state_folder())
+        if agreed is None or not agreed.has(digest):
+            private = allow_origins_in_private_networks(options.allow_private, options.allow_http)
+            if options.approve_relocation is None or not resolve_relocation(
+                peer.url, Relocation(peer.url, api), options.approve_relocation, private
+            ):
+                return None
+            if agreed is not None:
+                agreed.add(digest, text)
+        return ConnectionFactory(replace(options, selection=replace(options.selection, server=api)), self._cache)
 
     # Connections
 
@@ -465,9 +486,23 @@ class ConnectionFactory:
         origin = self._find_home(peer_url)
         return {origin: tuple(self.options.headers.items())} if self.options.headers and origin else {}
 
+    @property
+    def _names_api(self) -> bool:
+        """Whether the user names an API at another origin than its document, which gets no key then."""
+        server = get_origin(self.options.selection.server)
+        return bool(server) and server != get_origin(complete_url(self.options.address))
+
     def _find_home(self, peer_url: str) -> str:
+        if not peer_url and self._names_api:
+            return ""
         url = read_url(peer_url or complete_url(self.options.address))
         return "" if isinstance(url, Problem) else url.origin  # discovery says what is wrong with the URL
+
+
+def _find_api(found: Discovery) -> str:
+    """Return the URL that is called in place of that of the document, or ``""`` if there is none."""
+    peer = found.peer
+    return peer.url if peer is not None and peer.url == peer.api_url else ""
 
 
 def _explain_nothing_stored(found: Discovery) -> str:

@@ -128,7 +128,8 @@ class ConnectOptions:
     them, keys included, can be read on the way. The certificates in ``ca_file`` (PEM) are trusted in addition to those
     of the system. ``approve_relocation`` is asked when the site redirects to another origin, or its llm.json names a
     document there. If it returns True, the connection is made there, and the key is sent there too; otherwise
-    connecting fails.
+    connecting fails. It is also asked, once, where an OpenAPI document describes an API at another origin: then calls
+    and the key go to the API alone, as with ``Selection(server=...)``, which needs no question.
 
     ``selection`` says which tools to use; ``Selection(include="all")`` uses those of a document without ``x-llm`` too.
     ``overlay`` is an OpenAPI Overlay (a file or its data), which is applied to the document before it is read. ``caps``

@@ -103,7 +103,8 @@ def _find_plan(peer: Peer, call: Call) -> Plan | Problem:
     # A document must not send credentials or arguments to another site because it says so.
     if there != home and there not in peer.origins:
         text = f"{call.tool.name} is a call to {there}, not to {home}, where its document came from: "
-        text += f'connect with allow_origins=["{there}"] if you trust that one too.'
+        text += f'connect with allow_origins=["{there}"] if you trust that one too, or with --server {there} if it has'
+        text += " your account."
         details = {"reason": "origin", "sent": False, "origin": there}
         return Problem(kind=Kind.UNREACHABLE, message=text, details=details)
     return plan

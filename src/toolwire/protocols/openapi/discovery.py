@@ -295,15 +295,19 @@ def _build_peer(probe: _PlannedProbe, loaded: Loaded, selection: Selection) -> F
     if swagger_20.is_swagger(document):
         with pause_collection():
             document, notes = swagger_20.upgrade(document, probe.url)
-    url = probe.url if get_origin(probe.url) else _choose_server_url(document, probe.url, selection)
-    if not url:
+    home, api = get_origin(probe.url), _choose_server_url(document, probe.url, selection)
+    base = probe.url if home else api  # a file has no origin of its own
+    if not base:
         return None, _explain_no_server(document)
+    # PL-01: a document cannot send a key elsewhere; its user can, by naming the server.
+    is_elsewhere = bool(api) and get_origin(api) != home
+    url = api if is_elsewhere and (selection.server or not home) else base
     site = read_site(document) if loaded.site is None else loaded.site
     with pause_collection():
         hides = hidden_text.NOTHING if not loaded.hidden and not others else hidden_text.find_hidden_text(document)
         write_only = loaded.write_only or bool(others)
         # Reading makes many objects that all stay; collecting garbage meanwhile would find none of them.
-        offer = operations.read_operations(document, url, selection, hides=hides, write_only=write_only, site=site)
+        offer = operations.read_operations(document, base, selection, hides=hides, write_only=write_only, site=site)
     offer.memo.notes.extend((*loaded.notes, *notes))
     if unread:  # O-30
         text = f"Other documents are not read from {unread[0][:SHOWN]} on, because together they are larger than"
@@ -320,9 +324,10 @@ def _build_peer(probe: _PlannedProbe, loaded: Loaded, selection: Selection) -> F
         site=site.name,
         memo=offer.memo,
         findings=lambda: offer.memo.findings,
+        api_url=api if is_elsewhere else "",
         declared_auth=DeclaredAuth(
             # A file has no origin; what it declares about sign-in is relative to its server then.
-            probe.url if get_origin(probe.url) else url,
+            base,
             offer.memo.schemes,
             *(probe.entry.auth[1:] if probe.entry is not None else ()),
         ),
@@ -371,7 +376,7 @@ def _explain_no_server(document: dict[str, Any]) -> str:
 
 
 def _choose_server_url(document: dict[str, Any], url: str, selection: Selection) -> str:
-    """Return the server URL that a document from a file is called at, or ``""``: a file has no origin of its own."""
+    """Return the URL that the API of a document is called at, or ``""`` if none can be used."""
     declared = [{"url": selection.server}] if selection.server else document.get("servers")
     try:
         return choose_server(url, declared).base + "/"

@@ -25,7 +25,7 @@ class AgreedDigests:
     """What the user agreed to, of one kind: the text of each, by its digest."""
 
     def __init__(self, folder: Path, kind: str) -> None:
-        """Use the file for ``kind``, ``commands`` or ``settings``, in ``folder``, which need not exist.
+        """Use the file for ``kind``, ``commands``, ``apis`` or ``settings``, in ``folder``, which need not exist.
 
         Raises:
             DefinitionError: another user of the machine can write there.
@@ -98,6 +98,15 @@ def open_agreed_commands(folder: Path) -> AgreedDigests:
         DefinitionError: another user of the machine can write in ``folder``.
     """
     return AgreedDigests(folder, "commands")
+
+
+def open_agreed_apis(folder: Path) -> AgreedDigests:
+    """Return the APIs at other origins than their documents that the user agreed to call, each by both origins.
+
+    Raises:
+        DefinitionError: another user of the machine can write in ``folder``.
+    """
+    return AgreedDigests(folder, "apis")
 
 
 def open_trusted_settings(folder: Path) -> AgreedDigests:
