@@ -17,6 +17,7 @@ from toolwire import Secret
 from toolwire.auth.credential import Credential
 from toolwire.client.login.token_refresher import TokenRefresher
 from toolwire.core.http import Request, Response
+from toolwire.gateway.personal_toolbox import CallerPlace
 from toolwire.gateway.sign_in_pages import _replace_credential
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.files import CredentialFolder
@@ -77,7 +78,7 @@ def test_sign_in_that_is_stored_during_a_renewal_stays(tmp_path: Path) -> None:
     renewing = threading.Thread(target=refresher.ensure_valid)
     renewing.start()
     assert server.came.wait(WAIT_S)
-    upstream: Any = SimpleNamespace(toolbox=SimpleNamespace(url=URL))
+    upstream: Any = SimpleNamespace(toolbox=SimpleNamespace(place=CallerPlace(URL, "")))
     newer = build_credential("new", time.time() + 3_600)
     page = threading.Thread(target=_replace_credential, args=(vault, "key:ann", upstream, newer), name="page")
     page.start()
