@@ -66,13 +66,9 @@ class RemoteOptions:
     )
     account: str = define_option(
         "",
-        CommandOption(
-            name="account",
-            metavar="NAME",
-            help="the account to use there, if you signed in with `toolwire login --account NAME`",
-            in_settings=True,
-            subject="urls",
-        ),
+        metavar="NAME",
+        help="the account to use there, if you signed in with `toolwire login --account NAME`",
+        settings="urls",
     )
     allow_private: Sequence[str] = define_option(
         (),
