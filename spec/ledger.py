@@ -373,9 +373,9 @@ def faults(ledger: Ledger) -> list[str]:
     known = ledger.requirements
     unknown = [(name, place) for name, places in ledger.proofs.items() if name not in known for place in places]
     return [
-        *(f"{place}: the marker names {name}, which is no requirement." for name, place in unknown),
+        *(f"{place}: the marker names {name}, which is not a requirement." for name, place in unknown),
         *(f"{place}: the marker must stand on a test and hold literal ids." for place in ledger.strays),
-        *(f"{tag.place}: the tag {tag.id} is no requirement." for tag in ledger.tags if tag.id not in known),
+        *(f"{tag.place}: the tag {tag.id} is not a requirement." for tag in ledger.tags if tag.id not in known),
         *(f"spec/requirements.toml: {name} has neither a test nor a gap." for name in missing(ledger)),
         *(
             f"spec/requirements.toml: {name} has a gap, and no date in `since`."

@@ -45,7 +45,7 @@ def faults(schema: Any, provider: str, *, strict: bool) -> list[str]:
 
 def _root(schema: Any) -> Iterator[str]:
     if schema.get("type") != "object":
-        yield "is no object"
+        yield "is not an object"
     for key in {"anyOf", "oneOf", "allOf", "not", "enum", "$ref", "if"} & schema.keys():
         yield f"has {key}"
 
@@ -75,7 +75,7 @@ def _openai(node: dict[str, Any]) -> Iterator[str]:
 
 def _only(node: dict[str, Any], allowed: set[str]) -> Iterator[str]:
     if not set(node.get("required", ())) <= node.get("properties", {}).keys() and "properties" in node:
-        yield "requires what is no property"
+        yield "requires what is not a property"
     for key in node.keys() - allowed:
         yield f"has {key}"
 

@@ -277,13 +277,13 @@ def test_what_goes_wrong_is_one_sentence(page: Any, chat: Chat) -> None:
     chat.open(page)
     for text in ("http://[", "http://ada:secret@a.example"):
         connect(page, text)
-        page.get_by_text("is no address of a site").wait_for()
+        page.get_by_text("is not a server address").wait_for()
     connect(page, "http://127.0.0.1:9")
     page.locator(".badge.destroys", has_text="not connected").wait_for()
     say(page, "Hello")
     page.get_by_text("No model is set: choose one in the settings.").wait_for()
     page.get_by_role("link", name="Settings").click()
-    for url, text in (("http://models.example/v1", "needs https"), ("nonsense", "is no http or https URL")):
+    for url, text in (("http://models.example/v1", "needs https"), ("nonsense", "is not an http or https URL")):
         page.get_by_label("URL").fill(url)
         page.get_by_label("Name of the model").fill("x")
         page.get_by_role("button", name="Keep", exact=True).first.click()

@@ -157,7 +157,7 @@ def test_empty_pages_say_what_to_do(page: Any, tmp_path: Path, look: Callable[[s
             ("inbox", "Nothing waits for you."),
             ("permissions", "Nothing is allowed for later calls"),
             ("rules", "You have no rule"),
-            ("log", "Nothing was decided yet."),
+            ("log", "No decisions yet."),
             ("connections", "toolwire login URL"),
             ("lock", "toolwire lock URL"),
         ):

@@ -113,7 +113,7 @@ def test_operator_who_signs_in_opens_the_console_and_nobody_else_does(
             page.get_by_role("button", name="Sign in").click()
             page.get_by_role("heading", name=heading, exact=True).wait_for()
             if name == "bob":
-                page.get_by_text("You are signed in as bob, who is no operator of this server.").wait_for()
+                page.get_by_text("You are signed in as bob, who is not an operator of this server.").wait_for()
                 look("console-no-operator")
         look("console-operator")
         page.get_by_role("button", name="Sign out").click()

@@ -77,7 +77,7 @@ def test_audit_log_is_printed_and_verified(site: str, state: Path, toolwire: Cal
     missing = toolwire("approvals", "log", "--verify", "--path", state / "elsewhere")
     assert (missing.code, "is it the right folder" in missing.err) == (1, True)
     assert not (state / "elsewhere" / "audit.sqlite3").exists()
-    assert toolwire("approvals", "log").out == "Nothing was decided yet.\n"
+    assert toolwire("approvals", "log").out == "No decisions yet.\n"
     for _ in range(2):
         toolwire("call", site, "note", "text=canary-in-the-coal-mine")
     log = toolwire("approvals", "log").out
@@ -100,7 +100,7 @@ def test_audit_log_is_printed_and_verified(site: str, state: Path, toolwire: Cal
 @pytest.mark.requirement("AT-43")
 def test_an_emptied_log_is_not_verified(state: Path, toolwire: Callable[..., Any]) -> None:
     made = toolwire("approvals", "log")
-    assert (made.out, toolwire("approvals", "log", "--verify").code) == ("Nothing was decided yet.\n", 0)
+    assert (made.out, toolwire("approvals", "log", "--verify").code) == ("No decisions yet.\n", 0)
     with closing(open_decisions(state)) as decisions:
         decisions.append(Decision(at=1.0, principal="me", connection="a", tool="note", decision="allowed", binding=""))
     with closing(sqlite3.connect(state / "audit.sqlite3", isolation_level=None)) as connection:
@@ -240,7 +240,7 @@ def test_the_log_is_searched_and_exported(site: str, state: Path, toolwire: Call
         assert len(toolwire("approvals", "log", "--json", *options).out.splitlines()) == count, options
         assert (toolwire("approvals", "log", *options).out == "No decision fits.\n") == (count == 0)
     wrong = toolwire("approvals", "log", "--since", "yesterday")
-    assert (wrong.code, "is no time" in wrong.err) == (2, True)
+    assert (wrong.code, "is not a time" in wrong.err) == (2, True)
     listed = json.loads(toolwire("approvals", "list", "--json").out)
     assert listed == {"waiting": [], "grants": [], "levels": [], "definitions": []}
 

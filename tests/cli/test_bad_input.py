@@ -230,6 +230,6 @@ def test_overlay_is_written_only_for_a_document_that_says_it_is_openapi(
     outcome = toolwire("overlay", "odd.json", "-o", "new.json")
     assert outcome.code == 2
     assert outcome.err == (
-        "toolwire: odd.json is no OpenAPI document: it does not say its version, such as openapi: 3.1.0.\n"
+        "toolwire: odd.json is not an OpenAPI document: it states no version, such as openapi: 3.1.0.\n"
     )
     assert not (folder / "new.json").exists()

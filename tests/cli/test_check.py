@@ -38,7 +38,7 @@ def test_error_is_printed_with_its_place_and_gives_exit_code_1(toolwire: Callabl
     outcome = toolwire("check", GOOD, BAD)
     first, last = outcome.out.splitlines()
     assert outcome.code == 1
-    assert first.startswith(f"{BAD}:9:15: error [OT-011] /functions/0/name: 'books.find' is no name of a function")
+    assert first.startswith(f"{BAD}:9:15: error [OT-011] /functions/0/name: 'books.find' is not a valid function name")
     assert last == "2 files checked: 1 error, 0 warnings."
 
 
@@ -345,7 +345,7 @@ This is none of auto, per-call: each call is asked for, and none is always allow
 nothing.",
         'ours.json:7:5: warning [CL-04] /actions/2: This action has no effect: give it an "update", a "copy", or \
 "remove": true.',
-        'ours.json:7:37: warning [CL-04] /actions/2/remoove: "remoove" is no member of an action, and is not read.',
+        'ours.json:7:37: warning [CL-04] /actions/2/remoove: "remoove" is not a member of an action, so it is ignored.',
         "2 files checked: 1 error, 3 warnings.",
     ]
 
@@ -362,7 +362,7 @@ nothing.",
         ),
         (
             '{"overlay": "1.0.0", "actions": [{"target": "x["}]}',
-            "1:45: error [CL-04] /actions/0/target: This is no JSONPath",
+            "1:45: error [CL-04] /actions/0/target: This is not a JSONPath",
         ),
         (
             '{"overlay": "1.0.0", "actions": [{"target": "$", "remove": 1}]}',
@@ -422,7 +422,7 @@ def test_servers_that_are_no_list_and_a_document_without_paths_are_reported(
     document = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "servers": {"url": "https://a.test"}}
     outcome = toolwire("check", put("bare.json", json.dumps(document)))
     assert "This is an OpenAPI document without operations." in outcome.out
-    assert "info is no member" not in outcome.out
+    assert "info is not a member" not in outcome.out
     assert "/servers: servers is an object; it must be an array of servers, and is not used." in outcome.out
     assert outcome.code == 1
     operation = {"operationId": "a", "responses": {}, "servers": "https://a.test"}

@@ -53,7 +53,7 @@ def test_console_compares_a_site_with_the_lock(tmp_path: Path, site: str, toolwi
 @pytest.mark.requirement("CO-02")
 def test_console_refuses_a_file_as_a_site_and_a_folder_of_others(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     told = toolwire("console", "tools.py", "--no-open")
-    assert (told.code, "is no URL" in told.err) == (2, True)
+    assert (told.code, "is not a URL" in told.err) == (2, True)
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
@@ -82,4 +82,4 @@ def test_chat_without_a_site_or_a_model_says_what_is_missing(toolwire: Callable[
     told = toolwire("chat", "--model", "m")
     assert (told.code, "toolwire chat URL" in told.err) == (2, True)
     told = toolwire("chat", "--browser", site, "--base-url", "nonsense", "--model", "m")
-    assert (told.code, "--base-url nonsense is no http" in told.err) == (2, True)
+    assert (told.code, "--base-url nonsense is not an http" in told.err) == (2, True)

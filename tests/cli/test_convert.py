@@ -88,8 +88,8 @@ def test_foreign_text_cannot_control_the_terminal(write: Callable[..., Path], to
     ("argv", "sentence"),
     [
         (("nothing.json", "--to", "otc"), "There is no file nothing.json."),
-        (("{odd}", "--to", "otc"), "This is no document of tools that is known here"),
-        (("{odd}", "--to", "otc", "--kind", "opentool"), "This is no document of the kind opentool."),
+        (("{odd}", "--to", "otc"), "This is not a document of tools that is known here"),
+        (("{odd}", "--to", "otc", "--kind", "opentool"), "This is not a document of kind opentool."),
         (("{odd}", "--to", "otc", "--protocol", "mcp"), "are for URLs; this source is a file"),
         (("{vector}", "--to", "soap"), "invalid choice: 'soap'"),
         (("{vector}",), "The following arguments are required: --to"),

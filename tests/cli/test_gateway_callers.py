@@ -277,7 +277,7 @@ def test_token_of_a_caller_is_exchanged_and_never_reaches_the_upstream(folder: P
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (('credentials = "caller"', 'credentials = "his"'), "toolwire.toml:9:1: credentials is one of gateway"),
+        (('credentials = "caller"', 'credentials = "his"'), "toolwire.toml:9:1: credentials must be one of gateway"),
         (('credentials = "caller"', 'credentials = "exchange"'), 'toolwire.toml:6:1: credentials = "exchange" and'),
         (('credentials = "caller"', "client-id = 7\n"), "toolwire.toml:9:1: client-id is a string, not a number."),
         (('api-key-file = "keys.txt"', ""), "callers need keys or tokens"),

@@ -291,7 +291,7 @@ def test_person_named_as_operator_opens_the_console_and_their_actions_are_record
         for path in ("", "/inbox", "/log"):
             refused = bob.browser.get(f"{url}/console{path}")
             assert (refused.status_code, "publish" in refused.text) == (403, False)
-            assert "You are signed in as bob, who is no operator of this server." in refused.text
+            assert "You are signed in as bob, who is not an operator of this server." in refused.text
         assert bob.browser.get(f"{url}/console/events").status_code == 401
         # what signs the cookies is in the state: with it alone, nobody gets in
         secret = sha256(open_used_nonces(folder / "kept").key + b"console").digest()
@@ -614,7 +614,7 @@ FAULTS = [
     ('[sign-in]\nregistration = "no"', "toolwire.toml:3:1: registration is true or false, not a string."),
     ('[sign-in]\nname = "a\\u202eb"', "toolwire.toml:3:1: name is a text of at most 60 printable characters."),
     ('[sign-in]\ndefault-scopes = ["x"]', "toolwire.toml:3:1: there is no scope 'x' in this file."),
-    ('[sign-in.scopes]\n"a b" = "Words"', "toolwire.toml:3:1: 'a b' is no scope: one word of ASCII."),
+    ('[sign-in.scopes]\n"a b" = "Words"', "toolwire.toml:3:1: 'a b' is not a scope: one word of ASCII."),
     ("[sign-in.clients.a]", 'toolwire.toml:2:1: a client needs "redirect-uris", an array of URLs.'),
     ('[sign-in.clients.a]\nredirect-uris = ["http://evil.example/"]', "toolwire.toml:3:1: "),
     ("sign-in = 1", "toolwire.toml:2:1: sign-in is a table, not a number."),

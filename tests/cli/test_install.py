@@ -159,7 +159,7 @@ def test_install_keeps_comments_and_formatting(text: str, host: str, home: Path,
     [
         ('{\n  // my servers\n  "mcpServers": {},,\n}', "is not a JSON object"),
         ('{"mcpServers": {}, "mcpServers": {"a": {}}}', "is not a JSON object"),
-        ('{"mcpServers": []}', "is no object"),
+        ('{"mcpServers": []}', "is not an object"),
         ("[1]", "is not a JSON object"),
         ('{"mcpServers": {', "is not a JSON object"),
         (b"\xff\xfe{}", "is not a JSON object"),
@@ -331,7 +331,7 @@ def test_codex_gets_a_table_and_the_rest_of_its_file_stays(text: str, home: Path
     ("text", "said"),
     [
         ("[mcp_servers", "is not a TOML file"),
-        ("mcp_servers = 1", "is no object"),
+        ("mcp_servers = 1", "is not an object"),
         ("mcp_servers.desk.command = 'x'", "cannot be told apart"),
         ("mcp_servers = {desk = {command = 'x'}}", "cannot be told apart"),
         ('a = """\n[mcp_servers.desk]\nb\n"""', "cannot be told apart"),

@@ -143,7 +143,7 @@ def test_gateway_file_has_limits_and_names_the_line_of_a_fault(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("tool_s", "'tool_s' is no NAME=VALUE, such as tool_s=300"),
+        ("tool_s", "'tool_s' is not a NAME=VALUE, such as tool_s=300"),
         ("tool_seconds=3", "there is no limit 'tool_seconds'; did you mean tool_s?"),
         ("tool_s=0", "tool_s is a number of seconds above 0, at most 31,622,400, not '0'"),
         ("tool_s=inf", "tool_s is a number of seconds above 0, at most 31,622,400, not 'inf'"),

@@ -70,7 +70,7 @@ def test_a_receipt_is_proved_without_its_server(state: Path, tmp_path: Path, too
     toolwire("approvals", "key")
     unknown = toolwire("approvals", "verify", file)
     assert unknown.code == 1
-    assert "its key is not known here" in unknown.err
+    assert "its signing key is unknown" in unknown.err
 
 
 @pytest.mark.requirement("CC-06")

@@ -108,5 +108,5 @@ def test_target_without_resources_is_reported(toolwire: Callable[..., Any]) -> N
         """Do nothing."""
 
     with background(asgi(kit)) as url:
-        assert toolwire("resources", url).out == "Nothing is offered for reading here.\n"
+        assert toolwire("resources", url).out == "This target has no resources.\n"
         assert toolwire("prompts", url).out == "There are no prompts here.\n"

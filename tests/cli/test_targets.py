@@ -59,7 +59,7 @@ def test_document_that_is_not_there_is_no_site(text: str, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("text", ["htp://example.com", "ftp://example.com/x", "postgres://example.com"])
 def test_address_that_is_not_of_a_site_is_refused_by_its_scheme(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^\w+:// is no address of a site: write http:// or https://\.$"):
+    with pytest.raises(UsageError, match=r"^\w+:// is not a server address: write http:// or https://\.$"):
         read_target(text)
 
 
@@ -68,7 +68,7 @@ def test_name_of_a_file_without_its_ending_is_answered_by_the_file(
 ) -> None:
     (tmp_path / "desk.py").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"^'desk' is no target: write desk\.py, or a URL"):
+    with pytest.raises(UsageError, match=r"^'desk' is not a target: write desk\.py, or a URL"):
         read_target("desk")
 
 

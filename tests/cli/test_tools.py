@@ -125,7 +125,7 @@ def test_key_is_read_from_an_option_or_the_environment(
         (["--key-env", "TOOLWIRE_TEST_ABSENT"], "has no variable TOOLWIRE_TEST_ABSENT"),
         (["--key", "canary\nkey"], "a character in it that keys do not have"),
         (["--key", " "], "The key is empty"),
-        (["--protocol", "gopher"], "'gopher' is no protocol; there is openapi, opentool, otc, mcp."),
+        (["--protocol", "gopher"], "'gopher' is not a protocol; there is openapi, opentool, otc, mcp."),
     ],
 )
 def test_options_that_cannot_be_are_a_usage_error(

@@ -139,7 +139,9 @@ def test_a_document_without_its_ending_is_read(
 def test_a_file_that_is_no_document_is_refused_as_before(
     write: Callable[..., Path], toolwire: Callable[..., Any]
 ) -> None:
-    assert "is no Python file and no document" in toolwire("tools", str(write("notes.txt", "openapi is nice"))).err
+    assert (
+        "is neither a Python file nor a document" in toolwire("tools", str(write("notes.txt", "openapi is nice"))).err
+    )
 
 
 @pytest.mark.requirement("FU-51")

@@ -85,9 +85,9 @@ def test_value_is_read_by_its_declared_schema(pairs: list[str], arguments: dict[
 @pytest.mark.parametrize(
     ("pairs", "sentence"),
     [
-        (["text"], "'text' is no argument: write key=value, or key:=JSON."),
-        (["=x"], "'=x' is no argument"),
-        ([":=1"], "':=1' is no argument"),
+        (["text"], "'text' is not an argument: write key=value, or key:=JSON."),
+        (["=x"], "'=x' is not an argument"),
+        ([":=1"], "':=1' is not an argument"),
         (["text:=word"], "'text' is not JSON"),
         (["text=a", "text=b"], "'text' is given 2 times and takes one value."),
         (["nope=1"], "t has no argument 'nope'; it takes text, maybe"),

@@ -110,12 +110,12 @@ def test_discovery_continues_after_a_server_error(answer: Response | Problem) ->
     "url", ["", "https://", "https://[", "http://[::1", "https://a b/", "\x00", "https://" + "x" * 40_000]
 )
 def test_no_url_is_an_exception(url: str) -> None:
-    refused = Problem(kind=Kind.MALFORMED, message="This is no URL.")
+    refused = Problem(kind=Kind.MALFORMED, message="This is not a URL.")
     found = look(CannedTransport(lambda _: refused), url)
     assert found.peer is None
 
 
 def test_unknown_protocol_name_is_refused() -> None:
     assert find_codecs(None) == BUILTIN
-    with pytest.raises(ValueError, match="'gopher' is no protocol; there is openapi, opentool, otc, mcp"):
+    with pytest.raises(ValueError, match="'gopher' is not a protocol; there is openapi, opentool, otc, mcp"):
         find_codecs("gopher")

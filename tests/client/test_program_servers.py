@@ -340,7 +340,7 @@ def run(asked):
         ("def run(asked):\n  while True: sys.stdout.write('x' * 65536)", "a line longer than 16,777,216 bytes"),
         (
             "def run(asked):\n  while True: sys.stdout.write('not JSON\\n')",
-            "more than 1,000 lines that are no messages",
+            "more than 1,000 lines that are not messages",
         ),
         (
             "def run(asked):\n  while True: write({'method': 'notifications/x', 'params': {'a': 'x' * 65536}})",

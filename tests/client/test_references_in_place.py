@@ -89,7 +89,7 @@ def test_a_pointer_may_lead_through_a_reference(tmp_path: Path) -> None:
         ({"$ref": "d.json"}, "outside the document"),
         ({"$ref": "#/x-nothing"}, "which is not there"),
         ({"$ref": "#/paths/~1d/delete"}, "round in a circle"),
-        ({"$ref": "#/info"}, "what it refers to is no operation"),
+        ({"$ref": "#/info"}, "what it refers to is not an operation"),
         ({"$ref": "#/info/title"}, "not an object"),
         ({**DELETE, "parameters": {"$ref": "#/x-nothing"}}, "which is not there"),
         ({**DELETE, "parameters": [{"$ref": "p.json"}]}, "outside the document"),

@@ -102,7 +102,7 @@ def test_folder_that_is_no_plain_path_is_refused(folder: object) -> None:
     assert read_grant_conditions(data) is None
     assert covers_call((Condition("/path", "within", folder),), {"path": folder}) is False
     if isinstance(folder, str) and folder:
-        with pytest.raises(DefinitionError, match="no plain path"):
+        with pytest.raises(DefinitionError, match="is not a plain folder path"):
             parse_bound("path", "/srv/a", f"within {folder}")
 
 

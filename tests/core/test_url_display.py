@@ -59,5 +59,5 @@ def test_repr_of_request_and_probe_hides_keys() -> None:
 
 @pytest.mark.requirement("D-26")
 def test_secrets_of_a_url_inside_a_file_path_are_hidden() -> None:
-    assert show_urls("/a/https:/u:p@b.example/?token=k is no file") == "/a/https:/b.example/?token=*** is no file"
+    assert show_urls("/a/https:/u:p@b.example/?token=k is not a file") == "/a/https:/b.example/?token=*** is not a file"
     assert show_urls("C:/Users/a@b") == "C:/Users/a@b"

@@ -145,10 +145,10 @@ def test_unreadable_form_value_stays_text_with_the_error_beside_its_field() -> N
     found = read_form(SCHEMA, {"/count": "many", "/any": "{", "#/tags": "999999", "#/lines": "-1"})
     assert (found["count"], found["any"]) == ("many", "{")
     assert "tags" not in found
-    html = build_form_fields(SCHEMA, found, {"count": "is no number", "other": "x"})
+    html = build_form_fields(SCHEMA, found, {"count": "is not a number", "other": "x"})
     beside = html[html.index('id="at/count"') :]
     assert 'aria-invalid="true"' in beside[:200]
-    assert "count is no number" in beside[:400]
+    assert "count is not a number" in beside[:400]
     assert html.count("aria-invalid") == 1
 
 

@@ -134,7 +134,7 @@ def test_groups_of_a_person_open_the_console(place: Place, people: dict[str, Per
     for name in ("bob", "eve"):
         refused = sign_in(place, people[name]).get(console, follow_redirects=True)
         assert refused.status_code == 403
-        assert "who is no operator" in refused.text
+        assert "who is not an operator" in refused.text
 
 
 def begin(place: Place, person: Person, onward: str = "/oauth/connected") -> str:

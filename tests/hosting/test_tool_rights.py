@@ -429,7 +429,7 @@ def test_session_of_a_bundle_is_none_of_the_gateway(write: Write) -> None:
         ('[callers.ann]\ntools = ["tasks.[ab]"]\n', "'tasks.[ab]' is not a pattern of tools"),
         ('[callers.ann]\neffects = ["read"]\n', "effects is an array of some of reads, writes, destructive, costs"),
         ('[callers.ann.arguments]\n"tasks.x" = [["project", "eq", 1]]\n', "The pointer must be a JSON Pointer"),
-        ('[callers.ann]\nclaims = [["/groups", "has", "x"]]\n', "The op is none of"),
+        ('[callers.ann]\nclaims = [["/groups", "has", "x"]]\n', "The op must be one of"),
         ('[callers."*"]\nclaims = [["/groups", "eq", "x"]]\n', "claims are for a group"),
         ('[bundles.Support]\ntools = ["sums"]\n', "the name of a bundle is a part of its URL"),
         ("[bundles.support]\n", 'a bundle needs "tools"'),

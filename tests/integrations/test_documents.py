@@ -102,8 +102,8 @@ def test_document_of_3_0_is_not_called_a_newer_one() -> None:
     [
         ('{"openapi": "3.1.0"}', "document is an OpenAPI document as a dict, not str."),
         (None, "document is an OpenAPI document as a dict, not NoneType."),
-        ({}, "document is no OpenAPI document: it has no paths."),
-        ({"openapi": "3.1.0", "paths": []}, "document is no OpenAPI document: it has no paths."),
+        ({}, "document is not an OpenAPI document: it has no paths."),
+        ({"openapi": "3.1.0", "paths": []}, "document is not an OpenAPI document: it has no paths."),
     ],
 )
 def test_what_is_no_document_is_refused_where_it_is_given(document: Any, sentence: str) -> None:

@@ -93,7 +93,7 @@ def test_a_level_that_does_not_exist_is_refused_on_both_sides() -> None:
 
     with background(asgi(build_kit(), sessions="all")) as url:
         anyio.run(story, url)
-    with pytest.raises(ValueError, match="level is one of debug, info"):
+    with pytest.raises(ValueError, match="level must be one of debug, info"):
         Context().log("x", level="loud")
 
 

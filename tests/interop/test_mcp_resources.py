@@ -355,7 +355,7 @@ def test_invalid_resource_definitions_are_refused() -> None:
         def lacking() -> str:
             return ""
 
-    with pytest.raises(DefinitionError, match="'y' is no variable"):
+    with pytest.raises(DefinitionError, match="'y' is not a variable"):
 
         @kit.resource("a://{x}")
         def asking(x: str, y: str) -> str:

@@ -196,7 +196,7 @@ def test_a_call_that_the_host_cancels_gets_no_answer(host: Host) -> None:
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        (b"this is no JSON", -32700),
+        (b"this is not JSON", -32700),
         (b"\xff\xfe", -32700),
         (b"[]", -32600),
         (b'{"jsonrpc":"1.0","id":7,"method":"ping"}', -32600),

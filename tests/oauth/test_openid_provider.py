@@ -108,7 +108,7 @@ FORGED: dict[str, tuple[Callable[[], str], str]] = {
     "expired": (lambda: sign({**CLAIMS, "exp": int(time.time()) - 600}), "has expired"),
     "no end": (lambda: sign({**CLAIMS, "exp": None}), "no expiry"),
     "no subject": (lambda: sign({**CLAIMS, "sub": None}), "no subject"),
-    "subject that is no text": (lambda: sign({**CLAIMS, "sub": ["s1"]}), "no subject"),
+    "subject that is not text": (lambda: sign({**CLAIMS, "sub": ["s1"]}), "no subject"),
     "alg none": (lambda: sign_by_hand("none"), "not signed with"),
     "HS256 with the public key": (lambda: sign_by_hand("HS256", PUBLIC), "not signed with"),
     "another key of the same name": (lambda: sign(CLAIMS, OTHER_KEY), "does not match"),

@@ -212,7 +212,7 @@ def test_a_worker_without_state_or_long_tools_says_so(kit: Path, tmp_path: Path)
     plain.write_text("from toolwire import Toolkit\nkit = Toolkit('Plain')\n")
     for argv, said in (
         ([str(kit)], "A worker finds its calls in the state"),
-        ([str(plain), "--state", str(tmp_path / "state")], "No tool of these targets is long"),
+        ([str(plain), "--state", str(tmp_path / "state")], "These targets have no long tools"),
         ([str(kit), "--state", str(tmp_path / "state"), "--wake", "http://x"], "Calls are offered through a Redis"),
     ):
         done = subprocess.run(

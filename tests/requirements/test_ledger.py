@@ -151,7 +151,7 @@ def test_valid_project_has_no_fault(project: Path) -> None:
 def test_an_unknown_id_in_a_marker_is_a_fault(project: Path) -> None:
     (project / "tests/otc/test_ids.py").write_text(PROVED.replace("OTC-001", "OTC-003"))
     [fault] = ledger.faults(ledger.read_ledger(project))
-    assert fault == "tests/otc/test_ids.py::test_an_id_is_unique: the marker names OTC-003, which is no requirement."
+    assert fault == "tests/otc/test_ids.py::test_an_id_is_unique: the marker names OTC-003, which is not a requirement."
 
 
 def test_marker_without_a_test_is_a_fault(project: Path) -> None:
@@ -163,7 +163,7 @@ def test_marker_without_a_test_is_a_fault(project: Path) -> None:
 def test_an_unknown_id_in_a_docstring_is_a_fault(project: Path) -> None:
     (project / "src/toolwire/ids.py").write_text('X = 1\n"""One. [OTC-001..003]"""\n')
     [fault] = ledger.faults(ledger.read_ledger(project))
-    assert fault == "src/toolwire/ids.py:2: the tag OTC-003 is no requirement."
+    assert fault == "src/toolwire/ids.py:2: the tag OTC-003 is not a requirement."
 
 
 def test_requirement_without_test_or_gap_is_a_fault(project: Path) -> None:
@@ -236,8 +236,8 @@ def test_a_marker_without_literal_ids_is_a_stray(arguments: str) -> None:
         ("A rule that wraps. [OTC-017,\n    S-4]", ["OTC-017", "S-4"]),
         ("A range. [OTC-009..011]", ["OTC-009", "OTC-010", "OTC-011"]),
         ("A range in full. [S-9..S-10, OTRPC-001]", ["S-9", "S-10", "OTRPC-001"]),
-        ("A range that runs backwards is no id. [S-4..1]", ["S-4..1"]),
-        ("A range across families is no id. [S-4..D-06]", ["S-4..D-06"]),
+        ("A range that runs backwards is not an id. [S-4..1]", ["S-4..1"]),
+        ("A range across families is not an id. [S-4..D-06]", ["S-4..D-06"]),
         ("Prose [see OTC-017], other [RFC-9728], code x[0], names [list[str]].", []),
     ],
 )

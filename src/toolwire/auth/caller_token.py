@@ -174,7 +174,7 @@ def _find_key(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | Un
     if id_ is None:
         return fitting[0] if len(fitting) == 1 else _refuse("it does not name its key")
     named = [key for key in fitting if key.kid == id_]
-    return named[0] if named else UnknownKey(_refuse("its key is not known here"))
+    return named[0] if named else UnknownKey(_refuse("its signing key is unknown"))
 
 
 def _algorithms(key: Key) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ class ReceiptKey:
             if not key.is_private or key.curve_name != _CURVE:
                 raise ValueError("it is not private, or of another curve")
         except _UNREADABLE as error:
-            raise ValueError("this is no private Ed25519 key") from error
+            raise ValueError("this is not a private Ed25519 key") from error
         self._key = key
         self.id: str = key.thumbprint()
 
@@ -194,7 +194,7 @@ def find_signature_fault(receipt: str, header: ReceiptHeader, keys: ReceiptKeys,
     """Return why the signature of ``receipt`` is not one of ``keys`` for ``binding``, at any time; ``""`` if it is."""
     key = keys.keys.get(header.key_id)
     if key is None:
-        return "its key is not known here"
+        return "its signing key is unknown"
     if keys.owners.get(header.key_id, binding.principal) != binding.principal:
         return "its key is that of another user"
     protected, _, signature = receipt.split(".")

@@ -41,7 +41,7 @@ def read_parameters(text: str) -> RequestParameters | OAuthError:
     except ValueError:
         return invalid_request("The parameters cannot be read.")
     if any("\0" in name or "\0" in value for name, value in pairs):  # no identifier has one, and no database keeps it
-        return invalid_request("A parameter has a null character in it.")
+        return invalid_request("A parameter contains a null character.")
     count = Counter(name for name, _ in pairs)
     repeated = frozenset(name for name, times in count.items() if times > 1 and name not in _MAY_REPEAT)
     values = {name: value for name, value in pairs if value and name not in repeated and name not in _MAY_REPEAT}

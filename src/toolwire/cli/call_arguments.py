@@ -52,7 +52,7 @@ def read_values(pairs: Iterable[str], given: Mapping[str, Json], tool: Tool) -> 
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.rstrip(":"):
-            faults.append(f"{pair[:_SHOWN]!r} is no argument: write key=value, or key:=JSON.")
+            faults.append(f"{pair[:_SHOWN]!r} is not an argument: write key=value, or key:=JSON.")
         elif not _is_text(pair):
             faults.append(f"{key!r} has bytes in it that are not UTF-8.")
         else:
@@ -156,7 +156,7 @@ def _read_file(name: str) -> bytes | Problem:
         with Path(name).open("rb") as file:
             content = file.read(_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "this is no name of a file"
+        why = error.strerror if isinstance(error, OSError) else "this is not a file name"
         return _build_problem(f"{name[:_SHOWN]!r} cannot be read: {why}")
     if len(content) > _FILE_BYTES:
         return _build_problem(f"{name[:_SHOWN]!r} has more than {_FILE_BYTES:,} bytes")

@@ -66,7 +66,7 @@ def parse_named_bound(text: str) -> Condition:
     """
     place, _, comparison = text.strip().partition(" ")
     if not place or not comparison.strip():
-        raise DefinitionError(f'{text[:100]!r} is no bound: write one such as "amount <= 50" or "to in Ada, Bob".')
+        raise DefinitionError(f'{text[:100]!r} is not a bound: write one such as "amount <= 50" or "to in Ada, Bob".')
     pointer = place if place.startswith("/") else build_pointer([place])
     return Condition(pointer, *_parse_comparison(comparison.strip(), is_text=False))
 
@@ -81,7 +81,7 @@ def parse_uses(text: str) -> int | None:
     if text == ANY:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and 1 <= int(text) <= MAX_USES):
-        raise DefinitionError(f"{text[:20]!r} is no number of calls: type one from 1 to {MAX_USES:,}, or {ANY}.")
+        raise DefinitionError(f"{text[:20]!r} is not a number of calls: type one from 1 to {MAX_USES:,}, or {ANY}.")
     return int(text)
 
 
@@ -99,7 +99,7 @@ def parse_until(now: datetime, text: str) -> float | None:
     found = _read_time(text, now)
     if found is None:
         raise DefinitionError(
-            f"{text[:40]!r} is no time: type one such as friday, 2026-12-24, 2026-12-24T18:00 or 12h."
+            f"{text[:40]!r} is not a time: type one such as friday, 2026-12-24, 2026-12-24T18:00 or 12h."
         )
     if found <= now:
         raise DefinitionError(f"{text[:40]} is over: type a time that is still to come.")
@@ -125,7 +125,7 @@ def parse_least(name: str, shown: Json, text: str) -> Condition | None:
         return None
     value = _read_value(text, is_text=False) if text else find_default_least(shown)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DefinitionError(f"{text[:40]!r} is no number.")
+        raise DefinitionError(f"{text[:40]!r} is not a number.")
     return Condition(build_pointer([name]), "ge", value)
 
 
@@ -158,18 +158,18 @@ def _parse_comparison(text: str, *, is_text: bool) -> tuple[str, Json]:
         raise DefinitionError(f'Type a comparison, such as "<= 50", "in Ada, Bob" or "= 5", not {text[:40]!r}.')
     op, rest = _OPERATORS[word], found[2].strip()
     if not _WORDED.fullmatch(word) and rest[0] in "<>=":  # "=>" is a slip, not a text that begins with ">"
-        raise DefinitionError(f"{text[:40]!r} is no comparison: put a text that begins with {rest[0]} into quotes.")
+        raise DefinitionError(f"{text[:40]!r} is not a comparison: put a text that begins with {rest[0]} into quotes.")
     if op == "matches":
         return op, rest
     if op == WITHIN:
         if read_plain_path(rest) is None:
-            raise DefinitionError(f"{rest[:40]!r} is no plain path of a folder: write one such as /srv/reports.")
+            raise DefinitionError(f"{rest[:40]!r} is not a plain folder path: write one such as /srv/reports.")
         return op, rest
     if op == "in":
         return op, _read_list(rest, is_text=is_text)
     value = _read_value(rest, is_text=is_text and op not in _ORDERING)
     if op in _ORDERING and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise DefinitionError(f"{rest[:40]!r} is no number.")
+        raise DefinitionError(f"{rest[:40]!r} is not a number.")
     return op, value
 
 
@@ -178,7 +178,7 @@ def _read_list(text: str, *, is_text: bool) -> list[Json]:
         listed = _read_value(text, is_text=False)
         if isinstance(listed, list) and listed:
             return listed
-        raise DefinitionError(f"{text[:40]!r} is no list of values in JSON.")
+        raise DefinitionError(f"{text[:40]!r} is not a list of values in JSON.")
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise DefinitionError(f"A value is missing in {text[:40]!r}.")

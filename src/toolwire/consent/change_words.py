@@ -29,7 +29,10 @@ _SCHEMAS: Final = {"input_schema": "argument", "parameters": "argument", "output
 _SWITCHES: Final = {
     "destructive": ("It now destroys something.", "It no longer says that it destroys something."),
     "safe": ("Its server now says that it only reads.", "Its server no longer says that it only reads."),
-    "long": ("A call can now go on after its client leaves.", "A call no longer goes on after its client leaves."),
+    "long": (
+        "A call can now continue after its client disconnects.",
+        "A call no longer continues after its client disconnects.",
+    ),
     "blanket_allowed": (
         "One answer can now cover later calls.",
         "One answer no longer covers later calls.",

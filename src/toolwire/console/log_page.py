@@ -50,7 +50,7 @@ def build_log(source: ConsoleSource, request: PageRequest) -> Page:
     end = int(before) if before.isascii() and before.isdigit() and len(before) < 18 else None
     since, fault = _read_day(query["since"])
     found, older = _find_rows(source.audit.iterate_back(end), query, since)
-    empty = "No decision fits." if any(query.values()) else "Nothing was decided yet."
+    empty = "No decision fits." if any(query.values()) else "No decisions yet."
     table = build_table(_HEADER, [_list_cells(entry) for entry in found], empty)
     links = [request.build_link("/log", "Newest", "button", **query)] if end is not None else []
     links += [request.build_link("/log", "Older", "button", before=str(older), **query)] if older else []

@@ -116,7 +116,7 @@ def build_limits(source: ConsoleSource, _request: PageRequest) -> Page:
     table = build_table(("Limit", "Used", "Of"), rows, "No counted limit is in use.")
     notes = build_list(show_text(note) for note in source.limit_notes)
     always = Html(f'<div class="card"><h2>What always holds</h2>{notes}</div>') if source.limit_notes else NO_HTML
-    heading = build_heading("Limits", "How much may still be called before a limit stops it.")
+    heading = build_heading("Limits", "How many calls are left before a limit applies.")
     return Page("Limits", Html(f'{heading}<div class="card">{table}</div>{always}'))
 
 

@@ -41,7 +41,7 @@ def build_overview(source: ConsoleSource, request: PageRequest) -> Page:
         for path, words, number, about in tiles
     )
     latest = list(islice(source.audit.iterate_back(), _LAST))
-    timeline = build_timeline(latest) if latest else build_empty("Nothing was decided yet.")
+    timeline = build_timeline(latest) if latest else build_empty("No decisions yet.")
     more = Html(f"<p>{request.build_link('/log', 'All decisions')}</p>") if latest else NO_HTML
     html = Html(
         f"{build_heading('Overview')}{_build_health(source)}{_build_faults(source)}"

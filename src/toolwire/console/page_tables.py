@@ -19,7 +19,7 @@ OPERATOR_WORDS: Final = SignInWords(
     "console",
     "Sign in to the console",
     "The link that the terminal printed has it, after the #.",
-    "This is no key of this console, or it was used before. The terminal has printed the next one.",
+    "This is not a key of this console, or it was used before. The terminal has printed the next one.",
 )
 
 

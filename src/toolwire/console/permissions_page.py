@@ -114,7 +114,7 @@ def change_rule(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
     name = kind if kind in _EVERY else tool
     if not origin:
         return _build_rules(
-            source, request, f"{make_visible(site[:_NAME_CHARS]) or 'Nothing'} is no address of a site."
+            source, request, f"{make_visible(site[:_NAME_CHARS]) or 'Nothing'} is not a server address."
         )
     if not name or len(name) > _NAME_CHARS:
         return _build_rules(source, request, "Name the tool, or choose every tool.")

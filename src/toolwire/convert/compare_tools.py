@@ -55,7 +55,7 @@ def _list_field_losses(tool: Tool, found: Tool, where: Where) -> Iterator[Loss]:
             _format_found(stands),
         )
     if fields.has_odd_hints(tool):
-        yield Loss(where(tool, "hints"), f"the hints of {tool.id}, which are no JSON data")
+        yield Loss(where(tool, "hints"), f"the hints of {tool.id}, which are not JSON data")
 
 
 def _find_difference(one: Json, other: Json) -> tuple[tuple[PathStep, ...], Json, Json]:

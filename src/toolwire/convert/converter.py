@@ -197,7 +197,7 @@ def _measure_schemas(tool: Tool) -> int:
 
 def _get_form(kind: str) -> DocumentForm:
     if kind not in _FORMS:
-        raise ValueError(f"there is no kind {kind!r}: it is one of {', '.join(KINDS)}")
+        raise ValueError(f"there is no kind {kind!r}: it must be one of {', '.join(KINDS)}")
     return _FORMS[kind]
 
 
@@ -229,12 +229,12 @@ def _extract_payload(data: Json) -> tuple[Json, str]:
 def _choose_form(document: Json, kind: str | None) -> DocumentForm | Problem:
     kind = detect_kind(document) if kind is None else kind
     if kind is None:
-        message = f"This is no document of tools that is known here: it is none of {', '.join(KINDS)}."
+        message = f"This is not a document of tools that is known here: it is none of {', '.join(KINDS)}."
         return Problem(kind=Kind.MALFORMED, message=message)
     form = _get_form(kind)
     if form.fits(document):
         return form
-    return Problem(kind=Kind.MALFORMED, message=f"This is no document of the kind {kind}.")
+    return Problem(kind=Kind.MALFORMED, message=f"This is not a document of kind {kind}.")
 
 
 def _format_json(document: Json) -> str:

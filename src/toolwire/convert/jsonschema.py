@@ -45,7 +45,7 @@ def _read(data: Json) -> DocumentContent:
     for label, one in data["tools"].items():
         where = join_pointer("/tools", label)
         if not label or not isinstance(one, dict):
-            losses.append(Loss(where, "the tool: it has no name, or is no object"))
+            losses.append(Loss(where, "the tool: it has no name or is not an object"))
             continue
         entry = _build_entry(label, where, one, Tool(name="tool", toolkit=build_toolkit_name(title), version=version))
         if entry.tool.name in entries:
@@ -82,9 +82,9 @@ def _build_entry(label: str, where: str, one: Mapping[str, Json], base: Tool) ->
 def _list_unread(one: Mapping[str, Json], where: str) -> Iterator[Loss]:
     yield from list_unread(one, _TOOL, where)
     if "input" in one and not isinstance(one["input"], dict):
-        yield Loss(join_pointer(where, "input"), "a schema that is no object", "any arguments")
+        yield Loss(join_pointer(where, "input"), "a schema that is not an object", "any arguments")
     if not isinstance(one.get("output"), dict | None):
-        yield Loss(join_pointer(where, "output"), "a schema that is no object", "any value")
+        yield Loss(join_pointer(where, "output"), "a schema that is not an object", "any value")
 
 
 def _fits(data: Json) -> bool:

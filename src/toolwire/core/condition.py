@@ -70,13 +70,13 @@ def find_condition_fault(data: Json, *, can_bound: bool = False) -> str:
         return "A condition is an object with pointer, op and value."
     odd = next((name for name in data if name not in _MEMBERS and not str(name).startswith("x-")), None)
     if odd is not None:
-        return f"{str(odd)[:100]} is no member of a condition; there are pointer, op and value."
+        return f"{str(odd)[:100]} is not a member of a condition; there are pointer, op and value."
     pointer, op = data.get("pointer"), data.get("op")
     if not isinstance(pointer, str) or len(pointer) > MAX_POINTER or _POINTER.fullmatch(pointer) is None:
         return f'The pointer must be a JSON Pointer into the arguments, such as "/amount", of at most {MAX_POINTER}.'
     known = (*OPERATORS, WITHIN) if can_bound else OPERATORS
     if not isinstance(op, str) or op not in known:
-        return f"The op is none of {', '.join(known)}."
+        return f"The op must be one of {', '.join(known)}."
     if "value" not in data:
         return "" if op == "present" else f"The value is missing: {op} compares with one."
     return _find_value_fault(op, data["value"])
@@ -98,7 +98,7 @@ def read_ask_when(given: Sequence[Any], where: str, name: str = "ask_when") -> t
         try:
             json.dumps(one, allow_nan=False)
         except (TypeError, ValueError):
-            fault = fault or "Its value is no JSON data."
+            fault = fault or "Its value is not JSON data."
         if fault:
             raise DefinitionError(f"{where}: condition {number} of {name}: {fault}")
     conditions = read_conditions(listed, can_bound=can_bound)

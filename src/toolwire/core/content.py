@@ -359,6 +359,6 @@ def _describe_one(value: Json) -> Json:
 
 def _check_media_type(media_type: str, family: str) -> None:
     if not _MEDIA_TYPE.fullmatch(media_type):
-        raise ValueError(f"{media_type[:100]!r} is no media type: write one such as {family or 'application/'}...")
+        raise ValueError(f"{media_type[:100]!r} is not a media type: write one such as {family or 'application/'}...")
     if not media_type.lower().startswith(family):
         raise ValueError(f"{media_type[:100]!r} is not a media type of {family}...: use File for other files")

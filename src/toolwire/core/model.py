@@ -450,7 +450,7 @@ class Context:
         """
         # MC-06
         if level not in LOG_LEVELS:
-            raise ValueError(f"level is one of {', '.join(LOG_LEVELS)}, not {level!r}")
+            raise ValueError(f"level must be one of {', '.join(LOG_LEVELS)}, not {level!r}")
         if self.report is None or not reaches_level(level, self.log_level):
             return COMPLETED
         named = {"logger": logger} if logger else {}

@@ -179,7 +179,7 @@ class InputRequest:
     def find_faults(self, content: Mapping[str, Json]) -> dict[str, str]:
         """Return why ``content`` does not fit, by the name of the field; empty if it does."""
         known = {one.name: one for one in self.fields}
-        faults = {name[:100]: "is no field of this form" for name in content if name not in known}
+        faults = {name[:100]: "is not a field of this form" for name in content if name not in known}
         for name, one in known.items():
             if name in content and (fault := one.find_fault(content[name])):
                 faults[name] = fault

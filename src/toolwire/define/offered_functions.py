@@ -73,7 +73,7 @@ def define_resource(
     reader = _define_reader(function, options, "resource", toolkit=toolkit, version=version, names=names)
     _check_variables(template, reader, where)
     if media_type and build_form("file", "", media_type) is None:
-        raise DefinitionError(f"{where}: {media_type[:100]!r} is no media type: write one such as text/plain.")
+        raise DefinitionError(f"{where}: {media_type[:100]!r} is not a media type: write one such as text/plain.")
     write = reader.write
 
     def write_resource(value: Any) -> Result:
@@ -137,7 +137,7 @@ def _check_variables(template: UriTemplate, reader: Function, where: str) -> Non
         raise DefinitionError(f"{where}: {template.text!r} has the variable {unfilled!r}, and no parameter takes it.")
     missing = next((name for name in required if name not in template.names), None)
     if missing is not None:
-        raise DefinitionError(f"{where}: the parameter {missing!r} is no variable of {template.text!r}.")
+        raise DefinitionError(f"{where}: the parameter {missing!r} is not a variable of {template.text!r}.")
 
 
 def _read_texts(options: ResourceOptions | ReaderOptions, where: str, *names: str) -> list[str]:

@@ -173,7 +173,7 @@ class _PlainUnpickler(pickle.Unpickler):
     """Reads plain values only: numbers, texts, lists and the like."""
 
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"{module}.{name} is no plain value")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a plain value")
 
 
 class _Arguments(tuple[Any, ...]):

@@ -109,7 +109,7 @@ def read_beside(
 ) -> Flow[CallReading | Problem]:
     """Return how a call stands at a server that is called over a protocol without words for that."""
     if "/" in call_id:
-        return Problem(kind=Kind.NOT_FOUND, message="This is no id of a call at this server.", details={"sent": False})
+        return Problem(kind=Kind.NOT_FOUND, message="This is not a call ID at this server.", details={"sent": False})
     return (yield from read_call(_find_root(peer), call_id, wait_s, answered))
 
 
@@ -135,7 +135,7 @@ def read_status_response(response: Response, read_value: Callable[[Json], Result
         return data
     status = read_status(data, read_value)
     if status is None:
-        return _build_unreadable("it is no status of a call")
+        return _build_unreadable("it is not a status of a call")
     wait_ms = read_retry_after_ms(response)
     return CallReading(status, None if wait_ms is None else wait_ms / 1_000)
 

@@ -88,7 +88,7 @@ def _read_field(name: str, schema: Json, *, is_required: bool) -> InputField:
     if not isinstance(schema, Mapping):
         raise FormError("a field is not described by an object")
     if not name or len(name) > MAX_NAME or clean(name).text != name or not name.isprintable():
-        raise FormError("the name of a field is empty, too long or hides something")
+        raise FormError("the name of a field is empty, is too long or contains hidden characters")
     kind, choices = _read_kind(schema)
     low, high = _LIMITS[kind]
     one = InputField(
@@ -145,7 +145,7 @@ def _read_choices(schema: Mapping[str, Any], titled: str) -> tuple[Choice, ...]:
         value = one.get("const") if isinstance(one, Mapping) else one
         words = one.get("title") if isinstance(one, Mapping) else title
         if not isinstance(value, str) or len(value) > MAX_WORDS or clean(value).text != value:
-            raise FormError("a choice is no text, too long or hides something")
+            raise FormError("a choice is not text, is too long or contains hidden characters")
         choices.append(Choice(value, read_words(words) or value))
     return tuple(choices)
 

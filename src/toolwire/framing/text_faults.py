@@ -42,7 +42,7 @@ def find_faults(
     # D-16, D-18
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if len(raw) > most:
-        return (Fault("", 1, 1, "error", "D-16", f"This is larger than {most:,} bytes, and is not read."),)
+        return (Fault("", 1, 1, "error", "D-16", f"This is larger than {most:,} bytes, so it is not read."),)
     data = jsontext.read(raw)
     if isinstance(data, Problem):
         return (_build_syntax_fault(raw, not_json),)

@@ -96,7 +96,7 @@ def _check_members(data: Mapping[str, Json], rules: Mapping[str, Rule]) -> Itera
 def _check_unknown(data: Mapping[str, Json], rules: Mapping[str, Rule]) -> Iterator[XllmFault]:
     for name in data:
         if name not in rules and not name.startswith("x-"):
-            text = f"{name[:100]} is no member that is known here; a member of your own begins with x-."
+            text = f"{name[:100]} is not a member that is known here; a member of your own begins with x-."
             yield _build_warning("XL-037", text).prefix_path(name)
 
 
@@ -161,7 +161,7 @@ def _check_limit(data: Json) -> Iterator[XllmFault]:
             )
         yield from _check_unknown(data, {"max": _check_count, "window": _check_window})
     elif any(True for _ in _check_count(data)):
-        yield _build_error("XL-060", 'This is no limit: write it like {max: 30, window: "1m"}.')
+        yield _build_error("XL-060", 'This is not a limit: write it like {max: 30, window: "1m"}.')
     else:
         yield _build_warning("XL-061", "A bare number is read as so many a minute: write {max: ..., window: ...}.")
 
@@ -186,7 +186,7 @@ def _check_version(data: Json) -> Iterator[XllmFault]:
     if isinstance(data, float) and data == 0.1:
         yield _build_warning("XL-028", 'This is a number: write "0.1", in quotes.')
     elif not isinstance(data, str) or VERSION.fullmatch(data) is None:
-        yield _build_error("XL-028", 'This is no version: write "0.1", in quotes.')
+        yield _build_error("XL-028", 'This is not a version: write "0.1", in quotes.')
     elif data.partition(".")[0].strip("0"):
         yield _build_error("XL-028", f"Version {data} is of a later major version: nothing of the document is offered.")
     elif data != "0.1":
@@ -197,7 +197,7 @@ def _check_version(data: Json) -> Iterator[XllmFault]:
 
 def _check_pointer(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, str) or _POINTER.fullmatch(data) is None:
-        yield _build_error("XL-074", 'This is no JSON Pointer, which is like "/items/0/name".')
+        yield _build_error("XL-074", 'This is not a JSON Pointer, which is like "/items/0/name".')
 
 
 def _check_fields(data: Json) -> Iterator[XllmFault]:

@@ -41,7 +41,7 @@ _TAG = "tag:yaml.org,2002:"
 _TOO_DEEP = f"it is nested deeper than {MAX_DEPTH} levels"
 _TOO_MANY_COPIES = f"its aliases stand for more than {MAX_COPIED:,} values"
 _INSIDE_ITSELF = "an alias stands inside its own anchor"
-_NO_TEXT = "the name of a member is no text"
+_NO_TEXT = "the name of a member is not text"
 _CORE = re.compile(
     r"(?P<null>null|Null|NULL|~|)|(?P<bool>true|True|TRUE|false|False|FALSE)|(?P<int>[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)"
     r"|(?P<float>[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
@@ -476,7 +476,7 @@ def _parse_scalar(kind: str, text: str) -> Json:
         case "float":
             number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
             if not math.isfinite(number):
-                raise ValueError(f"{number} is no number of JSON")
+                raise ValueError(f"{number} is not a JSON number")
             return number
         case _:
             return text

@@ -58,7 +58,7 @@ def _write_lines(upstream: NewUpstream) -> list[str]:
     origin = read_origin(url)
     # FILE.json:NAME names a program, whatever stands before it.
     if origin is None or origin.scheme not in ("http", "https") or ".json:" in url or len(url) > _MAX_URL_LENGTH:
-        text = "The console adds a server at a URL, such as https://tasks.example/mcp."
+        text = "The console can only add a server at a URL, such as https://tasks.example/mcp."
         raise UsageError(f"{text} Add a program or a file in the terminal: `toolwire gateway add`.")
     if origin.has_user_info or show_url(url) != url:
         raise UsageError(f"{show_url(url)} may hold a secret, which does not belong into the file of the gateway.")

@@ -309,14 +309,16 @@ class _Reader:
         for upstream in upstreams:
             for scope in upstream.scopes or ():
                 if _SCOPE.fullmatch(scope) is None:
-                    self._fail((_UPSTREAMS, upstream.name, "scopes"), f"{scope[:40]!r} is no scope: one word of ASCII")
+                    self._fail(
+                        (_UPSTREAMS, upstream.name, "scopes"), f"{scope[:40]!r} is not a scope: one word of ASCII"
+                    )
                 offered.setdefault(scope, []).append(upstream.name)
         words = {scope: f"Use the tools of {', '.join(names)}" for scope, names in offered.items()}
         if not words or any(upstream.scopes is None for upstream in upstreams):
             words[EVERYONE] = "Use the tools that are for everyone"
         for scope in given:
             if _SCOPE.fullmatch(scope) is None:
-                self._fail((*place, scope), f"{scope[:40]!r} is no scope: one word of ASCII")
+                self._fail((*place, scope), f"{scope[:40]!r} is not a scope: one word of ASCII")
             words[scope] = self._read_label(place, given, scope)
         if len(words) > _MAX_SCOPES:
             self._fail(place, f"there are more than {_MAX_SCOPES:,} scopes")
@@ -548,7 +550,7 @@ class _Reader:
     def _read_account(self, place: tuple[str, ...], table: Mapping[str, Any]) -> UpstreamAccount:
         found: Any = table.get("credentials", "gateway")
         if found not in get_args(UpstreamAccount):
-            self._fail((*place, "credentials"), "credentials is one of gateway, caller, exchange")
+            self._fail((*place, "credentials"), "credentials must be one of gateway, caller, exchange")
         if (found == "exchange") is not ("exchange" in table):
             self._fail(place, 'credentials = "exchange" and the table exchange belong together')
         target = str(table["target"])

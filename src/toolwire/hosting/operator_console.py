@@ -46,7 +46,7 @@ _WORDS: Final = SignInWords(
     "console",
     "Sign in to the console",
     "Your API key of this server. It needs the scope toolwire:console.",
-    "This is no key of an operator of this server.",
+    "This is not an operator's key for this server.",
 )
 _MAX_WINDOW_S: Final = 86_400.0
 _MAX_CALLS: Final = 100
@@ -183,7 +183,7 @@ def build_operator_finder(find_user: FindUser, names: Iterable[str], groups: Ite
         is_named = not known.isdisjoint((principal, read_user_name(principal)))
         if principal.startswith(USER_PREFIX) and (is_named or not known_groups.isdisjoint(user.groups)):
             return SignedIn(principal, SESSION_S, by_account=True, groups=user.groups)
-        text = f"You are signed in as {make_visible(user.name)}, who is no operator of this server."
+        text = f"You are signed in as {make_visible(user.name)}, who is not an operator of this server."
         return Problem(kind=Kind.FORBIDDEN, message=text)
 
     return find_operator

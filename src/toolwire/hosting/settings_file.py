@@ -139,7 +139,9 @@ class _Reader:
     def _read_command(self, command: str, table: Mapping[str, Any]) -> Iterator[Setting]:
         place = ("defaults", command)
         if command not in self._commands:
-            self._add_fault(place, f'"{command[:40]}" is no command with settings{_suggest(command, self._commands)}')
+            self._add_fault(
+                place, f'"{command[:40]}" is not a command with settings{_suggest(command, self._commands)}'
+            )
             return
         for member, value in table.items():
             yield from self._read_member((*place, member), value, self._commands[command], command=command)

@@ -134,7 +134,7 @@ def read_bytes(path: Path, missing: str, *, largest: int = MAX_BYTES) -> bytes:
     try:
         # What is no file, such as a named pipe, could keep the program waiting for ever.
         if not stat.S_ISREG(path.stat().st_mode):
-            raise UsageError(f"{path} is no file.")
+            raise UsageError(f"{path} is not a file.")
         with path.open("rb") as file:
             data = file.read(largest + 1)
     except FileNotFoundError as error:
@@ -169,7 +169,7 @@ def read_option_value(option: CommandOption, value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError(f"{name} is a string, not {describe_type(value)}")
     if option.choices is not None and value not in option.choices:
-        raise ValueError(f"{name} is one of {', '.join(option.choices)}, not {value[:40]!r}")
+        raise ValueError(f"{name} must be one of {', '.join(option.choices)}, not {value[:40]!r}")
     return value
 
 

@@ -57,7 +57,7 @@ def read_app_document(document: object, version: Version | None) -> dict[str, An
     if swagger_20.is_swagger(found):
         found, _ = swagger_20.upgrade(found)
     if not isinstance(found.get("paths", {} if "openapi" in found else None), Mapping):
-        raise DefinitionError("document is no OpenAPI document: it has no paths.")
+        raise DefinitionError("document is not an OpenAPI document: it has no paths.")
     if version in ("3.1", "3.2") and read_version(found) == "3.0":
         raise DefinitionError(f'The document is OpenAPI 3.0: leave out openapi="{version}", and it stays 3.0.')
     return found

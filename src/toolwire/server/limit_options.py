@@ -55,7 +55,7 @@ def _select(texts: Iterable[str], names: Mapping[str, str]) -> dict[str, Any]:
 def _read_limit(text: str) -> tuple[str, float]:
     given, is_pair, number = text.partition("=")
     if not is_pair:
-        raise ValueError(f"{text[:40]!r} is no NAME=VALUE, such as tool_s=300")
+        raise ValueError(f"{text[:40]!r} is not a NAME=VALUE, such as tool_s=300")
     name = given.strip().replace("-", "_")
     if name not in _TYPES:
         near = find_nearest(name, _TYPES)

@@ -176,7 +176,7 @@ def _locate_error(error: Any, schema: Schema) -> list[tuple[str, str]]:
     if not path and error.kind.name == "required":
         return [(str(error.kind.property), describe_missing(error, schema))]
     if not path and error.kind.name == "additionalProperties":
-        return [(cut_text(str(name)), "is no parameter") for name in error.kind.unexpected[:_SHOWN_ERRORS]]
+        return [(cut_text(str(name)), "is not a parameter") for name in error.kind.unexpected[:_SHOWN_ERRORS]]
     name = str(path[0]) if path else ""
     text = describe_error(error, schema)
     return [(name, f"{write_path(path[1:]).lstrip('.')} {text}".strip())]

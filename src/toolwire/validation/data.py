@@ -25,7 +25,7 @@ def copy_arguments(call: Call) -> Call | Problem:
         given = call.arguments
         arguments = _copy_members(given, 0) if type(given) is dict else _copy_value(given, 0)
         if not isinstance(arguments, dict):
-            raise ValueError("they are no object with a value under each name")
+            raise ValueError("they must be an object with a value for each name")
         tool, _, call_id, context, key = call
         return make_call((tool, arguments, call_id, context, key))
     except ValueError as error:
@@ -65,7 +65,7 @@ def _copy_value(data: Any, depth: int) -> Json:  # noqa: PLR0911 - a case of JSO
         return _check_text(data)
     if kind is float:
         if not math.isfinite(data):
-            raise ValueError(f"{data} is no number of JSON")
+            raise ValueError(f"{data} is not a JSON number")
         return data
     if depth > MAX_DEPTH:
         raise ValueError(f"they are nested deeper than {MAX_DEPTH} levels")
@@ -104,14 +104,14 @@ def _copy_subclass(data: Any, depth: int) -> Json:
     files = (
         "; a file is given as a Path or a File" if isinstance(data, bytes | bytearray) or hasattr(data, "read") else ""
     )
-    raise ValueError(f"{type(data).__name__} is no type of JSON{files}")
+    raise ValueError(f"{type(data).__name__} is not a JSON type{files}")
 
 
 def _copy_decimal(data: Any) -> Json:
     """Return a ``Decimal`` as a number of JSON with the same value; one that would be rounded is a ValueError."""
     # CV-33
     if not data.is_finite():
-        raise ValueError(f"{data} is no number of JSON")
+        raise ValueError(f"{data} is not a JSON number")
     if data.adjusted() < _MAX_DIGITS and data == data.to_integral_value():
         return _check_integer(int(data))
     number = float(data)
@@ -128,7 +128,7 @@ def _check_integer(number: int) -> int:
 
 def _copy_name(name: Any) -> str:
     if not isinstance(name, str):
-        raise ValueError(f"the name {name!r} is no text")
+        raise ValueError(f"the name {name!r} is not text")
     return _check_text(str.__str__(name))
 
 

@@ -232,9 +232,9 @@ def test_null_and_missing_members_written_by_java_are_corrected() -> None:
     [
         ([], "an array"),
         ({}, '"opentool" is missing'),
-        (with_schema({"type": "text"}), "/functions/0/parameters/0/schema/type: 'text' is no type"),
+        (with_schema({"type": "text"}), "/functions/0/parameters/0/schema/type: 'text' is not a type"),
         (with_schema(None), '"schema" is null'),
-        (with_schema({"$ref": "https://a.example/b"}), "is no reference to a schema of this document"),
+        (with_schema({"$ref": "https://a.example/b"}), "is not a reference to a schema of this document"),
         (FULL | {"functions": [7, 8]}, "Errors in all: 2"),
     ],
 )

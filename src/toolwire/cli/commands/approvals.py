@@ -375,7 +375,7 @@ def _log(place: Place, arguments: argparse.Namespace) -> int:
         print_table(_COLUMNS, rows, sys.stdout)
     else:
         is_chosen = arguments.since is not None or arguments.site or arguments.tool
-        print("No decision fits." if is_chosen else "Nothing was decided yet.")
+        print("No decision fits." if is_chosen else "No decisions yet.")
     return OK
 
 
@@ -429,5 +429,7 @@ def _read_since(text: str | None) -> float:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"--since {text} is no time: write 2026-11-30, 2026-11-30T08:00, 7d, 12h or 30m.") from error
+        raise UsageError(
+            f"--since {text} is not a time: write 2026-11-30, 2026-11-30T08:00, 7d, 12h or 30m."
+        ) from error
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

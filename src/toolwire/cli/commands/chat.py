@@ -152,7 +152,7 @@ def _read_connect_options(arguments: argparse.Namespace, urls: Sequence[str]) ->
 
 def _check_base_url(url: str) -> None:
     if not get_origin(url):  # the SDK would quote a password in its traceback
-        raise UsageError(f"--base-url {url} is no http or https URL with a readable host and port.")
+        raise UsageError(f"--base-url {url} is not an http or https URL with a readable host and port.")
 
 
 def _remove_frame(text: str) -> str:
@@ -199,7 +199,7 @@ def _run_conversation(
         elif text:
             try:
                 if not converse(model, text, run_call, _print_turn):
-                    print_warning("The model wanted too many calls in one turn; it waits for you now.")
+                    print_warning("The model requested too many calls in one turn. It waits for you now.")
             except ModelError as error:
                 print_error(str(error))
 

@@ -160,5 +160,5 @@ def _find_differences(file: Path, url: str) -> list[str] | Problem:
 def _read_url(text: str) -> str:
     target = read_target(text)
     if not isinstance(target, UrlTarget):
-        raise DefinitionError(f"{text} is no URL: the console looks at sites.")
+        raise DefinitionError(f"{text} is not a URL: the console looks at sites.")
     return complete_url(target.text)

@@ -72,7 +72,7 @@ def _read_source(text: str, options: UrlOptions) -> bytes | Catalog:
             return read_input_file(path, _MAX_BYTES, text)
         # Only the reader of OpenAPI documents can select; every other kind of document is converted whole.
         if detect_kind(read_input_file(path, _MAX_BYTES, text), text) != "openapi":
-            raise UsageError(f"{path} is no OpenAPI document, and tools can be selected only in one.")
+            raise UsageError(f"{path} is not an OpenAPI document, and tools can be selected only in one.")
     if path.suffix in _DOCUMENTS and "://" not in text and len(path.parts) == 1:
         raise UsageError(f"There is no file {text}.")
     # A document is for people and programs, so it keeps what the site says of itself.

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     file = read_host_file(host, _find_file(arguments, host))
     name = arguments.name or _choose_name(arguments.targets, arguments.account)
     if _NAME.fullmatch(name) is None:
-        raise UsageError(f"{name!r} is no name for a server: use 1 to 64 letters, digits, '.', '_' and '-'.")
+        raise UsageError(f"{name!r} is not a valid server name: use 1 to 64 letters, digits, '.', '_' and '-'.")
     if arguments.remove:
         return _remove(file, name)
     variables = _list_variables(arguments)

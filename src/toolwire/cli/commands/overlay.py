@@ -97,7 +97,7 @@ def _read_document(body: bytes, where: str, media_type: str = "") -> dict[str, A
     if isinstance(loaded, Problem):
         raise UsageError(f"{where} {loaded.message.rstrip('.')}.")
     if not isinstance(loaded.data, dict):
-        raise UsageError(f"{where} is no OpenAPI document, which is an object.")
+        raise UsageError(f"{where} is not an OpenAPI document, which is an object.")
     if "openapi" not in loaded.data and "swagger" not in loaded.data:
-        raise UsageError(f"{where} is no OpenAPI document: it does not say its version, such as openapi: 3.1.0.")
+        raise UsageError(f"{where} is not an OpenAPI document: it states no version, such as openapi: 3.1.0.")
     return loaded.data

@@ -38,7 +38,7 @@ def _print_list(source: OpenedTarget, *, as_json: bool) -> int:
         return print_call_result(listed, tool=None, file=None, output="", as_json=as_json)
     rows = [(escaped(one.public_uri), escaped(one.media_type), escaped(one.description)) for one in listed]
     described = [_describe(one) for one in listed]
-    nothing = "Nothing is offered for reading here."
+    nothing = "This target has no resources."
     print_list(described, ("uri", "type", "description"), rows, nothing, as_json=as_json)
     return OK
 

@@ -164,5 +164,5 @@ def _ask_password(name: str) -> str:
         return sys.stdin.readline(2_048).rstrip("\r\n")
     password = getpass(f"Password for {name}: ")
     if not compare_digest(getpass("Again: ").encode(), password.encode()):
-        raise UsageError("The two are different: try again.")
+        raise UsageError("The two passwords are different. Try again.")
     return password

@@ -38,7 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     boxes = open_toolboxes(settings, confirm_command)
     names = [tool.name for box in boxes for tool in box.catalog().tools if is_long(tool)]
     if not names:
-        raise UsageError("No tool of these targets is long, so there is nothing to run: servers run all other calls.")
+        raise UsageError(
+            "These targets have no long tools, so a worker has nothing to run. Servers run all other calls."
+        )
     # Without a queue, the worker looks for calls in the state.
     engine = open_engine(settings) or LocalEngine(arguments.jobs)
     asyncio.run(_work(build_served_app(settings, boxes, engine), engine, names, arguments.grace))

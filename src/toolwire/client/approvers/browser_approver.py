@@ -87,9 +87,9 @@ class QuestionServer:
         try:
             arguments = json.loads(given.get("arguments", "null"))
         except (ValueError, RecursionError):
-            raise DefinitionError("The arguments are no JSON.") from None
+            raise DefinitionError("The arguments are not JSON.") from None
         if arguments is not None and not isinstance(arguments, dict):
-            raise DefinitionError("The arguments are no JSON object.")
+            raise DefinitionError("The arguments are not a JSON object.")
         given_before = self.question.call.arguments
         if arguments is not None:
             # The page does not show secrets and the bytes of files, so they are not in the form.

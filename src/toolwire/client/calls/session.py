@@ -122,7 +122,9 @@ class Session:
         # D-32: the name comes from the user or the address, never from the site.
         if name:
             if _NAME.fullmatch(name) is None:
-                raise DefinitionError(f"{name!r} is no name for a connection: a letter, then letters, digits, - and _.")
+                raise DefinitionError(
+                    f"{name!r} is not a name for a connection: a letter, then letters, digits, - and _."
+                )
             with self._lock:
                 taken = self._names.find_clash(name)
                 if not taken:

@@ -145,7 +145,7 @@ def find_codecs(protocol: str | None) -> Sequence[Codec]:
         return BUILTIN
     chosen = [codec for codec in BUILTIN if codec.name == protocol]
     if not chosen:
-        raise ValueError(f"{protocol!r} is no protocol; there is {', '.join(codec.name for codec in BUILTIN)}")
+        raise ValueError(f"{protocol!r} is not a protocol; there is {', '.join(codec.name for codec in BUILTIN)}")
     return chosen
 
 

@@ -146,7 +146,7 @@ class ExchangeTable:
         if not isinstance(message, dict):
             self._junk += 1
             if self._junk > MAX_JUNK:
-                raise ValueError(f"more than {MAX_JUNK:,} {self._units} that are no messages")
+                raise ValueError(f"more than {MAX_JUNK:,} {self._units} that are not messages")
             return None
         exchange = self._find(message)
         if exchange is not None:

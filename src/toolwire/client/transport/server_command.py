@@ -233,7 +233,7 @@ def read_host_entry(text: str) -> dict[str, Json] | None:
         return None
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise DefinitionError(f"{path} is no list of MCP servers: it is larger than {MAX_FILE_BYTES:,} bytes.")
+            raise DefinitionError(f"{path} is not a list of MCP servers: it is larger than {MAX_FILE_BYTES:,} bytes.")
         data = jsontext.read(path.read_bytes())
     except OSError as error:
         raise DefinitionError(f"{path} cannot be read: {error.strerror}.") from error

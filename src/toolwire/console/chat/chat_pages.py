@@ -110,7 +110,7 @@ class ChatPages:
         url = request.get("url").strip()
         address = read_origin(complete_url(url)) if url else None
         if address is None or address.has_user_info:
-            return self._build(request, f"{make_visible(url[:200]) or 'Nothing'} is no address of a site.")
+            return self._build(request, f"{make_visible(url[:200]) or 'Nothing'} is not a server address.")
         fault = self._chat.connect(complete_url(url))
         return self._build(request, fault) if fault else Redirect("/chat", "connected")
 

@@ -323,7 +323,7 @@ class Conversation:
                 self._model = self._make_model(self._box)
             model, provider = self._model
             if not converse(model, text, lambda call: self._run_call(provider, call), self._show_turn):
-                self._add(Said("fault", "The model wanted too many calls in one turn; it waits for you now."))
+                self._add(Said("fault", "The model requested too many calls in one turn. It waits for you now."))
         except ToolwireError as error:
             self._add(Said("fault", str(error)))
         except Exception:  # noqa: BLE001 - the user learns that it failed, and the log has the details

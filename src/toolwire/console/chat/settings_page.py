@@ -125,7 +125,7 @@ def _find_fault(api: str, base_url: str, model: str, key: str) -> str:
         return ""
     origin = read_origin(base_url)
     if origin is None or origin.has_user_info:
-        return "The URL is no http or https URL with a readable host and port."
+        return "The URL is not an http or https URL with a readable host and port."
     if origin.scheme == "http" and not is_loopback_host(origin.host):
         return "A model elsewhere needs https: everybody on the way could read the key and what you write."
     return ""

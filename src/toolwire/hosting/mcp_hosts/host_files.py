@@ -222,7 +222,7 @@ def read_host_file(host: Host, path: Path) -> HostFile:
     if not isinstance(data, dict):
         raise UsageError(f"{path} is not {host.format_name}, so it is left alone.")
     if not isinstance(data.get(host.section, {}), dict):
-        raise UsageError(f'"{host.section}" in {path} is no object, so the file is left alone.')
+        raise UsageError(f'"{host.section}" in {path} is not an object, so the file is left alone.')
     return HostFile(host=host, path=path, text=text, data=data)
 
 

@@ -62,10 +62,10 @@ def load_code(
         raise UsageError(f"{text}: serve it with `toolwire serve {where}:{name}`, and use the URL that is printed.")
     if _is_toolbox(found):
         if document is not None:
-            raise UsageError(f"--document is for a class; what {where} has is no such class, and describes itself.")
+            raise UsageError(f"--document is for a class; what {where} has is not such a class, and describes itself.")
         return found
     if document is None and not _is_tool(found):
-        raise UsageError(f"{name!r} in {where} is no Toolkit, but of the type {type(found).__name__}.")
+        raise UsageError(f"{name!r} in {where} is not a Toolkit, but of the type {type(found).__name__}.")
     return _wrap_object(found, document, f"{name!r} in {where}", threads)
 
 

@@ -90,7 +90,7 @@ def read_target(text: str) -> Target:
     if file_url(text):
         return UrlTarget(text)
     if _exists(text):
-        raise UsageError(f"{text} is no Python file and no document: a target is {_FORMS}.")
+        raise UsageError(f"{text} is neither a Python file nor a document: a target is {_FORMS}.")
     if names_document_file(text):
         raise UsageError(f"There is no file {text}.")
     if _DOTTED.fullmatch(text) and (file := _find_module_file(text)):
@@ -98,7 +98,7 @@ def read_target(text: str) -> Target:
     if _HOST.fullmatch(text) or _USER.match(text):
         return _read_url(text)
     near = f"{text}.py" if _exists(f"{text}.py") else ""
-    raise UsageError(f"{text!r} is no target: write {f'{near}, or ' if near else ''}{_FORMS}.")
+    raise UsageError(f"{text!r} is not a target: write {f'{near}, or ' if near else ''}{_FORMS}.")
 
 
 def move_target(text: str, move: Callable[[str], str]) -> str:
@@ -119,7 +119,7 @@ def move_target(text: str, move: Callable[[str], str]) -> str:
 def _read_program(text: str) -> UrlTarget:
     resolved = resolve_target(text)
     if resolved == text and read_server_command(text) is None:
-        raise UsageError(f"{text.rpartition(':')[0]} is no file here: write FILE.json:NAME for a server in a file.")
+        raise UsageError(f"{text.rpartition(':')[0]} is not a file here: write FILE.json:NAME for a server in a file.")
     return UrlTarget(resolved)
 
 
@@ -161,5 +161,5 @@ def _read_url(text: str) -> UrlTarget:
         raise UsageError("This URL has a user name or password in it: take it out, and give a key with --key-env.")
     scheme, mark, _ = text.partition("://")
     if mark and scheme.isalnum() and scheme.lower() not in _SCHEMES:
-        raise UsageError(f"{scheme[:40]}:// is no address of a site: write http:// or https://.")
+        raise UsageError(f"{scheme[:40]}:// is not a server address: write http:// or https://.")
     return UrlTarget(text)

@@ -50,7 +50,7 @@ def read_wanted(result: Mapping[str, Json]) -> WantedInput | Problem | None:
         return None
     state = result.get("requestState")
     if state is not None and (not isinstance(state, str) or len(state) > MAX_STATE):
-        return _build_refusal("its state is no text, or too long")
+        return _build_refusal("its state is not text, or is too long")
     asked = result.get("inputRequests")
     if not isinstance(asked, dict):
         asked = {}

@@ -60,7 +60,7 @@ def _check_mark(schema: Mapping[str, Any], depth: int | None) -> str:
     if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
         return "it names a header that HTTP cannot have"
     if schema.get("type") not in _MARKED_TYPES:
-        return f"the header {token!r} is for what is no string, integer or boolean"
+        return f"the header {token!r} is for what is not a string, integer or boolean"
     if depth is None or depth > _MAX_DEPTH:
         return f"the header {token!r} is for what properties alone do not lead to"
     return ""

@@ -57,9 +57,7 @@ class ResourceSubscriptions:
         if uri in self._watched:
             return None
         if len(self._watched) >= MAX_SUBSCRIPTIONS:
-            text = (
-                f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time: end the watch of another one first."
-            )
+            text = f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time. Stop watching another one first."
             return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
         self._watched[uri] = _Watched(*found)
         return None
@@ -111,5 +109,8 @@ def _find_changes(uri: str, offered: Offered) -> tuple[str, ResourceChanges] | P
         return found
     resource = found[0]
     if resource.changes is None:
-        return Problem(kind=Kind.INVALID_ARGUMENTS, message=f"Nothing tells when {uri[:200]!r} changes: read it again.")
+        return Problem(
+            kind=Kind.INVALID_ARGUMENTS,
+            message=f"The server cannot notify you when {uri[:200]!r} changes: read it again.",
+        )
     return resource.find_own_uri(uri) or uri, resource.changes

@@ -63,7 +63,7 @@ def read(
         return answer
     status = _read_task(answer, call_id, tool, peer)
     if status is None:
-        return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer about the call {call_id} is no task.")
+        return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer about the call {call_id} is not a task.")
     if status.state is LongCallState.WAITING and answered is not None and _get_session(peer).can_ask:
         problem = yield from _answer(peer, call_id, get_object(answer, "inputRequests"), answered, status.tool)
         if problem is not None:
@@ -160,7 +160,7 @@ def _ask(peer: Peer, method: str, params: dict[str, Json]) -> Flow[dict[str, Jso
         text = "This MCP server has no tasks, so it cannot say how a call stands."
         return Problem(kind=Kind.NOT_FOUND, message=text, details={"sent": False})
     if not is_call_id(params["taskId"]):
-        return Problem(kind=Kind.NOT_FOUND, message="This is no id of a call.", details={"sent": False})
+        return Problem(kind=Kind.NOT_FOUND, message="This is not a call ID.", details={"sent": False})
     id_ = method
     # Nothing is asked within the answer, so a server has no more time for it than for any other.
     response = yield from fetch_answer(post_message.write(session, method, params, id_), session, id_, is_brief=True)

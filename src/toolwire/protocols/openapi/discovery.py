@@ -221,7 +221,7 @@ def _read_llm_json(probe: _PlannedProbe, loaded: Loaded, home: str, linked: tupl
     data: dict[str, Json] = loaded.data
     if probe.url.startswith("file:") and (servers := _list_host_servers(data)):
         name = probe.url.rpartition("/")[2]
-        text = f"{name} lists MCP servers and is no OpenAPI document: use {name}:NAME with one of {servers}"
+        text = f"{name} lists MCP servers and is not an OpenAPI document: use {name}:NAME with one of {servers}"
         return _ProbeResult(text, reason="host_file")
     found = llm_json.read(data, probe.url)
     if found is None or probe.sort in (_ProbeKind.CONVENTION, _ProbeKind.CATALOG):
@@ -232,7 +232,7 @@ def _read_llm_json(probe: _PlannedProbe, loaded: Loaded, home: str, linked: tupl
     url = join_url(probe.url, found.openapi)
     where = get_origin(url) if url is not None else ""
     if url is None or not where:
-        return _ProbeResult("is an llm.json, but what it names is no URL")
+        return _ProbeResult("is an llm.json, but what it names is not a URL")
     # XL-007: otherwise any site could make its visitors' agents use, and pay for, another site's tools.
     if where != home:
         # SE-08

@@ -69,7 +69,7 @@ def _examine_structure(data: Json) -> Iterator[PathFault]:
         yield _build((None, "info"), "warning", '"info" should have a "title" and a "version".')
     for name in data:
         if name not in _KNOWN and not name.startswith("x-"):
-            yield _build((None, name), "warning", f'"{name[:60]}" is no member of an overlay, and is not read.')
+            yield _build((None, name), "warning", f'"{name[:60]}" is not a member of an overlay, so it is ignored.')
     actions = data.get("actions")
     if not isinstance(actions, list) or not actions:
         yield _build((None, "actions"), "error", '"actions" must be a list of at least one action.')
@@ -91,7 +91,7 @@ def _examine_action(action: Json, path: Path) -> Iterator[PathFault]:
         try:
             check_target(target)
         except ValueError as error:
-            yield _build((path, "target"), "error", f"This is no JSONPath: {str(error).rstrip('.')}.")
+            yield _build((path, "target"), "error", f"This is not a JSONPath: {str(error).rstrip('.')}.")
     if not isinstance(remove, bool):
         yield _build((path, "remove"), "error", f'"remove" must be true or false, not {describe_type(remove)}.')
     elif not remove and "update" not in action and "copy" not in action:
@@ -100,7 +100,7 @@ def _examine_action(action: Json, path: Path) -> Iterator[PathFault]:
         yield _build((path, "update"), "warning", "This has no effect: the action removes its targets.")
     for name in action:
         if name not in _OF_ACTION and not name.startswith("x-"):
-            yield _build((path, name), "warning", f'"{name[:60]}" is no member of an action, and is not read.')
+            yield _build((path, name), "warning", f'"{name[:60]}" is not a member of an action, so it is ignored.')
 
 
 def _compare(read: overlay.Overlay, documents: Sequence[OverlayTarget]) -> Iterator[PathFault]:

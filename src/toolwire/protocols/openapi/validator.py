@@ -124,7 +124,7 @@ def _build_path(steps: Iterable[PathStep]) -> Path:
 
 def _examine(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, dict):
-        yield XllmFault((), "error", "CV-29", "This is no OpenAPI document, which is an object.")
+        yield XllmFault((), "error", "CV-29", "This is not an OpenAPI document, which is an object.")
         return
     if not swagger_20.is_swagger(data):
         yield from _examine_openapi(data)
@@ -223,7 +223,7 @@ def _check_schemas(node: Json, steps: tuple[PathStep, ...]) -> Iterator[XllmFaul
     kinds = node.get("type")
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if "type" in node and kind not in _TYPES:
-            yield XllmFault((*steps, "type"), "error", "CV-29", f"{str(kind)[:50]!r} is no type of a schema.")
+            yield XllmFault((*steps, "type"), "error", "CV-29", f"{str(kind)[:50]!r} is not a schema type.")
     for word, (expected, what) in _KEYWORD_TYPES.items():
         value = node.get(word)
         if word in node and not isinstance(value, expected):

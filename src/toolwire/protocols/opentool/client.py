@@ -181,7 +181,7 @@ def _answer(response: Response, call: Call) -> Result:
     # C-3
     status = response.status
     if status == 401:
-        text = "The server wants an API key, or does not know this one: check that it is valid."
+        text = "The server requires an API key, or rejects this one. Check that it is valid."
         return Problem(kind=Kind.UNAUTHORIZED, message=text)  # [OTRPC-024]
     data = _data(response)
     match data if _is_plain_result(data) else quirks.mend(data, quirks.ANSWER):

@@ -187,7 +187,7 @@ def read(data: Json) -> OpenTool | Problem:
     if errors:
         where = build_pointer(list_steps(errors[0].path))[:200] or "the top"
         more = f" Errors in all: {len(errors)}." if len(errors) > 1 else ""
-        text = f"This is no correct OpenTool document, at {where}: {errors[0].message}{more}"
+        text = f"This is not a valid OpenTool document, at {where}: {errors[0].message}{more}"
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     document: OpenTool = _read("document", mended)
     return document

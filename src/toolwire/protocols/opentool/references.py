@@ -26,7 +26,7 @@ def note_reference(reference: str, path: Path, owner: str | None, report: Report
     """Note the reference ``reference``, or that it is none that may stand in a document."""
     local = _LOCAL.fullmatch(reference)
     if local is None:
-        text = f'{quote_text(reference)} is no reference to a schema of this document: it must be "#/schemas/NAME".'
+        text = f'{quote_text(reference)} is not a reference to a schema of this document: it must be "#/schemas/NAME".'
         report.add_error(path, "A-01", text)
         return
     target = unescape_step(local[1])

@@ -61,7 +61,7 @@ def _check_function(data: Mapping[str, Json], path: Path, report: Report) -> Non
     if text := warn_of_unasked_write(name, data.get("x-llm")):
         report.add_warning((path, "name"), "FU-52", text)
     if isinstance(name, str) and NAME.fullmatch(name) is None:
-        text = f"{quote_text(name)} is no name of a function: it must be 1 to 64 of a-z A-Z 0-9 - _."
+        text = f"{quote_text(name)} is not a valid function name: it must be 1 to 64 of a-z A-Z 0-9 - _."
         report.add_error((path, "name"), "OT-011", text)
     if data.get("description") == "":
         text = "The description is empty: say what the function does, for people and models to choose it by."
@@ -77,7 +77,7 @@ def _check_parameter(data: Mapping[str, Json], path: Path, report: Report) -> No
 def _check_schema(data: Mapping[str, Json], path: Path, report: Report) -> None:
     type_ = data.get("type")
     if isinstance(type_, str) and type_ not in TYPES:
-        text = f"{quote_text(type_)} is no type: it must be one of boolean, integer, number, string, array, object."
+        text = f"{quote_text(type_)} is not a type: it must be one of boolean, integer, number, string, array, object."
         report.add_error((path, "type"), "OT-022", text)
     elif type_ == "object" and "properties" not in data:
         report.add_error(path, "OT-024", '"properties" is missing: an object has them, if only as {}.')

@@ -167,4 +167,4 @@ def _any_has(entries: Sequence[Json], name: str) -> bool:
 
 
 def _build_no_list(what: str) -> Problem:
-    return Problem(kind=Kind.BAD_ANSWER, message=f"This is no list of tools: {what}.")
+    return Problem(kind=Kind.BAD_ANSWER, message=f"This is not a tool list: {what}.")

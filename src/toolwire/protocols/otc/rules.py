@@ -93,7 +93,7 @@ def _check_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Memb
     if members is _OXP:
         for name in tool.keys() - members.keys():
             report.add_error(
-                (path, name), "OXP-005", f'{quote_text(name)} is no member of OXP\'s definition; "tools" has room.'
+                (path, name), "OXP-005", f'{quote_text(name)} is not a member of OXP\'s definition; "tools" has room.'
             )
     id_match = _ID.fullmatch(tool["id"]) if isinstance(tool.get("id"), str) else None
     version = tool.get("version")

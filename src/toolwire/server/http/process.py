@@ -82,7 +82,7 @@ class TlsFiles(NamedTuple):
             # Without the function, OpenSSL would ask for the password of a key at the terminal.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.cert, self.key, password=_refuse_password)
         except ssl.SSLError as error:
-            reason = _TLS_FAULTS.get(error.reason, "one of them is no PEM file of its kind")
+            reason = _TLS_FAULTS.get(error.reason, "one of them is not a PEM file of its kind")
             raise DefinitionError(f"{self.cert} and {self.key} cannot be used for TLS: {reason}.") from error
         except _KeyLockedError as error:
             raise DefinitionError(f"{self.key} is protected by a password: give a key without one.") from error

@@ -174,7 +174,7 @@ class McpHost:
     def _set_level(self, message: Mapping[str, Json]) -> Response:
         level = get_object(message, "params").get("level")
         if level not in LOG_LEVELS:
-            return build_error(message.get("id"), INVALID_PARAMS, f'"level" is one of {", ".join(LOG_LEVELS)}.')
+            return build_error(message.get("id"), INVALID_PARAMS, f'"level" must be one of {", ".join(LOG_LEVELS)}.')
         self.log_level = str(level)
         return _build_response({"jsonrpc": "2.0", "id": message.get("id"), "result": {}})
 

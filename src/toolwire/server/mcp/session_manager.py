@@ -406,7 +406,7 @@ class McpSessionManager:
             return _refuse_message(_LOST, message.get("id"))
         if is_stored:
             return response
-        text = f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time: end the watch of another one first."
+        text = f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time. Stop watching another one first."
         return build_error(message.get("id"), INVALID_PARAMS, text)
 
     async def _listen(self, request: SessionRequest, missed: bytes, *, resumes_here: bool = False) -> None:

@@ -42,7 +42,7 @@ async def handle_issuer_login(context: ServerContext, request: OAuthRequest) -> 
     """Return the redirect to the page of the issuer."""
     provider, asked = context.identity_provider, read_form(request.query)
     if provider is None or isinstance(asked, OAuthError):
-        return build_error_page("This address has too many fields.")
+        return build_error_page("The address contains too many parameters.")
     session = await find_session(context, request)
     text = f"{int(context.now()) + _VALID_S}.{secrets.token_urlsafe(16)}"
     state = f"{text}.{_derive(session, 'state', text)}"
@@ -64,7 +64,7 @@ async def handle_issuer_callback(context: ServerContext, request: OAuthRequest) 
     """Sign in the user whom the issuer names, and return the redirect to where they wanted to go."""
     provider, fields = context.identity_provider, read_form(request.query)
     if provider is None or isinstance(fields, OAuthError) or any(len(values) > 1 for values in fields.values()):
-        return build_error_page("This address has too many fields.")
+        return build_error_page("The address contains too many parameters.")
     answer = {name: values[0] for name, values in fields.items()}
     session, state = await find_session(context, request), answer.get("state", "")
     # D-22: before anything else is read, or a link of another site could sign its visitors in as somebody.

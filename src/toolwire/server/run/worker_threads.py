@@ -193,7 +193,7 @@ class ThreadPool:
                 stuck = [] if self._threads else [job for each in self._callers.values() for job in each.waiting]
             for job in stuck:
                 self._withdraw(job)
-                _deliver(job, (None, RuntimeError("There is no thread to run the tool in.")))
+                _deliver(job, (None, RuntimeError("No thread could be started to run the tool.")))
 
     def _serve(self) -> None:
         """Run jobs until none came for long enough."""

@@ -131,6 +131,6 @@ def _read_operation(one: Operation, references: References, notes: list[Note]) -
     elif not fixed and one.method.lower() in METHODS:
         notes.append(Note(one.where, "its method has a place of its own, and is not additional", one.pointer, 1))
     elif _is_reference(one.node) and not _OPERATION_MEMBERS & node.keys():
-        notes.append(Note(one.where, "what it refers to is no operation", one.pointer, 1))
+        notes.append(Note(one.where, "what it refers to is not an operation", one.pointer, 1))
     else:
         yield one if node is one.node else one._replace(node=node)

@@ -94,7 +94,7 @@ def read(data: Json) -> Overlay | Problem:
             if actions[-1].copy:
                 check_target(actions[-1].copy)
         except ValueError as error:
-            return _build_problem(f"the target of action {number} is no JSONPath: {error}")
+            return _build_problem(f"the target of action {number} is not a JSONPath: {error}")
     info = data.get("info")
     title = info.get("title") if isinstance(info, dict) else None
     return Overlay(title=title if isinstance(title, str) else "Overlay", actions=tuple(actions), minor=minor)

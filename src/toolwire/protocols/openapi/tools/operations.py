@@ -331,7 +331,7 @@ def _check_document(document: dict[str, Any], site: SitePolicy, hides: HiddenTex
     """Yield the findings about the document as a whole."""
     root = get_extension(document)
     if root is not None and not site.declared:
-        yield Note("", "The root x-llm is no object and counts as absent", "/x-llm")
+        yield Note("", "The root x-llm is not an object and counts as absent", "/x-llm")
     if isinstance(root, dict) and "version" not in root:
         yield Note("", "The root x-llm has no version: 0.1 is assumed", "/x-llm")
     if site.cautious or not site.supported:

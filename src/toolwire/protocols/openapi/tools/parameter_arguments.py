@@ -143,7 +143,7 @@ class ParameterReader:
         elif place is Place.PATH or not self._security.covers(place, name):
             return one
         else:
-            notes.append(f"the parameter {name[:100]} carries a credential and is no argument")
+            notes.append(f"the parameter {name[:100]} carries a credential and is not an argument")
         return None
 
     def _read(self, node: Json, notes: list[str]) -> DeclaredParameter:
