@@ -83,6 +83,24 @@ def test_authorization_url_contains_state_pkce_resource_and_scopes() -> None:
     assert "resource" not in parse_qs(urlsplit(old.url).query)
 
 
+@pytest.mark.requirement("QF-08", "AC-09")
+def test_sign_in_asks_a_server_that_offers_it_for_tokens_that_outlast_the_visit() -> None:
+    offering = place(scopes=("a", "offline_access"), device_url=f"{ISSUER}/d")
+    door, me = build_transport({}), ClientIdentity(client_id="me")
+    run(start_device_sign_in(offering, me, ("a", "b"), 0.0), door)
+    on_page = {name: values[0] for name, values in parse_qs(urlsplit(begin_sign_in(offering).url).query).items()}
+    for asked in (on_page, form(door.sent[0])):
+        # OpenID Connect Core, 11: without the prompt, a provider ignores the scope.
+        assert (asked["scope"], asked["prompt"]) == ("a b offline_access", "consent")
+    # A program has no visit, and a request without scopes gets those that the server gives by itself.
+    run(request_client_credentials(offering, ClientIdentity(client_id="me", secret=Secret("s")), ("a",), 0.0), door)
+    run(start_device_sign_in(offering, me, (), 0.0), door)
+    assert [(form(sent).get("scope"), "prompt" in form(sent)) for sent in door.sent[1:]] == [
+        ("a", False),
+        (None, False),
+    ]
+
+
 ROWS = [  # promised, sent, taken: the four rows of RFC 9207, and its trap
     (True, ISSUER, True),
     (True, None, False),

@@ -123,15 +123,25 @@ def test_user_of_1_0_0rc1_keeps_permissions_and_rules(state: Path, toolwire: Cal
     assert "https://bank.example" not in toolwire("approvals", "list").out
 
 
-def test_sign_ins_of_1_0_0rc1_are_still_used(
+@pytest.mark.requirement("QF-08")
+def test_sign_ins_of_1_0_0rc1_are_those_of_the_account_without_a_name(
     state: Path, toolwire: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLWIRE_PASSPHRASE", "passphrase of rc1")
     listed = toolwire("connections", "--json")
     assert listed.code == 0
-    assert {one["resource"] for one in json.loads(listed.out)} == {"https://bank.example", "https://shop.example"}
+    rows = {(one["resource"], one["account"]) for one in json.loads(listed.out)}
+    assert rows == {("https://bank.example", ""), ("https://shop.example", "")}
     store = CredentialStore(state / "credentials", passphrase=Secret("passphrase of rc1"))
-    assert {one.access.reveal() for one in store.list_all()} == {"key-of-rc1", "token-of-rc1"}
+    for site, text in (("https://bank.example", "key-of-rc1"), ("https://shop.example", "token-of-rc1")):
+        found = store.find_covering(f"{site}/tools")
+        assert found is not None
+        assert (found.access.reveal(), found.account) == (text, "")
+        assert (state / "credentials" / f"{found.storage_name}.json").exists()  # the next refresh writes the same file
+        assert store.find_covering(site, "work") is None
+    assert toolwire("logout", "https://bank.example", "--account", "work").code == 1
+    assert toolwire("logout", "https://bank.example").out == "Signed out of https://bank.example.\n"
+    assert [one.resource for one in store.list_all()] == ["https://shop.example"]
 
 
 def test_receipts_of_1_0_0rc1_are_verified_with_its_keys(state: Path, toolwire: Callable[..., Outcome]) -> None:

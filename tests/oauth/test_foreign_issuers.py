@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -55,11 +56,10 @@ def publish(context: Context) -> str:
 
 
 class Issuer(NamedTuple):
-    """An issuer of another maker: its URL, its keys, and how a person signs in there."""
+    """An issuer of another maker: its URL, and that of its keys."""
 
     url: str
     keys: str
-    name_person: Callable[[str], str]
 
 
 @pytest.fixture(scope="module", params=["authlib", pytest.param("oidc-provider", marks=needs_provider)])
@@ -70,10 +70,10 @@ def issuer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         if request.param == "authlib":
             patch = stack.enter_context(pytest.MonkeyPatch.context())
             url = stack.enter_context(run_authlib(patch, token_s=50))
-            yield Issuer(url, f"{url}/jwks", lambda _: "Ada")
+            yield Issuer(url, f"{url}/jwks")
         else:
             url = stack.enter_context(run_provider(folder, [], scopes="read write", token_s=50))
-            yield Issuer(url, f"{url}/jwks", lambda subject: subject)
+            yield Issuer(url, f"{url}/jwks")
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +130,12 @@ def env(tmp_path: Path) -> dict[str, str]:
 def test_one_sign_in_at_a_foreign_issuer_lasts_by_its_refreshes(
     issuer: Issuer, desk: str, protocol: str, tmp_path: Path
 ) -> None:
-    store, visitor, ann = CredentialStore(tmp_path), Visitor(), issuer.name_person("sub-ann")
+    store, visitor = CredentialStore(tmp_path), Visitor()
     options: dict[str, Any] = {"protocol": protocol, "credential_store": store, "sign_in": NATIVE}
     tokens = set()
     with connect_sync(desk, user=visitor.user, agree=lambda _: True, **options) as remote:
         for _ in range(3):  # a token is about to expire each time
-            assert remote.call("tell_name") == Value(f"jwt:{ann}")
+            assert remote.call("tell_name") == Value("jwt:sub-ann")
             (held,) = store.list_all()
             tokens.add((held.access.reveal(), held.refresh and held.refresh.reveal()))
     assert len(tokens) == 3
@@ -145,7 +145,7 @@ def test_one_sign_in_at_a_foreign_issuer_lasts_by_its_refreshes(
         async with connect(desk, agree=lambda _: True, **options) as remote:
             return await remote.call("publish")
 
-    assert anyio.run(call_later) == Value(f"published by jwt:{ann}")
+    assert anyio.run(call_later) == Value("published by jwt:sub-ann")
 
 
 def guard(app: Any, base: str, issuer: Issuer) -> Any:
@@ -263,7 +263,7 @@ def test_call_that_needs_more_scopes_gets_them_at_the_foreign_issuer(
 ) -> None:
     words = ("--client-id", "native", "--sign-in-at", issuer.url)
     assert "for read" in log_in("sub-ann", desk, "--scope", "read", *words, env=env)
-    store, ann = open_credentials(tmp_path / "credentials"), issuer.name_person("sub-ann")
+    store = open_credentials(tmp_path / "credentials")
     (first,) = store.list_all()
     assert first.scopes == ("read",)
     # The document lists all tools; over the other protocols, a caller sees those that its scopes allow.
@@ -272,11 +272,53 @@ def test_call_that_needs_more_scopes_gets_them_at_the_foreign_issuer(
         refused = remote.call("publish")
         assert isinstance(refused, Problem)
         assert refused.kind is Kind.FORBIDDEN
-        assert remote.call("tell_name") == Value(f"jwt:{ann}")
+        assert remote.call("tell_name") == Value("jwt:sub-ann")
     visitor = Visitor()
     with connect_sync(desk, user=visitor.user, **options) as remote:
-        assert remote.call("publish") == Value(f"published by jwt:{ann}")
+        assert remote.call("publish") == Value("published by jwt:sub-ann")
     ((_, asked),) = visitor.scopes
     assert set(asked) == {"read", "write"}
     (held,) = store.list_all()
     assert (held.issuer, set(held.scopes)) == (issuer.url, {"read", "write"})
+
+
+@pytest.mark.requirement("QF-08")
+def test_two_accounts_of_one_user_stay_apart(issuer: Issuer, desk: str, tmp_path: Path, env: dict[str, str]) -> None:
+    words, work = ("--client-id", "native", "--sign-in-at", issuer.url), ("--account", "work")
+
+    def run(*words: str) -> tuple[int, str]:
+        argv = [sys.executable, "-m", "toolwire", *words]
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def call(*words: str) -> tuple[int, str]:
+        return run("call", desk, "tell_name", "--agree", *words)
+
+    assert "as work, for " in log_in("sub-ann", desk, *work, *words, env=env)
+    assert " as " not in log_in("sub-bob", desk, *words, env=env)
+    _, listed = run("connections", "--json")
+    rows = [(one["account"], one["issuer"], one["resource"]) for one in json.loads(listed)]
+    assert rows == [("", issuer.url, f"{desk}/mcp"), ("work", issuer.url, f"{desk}/mcp")]
+    assert [" as work " in line for line in run("connections")[1].splitlines()] == [False, True]
+    for protocol in PROTOCOLS:
+        assert call("--protocol", protocol, *work) == (0, "jwt:sub-ann\n")
+        assert call("--protocol", protocol) == (0, "jwt:sub-bob\n")
+
+    store = open_credentials(tmp_path / "credentials")
+    options: dict[str, Any] = {"credential_store": store, "agree": lambda _: True}
+    with connect_sync(desk, account="work", **options) as one, connect_sync(desk, **options) as other:
+        for _ in range(2):  # each call refreshes
+            assert (one.call("tell_name"), other.call("tell_name")) == (Value("jwt:sub-ann"), Value("jwt:sub-bob"))
+
+    async def call_async() -> tuple[Any, Any]:
+        async with connect(desk, account="work", **options) as one, connect(desk, **options) as other:
+            return await one.call("tell_name"), await other.call("tell_name")
+
+    assert anyio.run(call_async) == (Value("jwt:sub-ann"), Value("jwt:sub-bob"))
+    code, text = run("logout", desk, *work)
+    assert (code, text.splitlines()[0]) == (0, f"Signed out of {desk}/mcp as work.")
+    assert [one.account for one in store.list_all()] == [""]
+    assert call() == (0, "jwt:sub-bob\n")
+    for account in ("work", "wrok"):  # an account without a sign-in is never the one without a name
+        assert call("--account", account)[0] == 3
+        assert run("logout", desk, "--account", account)[0] == 1

@@ -67,7 +67,7 @@ class _Record:
 
 
 def build_issuer(base: str, token_s: int = 600) -> Flask:  # noqa: C901 - a whole server in one place, as Authlib has it
-    """Return the server at ``base``, where everybody is let in as the ``login_hint`` says, or else as Ada."""
+    """Return the server at ``base``, where a browser is let in as its cookie ``person`` says, or else as Ada."""
     codes: dict[str, _Record] = {}
     refresh: dict[str, _Record] = {}
     app = Flask("issuer")
@@ -83,6 +83,7 @@ def build_issuer(base: str, token_s: int = 600) -> Flask:  # noqa: C901 - a whol
                 code_challenge=asked["code_challenge"],
                 code_challenge_method=asked["code_challenge_method"],
                 code=code,
+                user=request.user,
             )
 
         def query_authorization_code(self, code: str, client: Any) -> _Record | None:
@@ -92,7 +93,7 @@ def build_issuer(base: str, token_s: int = 600) -> Flask:  # noqa: C901 - a whol
             del codes[authorization_code.code]
 
         def authenticate_user(self, authorization_code: Any) -> str:
-            return "Ada"
+            return str(authorization_code.user)
 
     class RefreshGrant(grants.RefreshTokenGrant):
         TOKEN_ENDPOINT_AUTH_METHODS = ("none",)
@@ -102,7 +103,7 @@ def build_issuer(base: str, token_s: int = 600) -> Flask:  # noqa: C901 - a whol
             return refresh.get(refresh_token)
 
         def authenticate_user(self, refresh_token: Any) -> str:
-            return "Ada"
+            return str(refresh_token.user)
 
         def revoke_old_credential(self, refresh_token: Any) -> None:
             del refresh[refresh_token.token]
@@ -119,7 +120,8 @@ def build_issuer(base: str, token_s: int = 600) -> Flask:  # noqa: C901 - a whol
         return jwt.encode({"alg": "RS256", "kid": "authlib"}, claims, KEY)
 
     def save_token(token: dict[str, Any], request: Any) -> None:
-        refresh[token["refresh_token"]] = _Record(token=token["refresh_token"], scope=token.get("scope", ""))
+        new = token["refresh_token"]
+        refresh[new] = _Record(token=new, scope=token.get("scope", ""), user=request.user)
 
     class Issuer(IssuerParameter):
         def get_issuer(self) -> str:
@@ -146,8 +148,9 @@ def build_issuer(base: str, token_s: int = 600) -> Flask:  # noqa: C901 - a whol
 
     @app.get("/authorize")
     def authorize() -> Any:
-        grant = server.get_consent_grant(end_user="Ada")
-        return server.create_authorization_response(grant_user="Ada", grant=grant)
+        person = request.cookies.get("person", "Ada")
+        grant = server.get_consent_grant(end_user=person)
+        return server.create_authorization_response(grant_user=person, grant=grant)
 
     @app.post("/token")
     def token() -> Any:

@@ -53,9 +53,9 @@ def run_provider(folder: Path, redirect_uris: Sequence[str], **more: Any) -> Ite
 
 
 def sign_in_as(subject: str, page: str) -> bool:
-    """Do what the person ``subject`` does at the provider, from ``page`` on, until the program has its answer."""
+    """Do what the person ``subject`` does at an issuer, from ``page`` on, until the program has its answer."""
     back = parse_qs(urlsplit(page).query)["redirect_uri"][0]
-    with httpx2.Client(timeout=30) as browser:
+    with httpx2.Client(timeout=30, cookies={"person": subject}) as browser:
         answer = walk(Person(subject, browser, Storage()), page, back)
     # In a thread, because a program in this process listens only after its browser has opened.
     threading.Thread(target=httpx2.get, args=(answer.headers["location"],), daemon=True).start()

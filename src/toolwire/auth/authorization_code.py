@@ -29,9 +29,9 @@ from .request_parameters import RequestParameters, read_parameters
 from .token_request import (
     build_form_request,
     exchange_form,
+    lasting_parameters,
     read_error_code,
     resource_parameters,
-    scope_parameters,
 )
 
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
@@ -78,7 +78,7 @@ def start_sign_in(
         "state": state,
         "code_challenge": compute_challenge(verifier),
         "code_challenge_method": METHOD,
-        **scope_parameters(target, scopes),
+        **lasting_parameters(target, scopes),
     }
     page = target.server.authorization_url
     return StartedSignIn(

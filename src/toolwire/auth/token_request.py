@@ -16,11 +16,12 @@ from .client_identity import ClientIdentity
 from .credential import TokenSet
 from .dpop import BOUND, Prover
 from .metadata_discovery import SignInTarget
-from .scopes import write_scopes
+from .scopes import merge_scopes, write_scopes
 
 _FORM: Headers = ((b"accept", b"application/json"), (b"content-type", b"application/x-www-form-urlencoded"))
 _ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 _TOKEN = re.compile(r"[!-~]{1,16384}")
+_OFFLINE = "offline_access"
 _MAX_S = 10 * 365 * 86_400.0  # a whole number of any length cannot be added to a time
 
 
@@ -109,6 +110,14 @@ def scope_parameters(target: SignInTarget, scopes: Sequence[str]) -> Mapping[str
     # AC-08
     scope = {"scope": write_scopes(scopes)} if scopes else {}
     return {**scope, **resource_parameters(target)}
+
+
+def lasting_parameters(target: SignInTarget, scopes: Sequence[str]) -> Mapping[str, str]:
+    """Return the parameters for what a user allows: those for scopes, and for tokens that outlast the user's visit."""
+    # QF-08, SEP-2207: unless asked so, an OpenID provider gives no refresh token, or ends it with the user's session.
+    if not scopes or _OFFLINE not in target.server.scopes:
+        return scope_parameters(target, scopes)
+    return {**scope_parameters(target, merge_scopes(scopes, (_OFFLINE,))), "prompt": "consent"}
 
 
 def resource_parameters(target: SignInTarget) -> Mapping[str, str]:

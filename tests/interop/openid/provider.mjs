@@ -33,14 +33,12 @@ const resources = {
       })
     }
   },
-  issueRefreshToken: () => true,
-  rotateRefreshToken: true,
   ttl: { Grant: 400 * 86_400 }
 }
 const provider = new Provider(issuer, {
   clients: [{ client_id: 'gateway', client_secret: secret, redirect_uris }, ...(scopes ? [native] : [])],
   claims: { openid: ['sub'], profile: ['name', 'preferred_username'], groups: ['groups'] },
-  scopes: ['openid', 'profile', 'groups'],
+  scopes: ['openid', 'offline_access', 'profile', 'groups'],
   conformIdTokenClaims: settings.thin_tokens ?? true,
   findAccount: (_context, sub) => accounts[sub] && { accountId: sub, claims: () => ({ sub, ...accounts[sub] }) },
   cookies: { keys: ['tests'] },
