@@ -95,9 +95,9 @@ def world(tmp_path: Path) -> Iterator[World]:
             yield World(url, issuer, env, clock)
 
 
-def install(world: World, file: Path, *words: str) -> None:
-    argv = [sys.executable, "-m", "toolwire", "install", "cursor", world.url, "--agree", "--file", str(file), *words]
-    subprocess.run(argv, env=world.env, check=True, capture_output=True, timeout=60)
+def install(env: Mapping[str, str], file: Path, *words: str) -> None:
+    argv = [sys.executable, "-m", "toolwire", "install", "cursor", *words, "--agree", "--file", str(file)]
+    subprocess.run(argv, env=env, check=True, capture_output=True, timeout=60)
 
 
 def test_installed_entries_of_two_accounts_last_for_30_days_by_one_sign_in_each(world: World, tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ def test_installed_entries_of_two_accounts_last_for_30_days_by_one_sign_in_each(
     log_in("sub-ann", world.url, "--account", "work", *sign_in, env=world.env)
     log_in("sub-bob", world.url, *sign_in, env=world.env)
     file, printed = tmp_path / "mcp.json", tmp_path / "bridges.txt"
-    install(world, file, "--account", "work")
-    install(world, file)
+    install(world.env, file, f"{world.url}/mcp", "--account", "work", "--protocol", "mcp")
+    install(world.env, file, world.url)
     entries = {
         "work" if "--account" in entry["args"] else "": StdioServerParameters(
             command=entry["command"], args=entry["args"], env={**world.env, **entry.get("env", {})}, cwd=tmp_path
@@ -151,6 +151,7 @@ def test_installed_entries_of_two_accounts_last_for_30_days_by_one_sign_in_each(
 
     # What this rests on: an old token of either kind is worth nothing, and what nobody uses for long ends.
     first = seen["work"][0]
+    assert first.refresh is not None
     answer = httpx2.post(f"{world.url}/mcp", headers={"authorization": f"Bearer {first.access.reveal()}"}, json={})
     assert answer.status_code == 401
     form = {"grant_type": "refresh_token", "client_id": "native", "refresh_token": first.refresh.reveal()}
