@@ -120,7 +120,7 @@ def define_s(tools: int) -> float:
 async def _record(ledger: Ledger, number: int, principal: str = "bench") -> None:
     ticket = await ledger.claim(Claim(CallKey(principal, "Kit.pay", str(number)), b"f", can_rerun=False))
     if isinstance(ticket, Ticket):
-        await ledger.settle(ticket, CallEnding(CallState.DONE, Value(number), pinned=True))
+        await ledger.finish(ticket, CallEnding(CallState.DONE, Value(number), pinned=True))
 
 
 async def _slowest_ms(

@@ -59,7 +59,7 @@ async def compare(folder: Path) -> dict[str, float]:
     async def record(_: int) -> None:
         ticket = await ledger.claim(Claim(CallKey("ada", "Kit.work", str(next(made))), b"f" * 32, can_rerun=False))
         assert isinstance(ticket, Ticket)
-        await ledger.settle(ticket, CallEnding(CallState.DONE, Value(1), pinned=True))
+        await ledger.finish(ticket, CallEnding(CallState.DONE, Value(1), pinned=True))
 
     steps: dict[str, tuple[Callable[[int], Awaitable[object]], int]] = {
         "recorded": (record, 1),

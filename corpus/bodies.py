@@ -20,7 +20,7 @@ from toolwire.protocols.openapi.document.findings import SHOWN
 from toolwire.protocols.openapi.request import build_request
 from toolwire.protocols.openapi.request.media_types import get_essence, is_json
 from toolwire.protocols.openapi.request.plan import Plan
-from toolwire.protocols.openapi.tools.operations import OfferState
+from toolwire.protocols.openapi.tools.operations import OperationState
 from toolwire.validation import build_arguments_check
 
 from . import values
@@ -108,7 +108,7 @@ def judge_examples(
 
 
 def judge_reach(
-    document: dict[str, Any], tools: tuple[Tool, ...], memo: OfferState, name: str, counts: Counter[str]
+    document: dict[str, Any], tools: tuple[Tool, ...], memo: OperationState, name: str, counts: Counter[str]
 ) -> Iterator[str]:
     """Yield one sentence for each tool that accepts no arguments at all, as far as is known, and no finding says so."""
     meaning = Meaning(document)

@@ -79,7 +79,7 @@ def judge(path: Path, started: float | None = None) -> Iterator[dict[str, Any]]:
         found.append(f"reading it takes {said['seconds']:.0f} s")
     peer = finding.peer
     tools, memo = peer.catalog.tools, peer.memo
-    assert isinstance(memo, operations.OfferState)
+    assert isinstance(memo, operations.OperationState)
     declared, skips = _declared(text), sum(note.operations for note in memo.notes)
     said |= {"operations": declared, "tools": len(tools), "skipped": skips}
     if not declared == len(tools) + skips == memo.operations:
@@ -186,7 +186,7 @@ def _invalid(tool: Tool) -> Iterator[str]:
             yield f"{tool.name}: its {which} schema does not compile: {error!r}"[:300]
 
 
-def _called(tool: Tool, memo: operations.OfferState, counts: Counter[str]) -> Iterator[str]:
+def _called(tool: Tool, memo: operations.OperationState, counts: Counter[str]) -> Iterator[str]:
     plan = memo.plans[tool.id]
     arguments = [one for one, _ in plan.parameters] + [one for one, _ in plan.properties]
     if len(set(arguments)) != len(arguments):

@@ -19,7 +19,7 @@ from toolwire.core.model import Call
 from toolwire.core.selection import Selection
 from toolwire.protocols.openapi import CODEC
 from toolwire.protocols.openapi.request.plan import Plan
-from toolwire.protocols.openapi.tools.operations import OfferState
+from toolwire.protocols.openapi.tools.operations import OperationState
 
 from . import values
 from .documents import name
@@ -59,7 +59,7 @@ def returned(path: Path) -> Iterator[dict[str, Any]]:
         network = SyncNetwork(allow_private=(echo.url,))
         peer = run(CODEC.find(echo.url + DOCUMENT, Selection(include="all")), network).peer
         assert peer is not None
-        assert isinstance(peer.memo, OfferState)
+        assert isinstance(peer.memo, OperationState)
         for tool in peer.catalog.tools[:MAX_CALLED]:
             for full in (False, True):
                 made = values.arguments(dict(tool.input_schema), full=full)

@@ -21,7 +21,7 @@ from toolwire.core.check import ALLOW
 from toolwire.core.http import Request
 from toolwire.core.model import Call, Tool
 from toolwire.protocols.openapi.request import build_request
-from toolwire.protocols.openapi.tools.operations import OfferState
+from toolwire.protocols.openapi.tools.operations import OperationState
 from toolwire.validation import build_arguments_check
 from toolwire.validation.example_arguments import build_example_arguments
 
@@ -82,7 +82,7 @@ def judge_document(path: Path) -> Iterator[dict[str, Any]]:
         yield {"document": name, "counts": {"refused documents": 1}, "faults": [finding.probes[-1].meaning]}
         return
     tools, memo = finding.peer.catalog.tools, finding.peer.memo
-    assert isinstance(memo, OfferState)
+    assert isinstance(memo, OperationState)
     document = operations_data(text)
     counts: Counter[str] = Counter({"documents": 1, "tools": len(tools), "operations": memo.operations})
     counts["operations without a tool, each with a finding"] = sum(note.operations for note in memo.notes)
@@ -104,7 +104,7 @@ def judge_document(path: Path) -> Iterator[dict[str, Any]]:
     yield {"document": name, "counts": dict(counts), "faults": faults}
 
 
-def _judge_guide(name: str, body: dict[str, Any], tools: Sequence[Tool], memo: OfferState) -> str:
+def _judge_guide(name: str, body: dict[str, Any], tools: Sequence[Tool], memo: OperationState) -> str:
     """Return what is wrong where ``body`` is given to the tool called ``name``; empty if it is sent as it is."""
     tool = next((one for one in tools if one.name == name), None)
     if tool is None:

@@ -147,21 +147,30 @@ OLD_WORDS = frozenset(
         "desk",
         "discreet",
         "door",
+        "ear",
         "gate",
         "hand",
         "heard",
         "keeper",
+        "kept",
         "late",
         "looking",
         "nobody",
         "noticing",
+        "offered",
         "person",
+        "said",
         "seeking",
+        "settle",
+        "settled",
         "somebody",
         "standing",
         "stolen",
+        "tally",
         "telling",
         "told",
+        "undecided",
+        "unsaid",
         "visit",
         "whoever",
         "wish",
@@ -170,23 +179,69 @@ OLD_WORDS = frozenset(
 # Names of this project's past, each with the one that took its place.
 OLD_NAMES = {
     "AsksItself": "HandlesConsent",
+    "Called": "ToolCallEntry",
     "ConfirmationWords": "ConfirmationTokens",
+    "HearAnswer": "AnswerHandler",
+    "HeldCalls": "UpstreamQuestions",
+    "KeepsResources": "StoresResources",
     "KeptItems": "StoredItems",
+    "KeptLevel": "StoredLevel",
+    "KeptReceipt": "StoredReceipt",
+    "LedgerTally": "LedgerUsage",
     "McpSessions": "McpSessionManager",
+    "NOTHING_OFFERED": "NO_FEATURES",
+    "Offered": "ServerFeatures",
+    "OfferedTool": "ToolRow",
     "PROVED_BEFORE": "ALREADY_VERIFIED",
     "QuestionWaits": "InboxWaiters",
+    "Said": "MessageEntry",
+    "SessionOffer": "SessionStart",
+    "SignedIn": "SessionUser",
+    "SignedInUser": "BrowserUser",
+    "SqlWords": "SqlDialect",
+    "StateSearch": "PollingEngine",
+    "TellQuestion": "QuestionHandler",
+    "Unanswered": "NoUserInput",
     "Undecided": "DeferredVerdict",
+    "WaitingCall": "ResumableCall",
+    "WaitingToolbox": "ReconnectingToolbox",
     "Work": "BlockingTask",
     "ask_wait_s": "inbox_wait_s",
     "asks_itself": "handles_consent",
+    "by_account": "has_account",
+    "by_key": "has_key",
+    "came": "what came, such as response",
+    "cut_cycles": "break_cycles",
+    "find_form_sender": "find_form_origin",
     "find_self_asking": "find_consent_handling",
+    "form_sender": "csrf",
     "goes_on": "survives_disconnect or is_still_authorized",
+    "hear": "on_piece or read_piece",
+    "heard": "what was read, such as events",
+    "held": "used or pending",
+    "held_calls": "upstream_questions",
+    "holds_calls": "can_wait_for_answers",
+    "kept": "what is stored, such as preference_store",
     "kept_items": "stored_items",
+    "look": "poll or read_topics",
+    "look_s": "poll_interval_s",
     "mcp_sessions": "session_manager",
+    "offered": "features",
+    "pending_grants": "grant_polling",
     "question_waits": "inbox_waiters",
     "refuses_unasked": "requires_confirmation",
+    "said": "what it is, such as description",
+    "settle": "finish",
     "takes_work": "can_offload",
+    "tally": "usage",
+    "told": "what it is, such as notice",
+    "waiting_call": "resumable_call",
+    "waiting_question": "inbox_question",
+    "waiting_toolbox": "reconnecting_toolbox",
 }
+
+# How constants for a maximum or a minimum began once.
+OLD_BEGINNINGS = {"MOST": "MAX", "LONGEST": "MAX", "DEEPEST": "MAX", "LARGEST": "MAX", "SHORTEST": "MIN"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +267,7 @@ def find_faults(source: Path = SOURCE) -> Iterator[Fault]:
         place = path.relative_to(source).as_posix()
         if old := _old_word(path.stem):
             yield Fault(place, path.stem, f'"{old}" is not a word of the glossary')
-        if path.stem in OLD_NAMES:
+        elif path.stem in OLD_NAMES:
             yield Fault(place, path.stem, f"it is {OLD_NAMES[path.stem]} now")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
@@ -222,8 +277,8 @@ def find_faults(source: Path = SOURCE) -> Iterator[Fault]:
                     | ast.ClassDef(name=name)
                     | ast.arg(arg=name)
                     | ast.Name(id=name, ctx=ast.Store())
-                ) if name in OLD_NAMES:
-                    yield Fault(f"{place}:{node.lineno}", name, f"it is {OLD_NAMES[name]} now")
+                ) if new := _find_new_name(name):
+                    yield Fault(f"{place}:{node.lineno}", name, f"it is {new} now")
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                     if is_participle(name.strip("_").split("_")[0]) and name.strip("_") not in ALLOWED:
                         yield Fault(f"{place}:{node.lineno}", name, "a function is named by a verb and its object")
@@ -233,6 +288,11 @@ def find_faults(source: Path = SOURCE) -> Iterator[Fault]:
                     yield Fault(f"{place}:{node.lineno}", name, f'"{old}" is not a word of the glossary')
                 case _:
                     pass
+
+
+def _find_new_name(name: str) -> str:
+    first, _, rest = name.strip("_").partition("_")
+    return OLD_NAMES.get(name) or (f"{OLD_BEGINNINGS[first]}_{rest}" if first in OLD_BEGINNINGS else "")
 
 
 def _split_words(name: str) -> str:

@@ -26,8 +26,8 @@ def require_redis() -> str:
 
 def require_postgres(name: str) -> str:
     """Return the path of a program of PostgreSQL, which Debian keeps out of the path; skip the test without it."""
-    kept = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-    found = shutil.which(name) or (str(kept[-1]) if kept else None)
+    stored = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    found = shutil.which(name) or (str(stored[-1]) if stored else None)
     if found is None:
         pytest.skip(f"there is no PostgreSQL server: {ON_DEBIAN.format('postgresql')}")
     if os.getuid() == 0 and not any(user.pw_name == "postgres" for user in pwd.getpwall()):

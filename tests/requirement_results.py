@@ -31,11 +31,11 @@ class RequirementResults:
         if ids is None or (report.outcome == "passed" and report.when != "call"):
             return
         name = report.nodeid.partition("[")[0]
-        kept = self._tests.setdefault(name, {"ids": [], "passed": 0, "skipped": 0, "failed": 0, "reason": ""})
-        kept["ids"] = sorted({*kept["ids"], *ids})
-        kept[report.outcome] += 1
+        stored = self._tests.setdefault(name, {"ids": [], "passed": 0, "skipped": 0, "failed": 0, "reason": ""})
+        stored["ids"] = sorted({*stored["ids"], *ids})
+        stored[report.outcome] += 1
         if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
-            kept["reason"] = report.longrepr[2].removeprefix("Skipped: ")
+            stored["reason"] = report.longrepr[2].removeprefix("Skipped: ")
 
     def pytest_sessionfinish(self) -> None:
         """Write the results of this session over those of the same tests."""

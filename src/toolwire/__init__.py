@@ -47,10 +47,10 @@ if TYPE_CHECKING:
         Tool,
         Value,
     )
-    from .core.offered import PromptDefinition, PromptMessage, ResourceDefinition
+    from .core.no_user_input import NoUserInput
     from .core.resources import Resource, ResultLimits
+    from .core.server_features import PromptDefinition, PromptMessage, ResourceDefinition
     from .core.toolbox import Toolbox
-    from .core.unanswered import Unanswered
     from .core.user_input import InputRequest, InputResponse
     from .define import Depends, Toolkit
     from .gateway import merge_toolboxes
@@ -72,11 +72,11 @@ _HOME = {
     **dict.fromkeys(
         ("Problem", "Progress", "RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"
     ),
-    **dict.fromkeys(("PromptDefinition", "PromptMessage", "ResourceDefinition"), "core.offered"),
+    **dict.fromkeys(("PromptDefinition", "PromptMessage", "ResourceDefinition"), "core.server_features"),
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
     **dict.fromkeys(("InputRequest", "InputResponse"), "core.user_input"),
-    "Unanswered": "core.unanswered",
+    "NoUserInput": "core.no_user_input",
     **dict.fromkeys(("Depends", "Toolkit"), "define"),
     "merge_toolboxes": "gateway",
     "ClientRateLimits": "limits",
@@ -113,6 +113,7 @@ __all__ = [
     "InputResponse",
     "Kind",
     "LongCallState",
+    "NoUserInput",
     "Preferences",
     "Problem",
     "Progress",
@@ -138,7 +139,6 @@ __all__ = [
     "Toolbox",
     "Toolkit",
     "ToolwireError",
-    "Unanswered",
     "Value",
     "asgi",
     "build_key_fetcher",

@@ -64,7 +64,7 @@ def test_invalid_rate_limit_becomes_the_default_alone(limit):
 @pytest.mark.requirement("XL-057")
 def test_no_option_of_a_connection_skips_consent():
     skipping = ("yes", "trust", "auto", "force", "skip", "consent", "unsafe", "bypass", "allow_all", "approved")
-    for door in (toolwire.connect, toolwire.connect_sync, toolwire.Remote.call, toolwire.SyncRemote.call):
-        for name in inspect.signature(door).parameters:
+    for transport in (toolwire.connect, toolwire.connect_sync, toolwire.Remote.call, toolwire.SyncRemote.call):
+        for name in inspect.signature(transport).parameters:
             assert not any(word in name for word in skipping), name
     assert inspect.signature(toolwire.connect).parameters["approve"].default is None

@@ -195,8 +195,8 @@ def test_hostile_site_causes_no_write_and_no_hidden_text_for_a_model(
         if remote is not None:
             for provider in (Provider.OPENAI, Provider.ANTHROPIC_STRICT):
                 for one in declare_tools(remote.catalog(), provider):
-                    said = [one.name, one.description, dict(one.input_schema.schema)]
-                    assert list(find_hidden(json.loads(json.dumps(said)))) == []
+                    replies = [one.name, one.description, dict(one.input_schema.schema)]
+                    assert list(find_hidden(json.loads(json.dumps(replies)))) == []
                     for arguments in ARGUMENTS[:2]:
                         text = run_named_call_sync(remote, provider, one.name, json.dumps(arguments)).text
                         assert list(find_hidden(json.loads(text))) == []

@@ -55,9 +55,9 @@ def test_reading_very_many_properties_takes_few_steps_for_each(
         ) as remote,
     ):
         shown = [tool.description for tool in remote.tools]
-        told = "\n".join(remote.findings())
+        text = "\n".join(remote.findings())
     assert PROPERTIES // 2 < counted[0] < STEPS * PROPERTIES, counted
     if wire == "openapi":  # such a schema is cut, and the operation can be called
         assert len(shown) == TOOLS
     else:
-        assert (shown, told.count("its definition has more than 200,000 parts")) == ([], TOOLS)
+        assert (shown, text.count("its definition has more than 200,000 parts")) == ([], TOOLS)

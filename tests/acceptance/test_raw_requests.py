@@ -113,9 +113,9 @@ def test_jsonrpc_id_is_returned_with_its_type(ask, id_):
 def test_invalid_call_is_400_in_json_rpc(ask, body, code):
     status, headers, answer = ask("POST", "/opentool/call", body)
     assert (status, headers["content-type"]) == (400, "application/json")
-    said = json.loads(answer)
-    assert (said["jsonrpc"], said["result"], said["error"]["code"]) == ("2.0", {}, code)
-    assert said["error"]["message"]
+    data = json.loads(answer)
+    assert (data["jsonrpc"], data["result"], data["error"]["code"]) == ("2.0", {}, code)
+    assert data["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_invalid_call_is_400_in_json_rpc(ask, body, code):
 @pytest.mark.requirement("OTRPC-010", "S-3", "A-13", "A-14")
 def test_refused_call_is_200_with_a_json_rpc_error(ask, members, code):
     status, _, answer = ask("POST", "/opentool/call", rpc(**members))
-    said = json.loads(answer)
-    assert (status, said["result"], said["error"]["code"], said["id"]) == (200, {}, code, "c1")
+    data = json.loads(answer)
+    assert (status, data["result"], data["error"]["code"], data["id"]) == (200, {}, code, "c1")
 
 
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
@@ -149,9 +149,9 @@ def test_refused_call_is_200_with_a_json_rpc_error(ask, members, code):
 @pytest.mark.requirement("OTC-025", "OXP-007", "S-14", "A-38")
 def test_tool_can_be_called_by_each_form_of_its_name(ask, path, reference, says):
     status, _, answer = ask("POST", path, otc(reference, {}))
-    said = json.loads(answer)
+    data = json.loads(answer)
     assert status == 200
-    assert (said["output"] if path == "/call" else said["result"])["value"] == says
+    assert (data["output"] if path == "/call" else data["result"])["value"] == says
 
 
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
@@ -159,10 +159,10 @@ def test_tool_can_be_called_by_each_form_of_its_name(ask, path, reference, says)
 @pytest.mark.requirement("OXP-008", "A-38", "A-39")
 def test_invalid_tool_name_is_400_with_a_message(ask, path, reference):
     status, _, answer = ask("POST", path, otc(reference, {}))
-    said = json.loads(answer)
+    data = json.loads(answer)
     assert status == 400
-    assert said["message"]
-    assert said["$schema"]
+    assert data["message"]
+    assert data["$schema"]
 
 
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
@@ -200,8 +200,8 @@ def test_a_context_is_read_as_lists_and_as_maps(ask, context):
 def test_failed_tool_is_200_without_developer_message(ask, path):
     for name in ("Raw.crash", "Raw.refuse"):
         status, headers, answer = ask("POST", path, otc(name, {}))
-        said = json.loads(answer)
-        outcome = said if path == "/call" else said["result"]
+        data = json.loads(answer)
+        outcome = data if path == "/call" else data["result"]
         error = outcome["output"]["error"] if path == "/call" else outcome["error"]
         assert (status, outcome["success"]) == (200, False)
         assert error["message"]
@@ -279,8 +279,8 @@ NEWEST = {"/call": RFC, "/tools/call": "urn:oxp:1.0"}
 def test_a_tool_without_requirements_runs_without_any_context(ask, path, more):
     body = {"request": {"tool_id": "Raw.add", "input": {"a": 1, "b": 2}, **more}}
     status, _, answer = ask("POST", path, body | ({"$schema": "otc://1.0"} if path.startswith("/uts") else {}))
-    said = json.loads(answer)
-    outcome = said if path != "/tools/call" else said["result"]
+    data = json.loads(answer)
+    outcome = data if path != "/tools/call" else data["result"]
     assert (status, outcome["success"]) == (200, True)
     assert (outcome.get("output") or outcome)["value"] == 3
 
@@ -346,8 +346,8 @@ def test_the_inputs_of_a_call_are_any_object(ask, path):
         "$ref": "x",
     }
     status, _, answer = ask("POST", path, otc("Raw.echo", {"data": given}))
-    said = json.loads(answer)
-    outcome = said["output"] if path == "/call" else said["result"]
+    data = json.loads(answer)
+    outcome = data["output"] if path == "/call" else data["result"]
     assert (status, outcome["value"]) == (200, given)
     for other in ([], "text", 7, True):
         assert ask("POST", path, otc("Raw.echo", other))[0] == 400

@@ -120,10 +120,10 @@ def test_model_receives_the_message_and_prompt_text_but_no_developer_message(
 ) -> None:
     url = open_mail({"success": False, "output": {"error": ERROR}})
     with connect_sync(url, protocol="otc", approve=allow) as remote:
-        told = call(remote, "read")
-    assert "The mailbox is locked." in told
-    assert "Try another mailbox." in told
-    assert "EX_LOCK" not in told
+        message = call(remote, "read")
+    assert "The mailbox is locked." in message
+    assert "Try another mailbox." in message
+    assert "EX_LOCK" not in message
 
 
 @pytest.mark.requirement("C-12", "OTC-029")
@@ -137,10 +137,10 @@ def test_mcp_host_receives_the_same_texts_as_a_model(open_mail: Callable[[dict[s
             return (await client.call_tool("read", {})).model_dump_json()
 
     with background(asgi(remote)) as gateway:
-        told = anyio.run(read_result, gateway)
-    assert "The mailbox is locked." in told
-    assert "Try another mailbox." in told
-    assert "EX_LOCK" not in told
+        message = anyio.run(read_result, gateway)
+    assert "The mailbox is locked." in message
+    assert "Try another mailbox." in message
+    assert "EX_LOCK" not in message
 
 
 @pytest.mark.requirement("OTC-043")
@@ -177,8 +177,8 @@ def test_no_adapter_bypasses_user_approval(
 ) -> None:
     url, ran = guarded_site
     with connect_sync(url, approve=approve, agree=lambda _: True) as remote:
-        told = call(remote, "act")
+        message = call(remote, "act")
         direct = remote.call("act")
-    assert "denied" in told
+    assert "denied" in message
     assert isinstance(direct, Problem)
     assert (direct.kind, ran) == (Kind.DENIED, [])

@@ -117,7 +117,7 @@ def test_calls_that_wait_are_bounded_and_forgotten_ones_are_asked_about_again(de
     with connect_sync(desk.url, approve=deferral) as remote:
         asked = run_sync(remote, ERASE, deferral)
         for number in range(1_001):
-            deferral.keep(str(number), (asked,))
+            deferral.defer(str(number), (asked,))
         assert deferral.find_question("0") is None
         assert deferral.find_question("1000") is asked
         assert deferral.take("1000") == (asked,)

@@ -111,13 +111,13 @@ def test_model_and_developer_read_that_nobody_was_asked(tmp_path: Path, caplog: 
     document = {"openapi": "3.1.0", "info": {"title": "T", "version": "1"}, "paths": paths}
     file = tmp_path / "openapi.json"
     file.write_text(json.dumps(document | {"servers": [{"url": "http://127.0.0.1:9"}]}))
-    said = {"id": "1", "type": "function", "function": {"name": "p", "arguments": "{}"}}
+    reply = {"id": "1", "type": "function", "function": {"name": "p", "arguments": "{}"}}
     with (
         connect_sync(str(file), selection=Selection(include="all")) as remote,
         caplog.at_level(logging.WARNING, "toolwire"),
     ):
         texts = [
-            str(openai.run_tool_call_sync(remote, said)["content"]),
+            str(openai.run_tool_call_sync(remote, reply)["content"]),
             str(anthropic.run_tool_call_sync(remote, {"id": "1", "name": "p", "input": {}, "type": "tool_use"})),
             str(gemini.run_tool_call_sync(remote, {"name": "p", "args": {}})),
         ]

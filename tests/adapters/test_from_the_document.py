@@ -60,9 +60,9 @@ def test_every_function_is_called_with_the_arguments_of_its_document() -> None:
         for number, tool in enumerate(tools):
             function = tool["function"]
             arguments = json.dumps(fill(dict(function["parameters"])))
-            said = {"name": function["name"], "arguments": arguments}
+            reply = {"name": function["name"], "arguments": arguments}
             call = ChatCompletionMessageFunctionToolCall.model_validate(
-                {"id": str(number), "type": "function", "function": said}
+                {"id": str(number), "type": "function", "function": reply}
             )
             answers[function["name"]] = str(openai.run_tool_call_sync(remote, call)["content"])
     assert calls == {

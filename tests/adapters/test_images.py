@@ -117,22 +117,22 @@ def form(data: bytes, media_type: str = "image/png", kind: str = "image") -> dic
     ],
 )
 def test_image_type_unknown_to_providers_stays_text_or_data(value: Any) -> None:
-    told, images = split_images(value)
+    message, images = split_images(value)
     assert images == ()
-    assert "beside this text" not in str(told)
+    assert "beside this text" not in str(message)
 
 
 def test_number_of_images_for_a_model_is_limited() -> None:
-    told, images = split_images([form(PNG)] * (MAX_IMAGES + 2))
+    message, images = split_images([form(PNG)] * (MAX_IMAGES + 2))
     assert len(images) == MAX_IMAGES
-    assert [("beside" in one) for one in told] == [True] * MAX_IMAGES + [False] * 2
+    assert [("beside" in one) for one in message] == [True] * MAX_IMAGES + [False] * 2
 
 
 def build_chat_calls() -> list[Any]:
     from openai.types.chat import ChatCompletionMessageFunctionToolCall
 
-    said = {"type": "function", "function": {"name": "draw", "arguments": "{}"}}
-    return [ChatCompletionMessageFunctionToolCall.model_validate({"id": one, **said}) for one in ("a", "b")]
+    reply = {"type": "function", "function": {"name": "draw", "arguments": "{}"}}
+    return [ChatCompletionMessageFunctionToolCall.model_validate({"id": one, **reply}) for one in ("a", "b")]
 
 
 @pytest.mark.parametrize("blocking", [False, True])

@@ -44,9 +44,9 @@ def build_kit() -> Toolkit:
 
 def ask(box: Any, name: str, /, **arguments: Any) -> Any:
     call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-    told = str(openai.run_tool_call_sync(box, call)["content"])
-    assert len(told) < 21_000
-    return json.loads(told)
+    text = str(openai.run_tool_call_sync(box, call)["content"])
+    assert len(text) < 21_000
+    return json.loads(text)
 
 
 @pytest.mark.requirement("GR-06", "XL-103")
@@ -62,13 +62,13 @@ def test_a_model_reads_a_long_result_in_parts_on_every_protocol(wire: str) -> No
         assert [one["function"]["name"] for one in openai.build_tools(remote)][-1] == "read_result"
         whole = remote.call("list_rows")
         assert (whole.ok, whole.unwrap()) == (True, ROWS)  # a program gets the whole, on every protocol
-        told = ask(remote, "list_rows")
-        notes = told["notes"]
+        message = ask(remote, "list_rows")
+        notes = message["notes"]
         assert (notes["total"], notes["shape"]) == (3_000, "3,000 of {id, name, text}")
-        rows, start = told["result"], notes["next"]
+        rows, start = message["result"], notes["next"]
         while start is not None:
             part = ask(remote, "read_result", handle=notes["handle"], **{"from": start})
-            assert part["source"] == told["source"]  # whose data it is stands before each part
+            assert part["source"] == message["source"]  # whose data it is stands before each part
             rows, start = rows + part["result"], part["notes"].get("next")
         assert rows == ROWS
         names = ask(remote, "read_result", handle=notes["handle"], path="/*/name", count=2)

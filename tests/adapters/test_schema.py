@@ -54,10 +54,10 @@ def test_unsupported_schema_keywords_are_described_and_listed_as_losses(provider
         "required": ["word"],
     }
     shaped = build_accepted_schema(schema, provider)
-    said = shaped.schema["properties"]["word"]
+    reply = shaped.schema["properties"]["word"]
     for key, value in schema["properties"]["word"].items():
-        assert said.get(key) == value or f"{key}: {value}" in said["description"]
-        assert key in said or any(loss.text == f"{key}: {value}" for loss in shaped.losses)
+        assert reply.get(key) == value or f"{key}: {value}" in reply["description"]
+        assert key in reply or any(loss.text == f"{key}: {value}" for loss in shaped.losses)
     assert shaped.is_strict is provider.endswith("strict")
 
 
@@ -123,10 +123,10 @@ def test_property_names_refused_by_a_provider_are_renamed_and_restored(provider:
     )
     arguments: dict[str, Any] = {name: name for name in names}
     arguments["deep"] = dict(arguments)
-    said = write_arguments(shaped, arguments)
-    assert len(said) == len(names) + 1
-    assert set(said) <= shaped.schema["properties"].keys()
-    assert shaped.read_arguments(said) == arguments
+    reply = write_arguments(shaped, arguments)
+    assert len(reply) == len(names) + 1
+    assert set(reply) <= shaped.schema["properties"].keys()
+    assert shaped.read_arguments(reply) == arguments
 
 
 @pytest.mark.requirement("XL-090")
@@ -265,10 +265,10 @@ def test_arguments_survive_a_round_trip_and_match_the_declared_schema(schema: di
     assume(jsonschema_rs.is_valid(schema, arguments))  # a value may fit two branches of a oneOf
     for provider in ALL:
         shaped = build_accepted_schema(schema, provider)
-        said = write_arguments(shaped, arguments)
-        assert shaped.read_arguments(said) == arguments
+        reply = write_arguments(shaped, arguments)
+        assert shaped.read_arguments(reply) == arguments
         if provider is not Provider.GEMINI:  # its nullable is no keyword of JSON Schema
-            assert jsonschema_rs.is_valid(dict(shaped.schema), said)
+            assert jsonschema_rs.is_valid(dict(shaped.schema), reply)
 
 
 @pytest.mark.requirement("XL-090")

@@ -229,8 +229,8 @@ def test_model_is_told_what_is_wrong_with_its_arguments(box: Any, said: Any) -> 
     problem = read_call(box.catalog(), Provider.OPENAI, NAME, said)
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.INVALID_ARGUMENTS
-    told = json.loads(write_result(box.catalog(), problem, problem).text)
-    assert told["error"]["kind"] == "invalid_arguments"
+    data = json.loads(write_result(box.catalog(), problem, problem).text)
+    assert data["error"]["kind"] == "invalid_arguments"
     unknown = read_call(box.catalog(), Provider.OPENAI, "nonsense", {})
     assert isinstance(unknown, Problem)
     assert unknown.kind is Kind.UNKNOWN_TOOL

@@ -65,14 +65,14 @@ def test_proof_is_for_one_method_url_token_and_moment() -> None:
 def test_nonce_is_kept_for_its_own_origin_and_only_those_of_sixteen() -> None:
     prover = build_prover()
     refusal = Response(401, ((b"www-authenticate", b'DPoP error="use_dpop_nonce"'), (b"dpop-nonce", b"n1")))
-    assert prover.keep_nonce(Request("POST", f"{SITE}/mcp"), refusal) is True
+    assert prover.store_nonce(Request("POST", f"{SITE}/mcp"), refusal) is True
     assert read_proof(prover.add_proof(Request("GET", f"{SITE}/x")))[1]["nonce"] == "n1"
     assert "nonce" not in read_proof(prover.add_proof(Request("GET", "https://other.example/x")))[1]
     # An answer that refuses nothing may replace it.
-    assert prover.keep_nonce(Request("POST", f"{SITE}/mcp"), Response(200, ((b"dpop-nonce", b"n2"),))) is False
+    assert prover.store_nonce(Request("POST", f"{SITE}/mcp"), Response(200, ((b"dpop-nonce", b"n2"),))) is False
     assert read_proof(prover.add_proof(Request("GET", f"{SITE}/x")))[1]["nonce"] == "n2"
     for number in range(40):
-        prover.keep_nonce(Request("GET", f"https://s{number}.example/"), Response(200, ((b"dpop-nonce", b"n"),)))
+        prover.store_nonce(Request("GET", f"https://s{number}.example/"), Response(200, ((b"dpop-nonce", b"n"),)))
     assert "nonce" not in read_proof(prover.add_proof(Request("GET", f"{SITE}/x")))[1]
 
 
@@ -81,7 +81,7 @@ def test_nonce_is_kept_for_its_own_origin_and_only_those_of_sixteen() -> None:
 def test_nonce_that_is_no_nonce_is_neither_kept_nor_answered(nonce: bytes) -> None:
     prover = build_prover()
     refusal = Response(401, ((b"www-authenticate", b'DPoP error="use_dpop_nonce"'), (b"dpop-nonce", nonce)))
-    assert prover.keep_nonce(Request("POST", f"{SITE}/mcp"), refusal) is False
+    assert prover.store_nonce(Request("POST", f"{SITE}/mcp"), refusal) is False
     assert "nonce" not in read_proof(prover.add_proof(Request("GET", f"{SITE}/x")))[1]
 
 

@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from toolwire.auth.authorization_request import AuthorizationRequest, OfferedScopes, read_authorization_request
+from toolwire.auth.authorization_request import AuthorizationRequest, SupportedScopes, read_authorization_request
 from toolwire.auth.clients import Client
-from toolwire.auth.grants import Grant, Token, is_valid_at
+from toolwire.auth.grants import OAuthGrant, Token, is_valid_at
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.pkce import compute_challenge
 from toolwire.auth.request_parameters import RequestParameters
 
 SITE = "https://tasks.example"
-GRANT = Grant(
+GRANT = OAuthGrant(
     id="g", user="ada", client_id="app", client_name="App", fingerprint="f", resource=SITE, scopes=("a",), created=0.0,
     until=100.0,
 )  # fmt: skip
 TOKEN = Token(digest="d", kind="access", grant="g", scopes=("a",), since=0.0, until=10.0)
-OFFER = OfferedScopes(resource=SITE, scopes=("a", "b"), defaults=("a",))
+OFFER = SupportedScopes(resource=SITE, scopes=("a", "b"), defaults=("a",))
 ASKED = {"response_type": "code", "code_challenge": compute_challenge("v" * 43), "code_challenge_method": "S256"}
 
 

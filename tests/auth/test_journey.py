@@ -120,15 +120,15 @@ def test_authorization_response_of_another_issuer_is_refused(
 ) -> None:
     started = begin_sign_in(place(sends_issuer=promised))
     query = urlencode({**answer, "state": "s" * 43, **({"iss": issuer} if issuer else {})})
-    door = build_transport(TOKENS)
-    said = run(finish_sign_in(started, query, 0.0), door)
+    transport = build_transport(TOKENS)
+    outcome = run(finish_sign_in(started, query, 0.0), transport)
     if taken and "code" in answer:
-        assert isinstance(said, Credential)
+        assert isinstance(outcome, Credential)
         return
-    assert door.sent == []
-    assert isinstance(said, Problem)
-    assert "hacked" not in said.message
-    assert ("access_denied" in said.message) is taken
+    assert transport.sent == []
+    assert isinstance(outcome, Problem)
+    assert "hacked" not in outcome.message
+    assert ("access_denied" in outcome.message) is taken
 
 
 @pytest.mark.requirement("AC-06", "D-28", "R18")
@@ -146,18 +146,18 @@ def test_authorization_response_of_another_issuer_is_refused(
     ],
 )
 def test_authorization_response_with_another_state_is_refused(query: str) -> None:
-    door = build_transport(TOKENS)
-    assert isinstance(run(finish_sign_in(begin_sign_in(), query, 0.0), door), Problem)
-    assert door.sent == []
+    transport = build_transport(TOKENS)
+    assert isinstance(run(finish_sign_in(begin_sign_in(), query, 0.0), transport), Problem)
+    assert transport.sent == []
 
 
 @pytest.mark.requirement("AC-07", "XL-110")
 def test_code_is_exchanged_with_its_verifier_at_the_token_endpoint() -> None:
-    door = build_transport(TOKENS)
-    found = run(finish_sign_in(begin_sign_in(), f"code=c&state={'s' * 43}", 100.0), door)
+    transport = build_transport(TOKENS)
+    found = run(finish_sign_in(begin_sign_in(), f"code=c&state={'s' * 43}", 100.0), transport)
     assert isinstance(found, Credential)
     assert (found.access.reveal(), found.expires_at, found.scopes, found.resource) == ("at", 700.0, ("a",), SITE)
-    (request,) = door.sent
+    (request,) = transport.sent
     assert request.url == f"{ISSUER}/t"
     expected = {"grant_type": "authorization_code", "code": "c", "redirect_uri": BACK, "code_verifier": "v" * 43}
     assert form(request) == {**expected, "resource": SITE, "client_id": "me"}
@@ -174,11 +174,11 @@ def test_refresh_uses_the_original_token_endpoint_and_keeps_unchanged_fields() -
         token_url=f"{ISSUER}/t",
         client_id="me",
     )
-    door = build_transport({"access_token": "at2", "token_type": "Bearer"})
-    new = run(renew_credential(old, 0.0), door)
+    transport = build_transport({"access_token": "at2", "token_type": "Bearer"})
+    new = run(renew_credential(old, 0.0), transport)
     assert isinstance(new, Credential)
     assert (new.access.reveal(), new.refresh, new.scopes, new.expires_at) == ("at2", Secret("rt"), ("a",), None)
-    assert form(door.sent[0]) == {
+    assert form(transport.sent[0]) == {
         "grant_type": "refresh_token",
         "refresh_token": "rt",
         "resource": SITE,
@@ -200,13 +200,13 @@ def test_request_is_pushed_where_the_server_takes_no_other(page: str) -> None:
     where = place(authorization_url=page, pushed_url=f"{ISSUER}/push")
     me = ClientIdentity(client_id="me", secret=Secret("pw"), method="client_secret_post")
     started = begin_sign_in(where, me)
-    door = CannedTransport(lambda _: Response(201, (), PUSHED))
-    pushed = run(push_sign_in(started), door)
+    transport = CannedTransport(lambda _: Response(201, (), PUSHED))
+    pushed = run(push_sign_in(started), transport)
     assert isinstance(pushed, StartedSignIn)
     base, _, query = pushed.url.rpartition("&client_id=" if "?" in page else "?client_id=")
     assert base == page
     assert query == "me&request_uri=urn%3Aietf%3Aparams%3Aoauth%3Arequest_uri%3A1vjRGWz8aFCwPVy2hFyMX"
-    (request,) = door.sent
+    (request,) = transport.sent
     assert (request.method, request.url) == ("POST", f"{ISSUER}/push")
     assert form(request) == {
         "response_type": "code",
@@ -240,19 +240,19 @@ def test_request_that_is_not_taken_opens_no_page(body: bytes, status: int, why: 
 
 def test_request_stays_in_the_url_where_it_need_not_be_pushed() -> None:
     started = begin_sign_in()
-    door = build_transport({})
-    assert run(push_sign_in(started), door) is started
-    assert door.sent == []
+    transport = build_transport({})
+    assert run(push_sign_in(started), transport) is started
+    assert transport.sent == []
 
 
 @pytest.mark.requirement("AC-04", "AC-13")
 def test_registration_for_a_sign_in_on_another_device_names_its_grant() -> None:
-    door = build_transport({"client_id": "new"}, 201)
+    transport = build_transport({"client_id": "new"}, 201)
     here = server(registration_url=f"{ISSUER}/r")
-    run(identify_client(here, (BACK,), grants=(DEVICE_GRANT,)), door)
-    run(identify_client(here, (BACK,)), door)
+    run(identify_client(here, (BACK,), grants=(DEVICE_GRANT,)), transport)
+    run(identify_client(here, (BACK,)), transport)
     usual = ["authorization_code", "refresh_token"]
-    assert [json.loads(one.body)["grant_types"] for one in door.sent] == [
+    assert [json.loads(one.body)["grant_types"] for one in transport.sent] == [
         [*usual, "urn:ietf:params:oauth:grant-type:device_code"],
         usual,
     ]
@@ -276,9 +276,9 @@ def test_revocation_revokes_the_refresh_token_then_the_access_token() -> None:
         revocation_url=f"{ISSUER}/r",
         client_id="me",
     )
-    door = build_transport({})
-    assert run(revoke_credential(old), door) is True
-    assert [form(request)["token"] for request in door.sent] == ["rt", "at"]
+    transport = build_transport({})
+    assert run(revoke_credential(old), transport) is True
+    assert [form(request)["token"] for request in transport.sent] == ["rt", "at"]
     assert run(revoke_credential(old), build_transport({}, 503)) is False
 
 
@@ -328,22 +328,22 @@ def test_client_id_comes_from_setting_then_document_then_registration_then_user(
     ) == ClientIdentity(client_id="new", is_registered=True)
     body = json.loads(registering.sent[0].body)
     assert (body["application_type"], body["redirect_uris"]) == ("native", [BACK])
-    said = run(identify_client(server(), (BACK,)), nothing)
-    assert isinstance(said, Problem)
-    assert "--client-id" in said.message
+    outcome = run(identify_client(server(), (BACK,)), nothing)
+    assert isinstance(outcome, Problem)
+    assert "--client-id" in outcome.message
     for odd in ({}, [], {"client_id": 7}, {"client_id": ""}):
         assert isinstance(run(identify_client(both, (BACK,)), build_transport(odd, 201)), Problem)
 
 
 @pytest.mark.requirement("AC-13")
 def test_client_credentials_flow_authenticates_with_the_client_secret() -> None:
-    door = build_transport({"access_token": "at", "token_type": "Bearer"})
+    transport = build_transport({"access_token": "at", "token_type": "Bearer"})
     identity = ClientIdentity(client_id="m e", secret=Secret("p:w"), method="client_secret_basic")
-    found = run(request_client_credentials(place(), identity, ("a",), 0.0), door)
+    found = run(request_client_credentials(place(), identity, ("a",), 0.0), transport)
     assert isinstance(found, Credential)
     assert found.refresh is None
-    assert (b"authorization", b"Basic bSUyMGU6cCUzQXc=") in door.sent[0].headers
-    assert form(door.sent[0]) == {"grant_type": "client_credentials", "scope": "a", "resource": SITE}
+    assert (b"authorization", b"Basic bSUyMGU6cCUzQXc=") in transport.sent[0].headers
+    assert form(transport.sent[0]) == {"grant_type": "client_credentials", "scope": "a", "resource": SITE}
 
 
 @pytest.mark.requirement("AC-13")
@@ -442,12 +442,12 @@ def test_stored_credential_is_read_back_with_its_secrets_separate() -> None:
 
 @pytest.mark.requirement("AC-09")
 def test_credential_without_refresh_token_names_the_login_command() -> None:
-    door = build_transport(TOKENS)
-    ended = run(renew_credential(Credential(kind="oauth", resource=SITE, access=Secret("at")), 0.0), door)
+    transport = build_transport(TOKENS)
+    ended = run(renew_credential(Credential(kind="oauth", resource=SITE, access=Secret("at")), 0.0), transport)
     assert isinstance(ended, Problem)
     assert ended.details["error"] == "invalid_grant"
     assert f"toolwire login {SITE}" in ended.message
-    assert door.sent == []
+    assert transport.sent == []
 
 
 def test_refresh_at_an_older_server_omits_the_resource() -> None:
@@ -459,17 +459,17 @@ def test_refresh_at_an_older_server_omits_the_resource() -> None:
         token_url=f"{ISSUER}/t",
         sends_resource=False,
     )
-    door = build_transport(TOKENS)
-    assert isinstance(run(renew_credential(old, 0.0), door), Credential)
-    assert "resource" not in form(door.sent[0])
+    transport = build_transport(TOKENS)
+    assert isinstance(run(renew_credential(old, 0.0), transport), Credential)
+    assert "resource" not in form(transport.sent[0])
 
 
 @pytest.mark.requirement("AC-12")
 def test_revocation_sends_only_existing_tokens_to_a_revocation_endpoint() -> None:
     alone = Credential(kind="oauth", resource=SITE, access=Secret("at"), revocation_url=f"{ISSUER}/r", client_id="me")
-    door = build_transport({})
-    assert run(revoke_credential(alone), door) is True
-    assert [form(request)["token"] for request in door.sent] == ["at"]
+    transport = build_transport({})
+    assert run(revoke_credential(alone), transport) is True
+    assert [form(request)["token"] for request in transport.sent] == ["at"]
     nowhere = build_transport({})
     assert run(revoke_credential(Credential(kind="oauth", resource=SITE, access=Secret("at"))), nowhere) is False
     assert nowhere.sent == []
@@ -477,32 +477,32 @@ def test_revocation_sends_only_existing_tokens_to_a_revocation_endpoint() -> Non
 
 def test_unreachable_authorization_server_is_a_problem_in_every_flow() -> None:
     gone = Problem(kind=Kind.UNREACHABLE, message="Nobody answers.")
-    door = CannedTransport(lambda _: gone)
+    transport = CannedTransport(lambda _: gone)
     me = ClientIdentity(client_id="me")
-    assert run(identify_client(server(registration_url=f"{ISSUER}/r"), (BACK,)), door) == gone
-    assert run(request_client_credentials(place(), me, (), 0.0), door) == gone
-    assert isinstance(run(start_device_sign_in(place(device_url=f"{ISSUER}/d"), me, (), 0.0), door), Problem)
+    assert run(identify_client(server(registration_url=f"{ISSUER}/r"), (BACK,)), transport) == gone
+    assert run(request_client_credentials(place(), me, (), 0.0), transport) == gone
+    assert isinstance(run(start_device_sign_in(place(device_url=f"{ISSUER}/d"), me, (), 0.0), transport), Problem)
 
 
 def test_sign_in_without_an_authorization_endpoint_is_refused() -> None:
-    said = start_sign_in(
+    reply = start_sign_in(
         place(authorization_url=""), ClientIdentity(client_id="me"), BACK, (), state="s" * 43, verifier="v" * 43
     )
-    assert isinstance(said, Problem)
-    assert ISSUER in said.message
+    assert isinstance(reply, Problem)
+    assert ISSUER in reply.message
 
 
 @pytest.mark.requirement("AC-04")
 def test_registered_client_secret_is_sent_by_the_server_method_and_never_printed() -> None:
-    said = {"client_id": "new", "client_secret": "hunter2", "token_endpoint_auth_method": "client_secret_post"}
-    identity = run(identify_client(server(registration_url=f"{ISSUER}/r"), (BACK,)), build_transport(said, 201))
+    reply = {"client_id": "new", "client_secret": "hunter2", "token_endpoint_auth_method": "client_secret_post"}
+    identity = run(identify_client(server(registration_url=f"{ISSUER}/r"), (BACK,)), build_transport(reply, 201))
     assert identity == ClientIdentity(
         client_id="new", secret=Secret("hunter2"), method="client_secret_post", is_registered=True
     )
     assert "hunter2" not in repr(identity)
     assert isinstance(identity, ClientIdentity)
-    door = build_transport(TOKENS)
-    run(request_client_credentials(place(), identity, (), 0.0), door)
-    sent = form(door.sent[0])
+    transport = build_transport(TOKENS)
+    run(request_client_credentials(place(), identity, (), 0.0), transport)
+    sent = form(transport.sent[0])
     assert (sent["client_id"], sent["client_secret"]) == ("new", "hunter2")
-    assert not any(name == b"authorization" for name, _ in door.sent[0].headers)
+    assert not any(name == b"authorization" for name, _ in transport.sent[0].headers)

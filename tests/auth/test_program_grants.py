@@ -89,9 +89,9 @@ class Provider:
 
 
 def test_client_proves_itself_with_a_signed_assertion_for_a_minute() -> None:
-    door = build_transport()
-    found = run(request_client_credentials(build_target(), PROGRAM, ("a",), NOW, unique_id="u" * 43), door)
-    sent = read_form(door.sent[0])
+    transport = build_transport()
+    found = run(request_client_credentials(build_target(), PROGRAM, ("a",), NOW, unique_id="u" * 43), transport)
+    sent = read_form(transport.sent[0])
     proof = sent.pop("client_assertion")
     assert sent == {
         "grant_type": "client_credentials",
@@ -109,7 +109,7 @@ def test_client_proves_itself_with_a_signed_assertion_for_a_minute() -> None:
         "exp": 1_060,
         "jti": "u" * 43,
     }
-    assert door.sent[0].url == f"{ISSUER}/t"
+    assert transport.sent[0].url == f"{ISSUER}/t"
     assert isinstance(found, Credential)
     assert found.refresh is None
     assert "PRIVATE" not in repr(PROGRAM) + str(write_credential(found))
@@ -148,12 +148,12 @@ def test_text_that_is_no_fit_private_key_is_refused_without_showing_it(text: str
 
 @pytest.mark.parametrize("audience", [ISSUER, f"{ISSUER}/", f"{ISSUER}/t", ["https://other.example", ISSUER]])
 def test_workload_sends_its_token_without_a_client_id(audience: Any) -> None:
-    door = build_transport()
+    transport = build_transport()
     token = build_token({"aud": audience, "exp": NOW + 60})
-    found = run(request_by_assertion(build_target(), WORKLOAD, token, ("a",), NOW), door)
+    found = run(request_by_assertion(build_target(), WORKLOAD, token, ("a",), NOW), transport)
     assert isinstance(found, Credential)
     assert (found.access.reveal(), found.refresh) == ("at", None)
-    assert read_form(door.sent[0]) == {
+    assert read_form(transport.sent[0]) == {
         "grant_type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
         "assertion": token.reveal(),
         "scope": "a",
@@ -177,40 +177,40 @@ def test_workload_sends_its_token_without_a_client_id(audience: Any) -> None:
     ],
 )
 def test_assertion_for_another_server_or_an_expired_one_is_not_sent(claims: Any) -> None:
-    door, token = build_transport(), build_token(claims)
-    said = run(request_by_assertion(build_target(), WORKLOAD, token, (), NOW), door)
-    assert isinstance(said, Problem)
-    assert token.reveal() not in repr(said)
-    assert door.sent == []
+    transport, token = build_transport(), build_token(claims)
+    outcome = run(request_by_assertion(build_target(), WORKLOAD, token, (), NOW), transport)
+    assert isinstance(outcome, Problem)
+    assert token.reveal() not in repr(outcome)
+    assert transport.sent == []
 
 
 @pytest.mark.parametrize("text", ["", "hunter2", "a.b.c", "a.é.c", "a.b.c.d", "a.b", f"a.{'b' * 20_000}.c", "a.b\n.c"])
 def test_text_that_is_no_signed_token_is_not_sent(text: str) -> None:
-    door = build_transport()
-    said = run(request_by_assertion(build_target(), WORKLOAD, Secret(text), (), NOW), door)
-    assert isinstance(said, Problem)
-    assert said.message == "The assertion is not a signed token (JWT)."
-    assert door.sent == []
+    transport = build_transport()
+    outcome = run(request_by_assertion(build_target(), WORKLOAD, Secret(text), (), NOW), transport)
+    assert isinstance(outcome, Problem)
+    assert outcome.message == "The assertion is not a signed token (JWT)."
+    assert transport.sent == []
 
 
 def test_token_endpoint_of_another_server_is_no_audience() -> None:
-    door = build_transport()
+    transport = build_transport()
     other = build_target(token_url="https://other.example/t")
     token = build_token({"aud": "https://other.example/t", "exp": NOW + 60})
-    assert isinstance(run(request_by_assertion(other, WORKLOAD, token, (), NOW), door), Problem)
-    assert door.sent == []
+    assert isinstance(run(request_by_assertion(other, WORKLOAD, token, (), NOW), transport), Problem)
+    assert transport.sent == []
 
 
 def test_nothing_is_signed_or_sent_for_a_server_that_only_a_document_describes() -> None:
-    door, target = build_transport(), build_target(is_proven=False)
+    transport, target = build_transport(), build_target(is_proven=False)
     token = build_token({"aud": ISSUER, "exp": NOW + 60})
     for flow in (
         request_client_credentials(target, PROGRAM, (), NOW, unique_id="u" * 43),
         request_by_assertion(target, WORKLOAD, token, (), NOW),
     ):
-        assert isinstance(run(flow, door), Problem)
-    assert isinstance(run(exchange_id_token(PROVIDER, build_token(ID_CLAIMS), target, (), NOW), door), Problem)
-    assert door.sent == []
+        assert isinstance(run(flow, transport), Problem)
+    assert isinstance(run(exchange_id_token(PROVIDER, build_token(ID_CLAIMS), target, (), NOW), transport), Problem)
+    assert transport.sent == []
 
 
 def test_identity_provider_gives_an_assertion_for_the_server_and_the_resource() -> None:
@@ -235,9 +235,9 @@ def test_identity_provider_gives_an_assertion_for_the_server_and_the_resource() 
 )
 def test_id_token_of_another_provider_or_client_is_not_sent(changed: dict[str, Any]) -> None:
     provider, token = Provider(), build_token(ID_CLAIMS | changed)
-    said = run(exchange_id_token(PROVIDER, token, build_target(), (), NOW), provider.transport)
-    assert isinstance(said, Problem)
-    assert token.reveal() not in repr(said)
+    outcome = run(exchange_id_token(PROVIDER, token, build_target(), (), NOW), provider.transport)
+    assert isinstance(outcome, Problem)
+    assert token.reveal() not in repr(outcome)
     assert provider.transport.sent == []
 
 
@@ -252,8 +252,8 @@ def test_id_token_of_another_provider_or_client_is_not_sent(changed: dict[str, A
 )
 def test_id_token_is_not_sent_where_the_metadata_of_the_provider_is_wrong(metadata: dict[str, Any]) -> None:
     provider = Provider(metadata)
-    said = run(exchange_id_token(PROVIDER, build_token(ID_CLAIMS), build_target(), (), NOW), provider.transport)
-    assert isinstance(said, Problem)
+    outcome = run(exchange_id_token(PROVIDER, build_token(ID_CLAIMS), build_target(), (), NOW), provider.transport)
+    assert isinstance(outcome, Problem)
     assert provider.posted == []
 
 
@@ -271,6 +271,6 @@ def test_identity_provider_without_https_is_refused(issuer: str) -> None:
 )
 def test_another_token_of_the_identity_provider_is_not_passed_on(answer: dict[str, Any]) -> None:
     provider = Provider(answer=answer)
-    said = run(exchange_id_token(PROVIDER, build_token(ID_CLAIMS), build_target(), (), NOW), provider.transport)
-    assert isinstance(said, Problem)
-    assert str(provider.answer["access_token"]) not in said.message
+    outcome = run(exchange_id_token(PROVIDER, build_token(ID_CLAIMS), build_target(), (), NOW), provider.transport)
+    assert isinstance(outcome, Problem)
+    assert str(provider.answer["access_token"]) not in outcome.message

@@ -45,12 +45,12 @@ def resource(about: str = API, **more: Any) -> dict[str, Any]:
 
 
 def find_target(pages: dict[str, Any], url: str = API, challenge: str = "") -> tuple[SignInTarget | Problem, list[str]]:
-    door = CannedTransport(
+    transport = CannedTransport(
         lambda request: Response(200, (), json.dumps(pages[request.url]).encode()) if request.url in pages else NOWHERE
     )
-    said = read_challenges([challenge])[0] if challenge else None
-    place = run(find_sign_in_target(url, said), door)
-    return place, [request.url for request in door.sent]
+    reply = read_challenges([challenge])[0] if challenge else None
+    place = run(find_sign_in_target(url, reply), transport)
+    return place, [request.url for request in transport.sent]
 
 
 RESOURCE = "/.well-known/oauth-protected-resource"
@@ -60,12 +60,12 @@ SERVER = "/.well-known/oauth-authorization-server"
 @pytest.mark.requirement("AC-01")
 @pytest.mark.parametrize(("required", "pushed"), [(True, "https://login.example/push"), (False, ""), (None, "")])
 def test_requests_are_pushed_only_where_the_server_requires_it(required: bool | None, pushed: str) -> None:
-    said = {
+    reply = {
         "pushed_authorization_request_endpoint": "https://login.example/push",
         "require_pushed_authorization_requests": required,
     }
     place, _ = find_target(
-        {f"{SITE}{RESOURCE}": resource(SITE), f"https://login.example{SERVER}/tenant": server(**said)}
+        {f"{SITE}{RESOURCE}": resource(SITE), f"https://login.example{SERVER}/tenant": server(**reply)}
     )
     assert not isinstance(place, Problem), place
     assert place.server.pushed_url == pushed
@@ -179,8 +179,8 @@ def test_remote_metadata_cannot_name_a_loopback_server(here: str) -> None:
 
     def answers(request: Request) -> Response:
         asked.append(request.url)
-        told = {**resource(), "authorization_servers": [here]}
-        return Response(200, (), json.dumps(told).encode()) if RESOURCE in request.url else Response(404)
+        message = {**resource(), "authorization_servers": [here]}
+        return Response(200, (), json.dumps(message).encode()) if RESOURCE in request.url else Response(404)
 
     assert isinstance(run(find_sign_in_target(f"{SITE}/api"), CannedTransport(answers)), Problem)
     assert all(url.startswith(SITE) for url in asked)
@@ -197,17 +197,17 @@ def test_hostile_metadata_raises_no_exception() -> None:
                 {f"{SITE}{RESOURCE}/api": {**resource(), spot: value}},
             ):
                 assert isinstance(find_target(page)[0], SignInTarget | Problem)
-    door = CannedTransport(lambda _: Response(200, (), b"[1]"))
-    assert isinstance(run(find_authorization_server(ISSUER), door), Problem)
+    transport = CannedTransport(lambda _: Response(200, (), b"[1]"))
+    assert isinstance(run(find_authorization_server(ISSUER), transport), Problem)
 
 
 @pytest.mark.requirement("AC-01")
 def test_metadata_url_of_a_document_must_belong_to_its_issuer() -> None:
     good = f"{ISSUER}/.well-known/openid-configuration"
-    door = CannedTransport(lambda _: Response(200, (), json.dumps(server()).encode()))
-    assert isinstance(run(fetch_server_metadata(good), door), AuthorizationServerMetadata)
-    assert isinstance(run(fetch_server_metadata("https://login.example/other"), door), Problem)
-    assert isinstance(run(fetch_server_metadata("http://login.example/x"), door), Problem)
+    transport = CannedTransport(lambda _: Response(200, (), json.dumps(server()).encode()))
+    assert isinstance(run(fetch_server_metadata(good), transport), AuthorizationServerMetadata)
+    assert isinstance(run(fetch_server_metadata("https://login.example/other"), transport), Problem)
+    assert isinstance(run(fetch_server_metadata("http://login.example/x"), transport), Problem)
 
 
 # what a document declares
@@ -220,23 +220,23 @@ def document(**flows: Any) -> dict[str, Any]:
 @pytest.mark.requirement("AC-01", "AC-03", "XL-110")
 def test_openapi_oauth_flows_give_unverified_sign_in_targets() -> None:
     flow = {"authorizationUrl": "/oauth/authorize", "tokenUrl": "/oauth/token", "scopes": {"tasks:read": "Read"}}
-    said = read_security_schemes(
+    reply = read_security_schemes(
         document(authorizationCode=flow, clientCredentials={"tokenUrl": "/oauth/token"}), f"{SITE}/openapi.json", SITE
     )
-    place = said.targets["page"]
+    place = reply.targets["page"]
     assert (place.server.authorization_url, place.server.token_url) == (
         f"{SITE}/oauth/authorize",
         f"{SITE}/oauth/token",
     )
     assert (place.scopes, place.sends_resource, place.server.is_proven) == (("tasks:read",), False, False)
-    assert said.targets["secret"].server.token_url == f"{SITE}/oauth/token"
+    assert reply.targets["secret"].server.token_url == f"{SITE}/oauth/token"
 
 
 @pytest.mark.requirement("AC-13", "CV-28")
 def test_device_flow_of_an_openapi_document_is_used_at_its_own_origin() -> None:
     flow = {"deviceAuthorizationUrl": "/oauth/device", "tokenUrl": "/oauth/token", "scopes": {"tasks:read": "Read"}}
-    said = read_security_schemes(document(deviceAuthorization=flow), f"{SITE}/openapi.json", SITE)
-    place = said.targets["device"]
+    reply = read_security_schemes(document(deviceAuthorization=flow), f"{SITE}/openapi.json", SITE)
+    place = reply.targets["device"]
     assert (place.server.device_url, place.server.token_url) == (f"{SITE}/oauth/device", f"{SITE}/oauth/token")
     elsewhere = flow | {"deviceAuthorizationUrl": "https://evil.example/device"}
     assert not read_security_schemes(document(deviceAuthorization=elsewhere), f"{SITE}/openapi.json", SITE).targets
@@ -244,11 +244,11 @@ def test_device_flow_of_an_openapi_document_is_used_at_its_own_origin() -> None:
 
 @pytest.mark.requirement("AC-13")
 def test_implicit_and_password_flows_are_named_and_not_used() -> None:
-    said = read_security_schemes(
+    reply = read_security_schemes(
         document(implicit={"authorizationUrl": "/a"}, password={"tokenUrl": "/t"}), f"{SITE}/o", SITE
     )
-    assert said.targets == {}
-    assert said.unsafe == ("implicit", "password")
+    assert reply.targets == {}
+    assert reply.unsafe == ("implicit", "password")
 
 
 @pytest.mark.requirement("AC-01", "D-28")
@@ -264,8 +264,8 @@ def test_implicit_and_password_flows_are_named_and_not_used() -> None:
     ],
 )
 def test_oauth_flow_with_an_unsafe_url_is_not_used(flow: dict[str, Any]) -> None:
-    said = read_security_schemes(document(authorizationCode=flow), f"{SITE}/openapi.json", SITE)
-    assert not any(place.server.authorization_url for place in said.targets.values())
+    reply = read_security_schemes(document(authorizationCode=flow), f"{SITE}/openapi.json", SITE)
+    assert not any(place.server.authorization_url for place in reply.targets.values())
 
 
 @pytest.mark.requirement("AC-14", "XL-112")
@@ -278,9 +278,9 @@ def test_key_schemes_say_how_a_key_is_sent() -> None:
         "p": {"type": "http", "scheme": "basic"},
         "odd": 7,
     }
-    said = read_security_schemes({"components": {"securitySchemes": schemes}}, f"{SITE}/openapi.json", SITE)
-    assert said.keys == (("x-key", ""), ("authorization", "Bearer "), ("authorization", "Basic "))
-    assert said.metadata_urls == ("https://login.example/.well-known/openid-configuration",)
+    reply = read_security_schemes({"components": {"securitySchemes": schemes}}, f"{SITE}/openapi.json", SITE)
+    assert reply.keys == (("x-key", ""), ("authorization", "Bearer "), ("authorization", "Basic "))
+    assert reply.metadata_urls == ("https://login.example/.well-known/openid-configuration",)
     for odd in (
         None,
         [],
@@ -309,5 +309,5 @@ def test_resource_metadata_of_a_root_site_is_fetched_once() -> None:
 
 def test_unknown_or_invalid_oauth_flows_are_ignored() -> None:
     odd = document(telepathy={"tokenUrl": "/t"}, authorizationCode=7, clientCredentials=[])
-    said = read_security_schemes(odd, f"{SITE}/openapi.json", SITE)
-    assert (dict(said.targets), said.unsafe) == ({}, ())
+    reply = read_security_schemes(odd, f"{SITE}/openapi.json", SITE)
+    assert (dict(reply.targets), reply.unsafe) == ({}, ())

@@ -140,11 +140,11 @@ def look(page: Any, picture: Callable[[Any, str], None]) -> Callable[[str], None
                 page.emulate_media(color_scheme=theme)
                 page.set_viewport_size({"width": width, "height": 800})
                 found = Axe().run(page, options={"resultTypes": ["violations"]})
-                told = [
+                texts = [
                     (one["id"], one["nodes"][0]["html"], one["nodes"][0]["failureSummary"])
                     for one in found.response["violations"]
                 ]
-                assert told == [], (name, theme, width)
+                assert texts == [], (name, theme, width)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, theme, width)
                 assert page.evaluate(IS_DARK) == (theme == "dark"), (name, theme, width)
                 picture(page, f"{name}-{theme}-{width}")
@@ -246,12 +246,12 @@ class Program:
     def address(self) -> str:
         """Return the address it says to open."""
         assert self._process.stderr is not None
-        said = ""
+        reply = ""
         for line in self._process.stderr:
-            said += line
+            reply += line
             if found := re.search(r"Open this page in a browser on this machine: (\S+)", line):
                 return found[1]
-        raise AssertionError(f"the program ended: {said}")
+        raise AssertionError(f"the program ended: {reply}")
 
     def end(self) -> tuple[int, str, str]:
         """Return its exit code, and what it printed and said."""

@@ -130,12 +130,12 @@ def shop(tmp_path: Path) -> Iterator[Callable[..., tuple[str, subprocess.Popen[s
 
 def wait_until_ready(server: subprocess.Popen[str]) -> None:
     assert server.stderr is not None
-    said = ""
+    reply = ""
     for line in server.stderr:
-        said += line
+        reply += line
         if "CTRL+C" in line:
             return
-    raise AssertionError(said)
+    raise AssertionError(reply)
 
 
 @pytest.mark.requirement("AO-01")
@@ -160,11 +160,11 @@ def test_mcp_host_reads_is_refused_gets_more_scopes_and_writes_as_the_user(
     page.get_by_label("Order dishes for you").check()
     page.get_by_role("button", name="Allow", exact=True).click()
     page.get_by_role("heading", name="Back").wait_for()
-    said = host.end()
-    assert said["tools"] == ["listOrders", "order"]
-    assert (said["read"].is_error, said["read"].content[0].text) == (False, "[]")
-    assert "soup for Ada" in str(said["write"].content)
-    assert "soup" in str(said["read again"].content)
+    reply = host.end()
+    assert reply["tools"] == ["listOrders", "order"]
+    assert (reply["read"].is_error, reply["read"].content[0].text) == (False, "[]")
+    assert "soup for Ada" in str(reply["write"].content)
+    assert "soup" in str(reply["read again"].content)
     assert len(host.forms) == 1  # a form before the call that changes something
     page.goto(f"{site}/oauth/connected")
     assert "Order dishes for you" in page.get_by_role("region", name="Desk").first.inner_text()
@@ -177,9 +177,9 @@ def test_application_without_sessions_says_so_at_startup(
     shop: Callable[..., tuple[str, subprocess.Popen[str]]],
 ) -> None:
     _, server = shop(("app.add_middleware(SessionMiddleware", "dict(middleware=SessionMiddleware"))
-    _, said = server.communicate(timeout=60)
+    _, reply = server.communicate(timeout=60)
     assert server.returncode != 0
-    assert "(KeyError: 'session'). Add SessionMiddleware to the application." in said, said
+    assert "(KeyError: 'session'). Add SessionMiddleware to the application." in reply, reply
 
 
 @pytest.mark.requirement("AO-01")

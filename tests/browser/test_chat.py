@@ -168,9 +168,9 @@ def test_recipe_is_found_and_saved_in_the_browser_with_a_sign_in_and_one_questio
         other.reload()
         assert "Cacio e Pepe" in other.inner_text("main")
         assert {name.lower(): value for name, value in model.headers[-1].items()}["authorization"] == f"Bearer {KEY}"
-        told = model.everything
+        message = model.everything
     assert KEY not in json.dumps(model.heard)
-    assert PASSWORD not in told
+    assert PASSWORD not in message
     decided = [entry.record.decision for entry in chat.source.audit.entries()]
     assert decided.count("allowed") == 1
     files = [file for file in (tmp_path / "decisions").rglob("*") if file.is_file()]

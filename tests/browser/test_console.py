@@ -20,8 +20,8 @@ from toolwire.console import (
     Console,
     ConsoleSource,
     LimitRow,
-    OfferedTool,
     OneTimeKey,
+    ToolRow,
 )
 from toolwire.core.check import Answer
 from toolwire.core.grant_bounds import GrantBounds
@@ -74,10 +74,10 @@ def build_parts(text: str) -> dict[str, Any]:
             ConnectionRow(url=SHOP, access="signed in", scopes=(text or "orders:write", "orders:read")),
             ConnectionRow(url=f"stdio:npx -y {text or 'server-files'}", access="a program that you agreed to run"),
         ],
-        "find_offers": lambda _: [
-            OfferedTool(name=text or "find_goods", description=text or "Find goods.", effect="reads", level="auto"),
-            OfferedTool(name="place_order", description="Place an order.", effect="changes", cost="paid"),
-            OfferedTool(name="close_account", description="Close it.", effect="destroys", level="per-call"),
+        "list_site_tools": lambda _: [
+            ToolRow(name=text or "find_goods", description=text or "Find goods.", effect="reads", level="auto"),
+            ToolRow(name="place_order", description="Place an order.", effect="changes", cost="paid"),
+            ToolRow(name="close_account", description="Close it.", effect="destroys", level="per-call"),
         ],
         "list_locked": lambda: [(SHOP, 12)],
         "find_differences": lambda _: [text or "Shop.place_order@1.0.0: changed, wider", 'cost: null -> "paid"'],

@@ -433,15 +433,15 @@ def test_a_page_holds_so_many_bytes_and_names_the_rest(page: Any, studio: str) -
 def test_only_an_answer_with_content_may_show_images(page: Any, studio: str, site: str) -> None:
     headers = page.goto(f"{studio}/?tool=draw").headers
     assert "img-src" not in headers["content-security-policy"]
-    with page.expect_response(lambda response: response.request.method == "POST") as came:
+    with page.expect_response(lambda response: response.request.method == "POST") as received:
         press(page, "Try it")
-    policy = came.value.headers["content-security-policy"]
+    policy = received.value.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "img-src data:; media-src data:;" in policy
     page.goto(f"{site}/?tool=find_goods&/words=x")
-    with page.expect_response(lambda response: response.request.method == "POST") as came:
+    with page.expect_response(lambda response: response.request.method == "POST") as received:
         press(page, "Try it")
-    assert "data:" not in came.value.headers["content-security-policy"]
+    assert "data:" not in received.value.headers["content-security-policy"]
 
 
 @pytest.mark.requirement("CO-01", "CO-04", "FU-32")

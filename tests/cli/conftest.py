@@ -115,8 +115,8 @@ def toolwire(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         capfd.readouterr()
         with contextlib.chdir("."):  # a command about a gateway works in the folder of its file
             code = main([str(word) for word in argv])
-        said = capfd.readouterr()
-        return Outcome(code, said.out, said.err)
+        reply = capfd.readouterr()
+        return Outcome(code, reply.out, reply.err)
 
     return run
 

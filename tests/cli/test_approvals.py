@@ -143,8 +143,8 @@ def test_approvals_folder_can_be_chosen(tmp_path: Path, toolwire: Callable[..., 
 def test_lock_command_refuses_a_file_as_a_site(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     file = tmp_path / "shop.py"
     file.write_text("")
-    said = toolwire("lock", file)
-    assert (said.code, "lock takes URLs" in said.err) == (2, True)
+    outcome = toolwire("lock", file)
+    assert (outcome.code, "lock takes URLs" in outcome.err) == (2, True)
     assert toolwire("lock", "a" * 5_000).code == 2
 
 
@@ -200,10 +200,10 @@ def test_foreign_lock_file_cannot_control_the_terminal_or_cause_a_traceback(
     for words in (("diff", site), ("tools", site, "--locked"), ("tools", site, "--locked", "--findings")):
         outcome = toolwire(*words, *options, *fmt)
         assert outcome.code == 1
-        said = outcome.out + outcome.err
-        assert said
-        assert "Traceback" not in said
-        assert not any(character in said for character in _ESCAPES if not character.isprintable())
+        text = outcome.out + outcome.err
+        assert text
+        assert "Traceback" not in text
+        assert not any(character in text for character in _ESCAPES if not character.isprintable())
 
 
 @pytest.mark.requirement("D-04")
@@ -273,8 +273,8 @@ def test_all_that_is_kept_for_a_site_is_shown_and_revoked_by_its_url(
     assert "APPROVED ONCE: A CHANGED DEFINITION IS SHOWN" in listed
     assert json.loads(toolwire("approvals", "--json").out)["definitions"] == [{"site": site, "tool": "Desk.note@1.2.0"}]
     assert toolwire("call", site, "add", "a=1", "--protocol", "otc", "--agree").code == 0
-    told = toolwire("approvals", "revoke", site)
-    assert (told.code, f"Nothing is allowed for {site} any more" in told.out) == (0, True)
+    outcome = toolwire("approvals", "revoke", site)
+    assert (outcome.code, f"Nothing is allowed for {site} any more" in outcome.out) == (0, True)
     assert "Desk" not in toolwire("approvals").out
     assert toolwire("call", site, "add", "a=1", "--protocol", "otc").code == 3
     again = toolwire("approvals", "revoke", site)
@@ -283,9 +283,9 @@ def test_all_that_is_kept_for_a_site_is_shown_and_revoked_by_its_url(
 
 @pytest.mark.requirement("FU-55")
 def test_flags_say_what_they_keep(toolwire: Callable[..., Any]) -> None:
-    told = " ".join(toolwire("call", "--help-all").out.split())
-    assert "for 30 days or until a definition changes" in told
-    assert "Only the tool's definition is stored, to show later changes" in told
+    text = " ".join(toolwire("call", "--help-all").out.split())
+    assert "for 30 days or until a definition changes" in text
+    assert "Only the tool's definition is stored, to show later changes" in text
 
 
 @pytest.mark.requirement("QF-05")

@@ -143,9 +143,9 @@ def test_bad_file_of_any_option_ends_with_one_sentence(
     before = list_names(folder)
     outcome = toolwire(name, *words, option, bad, *more)
     assert "Traceback" not in outcome.err + outcome.out
-    said = [line for line in outcome.err.splitlines() if line.startswith("toolwire: ")]
+    replies = [line for line in outcome.err.splitlines() if line.startswith("toolwire: ")]
     if outcome.code in (1, 2, 3, 4):
-        assert said or name == "check"
+        assert replies or name == "check"
         assert outcome.code != 1 or name == "check"
     else:
         assert outcome.code == 0  # such as a new file, a secret of any bytes, or a path that another program will read

@@ -66,12 +66,12 @@ def test_grant_bounds_are_set_at_the_terminal_listed_and_used_up(
         at.wait_for(prompt)
         at.type(entry)
     assert at.end() == 0
-    said = '/to is one of ["Ada", "Bob"] and /amount is at most 50; 2 more calls'
-    assert f"Without a question: {said}; until 20".encode() in at.shown
-    assert said in toolwire("approvals").out
+    reply = '/to is one of ["Ada", "Bob"] and /amount is at most 50; 2 more calls'
+    assert f"Without a question: {reply}; until 20".encode() in at.shown
+    assert reply in toolwire("approvals").out
     [grant] = json.loads(toolwire("approvals", "--json").out)["grants"]
     assert grant["uses_left"] == 2
-    assert grant["covers"] == said
+    assert grant["covers"] == reply
     assert grant["conditions"][1] == {"pointer": "/amount", "op": "le", "value": 50}
     assert not pay(toolwire, url, "Eve", 1)
     assert not pay(toolwire, url, "Ada", 51)

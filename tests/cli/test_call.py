@@ -47,9 +47,9 @@ def test_options_can_stand_between_arguments(desk: Path, toolwire: Callable[...,
 
 
 def test_text_result_is_written_to_a_pipe_unchanged(target: str, toolwire: Callable[..., Any]) -> None:
-    said = toolwire("call", target, "say", "text=a\u202e\x1b[31m é\n").out
+    outcome = toolwire("call", target, "say", "text=a\u202e\x1b[31m é\n").out
     from_a_site = target.startswith("http")  # which could hide something in it: that was taken out before
-    assert said == ("a é\n" if from_a_site else "a\u202e\x1b[31m é\n")
+    assert outcome == ("a é\n" if from_a_site else "a\u202e\x1b[31m é\n")
     assert toolwire("call", target, "say", "text=a", "tags=1", "tags=2").out == "a12\n"
 
 
@@ -60,8 +60,8 @@ def test_result_that_is_no_text_is_printed_as_json(target: str, toolwire: Callab
 def test_tool_without_a_value_prints_nothing(target: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("call", target, "note", "text=hello", "--yes")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
-    said = toolwire("call", target, "note", "text=hello", "--yes", "--json").out
-    assert json.loads(said) == {"ok": True, "value": None}
+    reply = toolwire("call", target, "note", "text=hello", "--yes", "--json").out
+    assert json.loads(reply) == {"ok": True, "value": None}
 
 
 def test_progress_of_local_code_is_written_to_standard_error(desk: Path, toolwire: Callable[..., Any]) -> None:
@@ -237,8 +237,8 @@ def test_a_result_that_breaks_the_schema_of_its_own_server_is_shown_with_a_warni
         if "id" not in asked:
             return Response(status_code=202)
         result = answers.get(asked["method"])
-        said = {"error": {"code": -32601, "message": "unknown"}} if result is None else {"result": result}
-        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **said})
+        reply = {"error": {"code": -32601, "message": "unknown"}} if result is None else {"result": result}
+        return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **reply})
 
     with background(Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST"])])) as url:
         plain = toolwire("call", f"{url}/mcp", "count", "--agree")

@@ -14,7 +14,7 @@ import pytest
 
 from toolwire import Context, Secret, Toolkit, asgi, connect, connect_sync
 from toolwire.cli import main
-from toolwire.client.calls.pending_grants import find_missing_grants
+from toolwire.client.calls.grant_polling import find_missing_grants
 from toolwire.client.login import SignInUser
 from toolwire.core.model import Authorization, Kind, Problem, Requirements, Value
 from toolwire.testing.loopback import background
@@ -64,9 +64,9 @@ def test_a_token_comes_from_the_environment_or_a_file(
     assert main(command(url, "get_emails", "query=tea", "--token", f"google=@{tmp_path / 'token'}")) == 0
     monkeypatch.setenv("GOOGLE_TOKEN", CANARY)
     assert main(command(url, "get_emails", "query=tea", "--token", "google")) == 0
-    said = capsys.readouterr()
-    assert said.out == "tea: 11 characters of token\n" * 2
-    assert CANARY not in said.out + said.err
+    reply = capsys.readouterr()
+    assert reply.out == "tea: 11 characters of token\n" * 2
+    assert CANARY not in reply.out + reply.err
 
 
 @pytest.mark.requirement("OTC-014", "OTC-017", "C-10")
@@ -112,8 +112,8 @@ def test_secret_value_on_the_command_line_is_refused(
     words: list[str], url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(command(url, "send", "to=ada", *words)) == 2
-    said = capsys.readouterr()
-    assert CANARY not in said.out + said.err
+    reply = capsys.readouterr()
+    assert CANARY not in reply.out + reply.err
 
 
 @pytest.mark.requirement("D-08")
@@ -300,11 +300,11 @@ def test_secret_of_a_call_of_code_is_in_nothing_that_is_printed(
     words = ["call", str(tmp_path / "sms.py"), "fail", "--secret", "TWILIO_API_KEY", *(["--debug"] if debug else [])]
     for more in ([], ["--json"]):
         assert main([*words, *more]) == 1
-        said = capfd.readouterr()
+        reply = capfd.readouterr()
         written = {"bytes.hex": CANARY.encode().hex(), "base64": base64.b64encode(CANARY.encode()).decode().rstrip("=")}
-        assert written.get(how, CANARY) not in said.out + said.err
-        assert "the provider refused ***" in said.err
-        assert ("Traceback" in said.err) == debug
+        assert written.get(how, CANARY) not in reply.out + reply.err
+        assert "the provider refused ***" in reply.err
+        assert ("Traceback" in reply.err) == debug
 
 
 CODE = """

@@ -51,10 +51,10 @@ def test_warning_gives_exit_code_1_only_with_strict(toolwire: Callable[..., Any]
 
 def test_json_output_contains_the_same_faults(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("check", "--json", BAD, ODD, "gone.json")
-    said = json.loads(outcome.out)
+    data = json.loads(outcome.out)
     assert outcome.code == 2
-    assert (said["files"], said["errors"], said["warnings"]) == (3, 1, 1)
-    assert said["faults"][0] | {"message": ""} == {
+    assert (data["files"], data["errors"], data["warnings"]) == (3, 1, 1)
+    assert data["faults"][0] | {"message": ""} == {
         "file": str(BAD),
         "pointer": "/functions/0/name",
         "line": 9,
@@ -63,7 +63,7 @@ def test_json_output_contains_the_same_faults(toolwire: Callable[..., Any]) -> N
         "rule": "OT-011",
         "message": "",
     }
-    assert said["not_checked"] == [{"file": "gone.json", "reason": "it cannot be read: No such file or directory."}]
+    assert data["not_checked"] == [{"file": "gone.json", "reason": "it cannot be read: No such file or directory."}]
 
 
 def test_unreadable_file_does_not_stop_the_check_of_others(toolwire: Callable[..., Any], tmp_path: Path) -> None:
@@ -251,8 +251,8 @@ def test_null_optional_members_give_one_warning(
 ) -> None:
     outcome = toolwire("check", put("nulls.json", json.dumps(NULLS[kind])))
     assert outcome.code == 0, outcome.out
-    said, last = outcome.out.splitlines()
-    assert "members are null" in said
+    reply, last = outcome.out.splitlines()
+    assert "members are null" in reply
     assert last == "1 file checked: 0 errors, 1 warning."
 
 

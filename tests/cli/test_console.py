@@ -52,13 +52,13 @@ def test_console_compares_a_site_with_the_lock(tmp_path: Path, site: str, toolwi
 
 @pytest.mark.requirement("CO-02")
 def test_console_refuses_a_file_as_a_site_and_a_folder_of_others(tmp_path: Path, toolwire: Callable[..., Any]) -> None:
-    told = toolwire("console", "tools.py", "--no-open")
-    assert (told.code, "is not a URL" in told.err) == (2, True)
+    outcome = toolwire("console", "tools.py", "--no-open")
+    assert (outcome.code, "is not a URL" in outcome.err) == (2, True)
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
-    told = toolwire("console", "--path", folder, "--no-open")
-    assert (told.code, "Other users can write to" in told.err) == (2, True)
+    outcome = toolwire("console", "--path", folder, "--no-open")
+    assert (outcome.code, "Other users can write to" in outcome.err) == (2, True)
 
 
 @pytest.mark.requirement("CO-03")
@@ -79,7 +79,7 @@ def test_chat_in_the_browser_uses_the_model_and_the_sites_of_the_command_line(tm
 
 @pytest.mark.requirement("CO-03")
 def test_chat_without_a_site_or_a_model_says_what_is_missing(toolwire: Callable[..., Any], site: str) -> None:
-    told = toolwire("chat", "--model", "m")
-    assert (told.code, "toolwire chat URL" in told.err) == (2, True)
-    told = toolwire("chat", "--browser", site, "--base-url", "nonsense", "--model", "m")
-    assert (told.code, "--base-url nonsense is not an http" in told.err) == (2, True)
+    outcome = toolwire("chat", "--model", "m")
+    assert (outcome.code, "toolwire chat URL" in outcome.err) == (2, True)
+    outcome = toolwire("chat", "--browser", site, "--base-url", "nonsense", "--model", "m")
+    assert (outcome.code, "--base-url nonsense is not an http" in outcome.err) == (2, True)

@@ -46,9 +46,9 @@ def test_enum_numbers_as_strings_and_unknown_major_version_are_reported(
     with connect_sync(url, protocol="opentool") as remote:
         assert remote.tools[0].parameters["size"]["enum"] == [1, 2]
         findings = " ".join(remote.findings())
-    told = toolwire("tools", url, "--protocol", "opentool", "--findings")
-    assert told.code == 0
-    for text in (findings, told.out):
+    outcome = toolwire("tools", url, "--protocol", "opentool", "--findings")
+    assert outcome.code == 0
+    for text in (findings, outcome.out):
         assert "values of an enum of numbers that are strings" in text
         assert "9.0.0" in text
         assert "7.0.0" not in text  # the document's own version is not that of the specification
@@ -67,8 +67,8 @@ def test_missing_name_falls_back_to_the_title_and_missing_version_is_reported(
         assert remote.catalog().title == "Shop"
         # 0.1 is what is assumed: a later version would offer no blanket approval.
         assert remote.tools[0].blanket_allowed
-    told = toolwire("tools", url, "--findings").out
-    assert ("has no version: 0.1 is assumed" in told) is ("version" not in root)
+    outcome = toolwire("tools", url, "--findings").out
+    assert ("has no version: 0.1 is assumed" in outcome) is ("version" not in root)
 
 
 @pytest.mark.requirement("XL-030")

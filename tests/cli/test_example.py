@@ -98,8 +98,8 @@ def test_sample_product_is_a_folder_with_its_scripted_model(
     folder: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["example", "recipes"]) == 0
-    said = "Run it: python -m recipes, and its model: python -m recipes.model"
-    assert capsys.readouterr().out == f"recipes is written. {said}\n"
+    reply = "Run it: python -m recipes, and its model: python -m recipes.model"
+    assert capsys.readouterr().out == f"recipes is written. {reply}\n"
     names = {one.name for one in (folder / "recipes").iterdir()}
     assert names == {"__init__.py", "__main__.py", "app.py", "book.py", "model.py", "pages.py"}
     (folder / "recipes" / "app.py").write_text("mine")

@@ -75,7 +75,7 @@ def test_wrong_transports_and_options_are_refused_with_a_sentence() -> None:
 
 
 def test_report_progress_and_the_levels_of_a_log_reach_the_caller() -> None:
-    kit, heard = Toolkit("Desk"), list[Progress]()
+    kit, received = Toolkit("Desk"), list[Progress]()
 
     @kit.tool(approval="auto", safe=True)
     async def work(context: Context) -> str:
@@ -87,10 +87,10 @@ def test_report_progress_and_the_levels_of_a_log_reach_the_caller() -> None:
         return "done"
 
     with connect_sync(kit, protocol="mcp", agree=lambda _: True) as remote:
-        assert remote.call("work", notify=heard.append).value == "done"
-    assert heard[0].value["progress"] == 1
-    assert (heard[0].value["total"], heard[0].value["message"]) == (2, "half")
-    assert [(one.value["level"], one.value["data"]) for one in heard[1:]] == [
+        assert remote.call("work", notify=received.append).value == "done"
+    assert received[0].value["progress"] == 1
+    assert (received[0].value["total"], received[0].value["message"]) == (2, "half")
+    assert [(one.value["level"], one.value["data"]) for one in received[1:]] == [
         ("info", "begun"),
         ("warning", "slow"),
         ("error", "failed"),

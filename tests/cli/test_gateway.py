@@ -101,8 +101,8 @@ def test_changed_gateway_file_is_reloaded_without_dropping_calls(folder: Path, w
         assert results == [Value("done")]
         file.write_text("[upstreams.more]\ntarget = 7\n")
         process.send_signal(signal.SIGHUP)
-        said = wait_for_line(process, "not taken")
-        assert 'toolwire.toml:2:1: an upstream needs "target"' in said
+        reply = wait_for_line(process, "not taken")
+        assert 'toolwire.toml:2:1: an upstream needs "target"' in reply
         with connect_sync(url, protocol="otc") as remote:
             assert sorted(tool.name for tool in remote.tools) == ["abs", "wait"]
 
@@ -200,10 +200,10 @@ def test_a_cloned_gateway_is_used_after_one_yes_until_its_file_changes(
     assert (bool(got), (folder / "ran").exists()) == (True, True)
     assert toolwire("gateway", "check").code == 0
     file = folder / "toolwire.toml"
-    kept = file.read_text()
-    file.write_text(f"{kept}\n# changed\n")
+    stored = file.read_text()
+    file.write_text(f"{stored}\n# changed\n")
     assert toolwire("gateway", "check").code == 2
-    file.write_text(kept)
+    file.write_text(stored)
     assert "no longer trusted" in toolwire("settings", "forget").out
     assert toolwire("gateway", "check").code == 2
 
@@ -402,9 +402,9 @@ def test_upstream_down_at_start_is_served_once_it_answers(
     write_file(folder, (f"http://127.0.0.1:{port}", sites[1]), f"workers = {workers}")
     with run_gateway() as (process, url):
         for _ in range(workers):  # a worker that starts later than the upstream has nothing to say of it
-            said = wait_for_line(process, "tried again")
-            assert "The upstream first could not be reached" in said
-            assert "one-of-first" not in said
+            reply = wait_for_line(process, "tried again")
+            assert "The upstream first could not be reached" in reply
+            assert "one-of-first" not in reply
         assert list_tools(url, "otc", "") == ["tell_second"]
         health = httpx2.get(f"{url}/health?full").json()
         rows = [(one["name"], one["state"], one["tools"]) for one in health["upstreams"]]

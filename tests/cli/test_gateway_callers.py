@@ -105,10 +105,10 @@ def test_each_caller_signs_in_and_calls_the_upstream_as_themselves(folder: Path,
         denied = call(url, "key-of-bob", "write_at_tasks", text="a", approve=lambda _: False)
         assert isinstance(denied, Problem)
     assert not any(b"key-of" in value for value in tasks.seen)
-    kept = b"".join(path.read_bytes() for path in (folder / "kept").rglob("*") if path.is_file())
+    stored = b"".join(path.read_bytes() for path in (folder / "kept").rglob("*") if path.is_file())
     tokens = {value.removeprefix(b"Bearer ") for value in tasks.seen if value.startswith(b"Bearer ")}
     assert len(tokens) == 2
-    assert not any(token in kept for token in tokens)
+    assert not any(token in stored for token in tokens)
     with run_gateway() as (_, url):  # credentials outlive the gateway
         assert call(url, "key-of-bob", "who_am_i_at_tasks") == as_bob
 
@@ -129,8 +129,8 @@ def test_all_missing_sign_ins_are_told_at_once_in_the_words_of_each_protocol(fol
             assert answer.headers["www-authenticate"] == (
                 f'Bearer error="sign_in_required", authorization_uri="{both[0]}"'
             )
-            said = answer.json()["details"]["missing_requirements"]["authorization"]
-            assert [one["url"] for one in said] == both
+            reply = answer.json()["details"]["missing_requirements"]["authorization"]
+            assert [one["url"] for one in reply] == both
             opened: list[str] = []
 
             def open_page(asked: Any) -> dict[str, Any]:

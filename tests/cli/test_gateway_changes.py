@@ -205,15 +205,15 @@ tools = ["b"]
 def test_removing_an_upstream_leaves_every_other_letter(
     folder: Path, toolwire: Callable[..., Outcome], before: str, after: str | None
 ) -> None:
-    kept = folder / "kept.toml"
-    kept.write_text(before, newline="")
-    kept.chmod(0o640)
+    stored = folder / "kept.toml"
+    stored.write_text(before, newline="")
+    stored.chmod(0o640)
     file = folder / "toolwire.toml"
-    file.symlink_to(kept)
+    file.symlink_to(stored)
     outcome = toolwire("gateway", "remove", "b")
-    text = kept.read_bytes().decode()
+    text = stored.read_bytes().decode()
     assert file.is_symlink()
-    assert kept.stat().st_mode & 0o777 == 0o640
+    assert stored.stat().st_mode & 0o777 == 0o640
     if after is None:
         assert text == '# of a\r\n[upstreams.a]\r\ntarget = "own.py"\n'
     elif "[" in after:

@@ -116,8 +116,8 @@ def test_decisions_name_their_caller_in_json_lines_and_in_the_kept_log(
     assert all({"timestamp", "level", "event", "tool", "channel", "call_id"} <= set(one) for one in decided)
     assert not any(word in line for line in lines for word in ("key-of-", "secret-of-site", "a private text"))
     logged = toolwire("approvals", "log", "--path", "kept", "--json")
-    kept = [json.loads(line) for line in logged.out.splitlines()]
-    assert [(one["principal"], one["decision"], one["site"]) for one in kept] == [("key:ann", "allowed", site)]
+    stored = [json.loads(line) for line in logged.out.splitlines()]
+    assert [(one["principal"], one["decision"], one["site"]) for one in stored] == [("key:ann", "allowed", site)]
     assert toolwire("approvals", "log", "--path", "kept", "--verify").code == 0
 
 

@@ -123,9 +123,9 @@ def test_a_wrong_agreement_or_limit_is_one_sentence(
     folder: Path, toolwire: Callable[..., Outcome], more: str, sentence: str
 ) -> None:
     write_file(folder, f"{more}\n")
-    said = toolwire("gateway", "list")
-    assert said.code == 2
-    assert sentence in said.err
+    outcome = toolwire("gateway", "list")
+    assert outcome.code == 2
+    assert sentence in outcome.err
 
 
 def test_only_a_program_of_a_trusted_file_can_be_agreed_to(
@@ -133,8 +133,8 @@ def test_only_a_program_of_a_trusted_file_can_be_agreed_to(
 ) -> None:
     file = write_file(folder)
     before = file.read_text()
-    said = toolwire("gateway", "agree", "other")
-    assert (said.code, "other runs no program" in said.err) == (2, True)
+    outcome = toolwire("gateway", "agree", "other")
+    assert (outcome.code, "other runs no program" in outcome.err) == (2, True)
     assert toolwire("gateway", "agree", "desc").code == 2
     monkeypatch.delenv("TOOLWIRE_SETTINGS")
     assert toolwire("gateway", "agree", "desk").code == 2, "the file of a stranger is no order"

@@ -28,7 +28,7 @@ from tests.support.gateway_process import run_gateway, wait_for_line
 from tests.support.inbox import wait_for
 from tests.support.people import CALLBACK, PASSWORD, Person, read_fields, use, walk
 from tests.support.token_storage import Storage
-from toolwire.console.sessions import OperatorSessions, SignedIn
+from toolwire.console.sessions import OperatorSessions, SessionUser
 from toolwire.hosting.gateway_sign_in import make_user_id
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.open import open_used_nonces
@@ -154,8 +154,8 @@ def test_people_sign_in_from_a_foreign_program_and_are_callers(
         assert re.fullmatch(r"user:ann:[0-9a-f]{12}", name)
         assert asyncio.run(use(url, bob, "tell_name")).startswith("user:bob:")
         # each has their own account at the upstream, reached with the session of their own browser
-        told = asyncio.run(use(url, ann, "who_am_i_at_tasks"))
-        assert f"{url}/sign-in/tasks" in told
+        message = asyncio.run(use(url, ann, "who_am_i_at_tasks"))
+        assert f"{url}/sign-in/tasks" in message
         entry = ann.browser.get(f"{url}/sign-in/tasks")
         assert "You are signed in to this gateway as <b>ann</b>" in entry.text
         # without a referrer, a browser that came by http would send its form with "Origin: null"
@@ -173,9 +173,9 @@ def test_people_sign_in_from_a_foreign_program_and_are_callers(
         assert (read_catalog(url, ann), read_catalog(url, bob)) == (200, 200)
     assert ann.storage.tokens is not None
     assert not any(ann.storage.tokens.access_token.encode() in value for value in tasks.seen)
-    kept = b"".join(path.read_bytes() for path in (folder / "kept").rglob("*") if path.is_file())
-    assert PASSWORD.encode() not in kept
-    assert ann.storage.tokens.access_token.encode() not in kept
+    stored = b"".join(path.read_bytes() for path in (folder / "kept").rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in stored
+    assert ann.storage.tokens.access_token.encode() not in stored
     log = capfd.readouterr().err
     assert PASSWORD not in log
 
@@ -297,8 +297,8 @@ def test_person_named_as_operator_opens_the_console_and_their_actions_are_record
         secret = sha256(open_used_nonces(folder / "kept").key + b"console").digest()
         forge = OperatorSessions(lambda _: None, secret=secret).start_for
         for name in ("ann", "key:ann", "user:ann:000000000000"):
-            for by_account in (False, True):
-                cookie = forge(SignedIn(name, 600.0, by_account=by_account))
+            for has_account in (False, True):
+                cookie = forge(SessionUser(name, 600.0, has_account=has_account))
                 fields = {"cookie": f"toolwire_console_{urlsplit(url).port}={cookie}"}
                 assert httpx2.get(f"{url}/console/log", headers=fields).status_code == 401
         # the session of the gateway begins one of the console
@@ -540,8 +540,8 @@ def test_form_of_the_password_takes_no_forgery_and_leads_nowhere_else(
         assert browser.cookies[name] != planted  # no session of before is one of who signed in
         with httpx2.Client(cookies={name: planted}) as thief:
             assert "signed in to this gateway as" not in thief.get(f"{url}/sign-in/tasks").text
-        said = [sign_in_at(browser, url, "bob", "wrong words").text for _ in range(6)]
-        assert "Too many attempts for this name from your address. Wait a minute." in said[-1]
+        replies = [sign_in_at(browser, url, "bob", "wrong words").text for _ in range(6)]
+        assert "Too many attempts for this name from your address. Wait a minute." in replies[-1]
 
 
 @pytest.mark.requirement("D-38", "GW-02", "AS-08")

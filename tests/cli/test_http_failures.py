@@ -81,12 +81,12 @@ def test_failing_site_ends_a_command_with_a_sentence_and_its_exit_code(
     url = start(ANSWERS[kind])
     outcome = toolwire(*words.replace("URL", url).split(), "--key-env", "KEY_OF_A_TEST", "--timeout", "5")
     assert outcome.code in (3, 4), outcome
-    said = [line for line in outcome.err.splitlines() if line.startswith("toolwire: ")]
-    assert len(said) == 1, outcome
-    assert url.removeprefix("http://") in said[0]
-    assert said[0].endswith(".")
+    replies = [line for line in outcome.err.splitlines() if line.startswith("toolwire: ")]
+    assert len(replies) == 1, outcome
+    assert url.removeprefix("http://") in replies[0]
+    assert replies[0].endswith(".")
     if kind in ("429", "500") and not words.startswith("overlay"):
-        assert f"answers with status {kind}: " in said[0]
-        assert "try again later" in said[0]
+        assert f"answers with status {kind}: " in replies[0]
+        assert "try again later" in replies[0]
     assert "Traceback" not in outcome.err + outcome.out
     assert SECRET not in outcome.err + outcome.out

@@ -18,7 +18,7 @@ from mcp.client.stdio import stdio_client
 from toolwire import Toolkit, asgi
 from toolwire.framing import jsontext
 from toolwire.hosting.mcp_hosts.host_files import HOSTS, HostFile, read_host_file
-from toolwire.hosting.secret_words import choose_program_name, find_secret_word
+from toolwire.hosting.secret_detection import choose_program_name, find_secret_word
 from toolwire.testing.loopback import background
 
 FILES = {
@@ -69,9 +69,9 @@ def list_tools(entry: dict[str, Any], folder: Path = Path("/")) -> list[str]:
 @pytest.mark.parametrize("host", FILES)
 def test_host_starts_the_tools_of_its_installed_entry(host: str, home: Path, desk: Path, toolwire: Run) -> None:
     place, section, members = FILES[host]
-    told = toolwire("install", host, desk, "--name", "desk")
-    assert (told.code, told.err) == (0, "")
-    assert str(home / place) in told.out
+    outcome = toolwire("install", host, desk, "--name", "desk")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert str(home / place) in outcome.out
     entry = read(home / place)[section]["desk"]
     assert {name: entry[name] for name in members} == members
     assert entry.keys() == {*members, "command", "args"}
@@ -176,18 +176,18 @@ def test_unreadable_host_file_is_not_changed(
     file.parent.mkdir()
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     before = file.read_bytes()
-    told = toolwire("install", "cursor", desk)
-    assert (told.code, told.out) == (2, "")
-    assert said in told.err
-    assert "left alone" in told.err
+    outcome = toolwire("install", "cursor", desk)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+    assert "left alone" in outcome.err
     assert file.read_bytes() == before
     assert list(file.parent.iterdir()) == [file]
 
 
 @pytest.mark.requirement("MC-04")
 def test_print_option_shows_the_entry_without_writing(home: Path, desk: Path, toolwire: Run) -> None:
-    told = toolwire("install", "vscode", desk, "--name", "desk", "--print")
-    place, _, shown = told.out.partition(":\n")
+    outcome = toolwire("install", "vscode", desk, "--name", "desk", "--print")
+    place, _, shown = outcome.out.partition(":\n")
     assert place == str(home / FILES["vscode"][0])
     assert list(json.loads(shown)["servers"]) == ["desk"]
     assert list(home.iterdir()) == []
@@ -201,8 +201,8 @@ def test_key_is_written_as_a_reference_and_never_as_text(
     place, section, _ = FILES[host]
     monkeypatch.setenv("PET_KEY", "hunter2")
     url = "https://petstore.example/openapi.json"
-    told = toolwire("install", host, url, "--include", "all", "--tag", "pet", "--tag", "x y", "--key-env", "PET_KEY")
-    assert told.code == 0
+    outcome = toolwire("install", host, url, "--include", "all", "--tag", "pet", "--tag", "x y", "--key-env", "PET_KEY")
+    assert outcome.code == 0
     entry = read(home / place)[section]["petstore-example"]
     assert "hunter2" not in (home / place).read_text()
     wanted = [
@@ -213,9 +213,11 @@ def test_key_is_written_as_a_reference_and_never_as_text(
     referred = {"claude-code": "${PET_KEY}", "cursor": "${env:PET_KEY}", "vscode": "${env:PET_KEY}"}
     referred |= {"windsurf": "${env:PET_KEY}", "gemini-cli": "${PET_KEY}"}
     assert entry.get("env") == ({"PET_KEY": referred[host]} if host in referred else None)
-    assert ("where PET_KEY is set" in told.err) == (host not in referred)
-    told = toolwire("install", host, url, "--name", "two", "--header-env", "X-Key=PET_KEY", "--header", "X-Version: 2")
-    assert told.code == 0
+    assert ("where PET_KEY is set" in outcome.err) == (host not in referred)
+    outcome = toolwire(
+        "install", host, url, "--name", "two", "--header-env", "X-Key=PET_KEY", "--header", "X-Version: 2"
+    )
+    assert outcome.code == 0
     second = read(home / place)[section]["two"]
     assert second["args"][5:9] == ["--header", "X-Version: 2", "--header-env", "X-Key=PET_KEY"]
     assert second.get("env") == entry.get("env")
@@ -229,8 +231,8 @@ def test_relative_paths_are_made_absolute_or_refused(
 ) -> None:
     monkeypatch.chdir(desk.parent)
     overlay = desk.parent / "mine.yaml"
-    told = toolwire("install", "cursor", desk.name, "petstore.example", "--overlay", "mine.yaml", "--print")
-    arguments = json.loads(told.out.partition(":\n")[2])["mcpServers"][desk.stem]["args"]
+    outcome = toolwire("install", "cursor", desk.name, "petstore.example", "--overlay", "mine.yaml", "--print")
+    arguments = json.loads(outcome.out.partition(":\n")[2])["mcpServers"][desk.stem]["args"]
     assert arguments[3:] == [
         *("serve", str(desk), "https://petstore.example", "--overlay", str(overlay), "--consent", "inbox", "--stdio"),
     ]
@@ -247,9 +249,9 @@ def test_project_option_uses_the_file_of_the_project(
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)
-    told = toolwire("install", host, desk, "--project")
+    outcome = toolwire("install", host, desk, "--project")
     if host not in PROJECT:
-        assert (told.code, "has no file for one project" in told.err) == (2, True)
+        assert (outcome.code, "has no file for one project" in outcome.err) == (2, True)
         return
     assert list(read(project / PROJECT[host])[FILES[host][1]]) == [desk.stem]
     assert list(home.iterdir()) == []
@@ -272,8 +274,8 @@ def test_existing_server_of_another_target_is_replaced_only_with_replace(home: P
 @pytest.mark.requirement("MC-04")
 def test_unwritable_folder_is_reported(home: Path, desk: Path, toolwire: Run) -> None:
     (home / ".cursor").touch()
-    told = toolwire("install", "cursor", desk)
-    assert (told.code, "cannot be written" in told.err) == (2, True)
+    outcome = toolwire("install", "cursor", desk)
+    assert (outcome.code, "cannot be written" in outcome.err) == (2, True)
 
 
 @pytest.mark.requirement("MC-04")
@@ -311,8 +313,8 @@ def test_codex_gets_a_table_and_the_rest_of_its_file_stays(text: str, home: Path
     file = home / ".codex" / "config.toml"
     file.parent.mkdir()
     file.write_bytes(text.encode())
-    told = toolwire("install", "codex", desk, "--name", "desk")
-    assert (told.code, told.err) == (0, "")
+    outcome = toolwire("install", "codex", desk, "--name", "desk")
+    assert (outcome.code, outcome.err) == (0, "")
     added = file.read_bytes().decode()
     assert added.startswith(text)
     entry = tomllib.loads(added)["mcp_servers"]["desk"]
@@ -343,9 +345,9 @@ def test_codex_file_that_cannot_be_changed_safely_stays(
     file = home / ".codex" / "config.toml"
     file.parent.mkdir()
     file.write_text(text)
-    told = toolwire("install", "codex", desk, "--name", "desk", "--replace")
-    assert (told.code, told.out) == (2, "")
-    assert said in told.err
+    outcome = toolwire("install", "codex", desk, "--name", "desk", "--replace")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
     assert file.read_text() == text
 
 
@@ -363,8 +365,8 @@ def test_install_says_how_the_user_of_the_host_is_asked(host: str, told: str, ho
 
 
 def test_help_lists_the_supported_hosts(toolwire: Run) -> None:
-    told = toolwire("install", "--help").out
-    assert re.sub(r"\s+", " ", told).count(", ".join(HOSTS)) == 1
+    outcome = toolwire("install", "--help").out
+    assert re.sub(r"\s+", " ", outcome).count(", ".join(HOSTS)) == 1
 
 
 @pytest.mark.requirement("CC-05")
@@ -395,9 +397,9 @@ def test_secret_among_the_words_of_a_program_is_not_written(
     command: str, more: list[str], home: Path, toolwire: Run
 ) -> None:
     secret = "sk-proj-4fT9bQ2xLm7Zr8Wd1Kc5"
-    told = toolwire("install", "cursor", f"stdio:{command.format(secret)}", *more)
-    assert (told.code, "does not belong into a file" in told.err) == (2, True)
-    assert secret not in told.out + told.err
+    outcome = toolwire("install", "cursor", f"stdio:{command.format(secret)}", *more)
+    assert (outcome.code, "does not belong into a file" in outcome.err) == (2, True)
+    assert secret not in outcome.out + outcome.err
     assert list(home.rglob("*.json")) == []
 
 
@@ -426,8 +428,8 @@ def test_entry_is_not_named_after_the_value_of_an_option() -> None:
 
 @pytest.mark.requirement("AT-54")
 def test_header_field_that_may_hold_a_secret_is_not_written(home: Path, toolwire: Run) -> None:
-    told = toolwire("install", "cursor", "http://127.0.0.1:1", "--header", "X-Api-Key: hunter2", "--print")
-    assert (told.code, "hunter2" in told.out + told.err) == (2, False)
+    outcome = toolwire("install", "cursor", "http://127.0.0.1:1", "--header", "X-Api-Key: hunter2", "--print")
+    assert (outcome.code, "hunter2" in outcome.out + outcome.err) == (2, False)
 
 
 @pytest.mark.requirement("AT-54")
@@ -441,8 +443,8 @@ def test_project_follows_no_link_out_of_its_folder(
     (outside / "mcp.json").write_text("{}")
     (project / place).symlink_to(outside if place == ".cursor" else outside / "mcp.json")
     monkeypatch.chdir(project)
-    told = toolwire("install", "cursor", desk, "--project")
-    assert (told.code, "is a link that leads out of it" in told.err) == (2, True)
+    outcome = toolwire("install", "cursor", desk, "--project")
+    assert (outcome.code, "is a link that leads out of it" in outcome.err) == (2, True)
     assert (outside / "mcp.json").read_text() == "{}"
     inside = project / "settings"
     inside.mkdir()
@@ -461,16 +463,16 @@ def test_target_that_does_not_load_is_not_installed(
     file = tmp_path / "made_for_a_test_of_install.py"
     if text:
         file.write_text(text)
-    told = toolwire("install", "cursor", file, *more)
-    assert (told.code, told.out) == (2, "")
-    assert "made_for_a_test_of_install" in told.err
+    outcome = toolwire("install", "cursor", file, *more)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "made_for_a_test_of_install" in outcome.err
     assert list(home.rglob("*.json")) == []
 
 
 @pytest.mark.requirement("FU-54")
 def test_install_names_the_tools_that_its_target_offers(home: Path, desk: Path, toolwire: Run) -> None:
-    told = toolwire("install", "cursor", desk, "--name", "desk")
-    assert "It offers 9 tools: add, count, fail, late, note and 4 more." in told.out
+    outcome = toolwire("install", "cursor", desk, "--name", "desk")
+    assert "It offers 9 tools: add, count, fail, late, note and 4 more." in outcome.out
     kit = Toolkit("One")
 
     @kit.tool(approval="auto", safe=True)
@@ -480,8 +482,8 @@ def test_install_names_the_tools_that_its_target_offers(home: Path, desk: Path, 
 
     with background(asgi(kit)) as url:
         assert "It offers 1 tool: only." in toolwire("install", "cursor", url, "--name", "one").out
-    told = toolwire("install", "cursor", url, "--name", "later")
-    assert (told.code, "The tools cannot be listed now" in told.err) == (0, True)
+    outcome = toolwire("install", "cursor", url, "--name", "later")
+    assert (outcome.code, "The tools cannot be listed now" in outcome.err) == (0, True)
     missing = toolwire("install", "cursor", "stdio:no-such-program-here")
     assert (missing.code, "There is no program" in missing.err) == (2, True)
     assert toolwire("install", "cursor", home / "none.json").code != 0

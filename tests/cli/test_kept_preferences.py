@@ -148,10 +148,10 @@ def test_stored_level_applies_to_one_site(url: str) -> None:
 @pytest.mark.requirement("XL-042")
 def test_level_for_an_unknown_tool_is_stored_with_a_warning(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["approvals", "set", url, "lok", "deny"]) == 0
-    said = capsys.readouterr()
-    assert f"lok of {url} is never called" in said.out
-    assert "'lok'" in said.err
-    assert "look" in said.err
+    reply = capsys.readouterr()
+    assert f"lok of {url} is never called" in reply.out
+    assert "'lok'" in reply.err
+    assert "look" in reply.err
     assert main(["approvals", "unset", url, "lok"]) == 0
     assert main(["approvals", "set", url, "look", "deny"]) == 0
     assert capsys.readouterr().err == ""
@@ -163,10 +163,10 @@ def test_level_can_be_set_by_any_name_of_a_tool(url: str, name: str, capsys: pyt
     with connect_sync(url, agree=lambda _: True) as remote:
         is_known = not isinstance(remote.find(name), Problem)
     assert main(["approvals", "set", url, name, "deny"]) == 0
-    said = capsys.readouterr().err
+    text = capsys.readouterr().err
     assert main(["call", url, "look", "--agree"]) == (3 if is_known else 0)
     if not is_known:
-        assert "no tool" in said
+        assert "no tool" in text
 
 
 @pytest.mark.requirement("XL-042")
@@ -265,8 +265,8 @@ def press(level: str, answer: str) -> Callable[[str], None]:
 def test_the_page_of_a_question_sets_the_level_for_later_calls(level: str, answer: str, url: str, state: Path) -> None:
     with connect_sync(url, approve=page_approver(press(level, answer))) as remote:
         assert remote.call("save").ok is (answer == "allow")
-    (kept,) = StoredPreferences(state).list_levels()
-    assert (kept.site, kept.tool, kept.level.value) == (url, "save", level)
+    (stored,) = StoredPreferences(state).list_levels()
+    assert (stored.site, stored.tool, stored.level.value) == (url, "save", level)
     with connect_sync(url, approve=ask) as remote:
         assert remote.call("save").ok is (level == "per-call")
     assert ["save"] * (level == "per-call") == ASKED

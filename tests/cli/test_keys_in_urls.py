@@ -21,7 +21,7 @@ def test_a_key_in_a_url_is_neither_printed_nor_kept(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     lock = tmp_path / "toolwire.lock"
     url = site + part.replace("{}", CANARY)
-    said = [
+    replies = [
         toolwire("lock", url, "--protocol", protocol, "--file", str(lock)),
         toolwire("diff", url, "--protocol", protocol, "--file", str(lock)),
         toolwire("diff", url + "2", "--protocol", protocol, "--file", str(tmp_path / "none.lock")),
@@ -33,9 +33,9 @@ def test_a_key_in_a_url_is_neither_printed_nor_kept(
         toolwire("logout", url),
         toolwire("approvals", "log"),
     ]
-    for one in said:
+    for one in replies:
         assert CANARY not in one.out + one.err
-    kept = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert any(CANARY.encode() in file.read_bytes() for file in kept) is False
+    stored = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert any(CANARY.encode() in file.read_bytes() for file in stored) is False
     if lock.exists():
         assert stat.S_IMODE(lock.stat().st_mode) == 0o600

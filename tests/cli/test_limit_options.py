@@ -56,8 +56,8 @@ def call(
 @pytest.mark.parametrize("more", [(), ("--workers", "2")])
 def test_limits_of_calls_and_connections_hold_in_each_process(probe: Path, more: tuple[str, ...]) -> None:
     limits = ("--limit", "body_bytes=200", "--limit", "tool-s=0.3", "--limit", "head_fields=12")
-    with start_serve(probe, *limits, *more) as (_, said):
-        url = url_in(said)
+    with start_serve(probe, *limits, *more) as (_, reply):
+        url = url_in(reply)
         assert call(url, "say", {"text": "a" * 100}).json() == "a" * 100
         assert call(url, "say", {"text": "a" * 300}).status_code == 413
         assert call(url, "wait", {}).status_code == 504
@@ -65,8 +65,8 @@ def test_limits_of_calls_and_connections_hold_in_each_process(probe: Path, more:
 
 
 def test_later_of_two_values_for_one_limit_holds(probe: Path) -> None:
-    with start_serve(probe, "--limit", "body_bytes=20", "--limit", "body_bytes=200") as (_, said):
-        assert call(url_in(said), "say", {"text": "a" * 100}).status_code == 200
+    with start_serve(probe, "--limit", "body_bytes=20", "--limit", "body_bytes=200") as (_, reply):
+        assert call(url_in(reply), "say", {"text": "a" * 100}).status_code == 200
 
 
 @pytest.mark.requirement("A-42")
@@ -75,8 +75,8 @@ def test_server_remembers_as_many_calls_as_its_limit_says(
     probe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with start_serve(probe, "--limit", "recorded_calls=8", *state) as (_, said):
-        url = url_in(said)
+    with start_serve(probe, "--limit", "recorded_calls=8", *state) as (_, reply):
+        url = url_in(reply)
 
         def is_replayed(number: int) -> bool:
             response = call(url, "say", {"text": "a"}, key=f"key-{number}")
@@ -108,8 +108,8 @@ def test_threads_of_plain_functions_are_as_many_as_the_limit_says(write: Callabl
     names = write("meet.py", count)
     met = {}
     for threads in ("1", "8"):
-        with start_serve(names, "--limit", f"threads={threads}") as (_, said):
-            url = url_in(said)
+        with start_serve(names, "--limit", f"threads={threads}") as (_, reply):
+            url = url_in(reply)
             with httpx2.Client() as client:
                 body = [{"jsonrpc": "2.0", "method": "meet", "params": {}, "id": str(number)} for number in range(2)]
                 met[threads] = _call_together(client, f"{url}/opentool/call", body)

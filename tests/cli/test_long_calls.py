@@ -55,8 +55,8 @@ class Desk:
     @contextmanager
     def serve(self, *, kill: bool = False) -> Iterator[str]:
         argv = [self.file, "--ledger", self.file.with_name("ledger.db"), "--api-key-file", self.keys]
-        with start_serve(*argv) as (process, said):
-            yield url_in(said)
+        with start_serve(*argv) as (process, reply):
+            yield url_in(reply)
             if kill:
                 process.kill()
 
@@ -122,11 +122,11 @@ def test_call_is_cancelled_by_the_command(desk: Desk, protocol: str, toolwire: C
 @pytest.mark.requirement("LC-05", "MC-02")
 def test_long_call_over_standard_input_and_output(desk: Desk) -> None:
     command = f"stdio:{sys.executable} -m toolwire serve {desk.file} --stdio"
-    heard: list[Any] = []
+    received: list[Any] = []
     options: dict[str, Any] = {"approve": lambda _: True, "approve_command": lambda _: True}
 
     def hear(progress: Any) -> None:
-        heard.append(progress.value)
+        received.append(progress.value)
         desk.open()
 
     with connect_sync(command, **options) as remote:
@@ -138,8 +138,8 @@ def test_long_call_over_standard_input_and_output(desk: Desk) -> None:
         assert isinstance(page, Problem)
         assert page.kind is Kind.NOT_FOUND
         assert "MCP has no list of tasks" in page.message
-    assert heard
-    assert heard[0]["message"] == "reading"
+    assert received
+    assert received[0]["message"] == "reading"
 
 
 @pytest.mark.requirement("LC-05")

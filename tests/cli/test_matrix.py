@@ -131,23 +131,23 @@ def test_option_of_several_commands_has_one_type_and_one_text() -> None:
         for option, action in list_options(name).items():
             if option in MEANINGS:
                 continue
-            said = (action.help, action.metavar, action.default, action.choices, action.type, action.nargs)
-            first = seen.setdefault(option, (name, said))
-            assert said == first[1], f"{option} of {name} differs from that of {first[0]}"
+            reply = (action.help, action.metavar, action.default, action.choices, action.type, action.nargs)
+            first = seen.setdefault(option, (name, reply))
+            assert reply == first[1], f"{option} of {name} differs from that of {first[0]}"
 
 
 @pytest.mark.requirement("CL-01")
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_names_what_holds_without_the_option(name: str) -> None:
     for option, action in list_options(name).items():
-        said = str(action.help)
-        assert said, f"{option} of {name} has no help"
-        assert said[0].islower() or said.startswith(("OpenTool", "JSON")), f"{option} of {name} begins with a capital"
-        assert not said.endswith("."), f"{option} of {name} ends with a dot"
+        text = str(action.help)
+        assert text, f"{option} of {name} has no help"
+        assert text[0].islower() or text.startswith(("OpenTool", "JSON")), f"{option} of {name} begins with a capital"
+        assert not text.endswith("."), f"{option} of {name} ends with a dot"
         if action.default in (None, "", [], False, True, argparse.SUPPRESS):
             continue
         default = str(action.default)
-        shown = said.replace("%(default)s", default).replace("MiB", "")
+        shown = text.replace("%(default)s", default).replace("MiB", "")
         assert default in shown, f"{option} of {name} does not say that its default is {default}"
 
 
@@ -246,12 +246,12 @@ def test_both_forms_of_connecting_take_the_same_parameters() -> None:
 def silent() -> Iterator[str]:
     """The URL of a server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        kept: list[socket.socket] = []
+        stored: list[socket.socket] = []
 
         def accept() -> None:
             while True:
                 try:
-                    kept.append(listener.accept()[0])
+                    stored.append(listener.accept()[0])
                 except OSError:
                     return
 
@@ -260,7 +260,7 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
-        for one in kept:
+        for one in stored:
             one.close()
 
 

@@ -88,10 +88,10 @@ def test_every_import_in_the_docs_works_without_extras_or_names_its_extra() -> N
     places = sorted({f"{module}:{name}" for module, names in found for name in names.split(", ")})
     blocked = {package for package in _EXTRAS if package != "httptools"}
     line = [sys.executable, "-c", BLOCK.format(blocked=blocked) + IMPORT.format(places=places)]
-    said = json.loads(subprocess.run(line, capture_output=True, text=True, timeout=60, check=True).stdout)
+    data = json.loads(subprocess.run(line, capture_output=True, text=True, timeout=60, check=True).stdout)
     assert len(places) > 60
-    assert said["toolwire.opentool:OpenToolServer"].endswith("pip install 'toolwire[server]'.")
-    assert [place for place, text in said.items() if "toolwire[" not in text] == []
+    assert data["toolwire.opentool:OpenToolServer"].endswith("pip install 'toolwire[server]'.")
+    assert [place for place, text in data.items() if "toolwire[" not in text] == []
 
 
 COMMAND = "from toolwire.cli import main\nsys.argv = ['toolwire', *sys.argv[1:]]\nsys.exit(main())\n"

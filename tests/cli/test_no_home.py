@@ -23,14 +23,14 @@ SAID = "This user has no home folder: set HOME, or TOOLWIRE_STATE and XDG_STATE_
 
 
 def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name != "HOME" and not name.startswith("XDG_")}
+    stored = {name: value for name, value in os.environ.items() if name != "HOME" and not name.startswith("XDG_")}
     # The real user decides about the home; the effective one may still read the files of this Python.
     lines = (
         f"import os, sys; os.chdir({str(folder)!r}); sys.path[:0] = {sys.path!r}; import toolwire.cli.commands.call;"
         f" os.setresuid({NOBODY}, 0, 0); from toolwire.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     argv = [sys.executable, "-c", lines, *arguments]
-    return subprocess.run(argv, env={**kept, **variables}, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(argv, env={**stored, **variables}, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.fixture

@@ -170,9 +170,9 @@ def peel(fruit: str) -> str:
 
 @pytest.mark.requirement("SE-07")
 def test_offline_without_a_stored_document_is_one_sentence(site: Site, toolwire: Run) -> None:
-    said = toolwire("tools", site.url, "--offline")
-    assert (said.code, said.out) == (4, "")
-    assert said.err == (
+    outcome = toolwire("tools", site.url, "--offline")
+    assert (outcome.code, outcome.out) == (4, "")
+    assert outcome.err == (
         f"toolwire: No tools of {site.url} are stored here: list them once without --offline"
         " (what needs a key and the lists of MCP servers are never stored).\n"
     )
@@ -186,8 +186,8 @@ def test_lists_of_mcp_servers_and_programs_are_not_stored(toolwire: Run) -> None
     kit.tool(approval="auto", safe=True)(peel)
     with background(asgi(kit)) as url:
         assert "peel" in toolwire("tools", f"{url}/mcp", "--protocol", "mcp").out
-        said = toolwire("tools", f"{url}/mcp", "--protocol", "mcp", "--offline")
-        assert (said.code, "MCP servers are never stored" in said.err) == (4, True)
+        outcome = toolwire("tools", f"{url}/mcp", "--protocol", "mcp", "--offline")
+        assert (outcome.code, "MCP servers are never stored" in outcome.err) == (4, True)
     program = toolwire("tools", "stdio:no-such-program-here", "--offline")
     assert program.code == 4
     assert program.err.endswith("a program lists its tools only while it runs, so none are stored.\n")
@@ -198,15 +198,15 @@ def test_code_and_files_are_listed_offline_as_ever(desk: Path, tmp_path: Path, t
     assert "add" in toolwire("tools", desk, "--offline").out
     file = tmp_path / "fruit.json"
     file.write_bytes(write_document("apple").replace(b'"paths"', b'"servers": [{"url": "https://a.test"}], "paths"'))
-    said = toolwire("tools", file, "--offline")
-    assert (said.code, said.err, "apple" in said.out) == (0, "", True)
+    outcome = toolwire("tools", file, "--offline")
+    assert (outcome.code, outcome.err, "apple" in outcome.out) == (0, "", True)
 
 
 @pytest.mark.requirement("SE-07")
 def test_commands_that_call_have_no_offline(site: Site, toolwire: Run) -> None:
     for command in (("call", site.url, "apple"), ("lock", site.url), ("diff", site.url)):
-        said = toolwire(*command, "--offline")
-        assert (said.code, "has no option --offline" in said.err) == (2, True)
+        outcome = toolwire(*command, "--offline")
+        assert (outcome.code, "has no option --offline" in outcome.err) == (2, True)
     assert site.asked == []
 
 
@@ -329,8 +329,8 @@ def test_server_that_fails_is_reported_and_its_document_stays_for_offline(secure
 @pytest.mark.requirement("SE-07", "XL-012")
 def test_limit_of_size_holds_for_a_stored_document(secure: Site, toolwire: Run) -> None:
     toolwire("tools", secure.url)
-    said = toolwire("tools", secure.url, "--document-bytes", "100")
-    assert (said.code, "too large" in said.err) == (4, True)
+    outcome = toolwire("tools", secure.url, "--document-bytes", "100")
+    assert (outcome.code, "too large" in outcome.err) == (4, True)
     toolwire("tools", secure.url)
     assert toolwire("tools", secure.url, "--document-bytes", "100", "--offline").code == 4
 
@@ -395,8 +395,8 @@ def test_commands_work_where_nothing_can_be_stored(
     assert "apple" in toolwire("tools", secure.url).out
     assert "apple" in toolwire("tools", secure.url).out
     assert secure.sent == [200, 200]
-    said = toolwire("tools", secure.url, "--offline")
-    assert (said.code, said.err.count("\n")) == (4, 1)
+    outcome = toolwire("tools", secure.url, "--offline")
+    assert (outcome.code, outcome.err.count("\n")) == (4, 1)
 
 
 def refuse() -> Path:

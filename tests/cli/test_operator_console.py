@@ -63,8 +63,8 @@ def test_operator_sees_calls_and_limits_of_all_callers_and_ends_a_call(
 ) -> None:
     (tmp_path / "keys.txt").write_text(KEYS)
     options = ("--api-key-file", tmp_path / "keys.txt", "--state", tmp_path / "state", "--workers", "2")
-    with start_serve(write("films.py", SLOW), *options) as (_, said):
-        url = url_in(said)
+    with start_serve(write("films.py", SLOW), *options) as (_, reply):
+        url = url_in(reply)
         ann = {"authorization": "Bearer key-of-ann", "content_type": "application/json"}
         status, text = send(url, "GET", "/api/render", **ann)
         assert status == 202, text
@@ -118,8 +118,8 @@ def test_operator_sees_the_ordinary_calls_that_run_without_their_arguments(
 ) -> None:
     (tmp_path / "keys.txt").write_text(KEYS)
     state = tmp_path / "state"
-    with start_serve(write("held.py", HELD), "--api-key-file", tmp_path / "keys.txt", "--state", state) as (_, said):
-        url, gate = url_in(said), tmp_path / "<i>gate"
+    with start_serve(write("held.py", HELD), "--api-key-file", tmp_path / "keys.txt", "--state", state) as (_, reply):
+        url, gate = url_in(reply), tmp_path / "<i>gate"
         ann = {"authorization": "Bearer key-of-ann"}
         path = f"/api/hold?{urlencode({'name': str(gate)})}"
         with ThreadPoolExecutor() as threads:
@@ -155,8 +155,8 @@ def test_operator_of_a_gateway_sees_its_upstreams(folder: Path, sites: tuple[str
 @pytest.mark.requirement("CO-02")
 def test_server_without_a_key_of_an_operator_has_no_console(tmp_path: Path, write: Callable[..., Path]) -> None:
     (tmp_path / "keys.txt").write_text("key-of-all\nkey-of-ann ann first\n")
-    with start_serve(write("films.py", SLOW), "--api-key-file", tmp_path / "keys.txt") as (_, said):
-        url = url_in(said)
+    with start_serve(write("films.py", SLOW), "--api-key-file", tmp_path / "keys.txt") as (_, reply):
+        url = url_in(reply)
         for path in ("/console", "/console/inbox"):
             assert send(url, "GET", path)[0] in (401, 404)
             assert "Sign in to the console" not in send(url, "GET", path)[1]

@@ -80,22 +80,22 @@ def full() -> Iterator[int]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_closed_output_pipe_ends_a_command_with_141(run: Run, unread: int, name: str) -> None:
     process = run(COMMANDS[name], unread)
-    _, said = process.communicate(timeout=WAIT_S)
-    assert (process.returncode, said) == (141, b"")
+    _, reply = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, reply) == (141, b"")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_full_disk_on_output_ends_a_command_with_1(run: Run, full: int, name: str) -> None:
     process = run(COMMANDS[name], full)
-    _, said = process.communicate(timeout=WAIT_S)
-    assert (process.returncode, said) == (1, SAID_FULL)
+    _, reply = process.communicate(timeout=WAIT_S)
+    assert (process.returncode, reply) == (1, SAID_FULL)
 
 
 def test_closed_standard_output_is_reported_before_running(desk: Path) -> None:
     command = f'exec "{sys.executable}" -m toolwire call "{desk}" fail reason=ran >&-'
     done = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, timeout=WAIT_S, check=False)
-    said = b"toolwire: Standard output is closed: send it to a file, or to /dev/null.\n"
-    assert (done.returncode, done.stderr) == (1, said)
+    reply = b"toolwire: Standard output is closed: send it to a file, or to /dev/null.\n"
+    assert (done.returncode, done.stderr) == (1, reply)
 
 
 def test_closed_standard_input_and_error_keep_the_exit_code(desk: Path) -> None:
@@ -124,11 +124,11 @@ def test_server_continues_if_its_output_is_not_read(run: Run, request: pytest.Fi
             assert answer(f"http://127.0.0.1:{port}/api/add?a=1&b=2", process) == 3
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=WAIT_S)
+        _, reply = process.communicate(timeout=WAIT_S)
     assert process.returncode == 0
-    assert b"Traceback" not in said
-    assert b"Logging error" not in said
-    assert b"The server goes on at" in said
+    assert b"Traceback" not in reply
+    assert b"Logging error" not in reply
+    assert b"The server goes on at" in reply
 
 
 def answer(url: str, process: subprocess.Popen[bytes]) -> object:

@@ -58,18 +58,18 @@ def _takes_url(action: argparse.Action) -> bool:
 
 def words(command: argparse.ArgumentParser, url: str) -> list[str]:
     """Return the words that ``command`` cannot do without, with ``url`` in each place of a URL."""
-    said: list[str] = []
+    replies: list[str] = []
     for action in command._actions:
         if not action.option_strings:
             if _takes_url(action):
-                said.append(url)
+                replies.append(url)
             elif action.nargs not in ("*", "?"):
-                said.append(
+                replies.append(
                     str(action.choices[0]) if isinstance(action.choices, Sequence) else _WORDS[str(action.metavar)]
                 )
         elif action.required:
-            said += [action.option_strings[0], _WORDS[str(action.metavar)]]
-    return said
+            replies += [action.option_strings[0], _WORDS[str(action.metavar)]]
+    return replies
 
 
 _SERVERS = ("serve", "work", "console")
@@ -101,8 +101,8 @@ def test_no_command_prints_or_keeps_a_pasted_key(
     for form in _FORMS:
         url = form.format(host=site.removeprefix("http://").rstrip("/"), key=CANARY)
         for more in ([], ["--debug"], ["--no-such-option"], [url, url]):
-            said = toolwire(name, *words(command, url), *(["--json"] if json else []), *more)
-            assert CANARY not in said.out + said.err, (form, more)
+            outcome = toolwire(name, *words(command, url), *(["--json"] if json else []), *more)
+            assert CANARY not in outcome.out + outcome.err, (form, more)
     assert [file for file in tmp_path.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()] == []
 
 
@@ -113,7 +113,7 @@ def test_server_does_not_print_the_key_of_an_unreachable_url(
     words: tuple[str, ...], form: str, site: str, tmp_path: Path
 ) -> None:
     url = form.format(host=site.removeprefix("http://").rstrip("/"), key=CANARY)
-    said = subprocess.run(
+    reply = subprocess.run(
         [sys.executable, "-m", "toolwire", *words, url],
         cwd=tmp_path,
         env={**os.environ, "XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)},
@@ -123,8 +123,8 @@ def test_server_does_not_print_the_key_of_an_unreachable_url(
         check=False,
         timeout=60,
     )
-    assert said.returncode != 0
-    assert CANARY not in said.stdout + said.stderr
+    assert reply.returncode != 0
+    assert CANARY not in reply.stdout + reply.stderr
     assert [file for file in tmp_path.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()] == []
 
 
@@ -155,9 +155,9 @@ def test_file_and_url_options_do_not_print_a_pasted_key(
     option: str, form: str, desk: Path, toolwire: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = toolwire("serve", str(desk), "--port", "0", option, form.format(host="127.0.0.1:1", key=CANARY))
-    assert said.code == 2
-    assert CANARY not in said.out + said.err
+    outcome = toolwire("serve", str(desk), "--port", "0", option, form.format(host="127.0.0.1:1", key=CANARY))
+    assert outcome.code == 2
+    assert CANARY not in outcome.out + outcome.err
     assert [path for path in tmp_path.rglob("*") if CANARY in str(path)] == []
 
 
@@ -176,17 +176,17 @@ def test_file_and_url_options_do_not_print_a_pasted_key(
 def test_serve_never_prints_the_password_of_a_database(
     option: str, form: str, desk: Path, toolwire: Callable[..., Any]
 ) -> None:
-    said = toolwire("serve", str(desk), "--port", "0", option, form.format(key=CANARY))
-    assert said.code == 2
-    assert "PostgreSQL" in said.err or "127.0.0.1:1/none" in said.err
-    assert CANARY not in said.out + said.err
+    outcome = toolwire("serve", str(desk), "--port", "0", option, form.format(key=CANARY))
+    assert outcome.code == 2
+    assert "PostgreSQL" in outcome.err or "127.0.0.1:1/none" in outcome.err
+    assert CANARY not in outcome.out + outcome.err
 
 
 @pytest.mark.requirement("D-26")
 def test_serve_refuses_a_client_document_that_is_no_url(desk: Path, toolwire: Callable[..., Any]) -> None:
-    said = toolwire("serve", str(desk), "--port", "0", "--client-document", f"http://[bad/?password={CANARY}")
-    assert (said.code, CANARY in said.err) == (2, False)
-    assert "cannot be the address of a client metadata document" in said.err
+    outcome = toolwire("serve", str(desk), "--port", "0", "--client-document", f"http://[bad/?password={CANARY}")
+    assert (outcome.code, CANARY in outcome.err) == (2, False)
+    assert "cannot be the address of a client metadata document" in outcome.err
 
 
 @pytest.mark.requirement("D-26", "D-03")
@@ -196,6 +196,6 @@ def test_chat_refuses_a_base_url_without_printing_its_key(
 ) -> None:
     monkeypatch.setenv("MODEL_KEY", "k")
     url = form.format(host="127.0.0.1:1", key=CANARY)
-    said = toolwire("chat", site, "--model", "m", "--base-url", url, "--model-key-env", "MODEL_KEY")
-    assert (said.code, CANARY in said.out + said.err) == (2, False)
-    assert "--base-url" in said.err
+    outcome = toolwire("chat", site, "--model", "m", "--base-url", url, "--model-key-env", "MODEL_KEY")
+    assert (outcome.code, CANARY in outcome.out + outcome.err) == (2, False)
+    assert "--base-url" in outcome.err

@@ -271,10 +271,10 @@ def test_question_shows_each_literal_and_names_what_can_load_code(
     assert "hidden-by-its-name" not in asked
     asking.type("y")
     assert asking.end() == 0
-    kept = (state / "commands.json").read_text()
-    assert "MODE=***" in kept, "a literal may be a secret, and this list is kept"
-    assert "hidden-by-its-name" not in kept
-    assert "PYTHONPATH=./evil" in kept
+    stored = (state / "commands.json").read_text()
+    assert "MODE=***" in stored, "a literal may be a secret, and this list is kept"
+    assert "hidden-by-its-name" not in stored
+    assert "PYTHONPATH=./evil" in stored
 
 
 @pytest.mark.requirement("AT-33", "AT-45", "MC-02")

@@ -53,9 +53,9 @@ def test_server_json_of_a_file_is_valid(
     title: str, times: int, toolwire: Callable[..., Any], write: Callable[..., Path]
 ) -> None:
     file = write("shop.py", SHOP.format(title=title, times=times))
-    told = toolwire("publish", file, "--server-json", "--url", URL)
-    assert told.code == 0
-    data = json.loads(told.out)
+    outcome = toolwire("publish", file, "--server-json", "--url", URL)
+    assert outcome.code == 0
+    data = json.loads(outcome.out)
     assert jsonschema_rs.validator_for(SCHEMA).is_valid(data), data
     assert data["name"].startswith("com.example.tools/")
     assert data["remotes"] == [{"type": "streamable-http", "url": URL}]
@@ -74,14 +74,14 @@ def test_server_json_of_a_running_server_tells_of_its_key_and_holds_none(
         refused = toolwire("publish", url, "--server-json", "--key-env", "SHOP_KEY")
         assert (refused.code, refused.out) == (2, "")
         assert "--url https://tools.example.com/mcp" in refused.err
-        told = toolwire(
+        outcome = toolwire(
             *("publish", url, "--server-json", "--key-env", "SHOP_KEY", "--url", URL, "--name", "io.github.ann/tea")
         )
-    data = json.loads(told.out)
+    data = json.loads(outcome.out)
     assert (data["name"], data["title"], data["description"]) == ("io.github.ann/tea", "Tea Shop", "Sells tea.")
     (header,) = data["remotes"][0]["headers"]
     assert (header["name"], header["isRequired"], header["isSecret"]) == ("Authorization", True, True)
-    assert "key-of-the-shop" not in told.out + told.err
+    assert "key-of-the-shop" not in outcome.out + outcome.err
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_server_json_of_a_running_server_tells_of_its_key_and_holds_none(
 def test_what_the_registry_would_refuse_is_refused_first(
     options: tuple[str, ...], said: str, toolwire: Callable[..., Any], write: Callable[..., Path]
 ) -> None:
-    told = toolwire("publish", write("shop.py", SHOP.format(title="Shop", times=1)), *options)
-    assert (told.code, told.out) == (2, "")
-    assert said in told.err
-    assert told.err.count("\n") == 1
-    assert "pass@" not in told.err
-    assert "key=abc" not in told.err
+    outcome = toolwire("publish", write("shop.py", SHOP.format(title="Shop", times=1)), *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.err
+    assert outcome.err.count("\n") == 1
+    assert "pass@" not in outcome.err
+    assert "key=abc" not in outcome.err

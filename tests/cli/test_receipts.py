@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.auth.receipt import KeptReceipt, ReceiptBinding, ReceiptKey
+from toolwire.auth.receipt import ReceiptBinding, ReceiptKey, StoredReceipt
 from toolwire.hosting.build_settings import build_settings
 from toolwire.hosting.gateway_file import parse_gateway_file
 from toolwire.hosting.open_upstreams import open_toolboxes
@@ -37,8 +37,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write_receipt(file: Path, key: ReceiptKey, **changes: Any) -> str:
     receipt = key.sign(BINDING, decided_at=1_800_000_000, expires_at=1_800_000_300, shown="s")
-    kept = KeptReceipt(receipt=receipt, binding=BINDING).to_json()
-    file.write_text(json.dumps({**kept, "binding": {**kept["binding"], **changes}}))
+    stored = StoredReceipt(receipt=receipt, binding=BINDING).to_json()
+    file.write_text(json.dumps({**stored, "binding": {**stored["binding"], **changes}}))
     return str(file)
 
 
@@ -122,7 +122,7 @@ def test_a_call_at_the_terminal_is_signed_kept_and_proved(
         line = [sys.executable, "-m", "toolwire", "call", url, "note", "text=hello", "--yes"]
         done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "hello\n")
-    [kept] = StoredAudit(folder).entries()
+    [stored] = StoredAudit(folder).entries()
     for path in ((), ("--path", str(folder))):
         log = toolwire("approvals", "log", "--json", *path).out
         (tmp_path / "log.jsonl").write_text(log)
@@ -130,7 +130,7 @@ def test_a_call_at_the_terminal_is_signed_kept_and_proved(
         assert proved.code == 0
         assert proved.out.startswith("valid: allowed Desk.note@1.0.0 at 127.0.0.1:")
     assert toolwire("approvals", "log", "--verify", "--path", str(folder)).code == 0
-    assert kept.record.channel == "receipt"
+    assert stored.record.channel == "receipt"
 
 
 DESK = '''

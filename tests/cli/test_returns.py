@@ -65,12 +65,12 @@ def test_served_tools_are_marked_for_each_caller() -> None:
 
 @pytest.mark.parametrize("text", ["private", "read_mail=secret", "=private"])
 def test_mark_that_cannot_be_read_is_refused(toolwire: Callable[..., Any], text: str) -> None:
-    told = toolwire("serve", "http://127.0.0.1:9", "--returns", text)
-    assert told.code == 2
-    assert "is not NAME=private or NAME=untrusted" in told.err
+    outcome = toolwire("serve", "http://127.0.0.1:9", "--returns", text)
+    assert outcome.code == 2
+    assert "is not NAME=private or NAME=untrusted" in outcome.err
 
 
 def test_marks_without_another_server_are_refused(toolwire: Callable[..., Any], desk: Any) -> None:
-    told = toolwire("serve", desk, "--returns", "add=private")
-    assert told.code == 2
-    assert "--returns" in told.err
+    outcome = toolwire("serve", desk, "--returns", "add=private")
+    assert outcome.code == 2
+    assert "--returns" in outcome.err

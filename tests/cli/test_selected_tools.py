@@ -129,8 +129,8 @@ def test_later_major_version_is_read_only_on_request_and_asks_for_each_call(
     assert refused.code != 0
     assert "later major version" in refused.err
     assert "--any-version" in refused.err
-    told = toolwire("tools", document, "--any-version", "--json")
-    assert {tool["name"]: (tool["consent"], tool["blanket_allowed"]) for tool in json.loads(told.out)} == {
+    outcome = toolwire("tools", document, "--any-version", "--json")
+    assert {tool["name"]: (tool["consent"], tool["blanket_allowed"]) for tool in json.loads(outcome.out)} == {
         "get_things": ("per-call", False),
         "post_things": ("per-call", False),
     }

@@ -40,23 +40,23 @@ from toolwire.testing.loopback import background
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_serve_prints_tools_url_and_protocols_and_stops_quietly(desk: Path, number: int) -> None:
-    with start_serve(desk) as (process, said):
-        with connect_sync(url_in(said)) as remote:
+    with start_serve(desk) as (process, reply):
+        with connect_sync(url_in(reply)) as remote:
             assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         process.send_signal(number)
         out, err = process.communicate(timeout=30)
-    assert "Desk 1.2.0: add, count, fail, late, note, noted, say, shred and 1 more\n" in said
-    assert all(codec.title in said for codec in BUILTIN)
-    assert "\x1b" not in said
+    assert "Desk 1.2.0: add, count, fail, late, note, noted, say, shred and 1 more\n" in reply
+    assert all(codec.title in reply for codec in BUILTIN)
+    assert "\x1b" not in reply
     assert (process.returncode, out, err) == (0, "", "")
 
 
 def test_workers_share_the_keys_and_print_none(desk: Path) -> None:
     with start_serve(desk, "--workers", 2, environment={"TOOLWIRE_API_KEYS": "canary-one,canary-two"}) as (
         process,
-        said,
+        reply,
     ):
-        url = url_in(said)
+        url = url_in(reply)
         with connect_sync(url, api_key="canary-two") as remote:
             assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         with connect_sync(url, api_key="canary-three", protocol="openapi") as remote:
@@ -67,8 +67,8 @@ def test_workers_share_the_keys_and_print_none(desk: Path) -> None:
     assert isinstance(refused, Problem)
     assert len(arguments) >= 2
     assert b"canary" not in b"".join(arguments)
-    assert "canary" not in said + out + err
-    assert "keys   one of 2" in said
+    assert "canary" not in reply + out + err
+    assert "keys   one of 2" in reply
     assert process.returncode == 0
 
 
@@ -89,9 +89,9 @@ def test_one_process_keeps_sessions_and_several_keep_those_of_a_state_that_they_
     params = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}}
     message = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
     given = [tmp_path / "state" if word == "FOLDER" else word for word in options]
-    with start_serve(desk, *given) as (_, said):
+    with start_serve(desk, *given) as (_, reply):
         headers = {"content-type": "application/json"}
-        request = urllib.request.Request(f"{url_in(said)}/mcp", message.encode(), headers)
+        request = urllib.request.Request(f"{url_in(reply)}/mcp", message.encode(), headers)
         with urllib.request.urlopen(request) as answer:
             assert ("mcp-session-id" in answer.headers) is has_session
 
@@ -125,8 +125,8 @@ def test_a_worker_that_cannot_start_ends_the_server_with_1(write: Callable[..., 
 def test_changed_file_is_reloaded(write: Callable[..., Path]) -> None:
     text = "from toolwire import Toolkit\nkit = Toolkit('Kit')\n@kit.tool(approval='auto', safe=True)\ndef {}(): ...\n"
     file = write("kit.py", text.format("old"))
-    with start_serve(file, "--reload") as (process, said):
-        url, names = url_in(said), [""]
+    with start_serve(file, "--reload") as (process, reply):
+        url, names = url_in(reply), [""]
         until = time.monotonic() + 60
         while names != ["new"]:
             assert time.monotonic() < until, names
@@ -357,8 +357,8 @@ def test_gateway_asks_about_a_call_its_client_did_not_ask_about(write: Callable[
 
 @pytest.mark.requirement("XL-056")
 def test_confirmation_word_of_one_worker_is_valid_once_in_every_worker(site: str) -> None:
-    with start_serve(site, "--workers", 2) as (_, said):
-        url = url_in(said)
+    with start_serve(site, "--workers", 2) as (_, reply):
+        url = url_in(reply)
         answers = []
         for number in range(12):  # each request has a connection of its own, which any worker may take
             word = send_note(url, str(number))[1]
@@ -404,8 +404,8 @@ def test_gateway_reports_at_start_how_many_tools_need_consent(site: str, toolwir
 
 @pytest.mark.requirement("D-24")
 def test_only_the_names_and_origins_that_were_allowed_are_answered(desk: Path) -> None:
-    with start_serve(desk, "--allow-host", "desk.example", "--allow-origin", "https://desk.example") as (_, said):
-        place = url_in(said).removeprefix("http://")
+    with start_serve(desk, "--allow-host", "desk.example", "--allow-origin", "https://desk.example") as (_, reply):
+        place = url_in(reply).removeprefix("http://")
         assert _status(place, {"Host": "desk.example"}) == 200
         assert _status(place, {"Host": "evil.example"}) == 421
         assert _status(place, {"Origin": "https://desk.example"}) == 200
@@ -468,8 +468,8 @@ def _build_doubling_schema(keyword: str) -> dict[str, Any]:
 
 @pytest.mark.requirement("D-17", "AT-02")
 def test_a_gateway_to_a_schema_bomb_goes_on_serving_and_stops() -> None:
-    with background(asgi(Bombs())) as site, start_serve(site) as (process, said):
-        connection = http.client.HTTPConnection(url_in(said).rstrip("/").removeprefix("http://"), timeout=30)
+    with background(asgi(Bombs())) as site, start_serve(site) as (process, reply):
+        connection = http.client.HTTPConnection(url_in(reply).rstrip("/").removeprefix("http://"), timeout=30)
         for tool in ("allof", "anyof", "oneof"):  # as a caller that checks nothing itself
             call = {"jsonrpc": "2.0", "id": 1, "method": tool, "params": {"x": "y"}}
             connection.request("POST", "/opentool/call", json.dumps(call), {"Content-Type": "application/json"})

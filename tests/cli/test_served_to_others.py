@@ -37,10 +37,10 @@ def ask(url: str, method: str, path: str, body: Any = None, **headers: str) -> t
 @pytest.mark.requirement("OTC-020")
 @pytest.mark.parametrize("path", ["/call", "/tools/call"])
 def test_the_trace_id_of_a_call_is_in_the_log_of_the_server(desk: Path, path: str) -> None:
-    with start_serve(desk, "--log", "json") as (process, said):
+    with start_serve(desk, "--log", "json") as (process, reply):
         for trace_id in (TRACE, "mine-1"):
             call = {"request": {**CALL["request"], "trace_id": trace_id}}
-            assert ask(url_in(said), "POST", path, call)[0] == 200
+            assert ask(url_in(reply), "POST", path, call)[0] == 200
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=30)
     lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]

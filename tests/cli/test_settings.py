@@ -215,10 +215,10 @@ def test_project_settings_are_used_after_a_yes_until_the_file_changes(
     assert asked.end() == 0
     assert toolwire("call", keyed_site, "list_books").code == 0
     assert "already" in toolwire("settings", "trust").out
-    kept = file.read_text()
-    write_settings(file, f"{kept}\n# changed\n")
+    stored = file.read_text()
+    write_settings(file, f"{stored}\n# changed\n")
     assert toolwire("call", keyed_site, "list_books").code == 3
-    write_settings(file, kept)
+    write_settings(file, stored)
     assert toolwire("call", keyed_site, "list_books").code == 0
     assert "no longer trusted" in toolwire("settings", "forget").out
     assert toolwire("call", keyed_site, "list_books").code == 3

@@ -99,9 +99,9 @@ def test_signal_while_the_tools_are_loaded_ends_the_command_and_leaves_no_folder
     command: str, number: signal.Signals, start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:
     with start(COMMANDS[command], number) as process:
-        said, _ = process.communicate(timeout=_WAIT_S)
-    assert process.returncode == (130 if number is signal.SIGINT else -number), said
-    assert "Traceback" not in said
+        reply, _ = process.communicate(timeout=_WAIT_S)
+    assert process.returncode == (130 if number is signal.SIGINT else -number), reply
+    assert "Traceback" not in reply
     assert os.listdir(tmp_path / "temporary") == []
 
 

@@ -17,11 +17,11 @@ pytestmark = pytest.mark.requirement("FU-40")
 def test_a_slow_server_is_named_while_the_user_waits(
     terminal: Callable[..., Any],
 ) -> None:
-    told = Event()
+    message = Event()
 
     class Slow(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            told.wait(60)
+            message.wait(60)
             self.send_error(404)
 
         def log_message(self, *_: object) -> None:
@@ -35,7 +35,7 @@ def test_a_slow_server_is_named_while_the_user_waits(
             shown = terminal("tools", url, NO_COLOR="1")
             shown.wait_for(f"Reading the tools of {url} ...".encode())
         finally:
-            told.set()
+            message.set()
             shown.end()
             server.shutdown()
 

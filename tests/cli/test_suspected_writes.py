@@ -44,10 +44,10 @@ KIT = """
 @pytest.mark.requirement("FU-52")
 def test_serve_warns_of_reads_that_are_named_or_typed_like_writes(write: Callable[..., Path]) -> None:
     line = [sys.executable, "-m", "toolwire", "serve", str(write("notes.py", KIT)), "--stdio"]
-    said = subprocess.run(line, input="", capture_output=True, text=True, timeout=60, check=True).stderr
-    assert "add_note is declared as a read that needs no question, and is named like one that changes" in said
-    assert "ring is declared as a read that needs no question, and returns nothing" in said
-    assert said.count("is declared as a read") == 2
+    reply = subprocess.run(line, input="", capture_output=True, text=True, timeout=60, check=True).stderr
+    assert "add_note is declared as a read that needs no question, and is named like one that changes" in reply
+    assert "ring is declared as a read that needs no question, and returns nothing" in reply
+    assert reply.count("is declared as a read") == 2
 
 
 @pytest.mark.requirement("FU-52")
@@ -64,9 +64,9 @@ def test_check_warns_of_a_get_that_is_named_like_a_write(
         "/d": {"post": build_operation("sendNote", "auto")},
     }
     document = {"openapi": "3.1.0", "info": {"title": "N", "version": "1"}, "x-llm": {}, "paths": paths}
-    said = toolwire("check", str(write("openapi.json", json.dumps(document)))).out
-    assert "'addNote' needs no question and is a GET, but is named like a write." in said
-    assert said.count("named like a write") == 1
+    outcome = toolwire("check", str(write("openapi.json", json.dumps(document)))).out
+    assert "'addNote' needs no question and is a GET, but is named like a write." in outcome
+    assert outcome.count("named like a write") == 1
 
 
 @pytest.mark.requirement("FU-52")
@@ -93,10 +93,10 @@ def test_check_warns_of_reads_named_like_writes_in_what_we_publish(
         urlopen(f"{url}{'/opentool/load' if protocol == 'opentool' else '/tools'}") as page,
     ):
         document = page.read().decode()
-    said = toolwire("check", str(write("document.json", document))).out
-    assert "'add_note' needs no question and only reads, but is named like a write." in said
-    assert "list_notes" not in said
-    assert "delete_note" not in said
+    outcome = toolwire("check", str(write("document.json", document))).out
+    assert "'add_note' needs no question and only reads, but is named like a write." in outcome
+    assert "list_notes" not in outcome
+    assert "delete_note" not in outcome
 
 
 @pytest.mark.requirement("FU-52")

@@ -32,8 +32,8 @@ OLD, NEW = (ECKey.generate_key("P-256", parameters={"kid": kid}) for kid in ("ol
 
 
 def token(key: Any, algorithm: str = "ES256", **claims: Any) -> str:
-    said = {"sub": "ada", "aud": "here", "exp": time.time() + 60, **claims}
-    return jwt.encode({"alg": algorithm, "kid": key.kid} if key.kid else {"alg": algorithm}, said, key)
+    reply = {"sub": "ada", "aud": "here", "exp": time.time() + 60, **claims}
+    return jwt.encode({"alg": algorithm, "kid": key.kid} if key.kid else {"alg": algorithm}, reply, key)
 
 
 def key_set(*keys: Any) -> bytes:

@@ -114,11 +114,11 @@ def test_progress_of_an_accepted_operation_is_passed_on() -> None:
         (200, {"retry-after": "0"}, {"status": "running", "progress": 0.5}),
         ENDED,
     )
-    heard: list[Any] = []
-    hear: Callable[[Progress], None] = lambda progress: heard.append(progress.value)  # noqa: E731 - it has a type
+    received: list[Any] = []
+    hear: Callable[[Progress], None] = lambda progress: received.append(progress.value)  # noqa: E731 - it has a type
     with connected(site) as remote:
         assert remote.call("build_report", notify=hear) == Value({"pages": 3})
-    assert heard == [{"progress": 0.2, "message": "Reading."}, {"progress": 0.5}]
+    assert received == [{"progress": 0.2, "message": "Reading."}, {"progress": 0.5}]
 
 
 @pytest.mark.requirement("LC-05")

@@ -56,6 +56,6 @@ def test_every_call_method_is_denied_without_an_approver() -> None:
         for name in sorted(CALLING & set(dir(remote))):
             result = getattr(remote, name)("act")
             assert isinstance(result, Problem)
-            told = {"denied": True, "reason": "no approver is configured, so no user was asked"}  # FU-53
-            assert (result.kind, result.details) == (Kind.DENIED, told)
+            message = {"denied": True, "reason": "no approver is configured, so no user was asked"}  # FU-53
+            assert (result.kind, result.details) == (Kind.DENIED, message)
     assert ran == []

@@ -131,9 +131,11 @@ def test_multipart_of_a_list_has_a_part_for_each_item(tmp_path: Path, site: Site
 def test_part_of_xml_is_one_text_with_a_finding(tmp_path: Path, site: Site) -> None:
     schema = {"type": "object", "properties": {"x": {"type": "object"}}}
     encoding = {"x": {"contentType": XML, "headers": {"X-Id": {"required": True, "schema": {"type": "string"}}}}}
-    _, said, findings = site.call(tmp_path, "/a", body("multipart/form-data", schema, encoding=encoding), {"x": "<x/>"})
+    _, reply, findings = site.call(
+        tmp_path, "/a", body("multipart/form-data", schema, encoding=encoding), {"x": "<x/>"}
+    )
     assert b"content-type: application/xml\r\n\r\n<x/>\r\n" in site.seen[0].body
-    assert said["properties"]["x"] == {"type": "string", "contentMediaType": XML}
+    assert reply["properties"]["x"] == {"type": "string", "contentMediaType": XML}
     assert "the part x is XML, which is one text here" in findings
     assert "the part x needs the header X-Id, which has no fixed value and is not sent" in findings
 
@@ -154,10 +156,10 @@ def test_second_json_type_that_differs_by_a_parameter_is_a_finding(tmp_path: Pat
 @pytest.mark.parametrize("others", [1, 8])
 def test_optional_body_is_sent_whole_or_not_at_all(tmp_path: Path, site: Site, others: int) -> None:
     names = [f"p{number}" for number in range(others)]
-    said = {"description": "The sender.", "type": "string"}
+    reply = {"description": "The sender.", "type": "string"}
     schema = {
         "type": "object", "required": ["to", "from"],
-        "properties": {"to": {"type": "string"}, "from": said, **{name: {"type": "string"} for name in names}},
+        "properties": {"to": {"type": "string"}, "from": reply, **{name: {"type": "string"} for name in names}},
     }  # fmt: skip
     operation = body("application/json", schema, required=False)
     operation["parameters"] = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in ("q", "r")]

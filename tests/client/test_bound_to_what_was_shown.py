@@ -343,9 +343,9 @@ def device_at(url: str, code: str = "ABCD-EFGH") -> DeviceCode | Problem:
     place = SignInTarget(resource="https://site.example", server=server)
     flow = start_device_sign_in(place, ClientIdentity(client_id="me"), (), 0.0)
     next(flow)
-    said = {"device_code": "d", "user_code": code, "verification_uri": url, "expires_in": 60}
+    reply = {"device_code": "d", "user_code": code, "verification_uri": url, "expires_in": 60}
     try:
-        flow.send(Response(200, (), json.dumps(said).encode()))
+        flow.send(Response(200, (), json.dumps(reply).encode()))
     except StopIteration as stop:
         found: DeviceCode | Problem = stop.value
         return found

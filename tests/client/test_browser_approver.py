@@ -66,7 +66,7 @@ BOUNDED = {"answer": "allow", "always": "bounds", "bound uses": "2"}
 
 @pytest.mark.requirement("CC-03")
 def test_user_can_set_grant_bounds_on_the_page() -> None:
-    told: list[str] = []
+    texts: list[str] = []
 
     def visit(one: Visitor) -> None:
         token, page = one.token(), one.get()[2]
@@ -78,14 +78,14 @@ def test_user_can_set_grant_bounds_on_the_page() -> None:
         for wrong in ({"bound uses": "0"}, {"bound until": "2020-01-01"}, {"bound 0": "in", "value 0": ""}):
             assert one.post(token=token, **{**BOUNDED, **wrong})[0] == 400
         fields = {"bound 0": "in", "value 0": "Ada, Bob", "bound 1": "<=", "value 1": "50"}
-        told.append(one.post(token=token, **BOUNDED, **fields)[2])
+        texts.append(one.post(token=token, **BOUNDED, **fields)[2])
 
     answer = ask_on_page(PAY, visit)
     conditions = (Condition("/to", "in", ["Ada", "Bob"]), Condition("/amount", "le", 50))
     assert answer == Answer(
         allowed=True, always=True, channel="page", bounds=GrantBounds(conditions=conditions, uses=2)
     )
-    assert "/amount is at most 50; 2 more calls" in told[0]
+    assert "/amount is at most 50; 2 more calls" in texts[0]
 
 
 @pytest.mark.requirement("CC-03", "D-19")
@@ -206,15 +206,15 @@ with socket.create_connection(("127.0.0.1", port)) as connection:
 )
 @pytest.mark.parametrize("how", ["waits", "leaves"])
 def test_program_of_another_user_cannot_answer_the_page(how: str) -> None:
-    said: list[str] = []
+    replies: list[str] = []
 
     def visit(one: Visitor) -> None:
         words = [sys.executable, "-c", _AS_ANOTHER_USER, str(one.port), one.path, one.token(), how, str(ANOTHER_USER)]
-        said.append(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+        replies.append(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
         _assert_ok(one.post(token=one.token(), answer="deny"))
 
     assert ask_on_page(QUESTION, visit) == Answer(allowed=False, channel="page")
-    assert said == [{"waits": "403\n", "leaves": ""}[how]]
+    assert replies == [{"waits": "403\n", "leaves": ""}[how]]
 
 
 @pytest.mark.requirement("D-19")

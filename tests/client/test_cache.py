@@ -107,9 +107,9 @@ def test_stale_response_is_used_for_a_day_if_the_server_fails(failure: Any) -> N
     server.get()
     server.now += 300 + DAY_S - 1
     assert server.get() == build_response(b"1")
-    kept = server.cache.find(URL)
-    assert kept is not None
-    assert kept.stale
+    stored = server.cache.find(URL)
+    assert stored is not None
+    assert stored.stale
     server.now += 2
     assert server.get() == failure
 
@@ -213,8 +213,8 @@ def test_answer_that_comes_late_changes_nothing_that_another_request_has_changed
     def check(found: Response | Problem) -> None:
         if len(server.asked) < 2:
             return  # nobody came between
-        kept = server.cache.find(URL)
-        assert (None if kept is None else (kept.response, kept.stale)) == ((NEW, False) if first is NEW else None)
+        stored = server.cache.find(URL)
+        assert (None if stored is None else (stored.response, stored.stale)) == ((NEW, False) if first is NEW else None)
         assert found == (OLD if late == Response(304) else NEW if first is NEW else late)
 
     assert asyncio.run(interrupt_each_await(make, check)) >= 1

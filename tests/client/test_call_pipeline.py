@@ -73,35 +73,35 @@ class Site:
     def send(self, peer: Peer, call: Call) -> Flow[Result]:
         if call.arguments.get("n") == 13:
             return Problem(kind=Kind.INVALID_ARGUMENTS, message="13 cannot be sent.")
-        came: Response | Problem = Response(500)
+        received: Response | Problem = Response(500)
         for path in self.paths:
             body = json.dumps(dict(call.arguments)).encode()
-            came = yield from fetch(Request("POST", self.base + path, (), body))
-            if isinstance(came, Problem) or came.status != 404:
+            received = yield from fetch(Request("POST", self.base + path, (), body))
+            if isinstance(received, Problem) or received.status != 404:
                 break
-        if isinstance(came, Problem):
-            return came
-        if came.status >= 400:
+        if isinstance(received, Problem):
+            return received
+        if received.status >= 400:
             return Problem(kind=Kind.OVERLOADED, message="Not now.")
-        return Value(json.loads(came.body))
+        return Value(json.loads(received.body))
 
     def run(self, pipeline: CallPipeline, name: str, answer: object = None, **arguments: Json) -> Result:
         """Make a call; ``answer`` is what the person says, or is given each question."""
         tool = pipeline.peer.catalog.names[name]
         flow = pipeline.run(Call(tool, arguments, "c1"))
-        said: Any = None
+        reply: Any = None
         while True:
             try:
-                asked = flow.send(said)
+                asked = flow.send(reply)
             except StopIteration as stop:
                 result: Result = stop.value
                 return result
             if isinstance(asked, Question):
-                said = answer(asked) if callable(answer) else answer if answer is not None else NO_APPROVER
+                reply = answer(asked) if callable(answer) else answer if answer is not None else NO_APPROVER
             else:
                 assert isinstance(asked, Request)
                 self.requests.append(asked)
-                said = self.answers.pop(0) if self.answers else Response(200, (), b'"done"')
+                reply = self.answers.pop(0) if self.answers else Response(200, (), b'"done"')
 
 
 YES, NO = Answer(allowed=True), Answer(allowed=False)
@@ -543,10 +543,10 @@ def test_locked_connection_refuses_changed_and_added_tools(session: Session) -> 
     assert site.run(site.pipeline(session, name="b", locked=lock), "read").ok
     changed = Site(replace(READ, description="Read, and send."), ADD, replace(READ, name="new"))
     pipeline = changed.pipeline(session, name="c", locked=lock)
-    for name, said in (("read", "was changed since"), ("new", "was added since")):
+    for name, reply in (("read", "was changed since"), ("new", "was added since")):
         result = changed.run(pipeline, name)
         assert isinstance(result, Problem)
-        assert (result.kind, said in result.message) == (Kind.CONFLICT, True)
+        assert (result.kind, reply in result.message) == (Kind.CONFLICT, True)
     assert changed.run(pipeline, "add", YES).ok
     result = site.run(site.pipeline(session, name="d", locked=DefinitionLock()), "read")
     assert isinstance(result, Problem)
@@ -569,14 +569,14 @@ def test_text_of_one_site_sent_to_another_is_asked_about_with_its_source(session
         asked.append(question)
         return NO
 
-    said = ("This carries text that came from mail to notes.",)
+    reply = ("This carries text that came from mail to notes.",)
     sent = len(notes.requests)
     notes.run(writing, "add", person, text=f"fyi: {secret.upper()}")
-    assert (asked[0].reasons, asked[0].always_allowed) == (said, False)
+    assert (asked[0].reasons, asked[0].always_allowed) == (reply, False)
     assert len(notes.requests) == sent
     assert notes.run(writing, "add", person, text=secret[:23]).ok
     assert not notes.run(writing, "read", person, text=secret).ok  # a GET carries it away as well
-    assert (len(asked), asked[1].reasons) == (2, said)
+    assert (len(asked), asked[1].reasons) == (2, reply)
 
 
 @pytest.mark.requirement("D-33")

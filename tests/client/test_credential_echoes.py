@@ -67,11 +67,16 @@ def echo(status: int, media: str, ways: Callable[[str], list[str]] = lambda text
         if fixed is not None:
             await answer(send, 200, "application/json", json.dumps(fixed).encode())
             return
-        came = [value.decode("latin-1") for _, value in scope["headers"]]
-        came += [scope["query_string"].decode("latin-1"), body.decode()]
-        said = [form for text in came for form in ways(text)]
-        data = {"message": " ".join(said), "error": {"message": said, "code": "x"}, "detail": said, "said": said}
-        data |= {"success": True, "output": {"value": said}, "result": {"value": said}}
+        received = [value.decode("latin-1") for _, value in scope["headers"]]
+        received += [scope["query_string"].decode("latin-1"), body.decode()]
+        replies = [form for text in received for form in ways(text)]
+        data = {
+            "message": " ".join(replies),
+            "error": {"message": replies, "code": "x"},
+            "detail": replies,
+            "said": replies,
+        }
+        data |= {"success": True, "output": {"value": replies}, "result": {"value": replies}}
         await answer(send, status, media, json.dumps(data, ensure_ascii=status % 2 == 0).encode())
 
     return app

@@ -114,20 +114,20 @@ def build_listen_flow() -> Flow[Any]:
 
 
 def test_stream_chunks_become_progress_in_order(drive: Drive) -> None:
-    here, heard = Here(Response(200)), list[Progress]()
+    here, received = Here(Response(200)), list[Progress]()
     here.pieces = [b"one", b"two"]
-    assert drive(build_listen_flow(), here, None, heard) == Response(200)
-    assert [progress.value for progress in heard] == ["one", "one", "two", "two"]
+    assert drive(build_listen_flow(), here, None, received) == Response(200)
+    assert [progress.value for progress in received] == ["one", "one", "two", "two"]
     assert drive(build_listen_flow(), here) == Response(200)
 
 
 def test_unreadable_stream_ends_the_flow_with_a_bad_answer(drive: Drive) -> None:
-    here, heard = Here(Response(200)), list[Progress]()
+    here, received = Here(Response(200)), list[Progress]()
     here.pieces = [b"one", b"", b"two"]
-    problem = drive(build_listen_flow(), here, None, heard)
+    problem = drive(build_listen_flow(), here, None, received)
     assert problem.kind is Kind.BAD_ANSWER
     assert "cannot be read: an empty piece." in problem.message
-    assert len(heard) == 2
+    assert len(received) == 2
 
 
 @pytest.mark.requirement("XL-053")
@@ -147,14 +147,14 @@ def test_only_true_is_an_approval(drive: Drive, said: Any, allowed: bool) -> Non
 
 def test_answer_object_is_passed_on_unchanged(drive: Drive) -> None:
     answer = Answer(allowed=False, reason="too dear")
-    heard: list[Question] = []
+    received: list[Question] = []
 
     def approve(question: Question) -> Answer:
-        heard.append(question)
+        received.append(question)
         return answer
 
     assert drive(build_ask_flow(), Here(), approve) is answer
-    assert heard == [QUESTION]
+    assert received == [QUESTION]
 
 
 def test_asynchronous_approver_is_refused_by_a_blocking_connection() -> None:

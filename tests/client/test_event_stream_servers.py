@@ -276,7 +276,7 @@ def test_an_event_beyond_the_limit_ends_the_stream_with_a_problem(server: Stream
 
 @pytest.mark.requirement("MC-13")
 def test_a_server_told_of_a_cancelled_call_gets_the_id_it_was_sent(server: StreamServer) -> None:
-    begun, told = threading.Event(), threading.Event()
+    begun, message = threading.Event(), threading.Event()
 
     def hang(*_: Any) -> bool:
         begun.set()
@@ -292,7 +292,7 @@ def test_a_server_told_of_a_cancelled_call_gets_the_id_it_was_sent(server: Strea
             with pytest.raises(asyncio.CancelledError):
                 await task
             while "notifications/cancelled" not in server.methods():
-                await asyncio.to_thread(told.wait, 0.02)
+                await asyncio.to_thread(message.wait, 0.02)
 
     asyncio.run(asyncio.wait_for(leave(), WAIT_S))
     messages = {data.get("method"): data for method, _, _, data in server.seen if method == "POST"}

@@ -12,7 +12,7 @@ from tests.client.page_visitor import Visitor
 from toolwire import InputRequest, InputResponse
 from toolwire.client.approvers.browser_approver import apage_input_provider, page_input_provider
 from toolwire.core.user_input import CANCELLED, DECLINED, InputAction
-from toolwire.framing.input_form import read_fields
+from toolwire.framing.form_schema import read_fields
 
 FIELDS = read_fields(
     {

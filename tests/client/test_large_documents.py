@@ -111,11 +111,11 @@ def test_flow_steps_can_run_in_a_thread_and_raise_errors() -> None:
 
     def flow(*, fails: bool) -> Flow[str]:
         threads.append(threading.get_ident())
-        came = yield Request("GET", "https://a.example")
+        received = yield Request("GET", "https://a.example")
         threads.append(threading.get_ident())
         if fails:
             raise RuntimeError("it broke")
-        assert came == Response(200)
+        assert received == Response(200)
         return "done"
 
     async def both() -> None:

@@ -58,7 +58,9 @@ def test_downloaded_picture_can_be_uploaded_by_its_handle(photos: Any) -> None:
         assert got.value == {"media_type": "image/png", "bytes_len": len(CAT), "resource": handle}
         assert remote.resource(handle).data == CAT
         assert remote.call("addPhoto", {"photo": handle, "title": "Cat"}) == Value({"ok": True, "status": 204})
-        assert remote.call("putRaw", {"body": remote.keep(b"mine", name="x.bin")}) == Value({"ok": True, "status": 204})
+        assert remote.call("putRaw", {"body": remote.store(b"mine", name="x.bin")}) == Value(
+            {"ok": True, "status": 204}
+        )
     multipart, raw = photos.requests[-2:]
     assert CAT in multipart.body
     assert b'name="photo"; filename="photo.png"\r\ncontent-type: image/png' in multipart.body
@@ -82,6 +84,6 @@ def test_local_path_as_file_is_refused_before_question_and_request(photos: Any, 
 
 def test_resource_handle_is_invalid_on_another_connection(photos: Any) -> None:
     with open_connection(photos) as one, open_connection(photos) as other:
-        handle = one.keep(CAT)
+        handle = one.store(CAT)
         assert other.resource(handle) is None
         assert isinstance(other.call("putRaw", {"body": handle}), Problem)

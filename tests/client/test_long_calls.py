@@ -51,10 +51,10 @@ def protocol(request: pytest.FixtureRequest) -> str:
 
 @pytest.mark.requirement("LC-05", "LC-02")
 def test_call_of_a_long_tool_is_its_result_and_shows_progress(work: Work, url: str, protocol: str) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def hear(progress: Progress) -> None:
-        heard.append(progress.value)
+        received.append(progress.value)
         work.gate.set()
 
     asked: list[Question] = []
@@ -66,8 +66,8 @@ def test_call_of_a_long_tool_is_its_result_and_shows_progress(work: Work, url: s
     with open_remote(url, protocol, approve=approve) as remote:
         assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
         assert remote.call("build", {"rows": 3}, notify=hear) == Value({"rows": 3})
-    assert heard
-    assert heard[0]["message"] == "reading"
+    assert received
+    assert received[0]["message"] == "reading"
     assert len(asked) == 1
     assert work.did == ["began", "ended"]
 

@@ -203,15 +203,15 @@ def hops(exchange: RequestRules, url: str, found: Callable[[], Sequence[str]]) -
     """Return the addresses that a GET of ``url`` would connect to. Each connection is answered with a 200."""
     steps = exchange.steps(Request("GET", url), None)
     dialled: list[str | None] = []
-    came: Any = None
+    received: Any = None
     while True:
         try:
-            step = steps.send(came)
+            step = steps.send(received)
         except StopIteration:
             return dialled
         if isinstance(step, SendRequest):
             dialled.append(step.address)
-        came = Response(200) if isinstance(step, SendRequest) else found()
+        received = Response(200) if isinstance(step, SendRequest) else found()
 
 
 @pytest.mark.requirement("D-06")

@@ -265,7 +265,7 @@ def test_connection_that_was_idle_for_a_minute_is_not_used(idle_s: float, is_fou
     with here, there:
         connection = SyncPooledConnection(key, here)
         pool.add(connection)
-        pool.release(connection, 1000.0, keep=True)
+        pool.release(connection, 1000.0, is_reusable=True)
         assert (pool.take(key, 1000.0 + idle_s) is connection) == is_found
         assert (here.fileno() < 0) == (not is_found)
 
@@ -297,7 +297,7 @@ def test_one_closed_connection_drops_those_that_were_idle_longer() -> None:
             ending.enter_context(there)
             connection = SyncPooledConnection(other if number == 1 else key, here)
             pool.add(connection)
-            pool.release(connection, 1000.0, keep=True)
+            pool.release(connection, 1000.0, is_reusable=True)
         pairs[2][1].close()
         assert pool.take(key, 1001.0) is None
         assert [here.fileno() < 0 for here, _ in pairs] == [True, False, True]

@@ -281,8 +281,8 @@ def test_lookup_addresses_and_redirects_share_one_deadline() -> None:
     onwards = Response(307, ((b"location", b"/again"),))
     refused = Problem(kind=Kind.UNREACHABLE, message="refused", details={"reason": "refused", "sent": False})
     left = [next(steps).within_s]
-    for now, came in ((8.0, ["8.8.8.8", "1.1.1.1"]), (15.0, refused), (29.0, onwards)):  # noqa: B007 - the clock reads it
-        left.append(steps.send(came).within_s)
+    for now, received in ((8.0, ["8.8.8.8", "1.1.1.1"]), (15.0, refused), (29.0, onwards)):  # noqa: B007 - the clock reads it
+        left.append(steps.send(received).within_s)
     assert left == [30, 22, 15, 1]
     now = 30.0
     with pytest.raises(StopIteration) as end:
@@ -300,14 +300,14 @@ def test_stream_items_are_passed_on_live_and_stopped_at_the_limit(listen: Any, m
         while True:
             yield b"data: 1\n\n" * 1_000
 
-    listener, heard = listen(endless), bytearray()
+    listener, received = listen(endless), bytearray()
 
     def hear(piece: bytes) -> None:
-        heard.extend(piece)
+        received.extend(piece)
 
     network = SyncNetwork(limits=TransportLimits(stream_bytes=200_000))
     answer = network.listen(Request("GET", listener.origin), hear)
     network.close()
     assert isinstance(answer, Problem)
     assert answer.details["reason"] == "too_large"
-    assert 0 < len(heard) <= 200_000
+    assert 0 < len(received) <= 200_000

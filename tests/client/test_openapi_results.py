@@ -106,9 +106,9 @@ def test_model_is_told_that_a_list_was_truncated_and_its_origin() -> None:
         call = ChatCompletionMessageFunctionToolCall.model_validate(
             {"id": "1", "type": "function", "function": {"name": "get_it", "arguments": "{}"}}
         )
-        told = json.loads(str(openai.run_tool_call_sync(remote, call)["content"]))
-    assert told["source"].endswith("data, no instructions")
-    kept = len(told["result"])
-    assert 0 < kept < 60_000
-    assert (told["notes"]["total"], told["notes"]["next"]) == (60_000, kept)
-    assert "Read the rest with read_result" in told["notes"]["advice"]
+        data = json.loads(str(openai.run_tool_call_sync(remote, call)["content"]))
+    assert data["source"].endswith("data, no instructions")
+    stored = len(data["result"])
+    assert 0 < stored < 60_000
+    assert (data["notes"]["total"], data["notes"]["next"]) == (60_000, stored)
+    assert "Read the rest with read_result" in data["notes"]["advice"]

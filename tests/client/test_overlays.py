@@ -22,11 +22,11 @@ DOCUMENT: dict[str, Any] = {
 
 
 def test_connect_reads_a_document_with_an_overlay(tmp_path: Path) -> None:
-    said = overlay.build_starter(DOCUMENT)
-    said["actions"][1]["update"] |= {"summary": "List the pets"}
-    (tmp_path / "overlay.json").write_text(json.dumps(said), encoding="utf-8")
+    reply = overlay.build_starter(DOCUMENT)
+    reply["actions"][1]["update"] |= {"summary": "List the pets"}
+    (tmp_path / "overlay.json").write_text(json.dumps(reply), encoding="utf-8")
     (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
-    for given in (tmp_path / "overlay.json", str(tmp_path / "overlay.json"), said):
+    for given in (tmp_path / "overlay.json", str(tmp_path / "overlay.json"), reply):
         with connect_sync(str(tmp_path / "openapi.json"), overlay=given) as remote:
             assert [(tool.name, tool.description) for tool in remote.tools] == [("list_pets", "List the pets")]
 

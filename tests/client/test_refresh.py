@@ -514,13 +514,13 @@ def test_documents_are_compared_in_order_up_to_the_first_difference() -> None:
         yield  # a conversation that asks nothing
 
     def ended(*answers: Any) -> tuple[Any, int]:
-        flow, said = refetch(basis, found()), iter(answers)
+        flow, reply = refetch(basis, found()), iter(answers)
         asked = 0
         try:
             flow.send(None)
             while True:
                 asked += 1
-                flow.send(next(said))
+                flow.send(next(reply))
         except StopIteration as stop:
             return stop.value, asked
 

@@ -183,7 +183,7 @@ def test_late_input_answer_is_sent_as_cancel() -> None:
 
 @pytest.mark.requirement("MC-09")
 def test_each_input_response_is_sent_in_protocol_form() -> None:
-    for reply, said in [
+    for reply, output in [
         ({"size": 2}, {"action": "accept", "content": {"size": 2}}),
         (InputResponse(InputAction.CANCEL), {"action": "cancel"}),
         (InputResponse(InputAction.ACCEPT, {"size": 2}), {"action": "accept", "content": {"size": 2}}),
@@ -194,7 +194,7 @@ def test_each_input_response_is_sent_in_protocol_form() -> None:
     ]:
         result = call(Server({"a": form()}), Person(reply))
         assert isinstance(result, Value)
-        assert json.loads(str(result.value)) == {"a": said}
+        assert json.loads(str(result.value)) == {"a": output}
 
 
 @pytest.mark.requirement("MC-09")

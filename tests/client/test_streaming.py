@@ -73,8 +73,8 @@ def test_items_before_a_stream_failure_are_reported(url: str) -> None:
 def test_slow_async_client_holds_the_server_back_and_a_break_ends_the_tool(
     url: str, was_closed: threading.Event
 ) -> None:
-    heard = asyncio.run(_leave_after_twenty(url))
-    assert heard == 20
+    received = asyncio.run(_leave_after_twenty(url))
+    assert received == 20
     assert was_closed.wait(20)
 
 

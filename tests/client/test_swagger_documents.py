@@ -222,10 +222,10 @@ def test_sign_in_reads_swagger_security_definitions(pets: Any) -> None:
     found = run(discover(f"{pets.origin}/swagger.json", selection=EVERY), transport)
     transport.close()
     assert found.peer is not None
-    said = read_declared_sign_in(found.peer)
-    assert said is not None
-    assert ("x-key", "") in said.keys
-    assert ("authorization", "Basic ") in said.keys
+    reply = read_declared_sign_in(found.peer)
+    assert reply is not None
+    assert ("x-key", "") in reply.keys
+    assert ("authorization", "Basic ") in reply.keys
 
 
 @pytest.mark.parametrize("version", ["1.2", 1, None, "2.1", {}])

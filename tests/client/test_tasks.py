@@ -94,14 +94,14 @@ def call(server: Server, **options: Any) -> Result:
 @pytest.mark.requirement("LC-05")
 def test_call_waits_for_the_result_of_a_task() -> None:
     server = Server(task("working"), task("working", statusMessage="Half."), completed("built"))
-    heard: list[Any] = []
+    received: list[Any] = []
     with connected(server) as remote:
 
         def hear(progress: Progress) -> None:
-            heard.append(progress.value)
+            received.append(progress.value)
 
         assert remote.call("build", notify=hear) == Value("built")
-    assert heard == [{"message": "Half."}]
+    assert received == [{"message": "Half."}]
     assert server.methods == ["tools/call", "tasks/get", "tasks/get", "tasks/get"]
     capabilities = [params["_meta"]["io.modelcontextprotocol/clientCapabilities"] for _, params in server.heard]
     assert all(one["extensions"] == {TASKS: {}} for one in capabilities)

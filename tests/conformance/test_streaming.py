@@ -11,5 +11,5 @@ def test_progress_arrives_in_order_and_the_result_contains_all_items(codec_conne
 
 @pytest.mark.requirement("A-28")
 def test_opentool_and_mcp_say_progress_while_the_tool_runs(codec_connection: CodecConnection) -> None:
-    heard = codec_connection.listen("count", {"to": 3})[1]
-    assert heard == ([1, 2, 3] if codec_connection.codec.name in ("opentool", "mcp") else [])
+    received = codec_connection.listen("count", {"to": 3})[1]
+    assert received == ([1, 2, 3] if codec_connection.codec.name in ("opentool", "mcp") else [])

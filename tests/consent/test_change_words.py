@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolwire.consent.change_words import describe_change
+from toolwire.consent.change_description import describe_change
 from toolwire.consent.display import build_display_rows
 from toolwire.consent.question_page import build_question_page
 from toolwire.consent.tool_definition import Change

@@ -88,8 +88,8 @@ def test_denial_details_have_an_exact_form() -> None:
 def test_consent_check_judges_very_many_tools_correctly() -> None:
     check = build_consent_check(site=SITE)
     auto, asks = Tool(name="x", safe=True, approval=Approval.AUTO), Tool(name="y", approval=Approval.PER_CALL)
-    kept = [Tool(name=f"t{number}", safe=True, approval=Approval.AUTO) for number in range(20_001)]
-    assert all(check(Call(tool, {})) is ALLOW for tool in [auto, *kept, auto])
+    stored = [Tool(name=f"t{number}", safe=True, approval=Approval.AUTO) for number in range(20_001)]
+    assert all(check(Call(tool, {})) is ALLOW for tool in [auto, *stored, auto])
     assert isinstance(check(Call(asks, {})), Ask)
 
 

@@ -93,10 +93,10 @@ def test_page_and_terminal_display_the_same_question() -> None:
         assert row.text in terminal
         assert row.text in texts or row.text in plain
         assert row.note in texts
-    for said in (page, terminal):
-        assert "\x1b" not in said
-        assert "\u202e" not in said
-        assert "12345" not in said
+    for reply in (page, terminal):
+        assert "\x1b" not in reply
+        assert "\u202e" not in reply
+        assert "12345" not in reply
 
 
 @pytest.mark.requirement("D-21")
@@ -187,10 +187,10 @@ def test_question_names_each_credential_of_a_call_without_its_value() -> None:
     )
     call = Call(Tool(name="x", requirements=needs), {}, "", brought)
     rows = build_display_rows(Question(call, "https://a.example", "POST /", Approval.PER_CALL, credential="bearer key"))
-    said = {row.label: row.text for row in rows}
-    assert said["sends along"] == "your token for mail, your secret PIN, your user id"
-    assert said["signed with"] == "bearer key"
-    assert said["calls left"] == "not limited"
+    reply = {row.label: row.text for row in rows}
+    assert reply["sends along"] == "your token for mail, your secret PIN, your user id"
+    assert reply["signed with"] == "bearer key"
+    assert reply["calls left"] == "not limited"
     assert not [one for one in ("t0ken", "1234") if one in repr(rows)]
 
 

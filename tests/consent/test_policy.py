@@ -71,13 +71,13 @@ def test_a_user_can_raise_a_tool_all_writes_or_everything(
 @pytest.mark.requirement("XL-042")
 def test_level_that_a_user_keeps_holds_for_this_site_from_the_next_call_on(tmp_path: Path) -> None:
     tool = Tool(name="read", safe=True, approval=Approval.AUTO)
-    kept = StoredPreferences(tmp_path)
-    here, elsewhere = (CurrentPreferences(NO_PREFERENCES, kept, site) for site in ("https://a.example", "b"))
-    here.keep(tool, Approval.DENY)
+    stored = StoredPreferences(tmp_path)
+    here, elsewhere = (CurrentPreferences(NO_PREFERENCES, stored, site) for site in ("https://a.example", "b"))
+    here.set_level(tool, Approval.DENY)
     assert (here.can_keep, effective_level(tool, here.get())) == (True, Approval.DENY)
     assert effective_level(tool, elsewhere.get()) is Approval.AUTO
     unkept = CurrentPreferences(NO_PREFERENCES)
-    unkept.keep(tool, Approval.DENY)
+    unkept.set_level(tool, Approval.DENY)
     assert (unkept.can_keep, effective_level(tool, unkept.get())) == (False, Approval.AUTO)
 
 

@@ -38,9 +38,9 @@ class Box:
 
 @pytest.mark.requirement("XL-085")
 def test_tool_facts_contain_approval_cost_rate_scopes_origin_and_hash() -> None:
-    said = build_facts(PAY)
-    assert len(said.pop("hash")) == 64
-    assert said == {
+    reply = build_facts(PAY)
+    assert len(reply.pop("hash")) == 64
+    assert reply == {
         "needsApproval": True,
         "approval": "per-call",
         "approvalWhen": [],
@@ -50,14 +50,14 @@ def test_tool_facts_contain_approval_cost_rate_scopes_origin_and_hash() -> None:
         "scopes": ["pay:write"],
         "origin": "https://pay.example",
     }
-    assert json.loads(json.dumps(said)) == said
+    assert json.loads(json.dumps(reply)) == reply
 
 
 @pytest.mark.requirement("XL-085")
 def test_tool_facts_without_a_document_use_given_origin_and_preferences() -> None:
     read = Tool(name="read", safe=True, approval=Approval.AUTO, scopes=("mail.read",))
-    said = build_facts(read, origin="https://mail.example")
-    assert (said["needsApproval"], said["origin"], said["scopes"]) == (False, "https://mail.example", ["mail.read"])
+    reply = build_facts(read, origin="https://mail.example")
+    assert (reply["needsApproval"], reply["origin"], reply["scopes"]) == (False, "https://mail.example", ["mail.read"])
     assert build_facts(read, Preferences(everything=Approval.PER_CALL))["needsApproval"] is True
     assert build_facts(read)["hash"] != build_facts(Tool(name="read", safe=True, approval=Approval.AUTO))["hash"]
 

@@ -50,7 +50,7 @@ def test_open_page_hears_of_a_new_question_and_of_a_decision(start: Callable[...
 @pytest.mark.requirement("CO-02", "GW-04")
 def test_question_that_is_asked_and_answered_between_two_looks_is_news(start: Callable[..., Started]) -> None:
     source = start().source
-    operators, callers = build_operator_tables(source, ()).look, build_caller_tables(source).look
+    operators, callers = build_operator_tables(source, ()).read_topics, build_caller_tables(source).read_topics
     source.approvals.ask(replace(build_question(), principal="key:ann", binding="first"))
     before = operators()["inbox"], callers()
     id_ = source.approvals.ask(replace(build_question(), principal="key:ann", binding="second"))

@@ -43,7 +43,7 @@ class Operator:
 
 
 def open_console(folder: Path) -> tuple[Console, ConsoleSource]:
-    source = ConsoleSource(place=folder, keeps_actions=True)
+    source = ConsoleSource(place=folder, stores_actions=True)
     return Console(source, KEYS.get, find_known=lambda name: name if name in KEYS.values() else None), source
 
 

@@ -20,7 +20,7 @@ from tests.support.decisions import SHOP, build_decision
 from toolwire.client.approvers.store_approver import store_approver
 from toolwire.consent.decision_record import FIRST_DIGEST, compute_chain_digest
 from toolwire.consent.grant import GrantKey
-from toolwire.console import CallRow, ConnectionRow, LimitRow, OfferedTool
+from toolwire.console import CallRow, ConnectionRow, LimitRow, ToolRow
 from toolwire.core.check import Answer
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.health import UpstreamHealth
@@ -173,8 +173,8 @@ def test_rule_is_added_and_deleted_and_never_loosens(start: Callable[..., Starte
     browser = console.browser()
     assert "Kept." in browser.submit("/rules", site="shop.example", tool="order", level="deny").text
     assert "Kept." in browser.submit("/rules", site=SHOP, kind="*writes", level="per-call").text
-    kept = [(one.tool, one.level) for one in console.source.preferences.list_levels()]
-    assert kept == [("*writes", Approval.PER_CALL), ("order", Approval.DENY)]
+    stored = [(one.tool, one.level) for one in console.source.preferences.list_levels()]
+    assert stored == [("*writes", Approval.PER_CALL), ("order", Approval.DENY)]
     for fields in (
         {"site": "shop.example", "tool": "order", "level": "auto"},
         {"site": "shop.example", "tool": "order", "level": ""},
@@ -328,12 +328,12 @@ def test_log_goes_back_over_several_files(start: Callable[..., Started], folder:
 def test_connections_are_listed_and_looked_at_only_when_asked(start: Callable[..., Started]) -> None:
     looked: list[str] = []
 
-    def look(url: str) -> list[OfferedTool]:
+    def look(url: str) -> list[ToolRow]:
         looked.append(url)
-        return [OfferedTool(name="wipe", description="Delete <b>all</b>", effect="destroys", level="deny")]
+        return [ToolRow(name="wipe", description="Delete <b>all</b>", effect="destroys", level="deny")]
 
     rows = [ConnectionRow(url=SHOP, access="signed in", scopes=("orders",)), ConnectionRow(url="stdio:x", access="run")]
-    browser = start(list_connections=lambda: rows, find_offers=look).browser()
+    browser = start(list_connections=lambda: rows, list_site_tools=look).browser()
     assert "orders" in browser.get("/connections").text
     assert looked == []
     assert "not there any more" in browser.submit("/connections", url="https://evil.example").text

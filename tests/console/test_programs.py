@@ -24,7 +24,7 @@ def test_no_list_shows_the_address_that_stands_for_a_program(
     command = read_server_command("stdio:python3 server.py")
     assert command is not None
     origin, name = get_origin(command.url), get_host(command.url)
-    console = start(keeps_actions=True)
+    console = start(stores_actions=True)
     source = console.source
     source.grants.add(GrantKey("me", name, origin, "pay", "d1"))
     source.grants.pin_definition(GrantKey("me", name, origin, "pay", "d1"), {"name": "d"})

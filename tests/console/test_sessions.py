@@ -15,7 +15,7 @@ import pytest
 from tests.console.conftest import Started, build_question
 from tests.interleaving import interrupt_each_await
 from tests.support.clock import Clock
-from toolwire.console.sessions import SESSION_S, OperatorSessions, SignedIn
+from toolwire.console.sessions import SESSION_S, OperatorSessions, SessionUser
 from toolwire.console.wrong_keys import MAX_WRONG, WINDOW_S, WrongKeys
 from toolwire.server.access.browser_session import SessionSigner
 
@@ -62,7 +62,7 @@ def test_session_lasts_as_long_as_its_token_and_never_longer_than_twelve_hours(
     lasts_s: float, ends_s: float, clock: Clock
 ) -> None:
     sessions = open_sessions(Desk(), clock)
-    cookie = sessions.start_for(SignedIn("ann", lasts_s))
+    cookie = sessions.start_for(SessionUser("ann", lasts_s))
     clock.now += ends_s - 1
     assert sessions.find(cookie) is not None
     clock.now += 1
@@ -72,7 +72,7 @@ def test_session_lasts_as_long_as_its_token_and_never_longer_than_twelve_hours(
 @pytest.mark.requirement("TE-03", "TE-02", "D-19")
 def test_cookie_of_another_end_name_or_kind_is_nobodys(clock: Clock) -> None:
     sessions = open_sessions(Desk(), clock)
-    cookie = sessions.start_for(SignedIn("ann", SESSION_S))
+    cookie = sessions.start_for(SessionUser("ann", SESSION_S))
     text, _, signature = cookie.partition(".")
     content = json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     assert sessions.find(cookie) is not None
@@ -100,7 +100,7 @@ def test_cookie_of_other_pages_with_the_same_secret_or_of_an_earlier_version_is_
 
 @pytest.mark.requirement("TE-03", "D-25")
 def test_name_of_an_operator_is_text_on_every_page(start: Callable[..., Started]) -> None:
-    console = start(keeps_actions=True)
+    console = start(stores_actions=True)
     console.key._name = HOSTILE
     console.source.approvals.ask(build_question())
     browser = console.browser()

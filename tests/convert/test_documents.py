@@ -350,8 +350,8 @@ def test_unknown_kind_raises_value_error() -> None:
 def test_strict_list_ignores_exact_values() -> None:
     tool = Tool(**_members(ADD), timeout_s=5)
     listed = convert.write(Catalog(title="Desk", tools=(tool,)), "oxp").document
-    said = convert.write(Catalog(title="Desk", tools=(tool,)), "otc").document["x-toolwire"]
-    assert read(listed | {"x-toolwire": said}).catalog.tools[0].timeout_s is None
+    reply = convert.write(Catalog(title="Desk", tools=(tool,)), "otc").document["x-toolwire"]
+    assert read(listed | {"x-toolwire": reply}).catalog.tools[0].timeout_s is None
 
 
 def test_loss_names_its_place_inside_a_schema() -> None:

@@ -102,19 +102,19 @@ def test_context_returns_required_secrets_and_names_missing_requirements() -> No
 
 
 def test_progress_is_ignored_without_a_listener() -> None:
-    said: list[Progress] = []
+    replies: list[Progress] = []
 
     async def report(progress: Progress) -> None:
-        said.append(progress)
+        replies.append(progress)
 
     async def tell(context: Context) -> None:
         await context.progress({"done": 1})
         await context.progress({"done": 2})
 
     asyncio.run(tell(Context()))
-    assert said == []
+    assert replies == []
     asyncio.run(tell(Context(report=report)))
-    assert [one.value for one in said] == [{"done": 1}, {"done": 2}]
+    assert [one.value for one in replies] == [{"done": 1}, {"done": 2}]
 
 
 def test_secrets_are_equal_by_their_text() -> None:

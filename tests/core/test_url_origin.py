@@ -139,7 +139,7 @@ def test_no_other_module_parses_origins() -> None:
         "protocols/mcp/client.py",  # replaces the path of a URL
         "testing/wire.py",  # builds a Host field
         "integrations/fastapi.py",  # the parsed URL of the framework
-        "integrations/starlette.py",
+        "integrations/starlette_routes.py",
         "integrations/sign_in.py",  # a page of the application has no host, and a request of its own a Host field
     }
     found = {

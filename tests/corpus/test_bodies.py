@@ -52,15 +52,15 @@ def try_document(whole: dict[str, Any], schema: Any = None) -> tuple[list[str], 
     if schema is not None:
         tools = tuple(replace(one, input_schema=schema(dict(one.input_schema))) for one in tools)
     counts: Counter[str] = Counter()
-    said = list(bodies.judge_bodies(whole, tools, offer.memo.plans, "orders.json", counts))
-    return said + list(bodies.judge_reach(whole, tools, offer.memo, "orders.json", counts)), counts
+    replies = list(bodies.judge_bodies(whole, tools, offer.memo.plans, "orders.json", counts))
+    return replies + list(bodies.judge_reach(whole, tools, offer.memo, "orders.json", counts)), counts
 
 
 @pytest.mark.requirement("CV-19", "CV-20", "CV-21", "CV-25")
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 def test_accepted_document_gives_no_faults(version: str) -> None:
-    said, counts = try_document(document(version=version))
-    assert said == []
+    reply, counts = try_document(document(version=version))
+    assert reply == []
     assert counts["bodies tried"] >= 10  # made of the schema alone, with its pattern
     assert counts["parameters tried"] == bodies.PARAMETERS
     assert counts["bodies refused"] == counts["parameters refused"] == counts["unreachable"] == 0
@@ -77,10 +77,10 @@ def test_accepted_document_gives_no_faults(version: str) -> None:
     ],
 )
 def test_tool_that_accepts_less_than_its_document_is_reported(word: Any, what: str) -> None:
-    said, counts = try_document(document(), word)
-    assert len(said) == 1
-    assert said[0].startswith("order0: its document accepts")
-    assert what in said[0].replace("'size': ", "")
+    reply, counts = try_document(document(), word)
+    assert len(reply) == 1
+    assert reply[0].startswith("order0: its document accepts")
+    assert what in reply[0].replace("'size': ", "")
     assert counts["bodies refused"] + counts["parameters refused"] > 0
 
 
@@ -92,12 +92,12 @@ def test_tool_that_accepts_nothing_is_reported_unless_a_finding_explains_it() ->
     def nothing(schema: dict[str, Any]) -> dict[str, Any]:
         return schema | {"not": {}}
 
-    said, counts = try_document(document(), nothing)
-    assert "order0: no arguments are found that it accepts, and no finding says why" in said
+    reply, counts = try_document(document(), nothing)
+    assert "order0: no arguments are found that it accepts, and no finding says why" in reply
     assert counts["unreachable"] == counts["unreachable without a finding"] == 1
-    told = document({**ORDER, "properties": {**ORDER["properties"], "more": {"type": "objekt"}}})
-    said, counts = try_document(told, nothing)
-    assert not any("no finding says why" in one for one in said)
+    message = document({**ORDER, "properties": {**ORDER["properties"], "more": {"type": "objekt"}}})
+    reply, counts = try_document(message, nothing)
+    assert not any("no finding says why" in one for one in reply)
     assert (counts["unreachable"], counts["unreachable without a finding"]) == (1, 0)
 
 
@@ -105,17 +105,17 @@ def test_example_counts_only_if_its_document_accepts_it() -> None:
     schema = {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "pattern": "^(?=x)x{9}\\Z"}}}
     right, wrong = {"value": {"a": "x" * 9}}, {"value": {"a": "y"}}
     refusing = lambda one: with_property(one, "a", {"const": "never"})  # noqa: E731 - short, and used twice
-    said, _ = try_document(document(schema, examples={"right": right}), refusing)
-    assert "x" * 9 in said[0]
-    said, counts = try_document(document(schema, examples={"wrong": wrong}))
-    assert said == []
+    reply, _ = try_document(document(schema, examples={"right": right}), refusing)
+    assert "x" * 9 in reply[0]
+    reply, counts = try_document(document(schema, examples={"wrong": wrong}))
+    assert reply == []
     assert counts["bodies refused"] == 0
 
 
 def test_the_operations_of_a_large_document_are_a_sample_that_stays() -> None:
     whole = document(paths=bodies.OPERATIONS + 40)
-    said, counts = try_document(whole)
-    assert said == []
+    reply, counts = try_document(whole)
+    assert reply == []
     assert counts["operations tried"] == bodies.OPERATIONS
     assert counts["bodies tried"] <= bodies.OPERATIONS * bodies.BODIES
     assert try_document(whole)[1] == counts
@@ -135,12 +135,12 @@ def test_swagger_is_judged_by_its_own_keywords() -> None:
         "paths": {"/a": {"post": form, "put": {"operationId": "put", "parameters": [node], "responses": done}}},
         "definitions": {"Order": ORDER},
     }
-    said, counts = try_document(whole)
-    assert said == []
+    reply, counts = try_document(whole)
+    assert reply == []
     assert counts["operations tried"] == 2
     assert counts["bodies tried"] > 10
-    said, _ = try_document(whole, lambda one: with_property(one, "size", {"enum": ["s"]}))
-    assert any(one.startswith("form: its document accepts") for one in said)
+    reply, _ = try_document(whole, lambda one: with_property(one, "size", {"enum": ["s"]}))
+    assert any(one.startswith("form: its document accepts") for one in reply)
 
 
 KINDS: dict[str, Any] = {
@@ -183,8 +183,8 @@ def test_kind_that_a_body_names_is_the_one_that_it_must_be(version: str) -> None
             "paths": {"/orders": {"post": operation}},
             "definitions": json.loads(text),
         }
-    said, counts = try_document(whole)
-    assert said == []
+    reply, counts = try_document(whole)
+    assert reply == []
     assert counts["bodies tried"] >= 5
     # Other readers and ours: the schema that the tag names counts, and not that of the parent alone.
     place = "#/definitions/Order" if version == "2.0" else "#/components/schemas/Order"

@@ -81,10 +81,10 @@ PATHS: dict[str, Any] = {
 
 
 def judge_file(path: Path) -> dict[str, Any]:
-    said: dict[str, Any] = {}
+    reply: dict[str, Any] = {}
     for one in judge.judge(path):
-        said |= one
-    return said
+        reply |= one
+    return reply
 
 
 @pytest.fixture
@@ -96,11 +96,11 @@ def document_file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
 def test_unusual_document_drops_nothing_silently_and_gives_legal_tools(document_file: Path, version: str) -> None:
     document_file.write_text(json.dumps(document(PATHS, version)))
-    said = judge_file(document_file)
-    assert said["faults"] == []
-    assert (said["operations"], said["tools"], said["skipped"]) == (19, 14, 5)
-    assert said["counts"]["reversed"] >= 40
-    assert said["counts"]["written"] == said["counts"]["made"] > 20
+    reply = judge_file(document_file)
+    assert reply["faults"] == []
+    assert (reply["operations"], reply["tools"], reply["skipped"]) == (19, 14, 5)
+    assert reply["counts"]["reversed"] >= 40
+    assert reply["counts"]["written"] == reply["counts"]["made"] > 20
 
 
 @pytest.mark.requirement("XL-082", "XL-087")

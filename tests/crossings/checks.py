@@ -169,10 +169,10 @@ def find_decisions(running: Running) -> set[tuple[str, str]]:
     for log in running.logs:
         for line in log.read_text().splitlines():
             if '"logger":"toolwire.decisions"' in line:
-                said = json.loads(line)
-                if said["decision"] == "allowed":
-                    tool = said["tool"].partition(".")[2].partition("@")[0]
-                    found.add((re.sub(r"(user:\w+):.*", r"\1", said["principal"]), tool))
+                data = json.loads(line)
+                if data["decision"] == "allowed":
+                    tool = data["tool"].partition(".")[2].partition("@")[0]
+                    found.add((re.sub(r"(user:\w+):.*", r"\1", data["principal"]), tool))
     return found
 
 
@@ -211,28 +211,28 @@ def check_row(row: Row, bench: Bench) -> None:
     file = deployments.folder / f"{name}.runs"
     runs = [json.loads(line)["principal"] for line in file.read_text().splitlines()] if file.exists() else []
     expected = expect(row, running)
-    said = f"{outcome}\ninbox: {in_inbox}\nruns: {runs}"
+    text = f"{outcome}\ninbox: {in_inbox}\nruns: {runs}"
     value = expected.value.format(row=name) if isinstance(expected.value, str) else expected.value
     if expected.refusal:
-        assert expected.refusal in outcome.refusal, said
+        assert expected.refusal in outcome.refusal, text
     else:
-        assert (outcome.refusal, outcome.value) == ("", value), said
+        assert (outcome.refusal, outcome.value) == ("", value), text
     ran = not expected.refusal and value != "nothing: cannot_ask"
-    assert runs == [principal] * ran, said
+    assert runs == [principal] * ran, text
     consented, asked_in_inbox = outcome.consented, in_inbox
     if row["consent"] == "auto":
         own = [one for one in consented if not is_about_earlier_calls(one)]
         consented = own if len(own) >= expected.consented else consented  # one question can have both reasons
         own = [one for one in in_inbox if not is_about_earlier_calls(one)]
         asked_in_inbox = own if len(own) >= expected.in_inbox else in_inbox
-    assert len(consented) == expected.consented, said
-    assert len(asked_in_inbox) == expected.in_inbox, said
-    assert len(outcome.entered) == expected.entered, said
+    assert len(consented) == expected.consented, text
+    assert len(asked_in_inbox) == expected.in_inbox, text
+    assert len(outcome.entered) == expected.entered, text
     if call.is_watched and not expected.refusal:
         # a client may say something of its own first, such as that it asks its user
-        assert len(outcome.items) >= len(ITEMS), said
+        assert len(outcome.items) >= len(ITEMS), text
     is_decided = bool(in_inbox) or (running.is_gateway and bool(outcome.consented) and row["consent"] != "receipt")
     if ran and is_decided and row["deployment"] not in ("mounted in FastAPI", "stdio"):  # whose logs are elsewhere
-        assert (name_caller(row["caller"], deployments), call.tool) in find_decisions(running), said
+        assert (name_caller(row["caller"], deployments), call.tool) in find_decisions(running), text
     if outcome.version:
-        assert outcome.version == (MODERN if row["protocol"] == MODERN else row["protocol"]).removeprefix("MCP "), said
+        assert outcome.version == (MODERN if row["protocol"] == MODERN else row["protocol"]).removeprefix("MCP "), text

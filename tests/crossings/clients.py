@@ -168,15 +168,15 @@ class Driver:
         }
         self._process.stdin.write(f"{json.dumps(asked)}\n")
         self._process.stdin.flush()
-        said = json.loads(self._process.stdout.readline())
+        data = json.loads(self._process.stdout.readline())
         outcome = Outcome(
-            version=said.get("version", ""),
-            consented=said["consented"],
-            entered=said["entered"],
-            items=said["items"],
-            refusal=said.get("error", ""),
+            version=data.get("version", ""),
+            consented=data["consented"],
+            entered=data["entered"],
+            items=data["items"],
+            refusal=data.get("error", ""),
         )
-        if result := said.get("result"):
+        if result := data.get("result"):
             read_mcp_result(outcome, result)
         return outcome
 

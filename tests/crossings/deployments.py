@@ -109,10 +109,10 @@ class Deployments:
         if self._issuer is None:
             port = find_free_port()
             url, store = f"http://127.0.0.1:{port}", str(self.folder / "issuer.sqlite3")
-            said = json.dumps({"issuer": url, "resource": AUDIENCE, "store": store})
+            reply = json.dumps({"issuer": url, "resource": AUDIENCE, "store": store})
             argv = [sys.executable, "-m", "uvicorn", "tests.crossings.issuer:app", "--port", str(port)]
             metadata = "/.well-known/oauth-authorization-server"
-            self.start([*argv, "--app-dir", str(ROOT)], port, self.folder, metadata, CROSSINGS_OPTIONS=said)
+            self.start([*argv, "--app-dir", str(ROOT)], port, self.folder, metadata, CROSSINGS_OPTIONS=reply)
             with httpx2.Client(timeout=WAIT_S) as browser:
                 token = get_token(browser, url, AUDIENCE)
                 keys = self.folder / "our-jwks.json"
@@ -251,7 +251,7 @@ def mount(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extr
     """Start uvicorn with an application of FastAPI in which the tools are mounted."""
     port = find_free_port()
     tokens = find_token_options(deployments, flavour)
-    said = {
+    reply = {
         "extras": extras,
         "state": str(folder / "state"),
         "key": KEY if flavour.callers == "keys" else "",
@@ -261,7 +261,7 @@ def mount(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extr
         "receipts": str(deployments.folder / "receipts.json") if flavour.wants_receipts else "",
     }
     argv = [sys.executable, "-m", "uvicorn", "tests.crossings.mounted:app", "--port", str(port), "--app-dir", str(ROOT)]
-    log = deployments.start(argv, port, folder, "/tools/health", CROSSINGS_OPTIONS=json.dumps(said))
+    log = deployments.start(argv, port, folder, "/tools/health", CROSSINGS_OPTIONS=json.dumps(reply))
     return Running(url=f"http://127.0.0.1:{port}/tools/", state=folder / "state", logs=[log])
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from toolwire import Context, File, Requirements, Toolkit, Unanswered
+from toolwire import Context, File, NoUserInput, Requirements, Toolkit
 
 DATA = bytes(range(256)) * 4
 ITEMS = ["one", "two", "three"]
@@ -96,7 +96,7 @@ def seal(row: str, context: Context) -> str:
 async def sew(row: str, context: Context) -> str:
     """Ask how large, and sew it."""
     size = await context.ask(Size, "How large?")
-    if isinstance(size, Unanswered):
+    if isinstance(size, NoUserInput):
         return f"nothing: {size.reason}"
     count_run(row, context)
     return f"sewed {size.size}"

@@ -97,15 +97,15 @@ def name_pair(one: Impossible) -> str:
 
 @pytest.mark.parametrize("one", MATRIX.impossible, ids=name_pair)
 def test_an_impossible_pair_has_a_sentence(one: Impossible, bench: Bench) -> None:
-    for said in ATTEMPTS[one.attempt](bench, one):
-        assert one.sentence in said
+    for reply in ATTEMPTS[one.attempt](bench, one):
+        assert one.sentence in reply
 
 
 def test_keys_in_the_environment_are_not_for_a_program(bench: Bench) -> None:
     # no option was typed, so the sentence says where they can come from
-    said = run_toolwire(bench, "serve", str(KIT), "--stdio", TOOLWIRE_API_KEYS="key-of-ann")
-    assert "sends no key and no token: leave out" in said
-    assert "TOOLWIRE_API_KEYS" in said
+    reply = run_toolwire(bench, "serve", str(KIT), "--stdio", TOOLWIRE_API_KEYS="key-of-ann")
+    assert "sends no key and no token: leave out" in reply
+    assert "TOOLWIRE_API_KEYS" in reply
 
 
 def test_every_other_pair_is_in_a_row() -> None:

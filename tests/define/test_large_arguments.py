@@ -13,7 +13,7 @@ from toolwire import Toolkit
 from toolwire.core.model import ANONYMOUS, Json, Problem, Result, Value, make_call
 from toolwire.define.adapter import build_type_adapter
 from toolwire.define.large_arguments import build_patient_validator
-from toolwire.define.user_form import build_user_form
+from toolwire.define.user_input_form import build_user_form
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
 pytestmark = pytest.mark.requirement("AT-38")

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from toolwire import Toolkit, Value
 from toolwire.core.model import Tool
 from toolwire.protocols.mcp import document, result
-from toolwire.protocols.mcp.output_form import build_output_form
+from toolwire.protocols.mcp.output_schema import build_output_form
 
 AJV_FORMATS = frozenset(
     {

@@ -168,9 +168,9 @@ def test_depth_limit_of_a_plain_type_equals_that_of_pydantic(depth: int) -> None
 
 
 def test_default_in_the_schema_is_a_copy() -> None:
-    kept = [1]
-    shown = define_function(list[int], kept).tool.parameters["a"]["default"]
-    kept.append(2)
+    stored = [1]
+    shown = define_function(list[int], stored).tool.parameters["a"]["default"]
+    stored.append(2)
     assert shown == [1]
 
 

@@ -226,9 +226,9 @@ class Page:
 
     def _build_environment(self, more: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a command: what one page stores, no other page finds."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWIRE_")}
+        stored = {name: value for name, value in os.environ.items() if not name.startswith("TOOLWIRE_")}
         state = {"XDG_STATE_HOME": str(self._folder / ".state"), "XDG_CONFIG_HOME": str(self._folder / ".config")}
-        return {**kept, **state, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120", **more}
+        return {**stored, **state, "NO_COLOR": "1", "TERM": "xterm", "COLUMNS": "120", **more}
 
     def _replace_ports(self, text: str) -> str:
         return re.sub(

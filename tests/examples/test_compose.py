@@ -48,8 +48,8 @@ def start() -> Iterator[Start]:
         started.append(process)
         assert process.stdout is not None
         if port is None:
-            said = process.stdout.readline()
-            assert said.startswith("works"), said
+            reply = process.stdout.readline()
+            assert reply.startswith("works"), reply
             return
         until = time.monotonic() + PATIENCE_S
         while True:

@@ -123,9 +123,9 @@ def test_chart_refuses_replicas_without_a_shared_state() -> None:
     assert "and (gt (int .Values.replicas) 1) (not .Values.secret)" in text
     assert yaml.safe_load((CHART / "values.yaml").read_text())["secret"] == "", "nobody forgets it unnoticed"
     if helm := shutil.which("helm"):
-        said = subprocess.run([helm, "template", str(CHART)], capture_output=True, text=True, timeout=60, check=False)
-        assert said.returncode
-        assert "need a state that they share" in said.stderr
+        reply = subprocess.run([helm, "template", str(CHART)], capture_output=True, text=True, timeout=60, check=False)
+        assert reply.returncode
+        assert "need a state that they share" in reply.stderr
     assert (
         "envFrom" not in render_chart(replicas=1, secret="")["Deployment"]["spec"]["template"]["spec"]["containers"][0]
     )
@@ -166,10 +166,10 @@ def test_systemd_unit_is_hardened_and_reloads(tmp_path: Path) -> None:
     verify = ["systemd-analyze", "verify", str(file)]
     assert "toolwire-gateway" not in subprocess.run(verify, capture_output=True, text=True, check=False).stderr
     security = ["systemd-analyze", "security", "--offline=true", "--threshold=30", "--no-pager", str(file)]
-    said = subprocess.run(security, capture_output=True, text=True, check=False)
-    if "nrecognized" in said.stderr or "nknown" in said.stderr:
+    reply = subprocess.run(security, capture_output=True, text=True, check=False)
+    if "nrecognized" in reply.stderr or "nknown" in reply.stderr:
         pytest.skip("this systemd-analyze cannot look at a file: it needs version 250")
-    assert said.returncode == 0, said.stdout[-2_000:]
+    assert reply.returncode == 0, reply.stdout[-2_000:]
 
 
 def test_replicas_without_a_shared_state_are_told_in_one_sentence_and_the_gateway_of_the_file_serves(
@@ -186,8 +186,8 @@ def test_replicas_without_a_shared_state_are_told_in_one_sentence_and_the_gatewa
     monkeypatch.setenv("TOOLWIRE_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
     check = [sys.executable, "-m", "toolwire", "gateway", "check"]
-    said = subprocess.run(check, capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ))
-    (sentence,) = [line for line in said.stderr.splitlines() if "replicas" in line]
+    reply = subprocess.run(check, capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ))
+    (sentence,) = [line for line in reply.stderr.splitlines() if "replicas" in line]
     assert "share no state" in sentence
     assert "postgresql://HOST/DATABASE" in sentence
     with run_gateway() as (_, url):

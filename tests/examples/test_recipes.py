@@ -131,7 +131,7 @@ def test_folder_of_the_recipes_is_made_or_refused_in_one_sentence(
     monkeypatch.setattr("sys.argv", ["recipes", "--folder", str(file / "below")])
     with pytest.raises(SystemExit) as ended:
         main()
-    said = capsys.readouterr().err
+    text = capsys.readouterr().err
     assert ended.value.code == 2
-    assert f"--folder {file / 'below'} cannot be used: Not a directory." in said
-    assert "Traceback" not in said
+    assert f"--folder {file / 'below'} cannot be used: Not a directory." in text
+    assert "Traceback" not in text

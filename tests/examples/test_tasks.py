@@ -172,12 +172,12 @@ def test_every_response_has_security_headers_and_requires_our_host(ada: Visitor)
 @pytest.mark.requirement("XL-133")
 def test_page_reports_form_errors(ada: Visitor) -> None:
     token = ada.hidden("/")["token"]
-    for form, said in (
+    for form, reply in (
         ({"name": ""}, "Say what there is to do"),
         ({"name": "x", "dueDate": "soon"}, "The day is not a date"),
     ):
         answer = ada.http.post("/tasks", data={"token": token, **form})
-        assert (answer.status_code, said in answer.text) == (422, True)
+        assert (answer.status_code, reply in answer.text) == (422, True)
     assert ada.http.post("/tasks", data={"name": "x"}).status_code == 403
     assert ada.http.post("/tasks", json={"name": "x", "token": token}).status_code == 415
     again = ada.http.post("/sign-up", data={"name": "ada", "password": "correct horse"})

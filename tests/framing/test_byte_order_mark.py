@@ -52,9 +52,9 @@ class MarkedServer:
             "tools/call": {"content": [{"type": "text", "text": "called"}]},
         }
         method = asked.get("method", "")
-        said: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.get("id")}
-        said |= {"result": results[method]} if method in results else {"error": {"code": -32601, "message": "no"}}
-        text = json.dumps(said).encode()
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": asked.get("id")}
+        reply |= {"result": results[method]} if method in results else {"error": {"code": -32601, "message": "no"}}
+        text = json.dumps(reply).encode()
         kind = b"text/event-stream" if self._events else b"application/json"
         body = BOM_UTF8 + (b"data: " + text + b"\n\n" if self._events else text)
         status = 405 if scope["method"] != "POST" else 200 if "id" in asked else 202

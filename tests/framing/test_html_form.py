@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.framing.html_form import (
+from toolwire.framing.html_arguments import (
     build_form_fields,
     change_items,
     find_changed_item,

@@ -39,7 +39,7 @@ def test_display_hints_select_texts_urls_and_fields_of_a_result() -> None:
 
 @pytest.mark.requirement("XL-075")
 def test_next_steps_take_arguments_from_the_call_and_skip_unknown_operations() -> None:
-    said = [
+    replies = [
         {"operationId": "save", "when": "One is liked.", "args": {
             "id": "$response.body#/items/0/id", "q": "$request.query.query", "gone": "$response.body#/x",
             "plain": "yes",
@@ -48,7 +48,7 @@ def test_next_steps_take_arguments_from_the_call_and_skip_unknown_operations() -
         {"operationId": 7},
         "save",
     ]  # fmt: skip
-    steps = list_next_steps(tool(next=said), {"query": "soup"}, VALUE, ["save"])
+    steps = list_next_steps(tool(next=replies), {"query": "soup"}, VALUE, ["save"])
     assert steps == (
         NextStep(operation="save", when="One is liked.", arguments={"id": 7, "q": "soup", "plain": "yes"}),
     )
@@ -81,19 +81,19 @@ def test_invalid_display_hints_cause_no_error(result: Any, steps: Any, value: An
 
 @pytest.mark.requirement("XL-037", "XL-076")
 def test_x_llm_survives_a_round_trip_through_mcp() -> None:
-    said = {
+    reply = {
         "enabled": True, "approval": "auto", "hint": "Use it.", "costIndicator": "credits", "destructive": True,
         "rateLimit": {"max": 3, "window": "1m"}, "blanketApprovalAllowed": True, "idempotent": True,
         "result": {"render": "list"}, "next": [{"operationId": "save"}], "x-mine": {"deep": [1]},
     }  # fmt: skip
-    policy = xllm.read(said)
+    policy = xllm.read(reply)
     before = Tool(name="search", description="Find", hints=policy.build_hints(), **policy.list_tool_members())
     (entry,) = mcp.write(Catalog(title="K", tools=(before,)))
     assert entry["annotations"] == {
         "title": "Find", "readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": True,
     }  # fmt: skip
     (after,) = mcp.read({"name": "K"}, "", [entry]).catalog.tools
-    assert xllm.write(after) == xllm.write(before) == said
+    assert xllm.write(after) == xllm.write(before) == reply
 
 
 @pytest.mark.requirement("XL-075")
@@ -110,8 +110,8 @@ def test_x_llm_survives_a_round_trip_through_mcp() -> None:
     ],
 )
 def test_next_step_expression_is_evaluated_or_its_argument_omitted(expression: Any, found: dict[str, Any]) -> None:
-    said = [{"operationId": "save", "args": {"a": expression}}]
-    (step,) = list_next_steps(tool(next=said), {"query": "tea", "deep": ["soup"]}, VALUE, ["save"])
+    replies = [{"operationId": "save", "args": {"a": expression}}]
+    (step,) = list_next_steps(tool(next=replies), {"query": "tea", "deep": ["soup"]}, VALUE, ["save"])
     assert step.arguments == found
 
 

@@ -105,8 +105,8 @@ class Weather(BaseHTTPRequestHandler):
             },
         }
         found = results.get(asked["method"])
-        said = {"error": {"code": -32601, "message": "no"}} if found is None else {"result": found}
-        self.answer(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], **said}).encode())
+        reply = {"error": {"code": -32601, "message": "no"}} if found is None else {"result": found}
+        self.answer(200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], **reply}).encode())
 
     def answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -146,12 +146,12 @@ def gateway() -> Iterator[str]:
 def ask(url: str, version: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
     headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": version}
     if version == "2026-07-28":
-        said = {
+        reply = {
             "io.modelcontextprotocol/protocolVersion": version,
             "io.modelcontextprotocol/clientInfo": {"name": "host", "version": "1"},
             "io.modelcontextprotocol/clientCapabilities": {},
         }
-        params = {**params, "_meta": said}
+        params = {**params, "_meta": reply}
         headers["mcp-method"] = method
         if name := params.get("name", params.get("uri")):
             headers["mcp-name"] = name

@@ -30,7 +30,7 @@ from toolwire import Problem, Toolkit, asgi, connect_sync
 from toolwire.auth.caller_token import ExpectedClaims, read_secret
 from toolwire.cli import main
 from toolwire.console import add_caller_inbox
-from toolwire.console.sessions import OperatorSessions, SignedIn
+from toolwire.console.sessions import OperatorSessions, SessionUser
 from toolwire.core.check import Answer
 from toolwire.core.errors import UsageError
 from toolwire.hosting.build_settings import build_gateway_settings
@@ -698,7 +698,7 @@ def test_who_reads_the_state_of_a_server_of_tokens_cannot_open_an_inbox(tmp_path
         sessions = OperatorSessions(lambda _: None, secret=secret, audience="inbox")
         session = sessions.find(real)
         assert session is not None, "the attacker knows the key"
-        forged = sessions.start_for(SignedIn(session.name, 600.0))
+        forged = sessions.start_for(SessionUser(session.name, 600.0))
         assert sessions.find(forged) is not None
         browser.cookie = f"{name}={forged}"
         page = browser.get("/inbox")

@@ -53,18 +53,18 @@ def open_remote(url: str) -> Any:
 
 @pytest.mark.requirement("LC-05", "LC-02")
 def test_long_call_through_a_gateway_has_its_progress_and_result(work: Work, gateway: str) -> None:
-    heard: list[Any] = []
+    received: list[Any] = []
 
     def hear(progress: Progress) -> None:
-        heard.append(progress.value)
+        received.append(progress.value)
         work.gate.set()
 
     with open_remote(gateway) as remote:
         handle = remote.start("build", {"rows": 3})
         assert isinstance(handle, SyncHandle), handle
         assert handle.result(notify=hear) == Value({"rows": 3})
-    assert heard
-    assert heard[0]["message"] == "reading"
+    assert received
+    assert received[0]["message"] == "reading"
     assert work.did == ["began", "ended"]
 
 

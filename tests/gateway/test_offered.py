@@ -46,8 +46,8 @@ def build_shop(said: str) -> Toolkit:
     return kit
 
 
-def list_offered(toolbox: Toolbox) -> tuple[list[str], list[str]]:
-    offered = toolbox.catalog().offered
+def list_published(toolbox: Toolbox) -> tuple[list[str], list[str]]:
+    offered = toolbox.catalog().features
     return [one.public_uri for one in offered.resources], [one.name for one in offered.prompts]
 
 
@@ -64,7 +64,7 @@ def test_gateway_passes_on_resources_and_prompts_under_the_names_of_connections(
             connect_without_user(url, session, protocol="mcp", agree=lambda _: True) for url in (first, second)
         ]
         merged = merge_toolboxes([*upstreams, FunctionToolbox(own)], names={0: "east", 1: "west"})
-        assert list_offered(merged) == (
+        assert list_published(merged) == (
             [
                 "config://app",
                 "east+config://app",
@@ -80,9 +80,9 @@ def test_gateway_passes_on_resources_and_prompts_under_the_names_of_connections(
             assert remote.read_resource("west+notes://a%20b") == Value("two a b")
             assert isinstance(remote.read_resource("notes://a"), Problem)
             assert isinstance(remote.read_resource("north+config://app"), Problem)
-            said = remote.get_prompt("west_greet", {"name": "Ada"})
-            assert isinstance(said, Value)
-            assert said.value["messages"] == [{"role": "user", "content": "two says hello to Ada"}]
+            reply = remote.get_prompt("west_greet", {"name": "Ada"})
+            assert isinstance(reply, Value)
+            assert reply.value["messages"] == [{"role": "user", "content": "two says hello to Ada"}]
 
 
 def test_uris_of_connections_of_any_name_are_uris_that_clients_take() -> None:
@@ -90,7 +90,7 @@ def test_uris_of_connections_of_any_name_are_uris_that_clients_take() -> None:
         session = Session()
         upstreams = [connect_without_user(url, session, protocol="mcp", agree=lambda _: True) for _ in range(4)]
         merged = merge_toolboxes(upstreams, names=dict(enumerate(("My_Shop", "2nd", "x2nd", "mcp_server_9"))))
-        uris = [uri for uri in list_offered(merged)[0] if "{" not in uri]
+        uris = [uri for uri in list_published(merged)[0] if "{" not in uri]
         assert uris == ["my-shop+config://app", "x2nd+config://app", "x2nd2+config://app", "mcp-server-9+config://app"]
         # The Python SDK 1.x reads URIs by pydantic, and refuses the whole list for one that is none.
         assert [str(TypeAdapter(AnyUrl).validate_python(uri)) for uri in uris] == uris
@@ -103,9 +103,9 @@ def test_refreshed_upstream_keeps_its_resources() -> None:
         remote = await asyncio.to_thread(
             lambda: connect_without_user(url, Session(), protocol="mcp", agree=lambda _: True)
         )
-        assert len(remote.catalog().offered.resources) == 2
+        assert len(remote.catalog().features.resources) == 2
         assert await remote.refresh() == ()
-        assert len(remote.catalog().offered.resources) == 2
+        assert len(remote.catalog().features.resources) == 2
         assert await remote.read_resource("config://app") == Value("one")
 
     with background(asgi(build_shop("one"))) as url:
@@ -123,9 +123,9 @@ def test_upstream_prompt_cannot_take_a_local_name() -> None:
         upstream = connect_without_user(url, Session(), protocol="mcp", agree=lambda _: True)
         merged = merge_toolboxes([upstream, FunctionToolbox(own)], names={0: "shop"})
         with background(asgi(merged)) as served, connect_sync(served, protocol="mcp") as remote:
-            said = remote.get_prompt("shop_greet")
-            assert isinstance(said, Value)
-            assert said.value["messages"][0]["content"] == "mine"
+            reply = remote.get_prompt("shop_greet")
+            assert isinstance(reply, Value)
+            assert reply.value["messages"][0]["content"] == "mine"
 
 
 def test_two_local_toolkits_cannot_offer_the_same_prompt() -> None:

@@ -292,16 +292,16 @@ def test_change_before_any_reading_of_the_store_leaves_no_call_with_the_old_acco
         change = (lambda: desk.put(stored)) if stored else (lambda: desk.vault.forget(ANN) and None)
         place.before[place.readings + number] = change
         during = await desk.call()
-        came = not place.before
+        received = not place.before
         place.before.clear()
-        if came:
+        if received:
             after = await desk.call()
             assert after == Value("key:new") if stored else is_refused(after), number
             # A call whose last look came before the change may have used what was stored then.
             assert during in (Value("key:old"), after) or (is_refused(during) and not stored), number
         await desk.box.end()
         assert all(one.closed.is_set() for one in desk.connections)
-        return came
+        return received
 
     async def main(url: str) -> int:
         number = 1

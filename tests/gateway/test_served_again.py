@@ -44,10 +44,10 @@ def outer(request: pytest.FixtureRequest) -> Codec:
 
 
 async def open_remote(toolbox: Toolbox, codec: Codec) -> Remote:
-    door = AppTransport(asgi(toolbox))
-    found = await arun(discover(HERE, protocol=codec.name), door, None)
+    transport = AppTransport(asgi(toolbox))
+    found = await arun(discover(HERE, protocol=codec.name), transport, None)
     connection = open_connection(found, Preferences(), retries=ONCE)
-    return Remote(connection.agree(connection.pipeline.find_unapproved()), door, None)
+    return Remote(connection.agree(connection.pipeline.find_unapproved()), transport, None)
 
 
 async def gateway(inner: Codec, outer: Codec) -> tuple[Remote, Remote]:
@@ -80,10 +80,10 @@ def test_calls_go_through_both_protocols(inner: Codec, outer: Codec) -> None:
 
 
 def test_progress_passes_through_if_both_protocols_support_it(inner: Codec, outer: Codec) -> None:
-    heard: list[Json] = []
+    received: list[Json] = []
 
     async def notify(progress: Progress) -> None:
-        heard.append(progress.value)
+        received.append(progress.value)
 
     async def count() -> Result:
         _, far = await gateway(inner, outer)
@@ -91,7 +91,7 @@ def test_progress_passes_through_if_both_protocols_support_it(inner: Codec, oute
 
     assert asyncio.run(count()) == Value([1, 2, 3])
     if inner.name == outer.name == "opentool":
-        assert heard == [1, 2, 3]
+        assert received == [1, 2, 3]
 
 
 def test_failure_message_passes_through_both_protocols_unchanged(inner: Codec, outer: Codec) -> None:

@@ -11,7 +11,7 @@ from toolwire.auth.client_identity import ClientIdentity
 from toolwire.auth.dpop import create_proof_key
 from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
 from toolwire.core.model import Secret
-from toolwire.gateway.started_sign_in import KeptSignIn, keep_sign_in, take_sign_in
+from toolwire.gateway.started_sign_in import PendingSignIn, store_sign_in, take_sign_in
 from toolwire.stores.credentials.caller_vault import CallerVault
 
 ISSUER = "https://login.example"
@@ -29,8 +29,8 @@ def test_sign_in_comes_back_with_the_key_that_its_tokens_are_bound_to(key: Secre
     )
     assert isinstance(started, StartedSignIn)
     vault = CallerVault(tmp_path / "kept", (Secret("k" * 64),))
-    kept = KeptSignIn("ada", "tasks", "cookie", started)
-    assert keep_sign_in(vault, kept, 0.0)
+    stored = PendingSignIn("ada", "tasks", "cookie", started)
+    assert store_sign_in(vault, stored, 0.0)
     assert all(b"PRIVATE KEY" not in path.read_bytes() for path in (tmp_path / "kept").rglob("*") if path.is_file())
-    assert take_sign_in(vault, "s", 1.0) == kept
+    assert take_sign_in(vault, "s", 1.0) == stored
     assert take_sign_in(vault, "s", 1.0) is None

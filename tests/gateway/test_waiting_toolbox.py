@@ -13,9 +13,9 @@ from toolwire import Kind, Problem, Toolkit, Value, asgi, connect
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Call
 from toolwire.core.toolbox import Toolbox, ignore_progress
-from toolwire.gateway import waiting_toolbox
+from toolwire.gateway import reconnecting_toolbox
+from toolwire.gateway.reconnecting_toolbox import ReconnectingToolbox
 from toolwire.gateway.upstream import Upstream
-from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
 
@@ -37,7 +37,7 @@ def build_toolbox() -> Toolbox:
 def test_waiting_toolbox_connects_after_failures_and_exceptions(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(waiting_toolbox, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(reconnecting_toolbox, "FIRST_PAUSE_S", 0.001)
     inner = build_toolbox()
     tool = inner.catalog().tools[0]
     outcomes: list[Exception | None] = [ToolwireError("it is down"), RuntimeError("a defect"), None]
@@ -49,7 +49,7 @@ def test_waiting_toolbox_connects_after_failures_and_exceptions(
         return inner
 
     async def story() -> None:
-        box = WaitingToolbox("desk", connect)
+        box = ReconnectingToolbox("desk", connect)
         call = Call(tool, {}, "1", ANONYMOUS)
         early = await box.run(call)
         assert isinstance(early, Problem)
@@ -68,7 +68,7 @@ def test_waiting_toolbox_connects_after_failures_and_exceptions(
 
 @pytest.mark.requirement("GW-01")
 def test_waiting_toolbox_stops_retrying_when_the_gateway_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_toolbox, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(reconnecting_toolbox, "FIRST_PAUSE_S", 0.001)
     tried: list[int] = []
 
     def connect() -> Toolbox:
@@ -76,7 +76,7 @@ def test_waiting_toolbox_stops_retrying_when_the_gateway_stops(monkeypatch: pyte
         raise ToolwireError("it is down")
 
     async def story(wait: Callable[[], bool]) -> None:
-        box = WaitingToolbox("desk", connect)
+        box = ReconnectingToolbox("desk", connect)
         await box.begin()
         await wait_until_async(wait)
         await box.end()
@@ -90,7 +90,7 @@ def test_waiting_toolbox_stops_retrying_when_the_gateway_stops(monkeypatch: pyte
 
 @pytest.mark.requirement("PL-04")
 def test_an_operator_does_not_have_to_wait_for_the_next_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_toolbox, "FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr(reconnecting_toolbox, "FIRST_PAUSE_S", 600.0)
     outcomes: list[Exception | None] = [ToolwireError("it is still down"), None]
     inner = build_toolbox()
 
@@ -101,7 +101,7 @@ def test_an_operator_does_not_have_to_wait_for_the_next_attempt(monkeypatch: pyt
         return inner
 
     async def story() -> None:
-        box = WaitingToolbox("desk", connect, "it is down")
+        box = ReconnectingToolbox("desk", connect, "it is down")
         assert not box.try_now(), "it is not served yet"
         await box.begin()
         upstream = Upstream(box, "desk")

@@ -177,6 +177,6 @@ def test_check_names_a_group_that_no_one_is_in_and_a_file_in_which_no_one_can_an
     monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
     write_file(tmp_path, site, 'approvers = ["lead"]', "self-approval = false")
     assert main(["gateway", "check"]) == 0
-    said = capsys.readouterr().err
-    assert "No one is in the group lead," in said
-    assert "Only `toolwire approvals` at a terminal can answer" in said
+    text = capsys.readouterr().err
+    assert "No one is in the group lead," in text
+    assert "Only `toolwire approvals` at a terminal can answer" in text

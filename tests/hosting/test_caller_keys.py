@@ -109,8 +109,8 @@ credentials = "caller"
 def give_key(url: str) -> str:
     """Give the key of the vendor on the page of the gateway, and return the page that asked for it."""
     page = httpx2.post(f"{url}/sign-in/vendor", data={"key": ANN}).text
-    kept = httpx2.post(f"{url}/sign-in/vendor", data={"key": ANN, "step": "key", "site_key": "key-at-vendor"})
-    assert "Your calls of <b>vendor</b> are made with your own credentials now" in kept.text
+    stored = httpx2.post(f"{url}/sign-in/vendor", data={"key": ANN, "step": "key", "site_key": "key-at-vendor"})
+    assert "Your calls of <b>vendor</b> are made with your own credentials now" in stored.text
     return page
 
 
@@ -182,14 +182,14 @@ def test_key_for_one_api_goes_to_no_other_that_the_document_names_later(
         refused = call(url)
         page = httpx2.post(f"{url}/sign-in/vendor", data={"key": ANN}).text
         late = {"key": ANN, "step": "key", "site_key": "key-at-vendor", "site": api.url}
-        kept = httpx2.post(f"{url}/sign-in/vendor", data=late).text
+        stored = httpx2.post(f"{url}/sign-in/vendor", data=late).text
         again = call(url)
     other.close()
     assert isinstance(refused, Problem)
     assert isinstance(again, Problem)
     assert "/sign-in/vendor" in str(refused)
     assert f"go to <b>{get_host(other.url)}</b>" in page
-    assert "Give your key for it once" in kept, "a form for the host before keeps no key for this one"
+    assert "Give your key for it once" in stored, "a form for the host before keeps no key for this one"
     assert "key-at-vendor" not in other.secrets | docs.secrets
 
 

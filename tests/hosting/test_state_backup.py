@@ -21,7 +21,7 @@ import pytest
 
 from tests.postgres import Postgres, shared_postgres
 from toolwire import Toolkit, asgi
-from toolwire.auth.grants import Grant, Token
+from toolwire.auth.grants import OAuthGrant, Token
 from toolwire.cli import main
 from toolwire.consent.decision_record import Decision, find_chain_fault
 from toolwire.consent.grant import GrantKey
@@ -126,9 +126,9 @@ def test_no_call_and_no_token_counts_twice_after_a_restore(new_state: Callable[[
     place, runs, backup = new_state(), list[str](), tmp_path / "one.backup"
     with serve(place, runs) as call:
         assert call("pay", {"amount": 1}, idempotency_key="before") == (200, "paid")
-        status, said = call("close", {"name": "ada"})
+        status, reply = call("close", {"name": "ada"})
         assert status == 428
-        word = find_word(said)
+        word = find_word(reply)
         assert run_state("backup", backup, "--state", place) == 0
         assert call("pay", {"amount": 2}, idempotency_key="after") == (200, "paid")
         assert call("put", {"amount": 3}, idempotency_key="set") == (200, "put")
@@ -138,13 +138,13 @@ def test_no_call_and_no_token_counts_twice_after_a_restore(new_state: Callable[[
     restored = new_state()
     assert run_state("restore", backup, "--state", restored) == 0
     with serve(restored, runs) as call:
-        status, said = call("close", {"name": "ada"}, toolwire_confirmation=word)
+        status, reply = call("close", {"name": "ada"}, toolwire_confirmation=word)
         assert status == 428, "the token was used after the backup"
-        status, said = call("pay", {"amount": 2}, idempotency_key="after")
+        status, reply = call("pay", {"amount": 2}, idempotency_key="after")
         assert status == 428
-        assert "may have run already" in json.dumps(said)
+        assert "may have run already" in json.dumps(reply)
         assert runs == ["pay 1", "pay 2", "put 3", "close ada"], "nothing ran without a question"
-        word = find_word(said)
+        word = find_word(reply)
         assert call("pay", {"amount": 2}, idempotency_key="after", toolwire_confirmation=word) == (200, "paid")
         assert call("pay", {"amount": 5}) == (200, "paid"), "a call without a key is no repetition"
         assert call("put", {"amount": 3}, idempotency_key="set") == (200, "put")
@@ -197,7 +197,7 @@ def fill(place: str) -> None:
         now = time.time()
         with store.write_transaction() as rows:
             rows.add(
-                Grant(
+                OAuthGrant(
                     id="g",
                     user=account.id,
                     client_id="c",
@@ -319,10 +319,10 @@ def test_a_bad_backup_is_refused_in_one_sentence_and_nothing_changes(
             rewrite(backup, files={"../escaped.sqlite3": [1, "0" * 64]})
     capsys.readouterr()
     assert run_state("restore", backup, "--state", target) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert "Traceback" not in said.err
+    reply = capsys.readouterr()
+    assert reply.out == ""
+    assert reply.err.count("\n") == 1
+    assert "Traceback" not in reply.err
     assert not target.exists()
     assert not (tmp_path / "escaped.sqlite3").exists()
 

@@ -66,12 +66,12 @@ def serve(*argv: object, **environment: str) -> Generator[tuple[str, subprocess.
     ) as process:
         try:
             assert process.stdout is not None
-            said = ""
+            reply = ""
             for line in process.stdout:
-                said += line
+                reply += line
                 if "Ctrl-C" in line:
                     break
-            found = re.search(r"http://\S+", said)
+            found = re.search(r"http://\S+", reply)
             assert found is not None, process.stderr.read() if process.stderr else ""
             yield found[0], process
         finally:
@@ -271,5 +271,5 @@ def test_a_dead_collector_stops_no_call_and_delays_no_end(kit: Path) -> None:
     ):
         assert call(url, "add", a=1, b=2).json() == 3
         process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=60)[1]
-    assert "did not take the last spans" in said, "it ended before the exporter gave up"
+        reply = process.communicate(timeout=60)[1]
+    assert "did not take the last spans" in reply, "it ended before the exporter gave up"

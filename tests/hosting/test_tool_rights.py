@@ -111,13 +111,13 @@ def list_names(url: str, key: str, protocol: str = "otc") -> list[str]:
 
 def read_everything(url: str, key: str) -> str:
     """Return all that a gateway says of its tools to a caller, as text."""
-    said = [
+    replies = [
         httpx2.get(url + path, headers={"authorization": f"Bearer {key}"}).text
         for path in ("/openapi.json", "/.well-known/llm.json", "/tools", "/uts/tools", "/opentool/load", "/health?full")
     ]
-    said.append(httpx2.post(f"{url}/", data={"key": key}).text)
-    said += [ask_mcp(url, key, method).text for method in ("tools/list", "resources/list")]
-    return "\n".join(said)
+    replies.append(httpx2.post(f"{url}/", data={"key": key}).text)
+    replies += [ask_mcp(url, key, method).text for method in ("tools/list", "resources/list")]
+    return "\n".join(replies)
 
 
 def ask_mcp(url: str, key: str, method: str, params: Mapping[str, Any] | None = None, session: str = "") -> Any:
@@ -180,10 +180,10 @@ def test_forbidden_tool_is_answered_like_one_that_is_not_there(write: Write, pro
 
 def test_no_document_or_page_names_a_forbidden_tool_or_resource(write: Write) -> None:
     with background(open_gateway(write(BOUND))) as url:
-        said = read_everything(url, ANN)
+        reply = read_everything(url, ANN)
         found = ask_mcp(url, ANN, "resources/read", {"uri": "tasks+tasks://rulebook"}).text
-    assert [name for name in ("purge", "close", "appraise", "rulebook") if name in said] == []
-    assert "list_open" in said
+    assert [name for name in ("purge", "close", "appraise", "rulebook") if name in reply] == []
+    assert "list_open" in reply
     assert "be kind" not in found
 
 
@@ -214,13 +214,13 @@ def test_untrusted_claim_to_read_makes_no_tool_a_read(write: Write) -> None:
 
 
 def test_delete_is_destructive_whatever_the_document_says(tmp_path: Path) -> None:
-    said = {"responses": {"204": {"description": "Done"}}, "x-llm": {"enabled": True, "destructive": False}}
+    reply = {"responses": {"204": {"description": "Done"}}, "x-llm": {"enabled": True, "destructive": False}}
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Orders", "version": "1"},
         "servers": [{"url": "https://orders.example"}],
         "x-llm": {"version": "0.1"},
-        "paths": {"/orders": {"delete": {"operationId": "drop", **said}, "post": {"operationId": "make", **said}}},
+        "paths": {"/orders": {"delete": {"operationId": "drop", **reply}, "post": {"operationId": "make", **reply}}},
     }
     (tmp_path / "orders.json").write_text(json.dumps(document))
     file = tmp_path / "toolwire.toml"

@@ -27,22 +27,22 @@ class Recipe(BaseModel):
 
 def recipes() -> FastAPI:
     app = FastAPI(title="Recipes", version="2.1.0")
-    kept: dict[int, Recipe] = {1: Recipe(title="Cacio e Pepe", minutes=20)}
+    stored: dict[int, Recipe] = {1: Recipe(title="Cacio e Pepe", minutes=20)}
 
     @app.get(
         "/recipes", summary="Search recipes", openapi_extra=x_llm(hint="Use to find recipes.", rate_limit=(30, "1m"))
     )
     def search(query: str = "") -> list[Recipe]:
-        return [one for one in kept.values() if query.lower() in one.title.lower()]
+        return [one for one in stored.values() if query.lower() in one.title.lower()]
 
     @app.post("/recipes", summary="Add a recipe", openapi_extra=x_llm(blanket_allowed=True))
     def add(recipe: Recipe) -> int:
-        kept[len(kept) + 1] = recipe
-        return len(kept)
+        stored[len(stored) + 1] = recipe
+        return len(stored)
 
     @app.delete("/recipes/{number}", summary="Delete a recipe", openapi_extra=x_llm())
     def remove(number: int) -> None:
-        kept.pop(number, None)
+        stored.pop(number, None)
 
     @app.get("/internal")
     def internal() -> str:

@@ -111,8 +111,8 @@ def test_list_says_what_models_may_do_in_the_words_of_the_application(tmp_path: 
         "/off": {"post": {"summary": "Off", **asgi.x_llm(enabled=False)}},
         "/page": {"get": {"summary": "No tool"}},
     }
-    said = build_tool_list({**DOCUMENT, "paths": paths}, sign_in)
-    items = re.findall(r'<li data-effect="(\w+)"><strong>(.*?)</strong><ul>(.*?)</ul></li>', said)
+    replies = build_tool_list({**DOCUMENT, "paths": paths}, sign_in)
+    items = re.findall(r'<li data-effect="(\w+)"><strong>(.*?)</strong><ul>(.*?)</ul></li>', replies)
     assert [(effect, title, re.findall("<li>(.*?)</li>", facts)) for effect, title, facts in items] == [
         (
             "reads",

@@ -64,14 +64,14 @@ def build_starlette() -> Any:
         return RedirectResponse(request.query_params["next"], 303)
 
     text = {"name": "text", "in": "query", "required": True, "schema": {"type": "string"}}
-    said = {"responses": {}, "summary": "Notes"}
+    reply = {"responses": {}, "summary": "Notes"}
     document = {
         "openapi": "3.1.0",
         "info": {"title": "Notes", "version": "1.0.0"},
         "paths": {
             "/notes": {
-                "get": {"operationId": "listNotes", "security": [{"oauth": ["read"]}], **said},
-                "post": {"operationId": "add", "security": [{"oauth": ["write"]}], "parameters": [text], **said},
+                "get": {"operationId": "listNotes", "security": [{"oauth": ["read"]}], **reply},
+                "post": {"operationId": "add", "security": [{"oauth": ["write"]}], "parameters": [text], **reply},
             }
         },
     }
@@ -119,11 +119,11 @@ def open_django() -> Iterator[Any]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            said = ""
-            while "CTRL+C" not in said:
+            reply = ""
+            while "CTRL+C" not in reply:
                 line = server.stderr.readline()
-                assert line, said
-                said += line
+                assert line, reply
+                reply += line
             with httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
                 yield client
         finally:
@@ -271,18 +271,18 @@ def test_application_of_any_framework_says_at_startup_what_is_missing(
         identify_user=identify_user,
     )
     document = {"openapi": "3.1.0", "info": {"title": "A", "version": "1"}, "paths": {}}
-    said: list[Any] = []
+    replies: list[Any] = []
 
     async def receive() -> dict[str, Any]:
         return {"type": "lifespan.startup"}
 
     async def send(message: Any) -> None:
-        said.append(message)
+        replies.append(message)
 
     app = asgi.publish_tools(answer_nothing, document, sign_in=sign_in)
     anyio.run(app, {"type": "lifespan"}, receive, send)
-    assert said[0]["type"] == "lifespan.startup.failed"
-    assert sentence in said[0]["message"]
+    assert replies[0]["type"] == "lifespan.startup.failed"
+    assert sentence in replies[0]["message"]
     with pytest.raises(DefinitionError, match="GET /a requires the scope 'write', which sign_in does not offer"):
         asgi.publish_tools(
             answer_nothing,

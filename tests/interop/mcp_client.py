@@ -28,9 +28,9 @@ def main(url: str) -> int:
     from toolwire.stores.credentials.files import CredentialStore
 
     with tempfile.TemporaryDirectory() as folder:
-        kept = CredentialStore(Path(folder))
+        stored = CredentialStore(Path(folder))
         person = _build_sign_in_user()
-        _sign_in(url, kept, person)
+        _sign_in(url, stored, person)
         try:
             with connect_sync(
                 url,
@@ -38,7 +38,7 @@ def main(url: str) -> int:
                 approve=lambda _: True,
                 provide_input=_enter if SCENARIO.startswith(("sep-2322", "elicitation")) else None,
                 user=person,
-                credential_store=kept,
+                credential_store=stored,
                 timeout_s=PATIENCE_S,
             ) as remote:
                 schemas = {tool.name: (tool.id, tool.input_schema) for tool in remote.tools}
@@ -110,15 +110,15 @@ def _sign_in(url: str, kept: Any, person: Any) -> None:
         assertion=None if token is None else lambda _: Secret(token),
         provider=provider,
     )
-    door = SyncNetwork()
-    place = find_sign_in(url, door)
+    transport = SyncNetwork()
+    place = find_sign_in(url, transport)
     if isinstance(place, Problem):
         found: Any = place
     elif identity is not None and SCENARIO == "auth/client-credentials-basic":
-        found = sign_in_with_secret(place, identity, (), person, door)
+        found = sign_in_with_secret(place, identity, (), person, transport)
     else:
-        found = sign_in(place, options, person, door)
-    door.close()
+        found = sign_in(place, options, person, transport)
+    transport.close()
     if isinstance(found, Problem):
         say(found.message)
     else:

@@ -191,10 +191,10 @@ def test_links_and_embedded_texts_are_blocks_of_mcp_and_data_elsewhere(inner: st
 def test_model_receives_a_description_of_content_without_bytes(site: str, wire: str) -> None:
     call = ToolUseBlock(id="t1", name="pack", input={}, type="tool_use")
     with connect_sync(site, protocol=wire, approve=allow) as remote:
-        said = str(anthropic.run_tool_call_sync(remote, call)["content"])
-    assert "The tool returned an image (image/png, 256 bytes), which cannot be shown here." in said
-    assert "The tool returned a file (text/plain, 6 bytes), which cannot be shown here." in said
-    assert "AAECAw" not in said
+        text = str(anthropic.run_tool_call_sync(remote, call)["content"])
+    assert "The tool returned an image (image/png, 256 bytes), which cannot be shown here." in text
+    assert "The tool returned a file (text/plain, 6 bytes), which cannot be shown here." in text
+    assert "AAECAw" not in text
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -157,8 +157,8 @@ def test_the_official_client_sees_a_text_of_base64(site: str, desk: Desk) -> Non
     assert desk.given == [Image(PNG, "image/png")]
     words = {"type": "string", "contentEncoding": "base64"}
     assert schemas["photo"] == {**words, "x-mcp-file": {"accept": ["image/*"]}}
-    said = {"contentMediaType": "application/octet-stream", "x-mcp-file": {}, "description": "The file."}
-    assert schemas["file"] == {**words, **said}
+    reply = {"contentMediaType": "application/octet-stream", "x-mcp-file": {}, "description": "The file."}
+    assert schemas["file"] == {**words, **reply}
 
 
 def test_a_file_is_never_in_a_url(site: str) -> None:
@@ -274,7 +274,7 @@ def test_a_file_goes_to_any_api_with_its_name_and_type(notes: Path) -> None:
 @pytest.mark.parametrize("wire", ["openapi", "otc", "mcp"])
 def test_a_handle_is_a_file_where_a_tool_takes_one(site: str, desk: Desk, wire: str) -> None:
     with connect_sync(site, protocol=wire, approve=allow, agree=allow) as remote:
-        handle = remote.keep(PNG, media_type="image/png", name="photo.png")
+        handle = remote.store(PNG, media_type="image/png", name="photo.png")
         remote.call("flip", {"photo": handle}).unwrap()
         assert isinstance(remote.call("flip", {"photo": "resource:" + "a" * 32}), Problem)
     assert desk.given == [PHOTO]

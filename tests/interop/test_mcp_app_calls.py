@@ -65,9 +65,9 @@ def test_call_of_a_page_runs_only_if_its_user_allows_it(mode: Any, allowed: bool
             meta: Any = tools["erase"].meta
             assert meta["ui"]["visibility"] == ["app"]
             page: Any = (await client.read_resource(meta["ui"]["resourceUri"])).contents[0]
-            said = re.search(r"postMessage\((.*), \"\*\"\)", page.text)
-            assert said is not None
-            asked = json.loads(said[1])["params"]
+            reply = re.search(r"postMessage\((.*), \"\*\"\)", page.text)
+            assert reply is not None
+            asked = json.loads(reply[1])["params"]
             return await client.call_tool(asked["name"], asked["arguments"])
 
     with run_app(build_disk(erased).streamable_http_app()) as url:

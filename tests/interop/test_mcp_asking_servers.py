@@ -102,8 +102,8 @@ def test_server_question_during_a_call_is_answered(call: Any, url: str, name: st
 @pytest.mark.parametrize("call", [call_blocking, call_async])
 @pytest.mark.parametrize("revision", ["url", "newest"])
 def test_progress_reaches_the_caller_in_order(call: Any, revision: str, request: pytest.FixtureRequest) -> None:
-    heard: list[Progress] = []
-    assert call(request.getfixturevalue(revision), "work", heard) == Value("done")
-    assert [one.value for one in heard] == [
+    received: list[Progress] = []
+    assert call(request.getfixturevalue(revision), "work", received) == Value("done")
+    assert [one.value for one in received] == [
         {"progress": step, "total": 3, "message": f"step {step}"} for step in (1, 2, 3)
     ]

@@ -20,7 +20,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import ElicitRequestParams, ElicitResult
 from pydantic import BaseModel, Field
 
-from toolwire import Context, Toolkit, Unanswered, Value, asgi, connect_sync
+from toolwire import Context, NoUserInput, Toolkit, Value, asgi, connect_sync
 from toolwire.core.model import Secret
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.testing.loopback import background
@@ -58,7 +58,7 @@ def build_kit(runs: list[str]) -> Toolkit:
         """Sew something."""
         runs.append("sew")
         order = await context.ask(Order, f"How large, in {cloth}?")
-        if isinstance(order, Unanswered):
+        if isinstance(order, NoUserInput):
             return f"{order.reason}: {order.message}"
         sure = await context.ask(Sure, f"Really {order.size}?")
         if not sure:
@@ -158,8 +158,8 @@ def test_plain_function_can_ask_and_an_invalid_answer_is_asked_for_again() -> No
 )
 def test_tool_gets_the_reason_for_a_missing_answer(person: Person | None, reason: str) -> None:
     with background(asgi(build_kit([]))) as url:
-        said = text(call(f"{url}/mcp", person, "sew", cloth="wool"))
-    assert said.startswith(f"{reason}: The question 'How large, in wool?' was not answered: ")
+        reply = text(call(f"{url}/mcp", person, "sew", cloth="wool"))
+    assert reply.startswith(f"{reason}: The question 'How large, in wool?' was not answered: ")
 
 
 @pytest.mark.requirement("MC-09")
@@ -306,4 +306,4 @@ def test_concurrent_calls_receive_their_own_answers() -> None:
         for thread in threads:
             thread.join(60)
     assert sorted(results) == list(range(1, 9))
-    assert all(f"size={size}" in said for size, said in results.items())
+    assert all(f"size={size}" in reply for size, reply in results.items())

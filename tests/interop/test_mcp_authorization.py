@@ -74,23 +74,23 @@ def test_authorization_server_passes_the_conformance_suite_with_a_user(tmp_path:
         late.app = authorization_server(
             issuer=issuer, scopes={"tasks:read": "See your tasks"}, store=store, users=people, clients=(CLIENT,)
         )
-        said = _run(["--url", issuer, "--client-id", CLIENT.id, "--port", str(find_free_port())], tmp_path)
+        reply = _run(["--url", issuer, "--client-id", CLIENT.id, "--port", str(find_free_port())], tmp_path)
     store.close()
-    outcomes = {scenario: mark for mark, scenario, _, _ in LINE.findall(said)}
-    assert outcomes == {"authorization-server-metadata-endpoint": "✓", "authorization-code-grant": "✓"}, said
+    outcomes = {scenario: mark for mark, scenario, _, _ in LINE.findall(reply)}
+    assert outcomes == {"authorization-server-metadata-endpoint": "✓", "authorization-code-grant": "✓"}, reply
 
 
 def _run(arguments: Sequence[str], folder: Path) -> str:
     """Return what the suite said; the address that it prints is walked to meanwhile."""
     command: list[str | Path] = [NODE, SUITE, "authorization", *arguments]
-    said: list[str] = []
+    replies: list[str] = []
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as suite:
         ending = threading.Timer(PATIENCE_S, suite.kill)
         ending.start()
         assert suite.stdout is not None
         for line in suite.stdout:
-            said.append(line)
+            replies.append(line)
             if line.startswith("http://") and "state=" in line:
                 walk(line.strip())
         ending.cancel()
-    return "".join(said)
+    return "".join(replies)

@@ -134,11 +134,11 @@ def test_caller_hears_nothing_of_tools_that_it_may_not_see() -> None:
                 await client.call_tool("grow", {"scope": "staff"})
                 await anyio.sleep(3 * change_stream.POLL_S)
                 await client.call_tool("grow", {"scope": "guest"})
-                heard = 0
+                received = 0
                 with anyio.move_on_after(4 * change_stream.POLL_S):
                     async for _ in changes:
-                        heard += 1
-                assert heard == 1
+                        received += 1
+                assert received == 1
                 assert {tool.name for tool in (await client.list_tools()).tools} == {"grow", "for_guest"}
 
     with background(asgi(kit, api_keys=keys)) as url:

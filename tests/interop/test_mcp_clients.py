@@ -58,21 +58,21 @@ def check_story(said: dict[str, Any], revision: str) -> None:
 def test_a_client_of_another_maker_does_everything_over_http(driver: Driver, tmp_path: Path) -> None:
     notes = Notes()
     with background(asgi(build_kit(notes), consent="refuse")) as url:
-        said = run_driver(driver, tmp_path, url=f"{url}/mcp", leaves=False)
+        reply = run_driver(driver, tmp_path, url=f"{url}/mcp", leaves=False)
         assert notes.cancelled.wait(WAIT_S)
-    check_story(said, driver.revision)
-    check_consent(said)
+    check_story(reply, driver.revision)
+    check_consent(reply)
     assert notes.deleted == ["old.txt"]
-    assert said["heard"] == "cancelled"
+    assert reply["heard"] == "cancelled"
 
 
 @pytest.mark.requirement("MC-01", "MC-05", "MC-06", "MC-07", "CC-05")
 @pytest.mark.parametrize("driver", list_drivers())
 def test_a_client_of_another_maker_does_everything_over_stdio(driver: Driver, tmp_path: Path) -> None:
-    said = run_driver(driver, tmp_path, command=SERVE, leaves=False)
-    check_story(said, driver.revision)
-    check_consent(said)
-    assert said["heard"] == "cancelled"
+    reply = run_driver(driver, tmp_path, command=SERVE, leaves=False)
+    check_story(reply, driver.revision)
+    check_consent(reply)
+    assert reply["heard"] == "cancelled"
 
 
 def inspect(home: Path, era: str, target: list[str], *words: str) -> Any:
@@ -179,7 +179,7 @@ def test_a_client_with_a_key_works_at_the_address_of_the_page(mode: Any) -> None
 def test_a_client_of_another_maker_does_everything_at_the_address_of_the_page(driver: Driver, tmp_path: Path) -> None:
     notes = Notes()
     with background(asgi(build_kit(notes), consent="refuse")) as url:
-        said = run_driver(driver, tmp_path, url=url, leaves=False)
-    check_story(said, driver.revision)
-    check_consent(said)
+        reply = run_driver(driver, tmp_path, url=url, leaves=False)
+    check_story(reply, driver.revision)
+    check_consent(reply)
     assert notes.deleted == ["old.txt"]

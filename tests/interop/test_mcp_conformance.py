@@ -21,8 +21,8 @@ from tests.support.forked_programs import listen_for_forks
 from toolwire import App, Audio, Context, File, Image, Kind, Problem, PromptMessage, ToolError, Toolkit, Value, asgi
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Result, Tool
+from toolwire.core.no_user_input import REQUIRED_CAPABILITIES
 from toolwire.core.toolbox import Notify, ignore_progress
-from toolwire.core.unanswered import REQUIRED_CAPABILITIES
 from toolwire.gateway import merge_toolboxes
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing.loopback import background
@@ -371,8 +371,8 @@ def app() -> App:
 @pytest.mark.parametrize("revision", sorted(LISTED["server"]))
 def test_server_passes_the_conformance_suite_except_listed_checks(revision: str, tmp_path: Path) -> None:
     with background(app()) as url:
-        said = _run(["server", "--url", f"{url.rstrip('/')}/mcp", "--requirements", revision], tmp_path)
-    assert _outcomes(said, LISTED["server"][revision]) >= SERVED
+        reply = _run(["server", "--url", f"{url.rstrip('/')}/mcp", "--requirements", revision], tmp_path)
+    assert _outcomes(reply, LISTED["server"][revision]) >= SERVED
 
 
 @pytest.mark.requirement("R17", "MC-11")
@@ -383,8 +383,8 @@ def test_client_passes_the_conformance_suite_except_listed_checks(revision: str,
     # The suite starts a client for each of its scenarios: a fork of one that has imported what it needs.
     with listen_for_forks(CLIENT, tmp_path, *IMPORTS) as start:
         ours = shlex.join([*start, str(tmp_path / "turns")])
-        said = _run(["client", "--command", ours, "--timeout", str(PATIENCE_S * 1_000), "--verbose", *which], tmp_path)
-    assert _outcomes(said, LISTED["client"][revision]) >= CALLED[revision]
+        reply = _run(["client", "--command", ours, "--timeout", str(PATIENCE_S * 1_000), "--verbose", *which], tmp_path)
+    assert _outcomes(reply, LISTED["client"][revision]) >= CALLED[revision]
 
 
 @pytest.mark.requirement("MC-11", "I-29")

@@ -137,8 +137,8 @@ def test_form_for_a_large_file_shows_its_size_and_digest() -> None:
     digest = f"(256,000 bytes, SHA-256 {sha256(content).hexdigest()})"
     assert [f'"photo":"data:image/png;name=cat.png;base64 {digest}"' in shown[0], digest in shown[1]] == [True, True]
     assert (sizes, len(shown)) == ([256_000, 256_000], 2)
-    said = "replace did not run: its arguments are too long for a form in which its user could allow it."
-    assert refused.content[0].text.startswith(said)
+    reply = "replace did not run: its arguments are too long for a form in which its user could allow it."
+    assert refused.content[0].text.startswith(reply)
 
 
 @pytest.mark.requirement("CC-01", "CC-02")

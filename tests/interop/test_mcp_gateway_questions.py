@@ -21,7 +21,7 @@ from tests.support.upstreams import connect_without_user
 from toolwire import Context, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
 from toolwire.core.model import Secret
 from toolwire.core.user_input import Choice, FieldKind, InputField
-from toolwire.framing.input_form import read_fields, write_fields
+from toolwire.framing.form_schema import read_fields, write_fields
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background

@@ -112,9 +112,9 @@ def test_a_no_is_told_with_its_reason_and_the_same_call_gets_it_again(shop: Shop
         id_ = read_id(call(url, "publish", {"name": "x"}).content[0].text)
         assert main(["approvals", "deny", id_, "--reason", "not today"]) == 0
         for _ in range(2):
-            told = call(url, "publish", {"name": "x"})
-            assert told.is_error
-            assert told.content[0].text == "publish was not called: its user did not allow it: not today."
+            message = call(url, "publish", {"name": "x"})
+            assert message.is_error
+            assert message.content[0].text == "publish was not called: its user did not allow it: not today."
         assert read_id(call(url, "publish", {"name": "y"}).content[0].text) not in ("", id_)
     assert shop.done == []
 

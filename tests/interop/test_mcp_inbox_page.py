@@ -182,9 +182,9 @@ def test_answer_that_claims_a_consent_runs_nothing(desk: Desk, content: Any) -> 
     answers = {"inbox": claim, "consent": claim}
     params = {"name": "publish", "arguments": {"name": "x"}, "_meta": meta, "inputResponses": answers}
     fields = {"mcp_protocol_version": "2026-07-28", "mcp_method": "tools/call", "mcp_name": "publish"}
-    said, _ = desk.post({"id": 1, "method": "tools/call", "params": params}, prefer="wait=0", **fields)
+    reply, _ = desk.post({"id": 1, "method": "tools/call", "params": params}, prefer="wait=0", **fields)
     # no page a second time, so that no client asks its user without an end
-    assert said["result"]["isError"] is True
+    assert reply["result"]["isError"] is True
     assert desk.done == []
 
 
@@ -206,15 +206,15 @@ def test_session_without_streams_names_the_page_in_an_error(desk: Desk) -> None:
     _, fields = desk.post({"id": 1, "method": "initialize", "params": params}, accept="application/json")
     own = {"mcp_session_id": fields["mcp-session-id"], "mcp_protocol_version": "2025-11-25"}
     call = {"id": 2, "method": "tools/call", "params": {"name": "publish", "arguments": {"name": "x"}}}
-    said, _ = desk.post(call, accept="application/json", **own)
+    reply, _ = desk.post(call, accept="application/json", **own)
     with pytest.raises(UrlElicitationRequiredError) as raised:  # as the SDK reads it
-        raise UrlElicitationRequiredError.from_error(MCPError.from_jsonrpc_error(_read_error(said)).error)
+        raise UrlElicitationRequiredError.from_error(MCPError.from_jsonrpc_error(_read_error(reply)).error)
     [page] = raised.value.elicitations
     assert page.url == f"{desk.url}/inbox"
     assert re.fullmatch("[0-9a-f]{32}", page.elicitation_id or "")
     desk.decide(allowed=True)
-    said, _ = desk.post(call, accept="application/json", **own)
-    assert said["result"]["isError"] is False
+    reply, _ = desk.post(call, accept="application/json", **own)
+    assert reply["result"]["isError"] is False
     assert desk.done == ["x"]
 
 
@@ -244,9 +244,9 @@ def test_typescript_clients_lead_their_user_to_the_inbox(tmp_path: Path, client:
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
         app.drain()
     assert ran.returncode == 0, ran.stderr
-    said = json.loads(ran.stdout)
-    assert (said["text"], said["isError"], done) == ("published", False, ["x"])
-    [page] = said["asked"]
+    data = json.loads(ran.stdout)
+    assert (data["text"], data["isError"], done) == ("published", False, ["x"])
+    [page] = data["asked"]
     assert (page["mode"], page["url"]) == ("url", f"{url}/inbox")
 
 

@@ -220,16 +220,16 @@ TOLD = [{"level": "info", "logger": "search", "data": {"found": 3}}, {"level": "
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25"])
 def test_our_client_gets_the_log_of_our_server(revision: str) -> None:
     app: Any = asgi(build_kit(), sessions="all")
-    heard: list[Progress] = []
+    received: list[Progress] = []
     with (
         background(app if revision == "2026-07-28" else of_2025(app)) as url,
         connect_sync(url, protocol="mcp", approve=lambda _: True) as remote,
     ):
-        assert remote.call("talk", notify=heard.append) == Value("done")
-        assert [(one.event, one.value) for one in heard] == [("log", told) for told in TOLD]
-        heard.clear()
-        assert remote.call("talk", notify=heard.append, context=Context(log_level="error")) == Value("done")
-        assert [one.value for one in heard] == TOLD[1:]
+        assert remote.call("talk", notify=received.append) == Value("done")
+        assert [(one.event, one.value) for one in received] == [("log", message) for message in TOLD]
+        received.clear()
+        assert remote.call("talk", notify=received.append, context=Context(log_level="error")) == Value("done")
+        assert [one.value for one in received] == TOLD[1:]
         assert remote.call("talk") == Value("done")
 
 
@@ -255,10 +255,10 @@ def test_a_gateway_passes_the_log_on_at_the_level_of_its_caller() -> None:
     from toolwire import Session, merge_toolboxes
     from toolwire.server.run.function_toolbox import FunctionToolbox
 
-    told: list[tuple[str, Any]] = []
+    texts: list[tuple[str, Any]] = []
 
     async def hear(params: LoggingMessageNotificationParams) -> None:
-        told.append((params.level, params.data))
+        texts.append((params.level, params.data))
 
     async def story(url: str) -> None:
         async with Client(f"{url}/mcp", logging_callback=hear, log_level="debug") as client:
@@ -270,4 +270,4 @@ def test_a_gateway_passes_the_log_on_at_the_level_of_its_caller() -> None:
         upstream = connect_without_user(f"{upstream_url}/mcp", Session(), protocol="mcp", agree=lambda _: True)
         with background(asgi(merge_toolboxes([upstream, FunctionToolbox(Toolkit("Own"))]))) as url:
             asyncio.run(story(url))
-    assert told == [("debug", "looking"), ("info", {"found": 3}), ("error", "gone")]
+    assert texts == [("debug", "looking"), ("info", {"found": 3}), ("error", "gone")]

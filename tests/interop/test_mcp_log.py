@@ -44,29 +44,29 @@ INFO = [("info", "search", {"found": 3}), ("error", None, "gone")]
     ("level", "expected"), [(None, []), ("debug", [("debug", None, "looking"), *INFO]), ("error", INFO[1:])]
 )
 def test_a_client_of_2026_gets_the_level_that_its_call_names(level: Any, expected: list[Any]) -> None:
-    heard = Heard()
+    received = Heard()
 
     async def story(url: str) -> None:
-        async with Client(f"{url}/mcp", logging_callback=heard, log_level=level) as client:
+        async with Client(f"{url}/mcp", logging_callback=received, log_level=level) as client:
             assert client.server_capabilities.logging is not None
             assert not (await client.call_tool("talk", {})).is_error
 
     with background(asgi(build_kit())) as url:
         anyio.run(story, url)
-    assert heard.messages == expected
+    assert received.messages == expected
 
 
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 def test_a_client_of_2025_sets_its_level_for_the_session(transport: str, tmp_path: Path) -> None:
-    heard = Heard()
+    received = Heard()
     (tmp_path / "talking.py").write_text(KIT)
     command = ["-m", "toolwire", "serve", str(tmp_path / "talking.py"), "--stdio"]
 
     async def story(url: str) -> None:
         program = StdioServerParameters(command=sys.executable, args=command)
         target: Any = f"{url}/mcp" if transport == "http" else stdio_client(program)
-        async with Client(target, mode="legacy", logging_callback=heard) as client:
+        async with Client(target, mode="legacy", logging_callback=received) as client:
             assert client.server_capabilities.logging is not None
             await client.call_tool("talk", {})
             await client.call_tool("talk_from_a_thread", {})
@@ -75,7 +75,7 @@ def test_a_client_of_2025_sets_its_level_for_the_session(transport: str, tmp_pat
 
     with background(asgi(build_kit(), sessions="all")) as url:
         anyio.run(story, url)
-    assert heard.messages == [*INFO, ("info", None, "here"), INFO[1]]
+    assert received.messages == [*INFO, ("info", None, "here"), INFO[1]]
 
 
 def test_a_level_that_does_not_exist_is_refused_on_both_sides() -> None:
@@ -112,10 +112,10 @@ def test_the_secrets_of_a_call_do_not_reach_the_log() -> None:
     from toolwire.server.run.function_toolbox import FunctionToolbox
     from toolwire.telemetry.redaction import hide_secrets
 
-    told: list[Progress] = []
+    texts: list[Progress] = []
 
     async def notify(progress: Progress) -> None:
-        told.append(progress)
+        texts.append(progress)
 
     async def story() -> None:
         toolbox = FunctionToolbox(kit)
@@ -125,4 +125,4 @@ def test_the_secrets_of_a_call_do_not_reach_the_log() -> None:
             await toolbox.run(Call(tool, {}, "1", context), notify)
 
     anyio.run(story)
-    assert [one.value for one in told] == [{"level": "info", "data": {"header": "Bearer ***"}}]
+    assert [one.value for one in texts] == [{"level": "info", "data": {"header": "Bearer ***"}}]

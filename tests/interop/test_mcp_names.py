@@ -53,9 +53,9 @@ def test_tool_is_called_by_its_original_or_legal_name(url: str) -> None:
         for wire_name, name in listed.items():
             assert remote.call(wire_name) == Value(wire_name)
             assert remote.call(name) == Value(wire_name)
-            told = [one for one in remote.findings() if repr(wire_name) in one]
-            assert len(told) == (wire_name != name)
-            assert all(repr(name) in one for one in told)
+            texts = [one for one in remote.findings() if repr(wire_name) in one]
+            assert len(texts) == (wire_name != name)
+            assert all(repr(name) in one for one in texts)
 
 
 @pytest.mark.requirement("I-08")
@@ -71,15 +71,15 @@ def test_asynchronous_client_also_finds_the_original_name(url: str) -> None:
 def test_model_can_use_the_original_or_the_legal_name(url: str) -> None:
     with connect_sync(url, approve=lambda question: True) as remote:
         for name in ("admin.tools.list", "admin_tools_list"):
-            told = run_named_call_sync(remote, Provider.OPENAI, name, {}).text
-            assert json.loads(told)["result"] == "admin.tools.list"
+            text = run_named_call_sync(remote, Provider.OPENAI, name, {}).text
+            assert json.loads(text)["result"] == "admin.tools.list"
 
 
 @pytest.mark.requirement("I-08")
 def test_command_line_reports_renamed_tools(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["tools", url, "--findings"]) == 0
-    said = capfd.readouterr()
-    assert "'admin.tools.list' is called 'admin_tools_list' here" in " ".join((said.out + said.err).split())
+    reply = capfd.readouterr()
+    assert "'admin.tools.list' is called 'admin_tools_list' here" in " ".join((reply.out + reply.err).split())
 
 
 @pytest.mark.requirement("I-08")
@@ -87,15 +87,15 @@ def test_command_line_reports_renamed_tools(url: str, capfd: pytest.CaptureFixtu
 def test_a_gateway_passes_a_call_on_by_either_name(url: str, codec: Codec) -> None:
     async def calling() -> None:
         async with connect(url, approve=lambda question: True) as near:
-            door = AppTransport(asgi(near))
-            found = await arun(discover(HERE, protocol=codec.name), door, None)
+            transport = AppTransport(asgi(near))
+            found = await arun(discover(HERE, protocol=codec.name), transport, None)
             assert found.peer is not None
-            far = Remote(open_connection(found, Preferences()), door, lambda question: True)
+            far = Remote(open_connection(found, Preferences()), transport, lambda question: True)
             for tool in near.tools:
                 assert await far.call(tool.id) == Value(tool.original_name or tool.name)
             if codec.name in ("mcp", "opentool"):  # their calls carry a name, and the gateway knows the original ones
                 for name in NAMES:
-                    called = await arun(codec.send(found.peer, Call(Tool(name=name), {}, "1")), door, None)
+                    called = await arun(codec.send(found.peer, Call(Tool(name=name), {}, "1")), transport, None)
                     assert called in (Value(name), Value({"result": name}))
 
     asyncio.run(calling())

@@ -52,9 +52,9 @@ each_client = pytest.mark.parametrize("client", CLIENTS)
 
 def call_all(client: str, url: str, home: Path) -> dict[str, Any]:
     """Return what each tool of the server at ``url`` answered to ``client``, by name."""
-    command, told = CLIENTS[client]
+    command, message = CLIENTS[client]
     done = subprocess.run(
-        [*command, json.dumps({"url": f"{url}/mcp", **told})],
+        [*command, json.dumps({"url": f"{url}/mcp", **message})],
         env=build_environment(home),
         capture_output=True,
         text=True,
@@ -62,8 +62,8 @@ def call_all(client: str, url: str, home: Path) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 ORDER: dict[str, Any] = {
@@ -138,8 +138,8 @@ class Api:
             for number, answer in enumerate(list_answers(fitting)):
                 name = f"{kind}_{number}"
                 self.answers[f"/{name}"] = answer
-                said = {"200": {"description": "ok", "content": {JSON: {"schema": schema}}}}
-                paths[f"/{name}"] = {"post": {"operationId": name, "responses": said}}
+                reply = {"200": {"description": "ok", "content": {JSON: {"schema": schema}}}}
+                paths[f"/{name}"] = {"post": {"operationId": name, "responses": reply}}
         self.document = {"openapi": "3.1.0", "info": {"title": "Odd", "version": "1"}, "paths": paths}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -200,11 +200,11 @@ def test_no_client_loses_an_odd_answer_of_an_api(
     client: str, api: Api, direct: dict[str, Any], front: str, tmp_path: Path
 ) -> None:
     api.calls.clear()
-    said = call_all(client, front, tmp_path)
-    assert said.keys() == direct.keys()
+    reply = call_all(client, front, tmp_path)
+    assert reply.keys() == direct.keys()
     assert api.calls == dict.fromkeys(api.answers, 1)
-    assert [name for name, result in said.items() if "lost" in result] == []
-    for name, result in said.items():
+    assert [name for name, result in reply.items() if "lost" in result] == []
+    for name, result in reply.items():
         text = result["content"][0]["text"]
         if isinstance(direct[name], dict) and "problem" in direct[name]:
             assert (result["isError"], text) == (True, direct[name]["problem"])
@@ -218,12 +218,12 @@ def test_no_client_loses_an_odd_answer_of_an_api(
 @pytest.mark.parametrize("codec", BUILTIN, ids=lambda codec: codec.name)
 def test_each_protocol_brings_an_odd_answer_of_an_api(codec: Codec, direct: dict[str, Any], front: str) -> None:
     with connect_sync(front, protocol=codec.name, session=UNLIMITED, approve=allow) as remote:
-        said = {tool.name: to_data(remote.call(tool.name, {})) for tool in remote.tools}
+        reply = {tool.name: to_data(remote.call(tool.name, {})) for tool in remote.tools}
     wanted = dict(direct)
     if codec.name == "opentool":  # its results are objects, and a tool of objects does not say that one is made up
         odd = {name: value for name, value in direct.items() if name[:7] == "object_" and not isinstance(value, dict)}
         wanted |= {name: {} if value is None else {"result": value} for name, value in odd.items()}
-    assert said == wanted
+    assert reply == wanted
 
 
 def list_results() -> Iterator[dict[str, Any]]:
@@ -285,13 +285,13 @@ def test_no_client_loses_what_breaks_the_schema_of_an_upstream(client: str, tmp_
     with background(upstream) as there:
         toolbox = connect_without_user(f"{there}/mcp", UNLIMITED, protocol="mcp", approve=allow)
         with background(asgi(toolbox)) as url:
-            said = call_all(client, url, tmp_path)
+            reply = call_all(client, url, tmp_path)
     assert sorted(upstream.calls) == sorted(upstream.results)
-    assert [name for name, result in said.items() if "lost" in result] == []
-    assert said["fits"]["structuredContent"] == FITTING
-    assert not said["fits"].get("isError")
-    assert said["circle"]["structuredContent"] == {}
-    for name, result in said.items():
+    assert [name for name, result in reply.items() if "lost" in result] == []
+    assert reply["fits"]["structuredContent"] == FITTING
+    assert not reply["fits"].get("isError")
+    assert reply["circle"]["structuredContent"] == {}
+    for name, result in reply.items():
         if result.get("isError"):
             assert result["content"][0]["text"].startswith("The call has run. Its result does not fit the schema")
             assert "structuredContent" not in result or result["structuredContent"] is None
@@ -325,12 +325,12 @@ def test_what_is_promised_and_what_is_a_hint() -> None:
             request = urllib.request.Request(f"{url}/mcp", json.dumps(asked).encode(), {"content-type": JSON})
             with urllib.request.urlopen(request) as response:
                 listed = {tool["name"]: tool for tool in json.load(response)["result"]["tools"]}
-            said = remote.call("say", {})
+            reply = remote.call("say", {})
             known = {tool.name: tool.output_schema for tool in remote.tools}
     assert {name for name, tool in listed.items() if "outputSchema" in tool} == {"read", "fits"}
     assert listed["fits"]["outputSchema"] == ORDER
     assert known["object_0"]["properties"] == ORDER["properties"]
-    assert said == Value("7")
+    assert reply == Value("7")
 
 
 class ShapeToolbox:
@@ -389,8 +389,8 @@ class ShapeToolbox:
 @each_client
 def test_no_client_loses_an_answer_whose_schema_leads_back_to_itself(client: str, tmp_path: Path) -> None:
     with background(asgi(ShapeToolbox())) as url:
-        said = call_all(client, url, tmp_path)
-    assert sorted(said) == ["own", "shape"]
-    for one in said.values():
+        reply = call_all(client, url, tmp_path)
+    assert sorted(reply) == ["own", "shape"]
+    for one in reply.values():
         assert "lost" not in one, one
         assert json.loads(one["content"][0]["text"]) == {"kind": "circle", "r": 1}

@@ -196,10 +196,12 @@ def test_our_client_confirms_approved_calls_and_other_protocols_are_unchanged(sh
     for protocol in ("mcp", "openapi", "opentool", "otc"):
         questions: list[Any] = []
         with background(asgi(shop.kit, consent="refuse")) as url:
-            with connect_sync(url, protocol=protocol, approve=lambda one, to=questions: to.append(one) is None) as kept:
-                assert kept.call("erase", {"name": protocol}).ok
-            with connect_sync(url, protocol=protocol, approve=lambda _: False) as kept:
-                assert not kept.call("erase", {"name": "no"}).ok
+            with connect_sync(
+                url, protocol=protocol, approve=lambda one, to=questions: to.append(one) is None
+            ) as stored:
+                assert stored.call("erase", {"name": protocol}).ok
+            with connect_sync(url, protocol=protocol, approve=lambda _: False) as stored:
+                assert not stored.call("erase", {"name": "no"}).ok
         assert len(questions) == 1, protocol
     assert shop.done == ["mcp", "openapi", "opentool", "otc"]
 

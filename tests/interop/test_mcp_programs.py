@@ -58,12 +58,12 @@ def target(tmp_path: Path) -> str:
 
 @pytest.mark.requirement("MC-02", "MC-05")
 def test_client_lists_calls_and_reads_progress_of_an_official_sdk_program(target: str) -> None:
-    heard: list[Progress] = []
+    received: list[Progress] = []
     with connect_sync(target, approve=lambda _: True, approve_command=lambda _: True) as remote:
         assert [tool.name for tool in remote.tools] == ["add", "count", "wait"]
         assert remote.call("add", {"a": 2, "b": 3}).unwrap() == 5
-        assert remote.call("count", {"to": 3}, notify=heard.append).unwrap() == "done"
-    assert len(heard) == 3
+        assert remote.call("count", {"to": 3}, notify=received.append).unwrap() == "done"
+    assert len(received) == 3
 
 
 @pytest.mark.requirement("MC-02", "MC-06")

@@ -12,8 +12,8 @@ from tests.support.upstreams import connect_without_user
 from toolwire import Context, Session, ToolError, Toolkit, asgi, connect_sync
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Kind, Problem, Result, Tool
+from toolwire.core.no_user_input import REQUIRED_CAPABILITIES
 from toolwire.core.toolbox import Notify, ignore_progress
-from toolwire.core.unanswered import REQUIRED_CAPABILITIES
 from toolwire.testing import background
 
 pytestmark = pytest.mark.requirement("I-29")

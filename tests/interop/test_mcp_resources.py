@@ -269,9 +269,9 @@ def test_our_client_reads_resources_and_prompts(shop: str, tmp_path: Path, proto
         prompts = remote.list_prompts()
         assert not isinstance(prompts, Problem)
         assert {one.name for one in prompts} == {"greet", "review"}
-        said = remote.get_prompt("greet", {"name": "Ada"})
-        assert isinstance(said, Value)
-        assert said.value == {
+        reply = remote.get_prompt("greet", {"name": "Ada"})
+        assert isinstance(reply, Value)
+        assert reply.value == {
             "description": "Greet a customer.",
             "messages": [{"role": "user", "content": "Hello, Ada!"}],
         }
@@ -293,7 +293,7 @@ def test_asynchronous_client_reads_the_same_resources(shop: str) -> None:
             assert await remote.read_resource("orders://7/x") == Value('{"number":7,"part":"x"}')
             assert isinstance(await remote.get_prompt("review", {"topic": "tea"}), Value)
             await remote.refresh()
-            assert len(remote.catalog().offered.resources) == 3
+            assert len(remote.catalog().features.resources) == 3
 
     anyio.run(use)
 
@@ -340,9 +340,9 @@ def test_client_reads_what_a_server_of_the_sdk_offers(mode: str) -> None:
         read = remote.read_resource("notes://ab")
         assert isinstance(read, Value)
         assert read_content(read.value).data == b"abab"
-        said = remote.get_prompt("ask", {"topic": "tea"})
-        assert isinstance(said, Value)
-        assert [one["role"] for one in said.value["messages"]] == ["user", "assistant"]
+        reply = remote.get_prompt("ask", {"topic": "tea"})
+        assert isinstance(reply, Value)
+        assert [one["role"] for one in reply.value["messages"]] == ["user", "assistant"]
 
 
 def test_invalid_resource_definitions_are_refused() -> None:
@@ -389,7 +389,7 @@ def test_invalid_resource_definitions_are_refused() -> None:
         def second() -> str:
             return ""
 
-    assert [one.uri for one in kit.catalog().offered.resources] == ["a://b"]
+    assert [one.uri for one in kit.catalog().features.resources] == ["a://b"]
 
 
 def test_reader_gets_the_context_of_its_caller() -> None:

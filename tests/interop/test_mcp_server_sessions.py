@@ -258,9 +258,9 @@ def test_a_call_whose_client_does_not_come_back_is_cancelled() -> None:
 
 def test_a_caller_who_floods_ends_its_own_sessions_alone() -> None:
     async def story(ann: httpx2.AsyncClient, bob: httpx2.AsyncClient) -> None:
-        kept = await open_session(ann)
+        stored = await open_session(ann)
         flood = [await open_session(bob) for _ in range(5)]
-        alive = [(await one.post({"method": "ping", "id": 1})).status_code for one in (kept, *flood)]
+        alive = [(await one.post({"method": "ping", "id": 1})).status_code for one in (stored, *flood)]
         assert alive == [200, 404, 404, 404, 200, 200]
 
     run(with_keys(Desk(), limits=ServerLimits(sessions_each=2)), story, *KEYS.values())
@@ -424,8 +424,8 @@ def test_changes_are_told_while_the_client_listens_and_when_it_comes_back() -> N
         session = await open_session(client)
         async with session.listen() as events:
             assert (await session.call("grow")).json()["result"]["isError"] is False
-            told = await next_message(events)
-            assert told.message == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+            message = await next_message(events)
+            assert message.message == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
             async with session.listen() as others:  # a second one takes the place of the first
                 assert [event async for event in events] == []
                 del others
@@ -434,7 +434,7 @@ def test_changes_are_told_while_the_client_listens_and_when_it_comes_back() -> N
         async with missing.listen() as events:
             assert (await next_message(events)).message["method"] == "notifications/tools/list_changed"
         async with session.listen(last_event_id="0-0") as events:
-            assert (await next_message(events)).id == told.id
+            assert (await next_message(events)).id == message.id
 
     run(asgi(Desk().kit), story)
 

@@ -123,13 +123,13 @@ async def change(client: Client, *names: str) -> Any:
 
 async def hear_until(changes: Any, last: str) -> list[str]:
     """Return the names of the notes of which a client hears, up to ``last``."""
-    heard: list[str] = []
+    received: list[str] = []
     async for one in changes:
         assert type(one).__name__ == "ResourceUpdated"
-        heard.append(one.uri.removeprefix("notes://"))
-        if heard[-1] == last:
+        received.append(one.uri.removeprefix("notes://"))
+        if received[-1] == last:
             break
-    return heard
+    return received
 
 
 def test_a_client_hears_once_of_a_resource_whichever_process_changes_it(nodes: Nodes) -> None:
@@ -152,18 +152,18 @@ def test_a_client_hears_once_of_a_resource_whichever_process_changes_it(nodes: N
 
 def test_each_of_many_clients_hears_at_both_processes(nodes: Nodes) -> None:
     async def story(here: Client, there: Client) -> None:
-        heard: list[str] = []
+        received: list[str] = []
 
         async def listen(url: str, name: str, *, task_status: Any) -> None:
             async with open_client(url) as client, client.listen(resource_subscriptions=["notes://x"]) as changes:
                 task_status.started()
-                heard.extend([name, *await hear_until(changes, "x")])
+                received.extend([name, *await hear_until(changes, "x")])
 
         async with anyio.create_task_group() as tasks:
             for number in range(6):
                 await tasks.start(listen, nodes.urls[number % 2], f"client {number}")
             await change(there, "x")
-        assert heard.count("x") == 6
+        assert received.count("x") == 6
 
     run(nodes.urls, story)
 
@@ -231,12 +231,12 @@ def test_a_host_over_stdio_hears_of_a_server_with_the_same_state(mode: str, node
     )
 
     async def tell() -> None:
-        heard: set[str] = set()
+        received: set[str] = set()
         done = anyio.Event()
 
         async def hear(message: object) -> None:
-            heard.add(getattr(message, "method", "").removeprefix("notifications/"))
-            if heard >= {"resources/updated", "tools/list_changed"}:
+            received.add(getattr(message, "method", "").removeprefix("notifications/"))
+            if received >= {"resources/updated", "tools/list_changed"}:
                 done.set()
 
         with anyio.fail_after(PATIENCE_S):
@@ -254,8 +254,8 @@ def test_a_host_over_stdio_hears_of_a_server_with_the_same_state(mode: str, node
                     await change(there, "a")
                     await there.call_tool("grow", {"kind": "tool", "name": "new"})
                     async for one in changes:
-                        heard.add(type(one).__name__)
-                        if heard == {"ResourceUpdated", "ToolsListChanged"}:
+                        received.add(type(one).__name__)
+                        if received == {"ResourceUpdated", "ToolsListChanged"}:
                             break
 
     anyio.run(tell)
@@ -279,12 +279,12 @@ def test_what_changes_while_the_database_is_down_is_heard_when_it_is_back(
                 assert await hear_until(own, "b") == ["b"]
             assert await hear_until(changes, "b") == ["b"]
             postgres.start()
-            heard: set[str] = set()
+            received: set[str] = set()
             async for one in changes:
-                heard.add(type(one).__name__)
-                if len(heard) == 2:
+                received.add(type(one).__name__)
+                if len(received) == 2:
                     break
-            assert heard == {"ToolsListChanged", "ResourceUpdated"}
+            assert received == {"ToolsListChanged", "ResourceUpdated"}
 
     with ExitStack() as running:
         run(start_nodes(running, tmp_path, postgres.create_database()), story)

@@ -50,8 +50,8 @@ def start_node(running: ExitStack, folder: Path, state: str, *options: str) -> t
         "TOOLWIRE_API_KEYS": ",".join(f"{key} {name}" for name, key in KEYS.items()),
     }
     words = (f"{KIT}:kit", "--consent", "refuse", "--sessions", "all", *options)
-    process, said = running.enter_context(start_serve(*words, environment=environment))
-    return process, url_in(said)
+    process, reply = running.enter_context(start_serve(*words, environment=environment))
+    return process, url_in(reply)
 
 
 @pytest.fixture(scope="module", params=["folder", "postgresql"])
@@ -170,10 +170,10 @@ def test_a_client_is_told_of_a_watched_resource_whichever_process_changes_it(nod
             return str(event.message["params"]["uri"])
 
         async def read_until(events: AsyncIterator[Event], name: str) -> set[str]:
-            told: set[str] = set()
-            while f"notes://{name}" not in told:
-                told.add(read_uri(await next_message(events)))
-            return told
+            message: set[str] = set()
+            while f"notes://{name}" not in message:
+                message.add(read_uri(await next_message(events)))
+            return message
 
         for name in "acd":
             await request(here, "subscribe", f"notes://{name}")
@@ -487,13 +487,13 @@ def test_a_client_of_another_maker_does_everything_though_each_request_goes_to_a
         served = [running.enter_context(start_serve(*words, environment=environment))[1] for _ in range(2)]
         front = Alternating(tuple(map(url_in, served)))
         url = running.enter_context(run_app(front))
-        said = run_driver(driver, tmp_path, url=f"{url}/mcp", leaves=False)
+        reply = run_driver(driver, tmp_path, url=f"{url}/mcp", leaves=False)
     assert min(front.counts.values()) >= 5
-    assert said["version"] == "2025-11-25"
-    assert said["sum"] == {"result": 3}
-    assert [one["progress"] for one in said["progress"]] == [1, 2, 3]
-    assert (said["waited"], said["heard"]) == ("cancelled", "cancelled")
-    check_consent(said)
+    assert reply["version"] == "2025-11-25"
+    assert reply["sum"] == {"result": 3}
+    assert [one["progress"] for one in reply["progress"]] == [1, 2, 3]
+    assert (reply["waited"], reply["heard"]) == ("cancelled", "cancelled")
+    check_consent(reply)
     assert (tmp_path / "deleted").read_text() == "old.txt\n"
 
 
@@ -509,6 +509,6 @@ def test_workers_share_sessions_in_a_folder(options: tuple[str, ...], tmp_path: 
     with ExitStack() as running:
         environment = {"TOOLWIRE_TEST_FOLDER": str(tmp_path), "TOOLWIRE_API_KEYS": ""}
         words = (f"{KIT}:kit", "--state", tmp_path / "state", "--workers", 2, *options)
-        _, said = running.enter_context(start_serve(*words, environment=environment))
-        run((url_in(said),), story)
+        _, reply = running.enter_context(start_serve(*words, environment=environment))
+        run((url_in(reply),), story)
     assert os.path.exists(tmp_path / "state" / "sessions.sqlite3")

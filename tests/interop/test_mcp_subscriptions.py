@@ -114,10 +114,10 @@ async def use_subscriptions(client: Client, ear: Ear) -> None:
 
 def test_official_client_of_2025_hears_in_a_session_of_what_it_subscribed_to() -> None:
     async def story(url: str) -> None:
-        ear = Ear()
-        async with Client(f"{url}/mcp", mode="legacy", message_handler=ear.hear) as client:
-            await use_subscriptions(client, ear)
-        ear.close()
+        listener = Ear()
+        async with Client(f"{url}/mcp", mode="legacy", message_handler=listener.hear) as client:
+            await use_subscriptions(client, listener)
+        listener.close()
 
     run(asgi(build_kit(), sessions="all"), story)
 
@@ -128,11 +128,11 @@ def test_official_client_of_2025_hears_over_stdio_of_what_it_subscribed_to(tmp_p
     parameters = StdioServerParameters(command=sys.executable, args=["-m", "toolwire", "serve", str(file), "--stdio"])
 
     async def use() -> None:
-        ear = Ear()
+        listener = Ear()
         with anyio.fail_after(PATIENCE_S):
-            async with Client(stdio_client(parameters), mode="legacy", message_handler=ear.hear) as client:
-                await use_subscriptions(client, ear)
-        ear.close()
+            async with Client(stdio_client(parameters), mode="legacy", message_handler=listener.hear) as client:
+                await use_subscriptions(client, listener)
+        listener.close()
 
     anyio.run(use)
 
@@ -190,7 +190,7 @@ def test_gateway_tells_of_its_own_resources_and_grants_none_of_an_upstream() -> 
 
 def test_resource_that_a_caller_may_not_read_is_as_one_that_does_not_exist() -> None:
     async def story(url: str) -> None:
-        said = {}
+        reply = {}
         for letter in "ab":
             http = httpx2.AsyncClient(headers={"authorization": f"Bearer {letter * 32}"})
             async with http, Client(streamable_http_client(f"{url}/mcp", http_client=http)) as client:
@@ -198,12 +198,12 @@ def test_resource_that_a_caller_may_not_read_is_as_one_that_does_not_exist() -> 
                 async with client.listen(resource_subscriptions=wanted) as changes:
                     await client.call_tool("change_plan", {})
                     await client.call_tool("write_note", {"name": "tea", "text": letter})
-                    heard: set[str] = set()
+                    received: set[str] = set()
                     async for change in changes:
-                        heard.add(change.uri)  # type: ignore[union-attr]  # nothing else was asked for
-                        if "notes://tea" in heard:
+                        received.add(change.uri)  # type: ignore[union-attr]  # nothing else was asked for
+                        if "notes://tea" in received:
                             break
-                    said[letter] = changes.honored.resource_subscriptions, heard
+                    reply[letter] = changes.honored.resource_subscriptions, received
             transport = httpx2.AsyncClient(headers={"authorization": f"Bearer {letter * 32}"})
             async with transport:
                 old = Client(streamable_http_client(f"{url}/mcp", http_client=transport), mode="legacy")
@@ -217,8 +217,8 @@ def test_resource_that_a_caller_may_not_read_is_as_one_that_does_not_exist() -> 
                         await client.subscribe_resource("secret://past")
                     assert hidden.value.code == unknown.value.code == -32002
                     assert str(hidden.value).replace("plan", "past") == str(unknown.value)
-        assert said["a"] == (["notes://tea"], {"notes://tea"})
-        assert said["b"][0] == ["secret://plan", "notes://tea"]
+        assert reply["a"] == (["notes://tea"], {"notes://tea"})
+        assert reply["b"][0] == ["secret://plan", "notes://tea"]
 
     run(asgi(build_kit(), sessions="all", api_keys=KEYS), story)
 

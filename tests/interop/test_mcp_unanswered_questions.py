@@ -62,13 +62,13 @@ async def call(session: Session, *replies: dict[str, Any], name: str = "old") ->
             return asked, str(answer["result"]["content"][0]["text"])
         events = read_events(response)
         while True:
-            told = (await next_message(events)).message
-            if told.get("method") == "elicitation/create":
+            notice = (await next_message(events)).message
+            if notice.get("method") == "elicitation/create":
                 asked += 1
                 if waiting:
-                    await session.post({"id": told["id"], **waiting.pop(0)})
-            elif "result" in told:
-                return asked, str(told["result"]["content"][0]["text"])
+                    await session.post({"id": notice["id"], **waiting.pop(0)})
+            elif "result" in notice:
+                return asked, str(notice["result"]["content"][0]["text"])
 
 
 @pytest.mark.parametrize("replies", [(), ({"error": UNKNOWN},)], ids=["silence", "unknown"])

@@ -86,17 +86,17 @@ def test_invalid_arguments_are_refused_by_client_and_server(foreign: tuple[str, 
         here = remote.call("add", {"a": "one", "b": 2})
         assert isinstance(here, Problem)
         assert here.kind is Kind.INVALID_ARGUMENTS
-    door = SyncNetwork()
+    transport = SyncNetwork()
     try:
-        peer = run(CODEC.find(url), door).peer
+        peer = run(CODEC.find(url), transport).peer
         assert peer is not None
         assert not peer.deduplicates_calls
         add = peer.catalog.names["add"]
-        there = run(CODEC.send(peer, Call(add, {"a": "one", "b": 2}, "c1")), door)
+        there = run(CODEC.send(peer, Call(add, {"a": "one", "b": 2}, "c1")), transport)
         gone = replace(add, name="subtract")
-        unknown = run(CODEC.send(peer, Call(gone, {"a": 1, "b": 2}, "c2")), door)
+        unknown = run(CODEC.send(peer, Call(gone, {"a": 1, "b": 2}, "c2")), transport)
     finally:
-        door.close()
+        transport.close()
     assert isinstance(there, Problem)
     assert there.kind is Kind.INVALID_ARGUMENTS
     assert isinstance(unknown, Problem)

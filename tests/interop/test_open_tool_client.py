@@ -93,10 +93,10 @@ def test_client_receives_errors(
     with pytest.raises(httpx.HTTPStatusError) as refused:
         client.tools.call(name, arguments)
     assert refused.value.response.status_code == status
-    said = refused.value.response.json()
-    assert set(said) == {"detail"}
-    assert detail in said["detail"]
-    assert "for us" not in said["detail"]
+    data = refused.value.response.json()
+    assert set(data) == {"detail"}
+    assert detail in data["detail"]
+    assert "for us" not in data["detail"]
 
 
 @pytest.mark.requirement("S-13")
@@ -105,9 +105,9 @@ def test_the_asynchronous_client_has_the_same_methods(base: str) -> None:
         client = open_tool_client.get_async_client(url=base)
         async with client.http.client:
             tools = await client.tools.as_langchain_tools(select=["add"])
-            said = await tools[0].ainvoke({"a": 1, "b": 2})
+            reply = await tools[0].ainvoke({"a": 1, "b": 2})
             listed = await client.tools.list()
-            return [len(listed), await client.tools.call("add", {"a": 1, "b": 2}), await client.ok(), said]
+            return [len(listed), await client.tools.call("add", {"a": 1, "b": 2}), await client.ok(), reply]
 
     assert anyio.run(talk) == [3, 3, "OK", 3]
 

@@ -76,12 +76,12 @@ def test_signed_token_is_valid_only_before_its_expiry_after_a_clock_jump(clock: 
 
     assert isinstance(said(), Caller)
     clock.now += jump
-    came = said()
+    received = said()
     if jump > 0:
-        assert isinstance(came, Problem)
-        assert came.kind is Kind.UNAUTHORIZED
+        assert isinstance(received, Problem)
+        assert received.kind is Kind.UNAUTHORIZED
     else:
-        assert isinstance(came, Caller)
+        assert isinstance(received, Caller)
     clock.now = NOW + 60 + LEEWAY_S + 1
     assert isinstance(said(), Problem)
     clock.now = NOW
@@ -98,7 +98,7 @@ def test_recorded_call_runs_once_despite_clock_jumps(tmp_path: Path, clock: Cloc
         assert isinstance(ticket, Ticket)
         clock.now += jump
         assert not isinstance(await ledger.claim(CLAIM), Ticket)
-        await ledger.settle(ticket, ended)
+        await ledger.finish(ticket, ended)
         if jump != DAY_S:
             assert await ledger.claim(CLAIM) == StoredResult(Value(1))
         await ledger.end()

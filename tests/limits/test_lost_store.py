@@ -113,9 +113,9 @@ def test_the_workers_of_serve_share_the_limit_also_without_the_store(
 ) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     options = ["--workers", "2", "--rates", f"redis://127.0.0.1:{redis.port}", *more]
-    with start_serve(*options, tmp_path / "shop.py") as (process, said):
+    with start_serve(*options, tmp_path / "shop.py") as (process, reply):
         redis.kill()
-        results = [result for _ in range(4) for result in call_often(url_in(said))]
+        results = [result for _ in range(4) for result in call_often(url_in(reply))]
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
     ran = sum(result == Value("tea") for result in results)

@@ -125,10 +125,10 @@ def test_a_limit_counts_for_each_user_and_oauth_client(protocol: str) -> None:
 @pytest.mark.requirement("XL-066", "A-42")
 def test_replayed_call_is_not_counted_and_refused_call_is_not_recorded() -> None:
     async def story() -> tuple[list[int], list[int]]:
-        door = AppTransport(toolwire.asgi(kit()))
+        transport = AppTransport(toolwire.asgi(kit()))
 
         async def sent(key: str) -> int:
-            answer = await door.send(build_call("look")._replace(headers=((b"idempotency-key", key.encode()),)))
+            answer = await transport.send(build_call("look")._replace(headers=((b"idempotency-key", key.encode()),)))
             assert isinstance(answer, Response)
             return answer.status
 

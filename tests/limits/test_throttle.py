@@ -87,9 +87,9 @@ def test_limit_holds_after_the_throttle_forgets_a_tool() -> None:
     clock = Clock(NOW)
     throttle = Throttle(clock=clock, wall=clock, defaults=ClientRateLimits(tool=None, connection=None))
     assert [throttle.take(TOOL), throttle.take(TOOL)] == [0.0, 0.0]
-    kept = [Tool(name=f"t{number}") for number in range(10_001)]
-    assert all(throttle.take(one) == 0.0 for one in kept)
-    assert len(throttle._known) < len(kept)
+    stored = [Tool(name=f"t{number}") for number in range(10_001)]
+    assert all(throttle.take(one) == 0.0 for one in stored)
+    assert len(throttle._known) < len(stored)
     assert throttle.take(TOOL) == 60.0
 
 

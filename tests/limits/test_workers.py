@@ -87,8 +87,8 @@ def test_serve_workers_share_a_limit(where: str, workers: str, tmp_path: Path, r
     rates = str(tmp_path / "rates") if where == "folder" else request.getfixturevalue("redis")
     (tmp_path / "shop.py").write_text(SHOP)
     options = ["--workers", workers, "--rates", rates]
-    with start_serve(*options, tmp_path / "shop.py") as (process, said):
-        results = many(url_in(said))
+    with start_serve(*options, tmp_path / "shop.py") as (process, reply):
+        results = many(url_in(reply))
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=30)
     assert sum(result == Value("tea") for result in results) == 30, errors

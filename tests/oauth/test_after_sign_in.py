@@ -100,9 +100,9 @@ def test_disconnect_deletes_tokens_even_if_the_server_is_unreachable(
     tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    kept = CredentialStore(tmp_path / "state" / "toolwire" / "credentials")
+    stored = CredentialStore(tmp_path / "state" / "toolwire" / "credentials")
     closed = "http://127.0.0.1:9"  # the port of "discard", where nothing listens
-    kept.put(
+    stored.put(
         Credential(
             kind="oauth",
             resource=closed,
@@ -112,9 +112,9 @@ def test_disconnect_deletes_tokens_even_if_the_server_is_unreachable(
             client_id="me",
         )
     )
-    assert len(kept.list_all()) == 1
+    assert len(stored.list_all()) == 1
     assert main(["logout", closed]) == 0
-    assert kept.list_all() == []
+    assert stored.list_all() == []
     assert "did not take its tokens back" in capsys.readouterr().err
 
 

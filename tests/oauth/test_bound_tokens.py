@@ -104,8 +104,8 @@ class BindingSite:
             return JSONResponse({"error": "invalid_grant"}, 400)
         token = f"canary-{len(self.refresh_keys)}"
         self.keys[token] = self.refresh_keys[f"r-{token}"] = key
-        said = {"access_token": token, "token_type": self.token_type, "expires_in": 600, "refresh_token": f"r-{token}"}
-        return JSONResponse(said)
+        reply = {"access_token": token, "token_type": self.token_type, "expires_in": 600, "refresh_token": f"r-{token}"}
+        return JSONResponse(reply)
 
     async def answer(self, request: SiteRequest) -> SiteResponse:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -185,8 +185,8 @@ def test_bound_token_works_with_a_proof_and_still_after_a_restart_and_a_refresh(
     first = Program(site, folder, walker)
     assert [first.call(), first.call("GET", f"{first.url}?q=1"), first.call("GET")] == [200, 200, 200]
     assert len(walker.pages) == 1
-    (kept,) = first.store.list_all()
-    assert kept.proof_key is not None
+    (stored,) = first.store.list_all()
+    assert stored.proof_key is not None
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
     again = Program(site, folder, None)
     assert again.call() == 200
@@ -246,16 +246,16 @@ def test_challenge_for_a_bearer_token_gets_no_bound_token_without_a_proof(
 def test_bearer_token_is_refused_where_a_bound_one_was_asked_for(serve: Serve, tmp_path: Path) -> None:
     site = open_site(serve, token_type="Bearer")
     program = Program(site, tmp_path / "c", PassingWalker())
-    said = program.call()
-    assert said == "The authorization server gave a token that is not bound to the key of this sign-in."
+    reply = program.call()
+    assert reply == "The authorization server gave a token that is not bound to the key of this sign-in."
     assert program.store.list_all() == []
 
 
 @pytest.mark.requirement("MC-11")
 def test_server_without_our_algorithm_is_told_so_before_a_browser_opens(serve: Serve, tmp_path: Path) -> None:
     site, walker = open_site(serve, algorithms=("RS256",)), PassingWalker()
-    said = Program(site, tmp_path / "c", walker).call()
-    assert said == f"{site.base} takes no proofs that are signed with ES256, so it cannot bind a token."
+    reply = Program(site, tmp_path / "c", walker).call()
+    assert reply == f"{site.base} takes no proofs that are signed with ES256, so it cannot bind a token."
     assert walker.pages == []
 
 

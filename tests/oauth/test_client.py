@@ -188,9 +188,9 @@ def test_existing_token_can_be_passed_to_connect(running_site: Running) -> None:
 def test_denied_consent_ends_the_sign_in(running_site: Running) -> None:
     place = find_sign_in(f"{running_site.url}/tools", running_site.transport)
     assert not isinstance(place, Problem)
-    said = sign_in(place, ME, Walker(decision="deny").person(), running_site.transport)
-    assert isinstance(said, Problem)
-    assert said.kind is Kind.DENIED
+    reply = sign_in(place, ME, Walker(decision="deny").person(), running_site.transport)
+    assert isinstance(reply, Problem)
+    assert reply.kind is Kind.DENIED
 
 
 @pytest.mark.requirement("AC-09")
@@ -242,8 +242,8 @@ def test_concurrent_processes_refresh_a_token_once(running_site: Running, tmp_pa
         assert process.stdout.readline() == "ready\n"
     with ThreadPoolExecutor(3) as pool:
         given = found.access.reveal() + "\n"
-        said = list(pool.map(lambda process: process.communicate(given, timeout=60)[0].strip(), started))
-    assert said == ["Credential"] * 3
+        replies = list(pool.map(lambda process: process.communicate(given, timeout=60)[0].strip(), started))
+    assert replies == ["Credential"] * 3
     assert running_site.kinds() == ["granted", "tokens issued", "tokens issued"]
 
 
@@ -251,11 +251,11 @@ def test_concurrent_processes_refresh_a_token_once(running_site: Running, tmp_pa
 def test_refused_refresh_deletes_the_credential_and_names_the_login_command(running_site: Running) -> None:
     found = running_site.signed_in(Walker())
     sign_out(found, running_site.transport)
-    said = TokenRefresher(running_site.url, running_site.credentials, found, running_site.transport).ensure_valid(
+    reply = TokenRefresher(running_site.url, running_site.credentials, found, running_site.transport).ensure_valid(
         found.access
     )
-    assert isinstance(said, Problem)
-    assert "toolwire login" in said.message
+    assert isinstance(reply, Problem)
+    assert "toolwire login" in reply.message
     assert running_site.credentials.list_all() == []
 
 
@@ -274,9 +274,9 @@ def test_revoked_access_token_is_refreshed_during_a_connection(running_site: Run
             return [first, await remote.call("list_tasks")]
 
     assert anyio.run(calls) == [toolwire.Value(["wash up"])] * 2
-    kept = running_site.credentials.get(found.storage_name)
-    assert kept is not None
-    assert kept.access != found.access
+    stored = running_site.credentials.get(found.storage_name)
+    assert stored is not None
+    assert stored.access != found.access
 
 
 @pytest.mark.requirement("AC-11", "D-08")
@@ -320,9 +320,9 @@ def test_signed_in_user_is_still_asked_about_each_call(
     with toolwire.connect_sync(
         running.url, protocol="otc", credential_store=running.credentials, approve=approve, preferences=preferences
     ) as remote:
-        said = remote.call("list_tasks")
-    assert isinstance(said, Problem)
-    assert said.kind is Kind.DENIED
+        reply = remote.call("list_tasks")
+    assert isinstance(reply, Problem)
+    assert reply.kind is Kind.DENIED
     assert asked == ["list_tasks"]
 
 
@@ -382,8 +382,8 @@ def test_a_key_is_asked_for_once_and_stored_like_a_token(
     assert "correct-horse" not in done.stdout + done.stderr
     assert main(["call", url, "add", "a=1", "b=2"]) == 0
     assert capsys.readouterr().out == "3\n"
-    (kept,) = (tmp_path / "state" / "toolwire" / "credentials").glob("*.json")
-    assert kept.stat().st_mode & 0o777 == 0o600
+    (stored,) = (tmp_path / "state" / "toolwire" / "credentials").glob("*.json")
+    assert stored.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.requirement("AC-14", "AC-13")
@@ -418,8 +418,8 @@ def test_login_reads_password_schemes_and_unsafe_flows_from_the_document(
     )
     assert done.returncode == 0, done.stderr
     assert "canary" not in done.stdout + done.stderr
-    (kept,) = CredentialStore(tmp_path / "state" / "toolwire" / "credentials").list_all()
-    assert (kept.header, kept.prefix, kept.access.reveal()) == ("authorization", "Basic ", "QWRhOnB3LWNhbmFyeQ==")
+    (stored,) = CredentialStore(tmp_path / "state" / "toolwire" / "credentials").list_all()
+    assert (stored.header, stored.prefix, stored.access.reveal()) == ("authorization", "Basic ", "QWRhOnB3LWNhbmFyeQ==")
 
 
 def tasks_without_scopes() -> toolwire.Toolkit:
@@ -457,14 +457,14 @@ def test_device_sign_in_polls_until_another_device_confirms(tmp_path: Path) -> N
 
     from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
 
-    told: list[str] = []
+    texts: list[str] = []
     server = AuthorizationServerMetadata(
         issuer="https://login.example", token_url="https://login.example/t", device_url="https://login.example/d"
     )
-    person = SignInUser(show=told.append, sleep=waited.append, now=lambda: 0.0)
+    person = SignInUser(show=texts.append, sleep=waited.append, now=lambda: 0.0)
     place = SignInTarget(resource="https://tasks.example", server=server)
     found = sign_in(place, SignInOptions(identity=ClientIdentity(client_id="me"), device=True), person, Scripted())
     assert isinstance(found, Credential)
     assert found.access == Secret("at")
     assert waited == [2.0, 2.0, 7.0]
-    assert told == ["On any device, open https://login.example/go and type WDJB"]
+    assert texts == ["On any device, open https://login.example/go and type WDJB"]

@@ -235,10 +235,10 @@ def test_events_are_recorded_without_tokens(site: Site) -> None:
         "revoked",
     ]
     with site.store.read_transaction() as rows:
-        kept = rows.list_events()
-    assert kept[::-1] == site.events
-    text = repr(kept) + json.dumps([event.token for event in kept])
+        stored = rows.list_events()
+    assert stored[::-1] == site.events
+    text = repr(stored) + json.dumps([event.token for event in stored])
     for secret in (tokens, refreshed, again):
         assert secret["access_token"] not in text
         assert secret["refresh_token"] not in text
-    assert all(len(event.token) == 16 for event in kept if event.client_id)
+    assert all(len(event.token) == 16 for event in stored if event.client_id)

@@ -48,8 +48,8 @@ def test_apps_with_one_name_are_told_apart_and_taken_back_one_by_one(open_site: 
     fields = dict(re.findall(r'name="([^"]*)" value="([^"]*)"', cards[f"Desk ({second[-6:]})"]))
     assert site.browser.post("/oauth/connected", fields).status_code == 303
     assert site.caller(tokens[second]["access_token"]).kind == "unauthorized"
-    for kept in (again, tokens[first], tokens[URL], tokens["app"]):
-        assert site.caller(kept["access_token"]).scopes
+    for stored in (again, tokens[first], tokens[URL], tokens["app"]):
+        assert site.caller(stored["access_token"]).scopes
 
 
 @pytest.mark.requirement("AO-03")

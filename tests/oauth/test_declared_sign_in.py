@@ -347,12 +347,12 @@ def login(state: Path, *words: str) -> tuple[int, str]:
     environment = {"XDG_STATE_HOME": str(state), "PATH": "", "NO_COLOR": "1"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment) as it:
         assert it.stderr is not None
-        said = ""
+        reply = ""
         for line in it.stderr:
-            said += line
+            reply += line
             if line.startswith("Open this page"):
                 Walker().open(line.rpartition(" ")[2].strip())
-        return it.wait(60), said
+        return it.wait(60), reply
 
 
 YAML = """\
@@ -413,18 +413,18 @@ def test_login_requests_the_scopes_of_the_selected_tools(
     form: str, more: tuple[str, ...], scopes: str, shop: Shop, tmp_path: Path
 ) -> None:
     shop.written = FORMS[form]
-    code, said = login(tmp_path, f"{shop.base}{DOCUMENT}", "--client-id", "mine", *more)
-    assert (code, shop.asked) == (0, [scopes]), said
+    code, reply = login(tmp_path, f"{shop.base}{DOCUMENT}", "--client-id", "mine", *more)
+    assert (code, shop.asked) == (0, [scopes]), reply
 
 
 @pytest.mark.requirement("AC-02", "D-28")
 def test_login_uses_another_site_only_if_the_user_named_it(shop: Shop, serve: Serve, tmp_path: Path) -> None:
     there = serve(shop.server)
-    code, said = login(tmp_path, shop.base, "--client-id", "mine")
+    code, reply = login(tmp_path, shop.base, "--client-id", "mine")
     assert (code, shop.asked) == (3, [])
-    assert f"--sign-in-at {there}" in said
-    code, said = login(tmp_path, shop.base, "--client-id", "mine", "--sign-in-at", there)
-    assert (code, shop.asked) == (0, ["delete read"]), said
+    assert f"--sign-in-at {there}" in reply
+    code, reply = login(tmp_path, shop.base, "--client-id", "mine", "--sign-in-at", there)
+    assert (code, shop.asked) == (0, ["delete read"]), reply
 
 
 @pytest.mark.requirement("XL-102", "XL-110", "AC-08", "D-28")

@@ -224,8 +224,8 @@ def test_void_refresh_token_does_not_take_the_access_token_with_it(
     refresher = TokenRefresher(SITE, store, held, SyncNetwork(allow_http=[issuer]))
     auth = CredentialAuth(SITE, refresher, lambda refused, held: None)
     send(auth, f"{SITE}/call", b'Bearer error="invalid_token"' if is_about_the_token else b"Basic")
-    kept = [(one.access.reveal(), one.refresh) for one in store.list_all()]
-    assert kept == ([] if is_about_the_token else [("token-1", None)])
+    stored = [(one.access.reveal(), one.refresh) for one in store.list_all()]
+    assert stored == ([] if is_about_the_token else [("token-1", None)])
 
 
 @pytest.mark.requirement("I-23")

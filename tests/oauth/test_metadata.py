@@ -130,10 +130,10 @@ def test_insufficient_scope_is_403_with_all_needed_scopes(api: Browser, site: Si
     token = site.tokens("tasks:read")["access_token"]
     answer = api.request("DELETE", "/tasks", headers={"authorization": f"Bearer {token}"})
     assert answer.status_code == 403
-    said = read_challenge(answer)
-    assert said["error"] == "insufficient_scope"
-    assert said["scope"] == "tasks:read tasks:delete"
-    assert said["resource_metadata"] == METADATA_URL
+    reply = read_challenge(answer)
+    assert reply["error"] == "insufficient_scope"
+    assert reply["scope"] == "tasks:read tasks:delete"
+    assert reply["resource_metadata"] == METADATA_URL
 
 
 @pytest.mark.requirement("XL-116")

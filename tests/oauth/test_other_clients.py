@@ -139,8 +139,8 @@ async def authlib_login(site: Site) -> dict[str, Any]:
 
 @pytest.mark.requirement("AS-09", "AS-11", "AS-12")
 def test_authlib_client_signs_in_refreshes_and_revokes(site: Site) -> None:
-    said = asyncio.run(authlib_login(site))
-    assert said["first"]["scope"] == "tasks:read"
-    assert said["second"]["refresh_token"] != said["first"]["refresh_token"]
-    assert said["revoked"] == 200
-    assert site.caller(said["second"]["access_token"]).kind == "unauthorized"
+    reply = asyncio.run(authlib_login(site))
+    assert reply["first"]["scope"] == "tasks:read"
+    assert reply["second"]["refresh_token"] != reply["first"]["refresh_token"]
+    assert reply["revoked"] == 200
+    assert site.caller(reply["second"]["access_token"]).kind == "unauthorized"

@@ -42,9 +42,9 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.body", "body": b""})
         return
     caller = scope["state"]["caller"]
-    said = f"{caller.name} {sorted(caller.scopes) if caller.scopes is not None else 'everything'}"
+    text = f"{caller.name} {sorted(caller.scopes) if caller.scopes is not None else 'everything'}"
     await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": said.encode()})
+    await send({"type": "http.response.body", "body": text.encode()})
 
 
 @pytest.fixture(params=[identify_user, identify_user_async])

@@ -190,10 +190,10 @@ def test_consent_request_can_be_answered_once_by_its_own_user(site: Site) -> Non
 def test_signing_out_ends_the_session(site: Site) -> None:
     site.browser.sign_in()
     token = site.browser.fields(site.browser.get(site.ask()))["token"]
-    kept = dict(site.browser.cookies)[COOKIE]
+    stored = dict(site.browser.cookies)[COOKIE]
     assert site.browser.post("/oauth/logout", {"token": token}).status_code == 303
     again = site.new_browser()
-    again.cookies.set(COOKIE, kept)
+    again.cookies.set(COOKIE, stored)
     assert again.get(site.ask()).headers["location"].startswith("/oauth/login")
 
 
@@ -257,6 +257,6 @@ def test_form_that_does_not_arrive_is_abandoned(
     with socket.create_connection((place.hostname, place.port), 10) as browser:
         browser.sendall(head.encode())
         with browser.makefile("rb") as answer:
-            said = answer.read()  # to its end: the connection is closed
-    assert said.startswith(b"HTTP/1.1 408 ")
-    assert b"within 0.05 seconds" in said
+            reply = answer.read()  # to its end: the connection is closed
+    assert reply.startswith(b"HTTP/1.1 408 ")
+    assert b"within 0.05 seconds" in reply

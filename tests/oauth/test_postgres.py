@@ -84,8 +84,8 @@ def test_processes_that_start_together_create_the_tables_once(empty_database: st
 def test_unusual_texts_from_the_network_cause_no_server_error(site: Site, odd: str) -> None:
     page = site.browser.sign_in(name=odd, password=odd)
     asked = [site.browser.get(site.ask(client_id=odd)), site.browser.get(f"/oauth/consent?request={quote(odd)}")]
-    told = [site.redeem(odd), site.refresh(odd), site.token(client_id=odd, grant_type="refresh_token")]
+    texts = [site.redeem(odd), site.refresh(odd), site.token(client_id=odd, grant_type="refresh_token")]
     revoked = site.browser.post("/oauth/revoke", {"client_id": "app", "token": odd})
     pair = b64encode(quote(odd).encode() + b":x").decode()
-    told.append(site.redeem("x", client_id="", headers={"authorization": f"Basic {pair}"}))
-    assert all(answer.status_code < 500 for answer in [page, *asked, *told, revoked])
+    texts.append(site.redeem("x", client_id="", headers={"authorization": f"Basic {pair}"}))
+    assert all(answer.status_code < 500 for answer in [page, *asked, *texts, revoked])

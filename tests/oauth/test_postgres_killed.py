@@ -58,9 +58,9 @@ def test_killed_database_loses_no_token_and_issues_no_second_successor(
                 seen = calls.refused
                 await wait_until_async(lambda seen=seen: calls.refused >= seen + APPS)  # type: ignore[misc]  # likewise
                 shown = {b"authorization": b"Bearer somebody's"}
-                said = await site.server.callers.verify(shown)
-                assert isinstance(said, Problem)
-                assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
+                reply = await site.server.callers.verify(shown)
+                assert isinstance(reply, Problem)
+                assert (reply.kind, reply.can_retry) == (Kind.OVERLOADED, True)
                 postgres.start()
                 await wait_until_async(postgres.answers)
                 seen = calls.refreshed
@@ -98,9 +98,9 @@ def test_hanging_database_is_refused_within_the_deadline_on_every_route(
                 for path in ("/oauth/token", "/oauth/revoke"):
                     refused = await site.browser.client.post(path, data={**form, "token": "somebody's"})
                     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1"), path
-                said = await site.server.callers.verify({b"authorization": b"Bearer somebody's"})
-                assert isinstance(said, Problem)
-                assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
+                reply = await site.server.callers.verify({b"authorization": b"Bearer somebody's"})
+                assert isinstance(reply, Problem)
+                assert (reply.kind, reply.can_retry) == (Kind.OVERLOADED, True)
         shown = {b"authorization": f"Bearer {token}".encode()}
 
         async def is_known() -> bool:
@@ -123,9 +123,9 @@ def test_hanging_database_delays_only_requests_that_need_it(postgres: Postgres, 
             answers = await asyncio.wait_for(asyncio.gather(*asked), PATIENCE_S)
             assert {(answer.status_code, answer.headers["retry-after"]) for answer in answers} == {(503, "1")}
             assert 0 < site.server._context.threads.threads <= 16, "what was given up still holds its threads"
-            said = await site.server.callers.verify({b"authorization": b"Bearer somebody's"})
-            assert isinstance(said, Problem)
-            assert (said.kind, said.can_retry) == (Kind.OVERLOADED, True)
+            reply = await site.server.callers.verify({b"authorization": b"Bearer somebody's"})
+            assert isinstance(reply, Problem)
+            assert (reply.kind, reply.can_retry) == (Kind.OVERLOADED, True)
             document = await site.browser.client.get("/.well-known/oauth-authorization-server")
             assert document.status_code == 200
         await wait_until_async(postgres.answers)

@@ -126,9 +126,9 @@ def test_login_with_a_client_key_signs_a_proof_for_the_server(serve: Serve, tmp_
     assert [each["aud"] for each in claims] == [gate.base] * 2
     assert claims[0]["jti"] != claims[1]["jti"]
     proof = gate.forms[0]["client_assertion"]
-    kept = "".join(each.read_text() for each in tmp_path.rglob("*") if each.is_file() and each != file)
+    stored = "".join(each.read_text() for each in tmp_path.rglob("*") if each.is_file() and each != file)
     for secret in (proof, file.read_text().splitlines()[1]):
-        assert secret not in done.stdout + done.stderr + kept
+        assert secret not in done.stdout + done.stderr + stored
 
 
 def test_login_with_the_token_of_a_workload_sends_it_to_its_audience_only(serve: Serve, tmp_path: Path) -> None:

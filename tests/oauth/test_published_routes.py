@@ -80,8 +80,8 @@ def test_challenge_of_a_route_reaches_the_client_on_each_protocol(app: Browser, 
     token = site.tokens("tasks:read")["access_token"]
     refused = call(app, protocol, authorization=f"Bearer {token}")
     assert refused.status_code == (200 if protocol == "opentool" else 403), refused.text
-    said = {"error": "insufficient_scope", "scope": "tasks:read tasks:delete", "resource_metadata": METADATA_URL}
-    assert read_challenge(refused) == said
+    reply = {"error": "insufficient_scope", "scope": "tasks:read tasks:delete", "resource_metadata": METADATA_URL}
+    assert read_challenge(refused) == reply
     more = site.tokens(*ALL, scope=" ".join(ALL))["access_token"]
     allowed = call(app, protocol, authorization=f"Bearer {more}")
     assert allowed.status_code == 200
@@ -169,5 +169,5 @@ def test_document_names_the_issuer_of_signed_tokens(site: Site) -> None:
     scheme = document["components"]["securitySchemes"]["oauth"]
     assert scheme == {"type": "openIdConnect", "openIdConnectUrl": f"{issuer}/.well-known/openid-configuration"}
     assert app.get("/.well-known/llm.json").json()["auth"] == "oauth2"
-    said = read_challenge(call(app, "mcp"))
-    assert said == {"resource_metadata": METADATA_URL, "scope": "tasks:delete tasks:read"}
+    reply = read_challenge(call(app, "mcp"))
+    assert reply == {"resource_metadata": METADATA_URL, "scope": "tasks:delete tasks:read"}

@@ -76,8 +76,8 @@ SENT = {"key": (b"x-key", SECRET.encode()), "basic": (b"authorization", b"Basic 
 def test_keys_and_passwords_are_typed_without_echo_and_then_used(
     scheme: str, serve: Callable[[Callable[[str], Any]], str], at: Callable[..., Terminal], tmp_path: Path
 ) -> None:
-    heard: list[dict[bytes, bytes]] = []
-    url = serve(lambda base: build_described_app(base, scheme, heard))
+    received: list[dict[bytes, bytes]] = []
+    url = serve(lambda base: build_described_app(base, scheme, received))
     terminal = at("login", url, "--key")
     if scheme == "basic":
         terminal.wait_for(b"Name at ")
@@ -89,13 +89,13 @@ def test_keys_and_passwords_are_typed_without_echo_and_then_used(
     assert terminal.end() == 0
     assert b"Signed in to " in terminal.shown
     assert SECRET.encode() not in terminal.shown
-    kept = [file for file in (tmp_path / STATE).rglob("*") if file.is_file()]
-    assert kept
-    assert all(file.stat().st_mode & 0o077 == 0 for file in kept)  # only this person can read them
+    stored = [file for file in (tmp_path / STATE).rglob("*") if file.is_file()]
+    assert stored
+    assert all(file.stat().st_mode & 0o077 == 0 for file in stored)  # only this person can read them
     call = at("call", url, "look")
     call.end()
     header, value = SENT[scheme]
-    assert heard[-1][header] == value
+    assert received[-1][header] == value
     assert b"tea" in call.shown
 
 

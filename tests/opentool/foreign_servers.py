@@ -222,7 +222,7 @@ class Running:
 @contextmanager
 def run_server(answer: Callable[[Asked], Said]) -> Iterator[Running]:
     """Give a server that answers by ``answer`` until the block ends."""
-    heard: list[Asked] = []
+    received: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -230,13 +230,13 @@ def run_server(answer: Callable[[Asked], Said]) -> Iterator[Running]:
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             asked = Asked(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body)
-            heard.append(asked)
-            said = answer(asked)
-            self.send_response(said.status)
-            self.send_header("content-type", said.media)
-            self.send_header("content-length", str(len(said.body)))
+            received.append(asked)
+            reply = answer(asked)
+            self.send_response(reply.status)
+            self.send_header("content-type", reply.media)
+            self.send_header("content-length", str(len(reply.body)))
             self.end_headers()
-            self.wfile.write(said.body)
+            self.wfile.write(reply.body)
 
         do_GET = do_POST = _answer  # noqa: N815 - the names of http.server
 
@@ -248,7 +248,7 @@ def run_server(answer: Callable[[Asked], Said]) -> Iterator[Running]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
-        yield Running(f"http://127.0.0.1:{server.server_address[1]}", heard)
+        yield Running(f"http://127.0.0.1:{server.server_address[1]}", received)
     finally:
         server.shutdown()
         server.server_close()

@@ -110,5 +110,5 @@ def test_any_response_is_a_result_or_an_sdk_exception(status: int, body: bytes) 
 @pytest.mark.requirement("OTRPC-009", "OTRPC-019")
 def test_result_object_is_returned_unchanged(result: dict[str, Any]) -> None:
     body = json.dumps({"jsonrpc": "2.0", "result": result, "error": None, "id": "1"}).encode()
-    said = hear(call_function("http://x", FunctionCall("1", "f"), quirks.ANSWER), Response(200, JSON_HEADERS, body))
-    assert said.result == json.loads(body)["result"]
+    reply = hear(call_function("http://x", FunctionCall("1", "f"), quirks.ANSWER), Response(200, JSON_HEADERS, body))
+    assert reply.result == json.loads(body)["result"]

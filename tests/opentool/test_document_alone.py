@@ -54,9 +54,9 @@ def url(calls: Calls) -> Iterator[str]:
             case "GET", "/opentool/version":
                 return text('{"version":"2.3.4"}')
             case "POST", "/opentool/call":
-                said = json.loads(asked.body)
-                calls.append((said["method"], said.get("params") or {}))
-                return text(compact({"jsonrpc": "2.0", "result": RESULTS.get(said["method"], {}), "id": said["id"]}))
+                data = json.loads(asked.body)
+                calls.append((data["method"], data.get("params") or {}))
+                return text(compact({"jsonrpc": "2.0", "result": RESULTS.get(data["method"], {}), "id": data["id"]}))
             case _:
                 return text("{}", 404)
 

@@ -127,8 +127,8 @@ def test_key_is_accepted_in_every_header_form(headers: dict[str, str], locked_se
 def test_response_has_jsonrpc_2_0_and_the_request_id_with_its_type(site: Site) -> None:
     for id_ in ("c1", "é", 7, 0):
         answer = post(site.url, {"jsonrpc": "2.0.0", "method": "count", "params": None, "id": id_})
-        said = json.dumps(id_, ensure_ascii=False)
-        assert answer.body.decode() == f'{{"jsonrpc":"2.0","result":{{"count":0}},"error":null,"id":{said}}}'
+        reply = json.dumps(id_, ensure_ascii=False)
+        assert answer.body.decode() == f'{{"jsonrpc":"2.0","result":{{"count":0}},"error":null,"id":{reply}}}'
 
 
 @pytest.mark.parametrize(

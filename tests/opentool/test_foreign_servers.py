@@ -118,14 +118,14 @@ def test_host_and_port_can_replace_a_url() -> None:
 def test_tool_exception_is_raised_with_its_message(server: Callable[[Asked], Said], ask: Ask) -> None:
     with run_server(server) as there, pytest.raises(OpenToolServerCallException) as raised:
         ask(there.url, "call", FunctionCall("1", "fail"), api_key=KEY)
-    said = {
+    reply = {
         "typescript": "Error: No text found with id: 99",
         "java": "Internal error: boom",
         "dart": "Exception: boom",
         "dotnet8": "System.Exception: boom",
         "netfx": "boom",
     }
-    assert raised.value.to_json() == {"message": said[server.__name__]}
+    assert raised.value.to_json() == {"message": reply[server.__name__]}
     assert STACK not in raised.value.message
 
 
@@ -143,8 +143,8 @@ def test_error_sent_as_a_result_is_raised_unless_configured(ask: Ask) -> None:
         with pytest.raises(OpenToolServerCallException, match=r"^Function Not Supported: nope$"):
             ask(there.url, "call", call, api_key=KEY)
         mended = [row for row in quirks.ANSWER if "result of" not in row.what]
-        said = ask(there.url, "call", call, api_key=KEY, mended=mended)
-    assert said.result == {"code": 405, "message": "Function Not Supported: nope"}
+        reply = ask(there.url, "call", call, api_key=KEY, mended=mended)
+    assert reply.result == {"code": 405, "message": "Function Not Supported: nope"}
 
 
 @pytest.mark.requirement("A-20", "OTRPC-011")
@@ -253,14 +253,14 @@ def test_unexpected_response_raises_call_exception_with_a_description(said: Said
 def test_error_is_read_at_any_status_and_id(ask: Ask) -> None:
     body = '{"jsonrpc":"2.0","result":{},"error":{"code":-7,"message":"no"},"id":""}'
     for status in (200, 400, 404, 500):
-        said = text(body, status)
-        with run_server(build_fixed_answer(said)) as there, pytest.raises(OpenToolServerCallException, match=r"^no$"):
+        reply = text(body, status)
+        with run_server(build_fixed_answer(reply)) as there, pytest.raises(OpenToolServerCallException, match=r"^no$"):
             ask(there.url, "call", CREATE)
 
 
 def test_invalid_document_raises_call_exception(ask: Ask) -> None:
-    said = text('{"opentool":"1.1.0"}')
-    with run_server(build_fixed_answer(said)) as there, pytest.raises(OpenToolServerCallException, match="document"):
+    reply = text('{"opentool":"1.1.0"}')
+    with run_server(build_fixed_answer(reply)) as there, pytest.raises(OpenToolServerCallException, match="document"):
         ask(there.url, "load")
 
 
@@ -271,8 +271,8 @@ def test_forbidden_url_is_refused_without_a_request(ask: Ask) -> None:
 
 @pytest.mark.requirement("OTRPC-028")
 def test_all_exceptions_share_one_base_class(ask: Ask) -> None:
-    for said in (text(""), text("{}"), text("", 401), text("", 404), text("", 500)):
-        with run_server(build_fixed_answer(said)) as there, pytest.raises(OpenToolException):
+    for reply in (text(""), text("{}"), text("", 401), text("", 404), text("", 500)):
+        with run_server(build_fixed_answer(reply)) as there, pytest.raises(OpenToolException):
             ask(there.url, "call", CREATE)
 
 

@@ -40,10 +40,10 @@ def test_function_call_survives_a_json_round_trip(id_: str, name: str, arguments
 @given(st.text(), OBJECTS)
 @pytest.mark.requirement("OTRPC-019")
 def test_tool_return_survives_a_json_round_trip(id_: str, result: dict[str, Any]) -> None:
-    said = ToolReturn(id_, result)
-    data = json.loads(json.dumps(said.to_json()))
-    assert data == {"id": id_, "result": result} == said.toJson()
-    assert ToolReturn.from_json(data) == said == ToolReturn.fromJson(data)
+    reply = ToolReturn(id_, result)
+    data = json.loads(json.dumps(reply.to_json()))
+    assert data == {"id": id_, "result": result} == reply.toJson()
+    assert ToolReturn.from_json(data) == reply == ToolReturn.fromJson(data)
 
 
 @pytest.mark.requirement("OTRPC-015")

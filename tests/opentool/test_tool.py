@@ -311,14 +311,14 @@ def test_named_progress_keeps_its_name() -> None:
         def stream_call(self, name: str, arguments: dict[str, Any]) -> Iterator[Any]:
             yield Progress({"n": 1}, "tick")
 
-    heard: list[Progress] = []
+    received: list[Progress] = []
 
     async def notify(progress: Progress) -> None:
-        heard.append(progress)
+        received.append(progress)
 
     box = build_toolbox(Named())
     asyncio.run(box.run(Call(box.catalog().names["follow"], {}), notify))
-    assert heard == [Progress({"n": 1}, "tick")]
+    assert received == [Progress({"n": 1}, "tick")]
 
 
 def test_unusable_tool_is_refused_in_one_sentence() -> None:

@@ -31,7 +31,7 @@ class Work:
         os.write(handle, f"{call_id}\n".encode())
         os.close(handle)
         await asyncio.sleep(0.02)  # a tool that takes a while, so that a kill finds some of them running
-        await self._ledger.settle(ticket, CallEnding(CallState.DONE, Value(call_id), pinned=True))
+        await self._ledger.finish(ticket, CallEnding(CallState.DONE, Value(call_id), pinned=True))
 
 
 def open_engine(kind: str, url: str, *, is_worker: bool) -> CallEngine:

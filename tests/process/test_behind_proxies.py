@@ -189,8 +189,8 @@ def test_users_sign_in_decide_and_operate_behind_a_proxy(
     resolve_name(monkeypatch)
     with run_gateway(proxy, tmp_path, hook.url, workers) as url:
         ann = open_user()
-        told = asyncio.run(ann.call(url, "publish"))
-        assert f"{url}/inbox" in told
+        message = asyncio.run(ann.call(url, "publish"))
+        assert f"{url}/inbox" in message
         assert hook.take()[2]["data"]["url"].startswith(f"{url}/inbox")
         # the pages know the browser, by cookies that go nowhere but to this host by HTTPS
         assert ann.browser.get(f"{url}/inbox/").headers["location"] == "/inbox/"
@@ -280,8 +280,8 @@ def test_pages_and_links_are_below_the_path_that_a_proxy_takes_off(
         url = f"https://{NAME}:{front}/shop"
         browser = open_user().browser
         key = {"authorization": "Bearer key-of-ann", "prefer": "wait=0"}
-        told = browser.post(f"{url}/call", json={"request": {"tool_id": "publish", "input": {}}}, headers=key)
-        assert f"{url}/inbox" in told.text
+        message = browser.post(f"{url}/call", json={"request": {"tool_id": "publish", "input": {}}}, headers=key)
+        assert f"{url}/inbox" in message.text
         own = {"origin": f"https://{NAME}:{front}", "sec-fetch-site": "same-origin"}
         for place, text in (("inbox", "publish"), ("console", "Overview")):
             form = {"key": "key-of-olga", "next": "/"}

@@ -82,9 +82,9 @@ def refusal(answer: bytes) -> tuple[int, str]:
     assert b"content-type: application/json\r\n" in head
     assert b"connection: close" in head
     assert b"server:" not in head.lower()
-    said = json.loads(body)
-    assert said["message"].endswith(".")
-    return int(head.split()[1]), said["error"]
+    data = json.loads(body)
+    assert data["message"].endswith(".")
+    return int(head.split()[1]), data["error"]
 
 
 @pytest.mark.requirement("R9")
@@ -434,15 +434,15 @@ def test_trailer_fields_are_ignored_and_limited(
 def test_endless_trailer_field_is_refused(guarded_server: tuple[str, int]) -> None:
     with socket.create_connection(guarded_server, timeout=HANG) as peer:
         peer.sendall(ADD + KEY + CHUNKS + b"x: ")
-        said = b""
+        reply = b""
         for _ in range(64):
-            if not said:
+            if not reply:
                 peer.sendall(b"a" * 16_384)
             ready, _, _ = select.select([peer], [], [], 0.05)
-            said += peer.recv(65_536) if ready else b""
-            if said:
+            reply += peer.recv(65_536) if ready else b""
+            if reply:
                 break
-        assert said.startswith(b"HTTP/1.1 431 ")
+        assert reply.startswith(b"HTTP/1.1 431 ")
 
 
 def test_trailer_size_is_counted_for_each_request(dial: Dial) -> None:
@@ -459,10 +459,10 @@ def test_trailer_size_is_counted_for_each_request(dial: Dial) -> None:
 def test_refusal_of_an_invalid_request_follows_earlier_answers(dial: Dial, before: bytes) -> None:
     peer = dial()
     peer.sendall(before + GET + BAD_CHUNK)
-    said = read_until_closed(peer)
-    last = said.rindex(b"HTTP/1.1 ")
-    assert said[:last].count(b"HTTP/1.1 200 ") == 2
-    assert refusal(said[last:]) == (400, "malformed")
+    reply = read_until_closed(peer)
+    last = reply.rindex(b"HTTP/1.1 ")
+    assert reply[:last].count(b"HTTP/1.1 200 ") == 2
+    assert refusal(reply[last:]) == (400, "malformed")
 
 
 @pytest.mark.requirement("R10")
@@ -493,7 +493,7 @@ def test_stream_of_a_disconnected_caller_is_cancelled_despite_pipelined_requests
         parts = urlsplit(url)
         with socket.create_connection((parts.hostname, parts.port), timeout=HANG) as peer:
             peer.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body + GET)
-            said = b""
-            while b"event:data" not in said:
-                said += peer.recv(65_536)
+            reply = b""
+            while b"event:data" not in reply:
+                reply += peer.recv(65_536)
         assert cancelled.wait(HANG)

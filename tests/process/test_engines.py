@@ -112,7 +112,7 @@ class Sender:
         """Offer the first ``most`` calls, those that have not begun."""
         for call_id in sorted({f"call-{number}" for number in range(most)} & self.open - self.started):
             for _ in range(repeat):
-                await self._engine.offer(call_id)
+                await self._engine.enqueue(call_id)
 
 
 def check(sender: Sender, workers: Workers) -> None:
@@ -219,7 +219,7 @@ def test_a_message_that_runs_code_when_it_is_unpickled_runs_nothing(
         engine, ledger = open_engine("docket", url, is_worker=False), PostgresLedger(state)
         await engine.begin(None)  # type: ignore[arg-type]  # it is no worker
         async with asyncio.timeout(PATIENCE_S):
-            await wait_until_async(lambda: engine.offer("first"))
+            await wait_until_async(lambda: engine.enqueue("first"))
             with client.Redis.from_url(url) as raw:
                 await wait_until_async(lambda: raw.exists("toolwire:stream"))
                 for name in ("toolwire.run_call", "os.system"):
@@ -228,7 +228,7 @@ def test_a_message_that_runs_code_when_it_is_unpickled_runs_nothing(
             sender = Sender(engine, ledger)
             sender.open = {"first", "last"}
             while sender.open:
-                await engine.offer("last")
+                await engine.enqueue("last")
                 sender.started = set(workers.list_runs())
                 await sender.read()
                 await asyncio.sleep(0.05)
@@ -298,7 +298,7 @@ def test_a_row_of_dbos_that_says_that_it_is_a_pickle_runs_nothing(
     async def plant() -> None:
         engine = open_engine("dbos", url, is_worker=False)
         await engine.begin(None)  # type: ignore[arg-type]  # it is no worker
-        assert await engine.offer("first")
+        assert await engine.enqueue("first")
         await engine.end(0.0)
         text = b64encode(pickle.dumps({"args": (Evil(),), "kwargs": {}})).decode()
         with psycopg.connect(url, autocommit=True) as raw:
@@ -314,7 +314,7 @@ def test_a_row_of_dbos_that_says_that_it_is_a_pickle_runs_nothing(
         sender.open = {"last"}
         async with asyncio.timeout(PATIENCE_S):
             while sender.open:
-                await engine.offer("last")
+                await engine.enqueue("last")
                 sender.started = set(workers.list_runs())
                 await sender.read()
                 await asyncio.sleep(0.05)

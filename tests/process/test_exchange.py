@@ -21,7 +21,7 @@ from toolwire import Toolkit, asgi
 from toolwire.core.http import Response
 from toolwire.server.app import App
 from toolwire.server.deadline_scheduler import DeadlineScheduler
-from toolwire.server.http.connection import Connection
+from toolwire.server.http.connection import HttpConnection
 from toolwire.server.http.exchange import MessageExchange, get_exchange
 from toolwire.server.http.messages import read_body, send_messages, send_response
 from toolwire.server.http.process import ServerConfig
@@ -121,18 +121,18 @@ def test_direct_response_sends_the_same_bytes_as_asgi_messages(
     app: Answering, address: tuple[str, int], response: Response, method: bytes, version: bytes, body: bytes
 ) -> None:
     app.response = response
-    said = []
+    replies = []
     for path, direct in ((b"/", True), (b"/between", False)):
         app.seen = None
         head = b"%b %b HTTP/%b\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % (method, path, version, len(body))
-        said.append(exchange_bytes(address, head + body))
+        replies.append(exchange_bytes(address, head + body))
         assert app.seen == body
         assert app.direct is direct
-    assert said[0] == said[1]
+    assert replies[0] == replies[1]
     bad = {(name, value) for name, value in response.headers if name in NOT_OURS or value in (b"a\r\nb: c", b"\x00")}
     if not bad:
-        assert said[0].startswith(b"HTTP/1.1 ")
-    assert b"\r\nb: c" not in said[0]
+        assert replies[0].startswith(b"HTTP/1.1 ")
+    assert b"\r\nb: c" not in replies[0]
 
 
 def test_exchange_requires_receive_and_send_of_one_request() -> None:
@@ -145,10 +145,10 @@ def test_exchange_requires_receive_and_send_of_one_request() -> None:
 @pytest.mark.parametrize("body", [b"{}", b"large" * 1_000])
 def test_served_application_uses_the_direct_response(app: Answering, address: tuple[str, int], body: bytes) -> None:
     app.response = Response(200, [(b"content-type", b"application/json")], body)
-    said = exchange_bytes(address, b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx")
+    reply = exchange_bytes(address, b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\nx")
     assert app.whole
-    assert said.startswith(b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-type: application/json\r\n")
-    assert b"\r\n\r\n" + body + b"HTTP/1.1 " in said
+    assert reply.startswith(b"HTTP/1.1 200 OK\r\ndate: today\r\ncontent-type: application/json\r\n")
+    assert b"\r\n\r\n" + body + b"HTTP/1.1 " in reply
 
 
 def test_direct_response_waits_for_a_late_body(app: Answering, address: tuple[str, int]) -> None:
@@ -258,11 +258,11 @@ class Nowhere(asyncio.Transport):
 def test_lost_connection_is_freed_without_garbage_collection(app: Answering, times: int) -> None:
     app.response = Response(200, [], b"ok")
 
-    async def lose() -> weakref.ref[Connection]:
+    async def lose() -> weakref.ref[HttpConnection]:
         config = ServerConfig(app)
         config.load()
         state = Server(config).server_state
-        connection = Connection(config, state, {}, asyncio.get_running_loop())
+        connection = HttpConnection(config, state, {}, asyncio.get_running_loop())
         connection.connection_made(Nowhere())
         connection.data_received(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n" * times)
         while state.tasks:
@@ -310,5 +310,5 @@ def test_middleware_around_an_application_is_not_bypassed(around: bool) -> None:
         app.__class__ = Stricter
     with background(Around(app) if around else app) as url:
         parts = urlsplit(url)
-        said = exchange_bytes((str(parts.hostname), int(parts.port or 0)), b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
-    assert said.count(b"HTTP/1.1 403 ") == 2
+        reply = exchange_bytes((str(parts.hostname), int(parts.port or 0)), b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert reply.count(b"HTTP/1.1 403 ") == 2

@@ -78,7 +78,7 @@ def test_workers_on_postgresql_follow_a_sign_in_and_keep_no_secret_in_the_open(
         assert {tell(url, "key-of-ann") for _ in range(CALLS)} == {"key:second"}
         assert {tell(url, "key-of-bob") for _ in range(CALLS)} == {"key:bobs"}
         with psycopg.connect(state, autocommit=True) as connection:
-            kept = dump(connection)
+            stored = dump(connection)
             # Whoever can write to the database copies the row of Bob to the name of Ann.
             rows = dict(connection.execute("SELECT name, record FROM toolwire_credentials").fetchall())
             ann, bob = find_row(rows, "key:ann"), find_row(rows, "key:bob")
@@ -89,7 +89,7 @@ def test_workers_on_postgresql_follow_a_sign_in_and_keep_no_secret_in_the_open(
             for pid in list_processes(process.pid)
             for part in ("environ", "cmdline")
         ]
-    assert "canary-of-" not in kept
+    assert "canary-of-" not in stored
     assert not any(b"canary-of-" in text or key.read_text().encode() in text for text in seen)
 
 

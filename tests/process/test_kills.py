@@ -43,7 +43,7 @@ class Calls:
     stopping: bool = False
 
     def interrupted(self) -> set[Call]:
-        return {call for call, said in self.answers.items() if said == (False, "interrupted")}
+        return {call for call, reply in self.answers.items() if reply == (False, "interrupted")}
 
 
 @pytest.fixture(params=["folder", "postgresql"])
@@ -231,9 +231,9 @@ async def _answer(server: Server, calls: Calls, call: Call) -> Said:
         await asyncio.sleep(0.02)
         return None
 
-    said = await wait_until_async(try_once, within=PATIENCE_S)
-    assert said is not None
-    return said
+    reply = await wait_until_async(try_once, within=PATIENCE_S)
+    assert reply is not None
+    return reply
 
 
 def _read_outcome(body: Any) -> Said:

@@ -66,12 +66,12 @@ def test_killed_workers_lose_no_long_call_and_run_none_twice(server: Server) -> 
     asyncio.run(story())
     ran = Counter(read_runs(server))
     assert {call for call in ran if call not in ends} == set(), "every accepted call is over"
-    states = Counter(said["state"] for said in ends.values())
+    states = Counter(reply["state"] for reply in ends.values())
     assert set(states) <= {"ended", "interrupted"}
     assert [call for call, times in ran.items() if call[0] == "pay" and times > 1] == [], "none is doubled"
-    assert [call for call, said in ends.items() if call[0] == "put" and said["state"] != "ended"] == []
-    assert all(said["result"] == call[1] for call, said in ends.items() if said["state"] == "ended")
-    assert all(ran[call] for call, said in ends.items() if said["state"] == "ended"), "what ended did run"
+    assert [call for call, reply in ends.items() if call[0] == "put" and reply["state"] != "ended"] == []
+    assert all(reply["result"] == call[1] for call, reply in ends.items() if reply["state"] == "ended")
+    assert all(ran[call] for call, reply in ends.items() if reply["state"] == "ended"), "what ended did run"
     assert states["interrupted"] + sum(times > 1 for times in ran.values()) > 0, "a kill met calls that ran"
     assert "Traceback" not in server.errors.read_text()
     report(
@@ -103,9 +103,9 @@ async def call_often(server: Server, caller: int, stopping: asyncio.Event, ends:
                 break
         address = accepted.headers.get("location", "")
         while address:
-            said = (await ask(server, message("GET", address, b"", b"prefer: wait=5"))).json
-            if said.get("state") in ("ended", "interrupted", "cancelled"):
-                ends[call] = said
+            reply = (await ask(server, message("GET", address, b"", b"prefer: wait=5"))).json
+            if reply.get("state") in ("ended", "interrupted", "cancelled"):
+                ends[call] = reply
                 break
         if not address:
             output = accepted.json["output"]

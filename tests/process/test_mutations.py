@@ -33,16 +33,16 @@ def seeds() -> list[tuple[str, str, list[bytes], Any]]:
         head, _, body = call("add", {"a": 1, "b": 2}).partition(b"\r\n\r\n")
         first, *fields = head.split(b"\r\n")
         method, path, _ = first.decode().split()
-        kept = [field for field in fields if not field.lower().startswith((b"host", b"content-"))]
-        found.append((method, path, kept, json.loads(body) if body else None))
+        stored = [field for field in fields if not field.lower().startswith((b"host", b"content-"))]
+        found.append((method, path, stored, json.loads(body) if body else None))
     paths = ("/", "/health", "/tools", "/info", "/opentool/version", "/opentool/load", "/openapi.json")
     found += [("GET", path, [b"if-none-match: *"], None) for path in paths]
     for file in sorted(VECTORS.glob("*.json")):
         for vector in json.loads(file.read_text()):
             if vector["half"] == "request":
                 fields = [f"{name}: {value}".encode() for name, value in (vector.get("headers") or {}).items()]
-                kept = [field for field in fields if not field.lower().startswith((b"host", b"content-"))]
-                found.append((vector["method"], vector["path"], kept, vector.get("body")))
+                stored = [field for field in fields if not field.lower().startswith((b"host", b"content-"))]
+                found.append((vector["method"], vector["path"], stored, vector.get("body")))
     return found
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from uvicorn import Server
 
-from toolwire.server.http.connection import Connection
+from toolwire.server.http.connection import HttpConnection
 from toolwire.server.http.process import ServerConfig
 from toolwire.testing.loopback import background
 
@@ -86,20 +86,20 @@ def test_pipelined_requests_are_buffered_up_to_a_limit(chunk: int) -> None:
         app, transport = Held(), Counted()
         config = ServerConfig(app)
         config.load()
-        connection = Connection(config, Server(config).server_state, {}, asyncio.get_running_loop())
+        connection = HttpConnection(config, Server(config).server_state, {}, asyncio.get_running_loop())
         connection.connection_made(transport)
         rest, received = SMALL * MANY, 0
 
         def arrive() -> int:
             """Let arrive what a socket would bring as long as it is read; return how many bytes that were."""
             nonlocal rest
-            came = 0
+            arrived = 0
             while rest and transport.reading:
                 connection.data_received(rest[:chunk])
-                came += len(rest[:chunk])
+                arrived += len(rest[:chunk])
                 rest = rest[chunk:]
                 assert len(connection.pipeline) <= MAX_STORED
-            return came
+            return arrived
 
         received += arrive()
         assert received <= max(MAX_READ, chunk)
@@ -143,22 +143,22 @@ def all_of(address: tuple[str, int], sent: bytes) -> list[dict[str, str]]:
         peer.sendall(sent)
         while piece := peer.recv(1 << 20):
             received += piece
-    said = []
+    replies = []
     while received:
         head, _, received = received.partition(b"\r\n\r\n")
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        said.append(json.loads(received[:length]))
+        replies.append(json.loads(received[:length]))
         received = received[length:]
-    return said
+    return replies
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(REQUEST, max_size=60))
 def test_pipelined_requests_with_bodies_are_answered_in_order(address: tuple[str, int], requests: list[bytes]) -> None:
-    said = all_of(address, b"".join(requests) + LAST)
-    assert [each["path"] for each in said] == [*(each.split()[1].decode() for each in requests), "/last"]
+    text = all_of(address, b"".join(requests) + LAST)
+    assert [each["path"] for each in text] == [*(each.split()[1].decode() for each in requests), "/last"]
     sizes = [each.count(b"x", each.index(b"\r\n\r\n")) + each.count(b"y") for each in requests]
-    assert [len(each["body"]) for each in said[:-1]] == sizes
+    assert [len(each["body"]) for each in text[:-1]] == sizes
 
 
 def test_more_requests_than_one_read_holds_are_all_answered(address: tuple[str, int]) -> None:

@@ -72,8 +72,8 @@ def start_worker(kit: Path, environment: dict[str, str]) -> subprocess.Popen[str
         argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
     )
     assert process.stdout is not None
-    said = process.stdout.readline()
-    assert said == "works  pay\n", said + process.communicate(timeout=30)[1]
+    reply = process.stdout.readline()
+    assert reply == "works  pay\n", reply + process.communicate(timeout=30)[1]
     return process
 
 
@@ -136,7 +136,7 @@ def test_workers_run_each_call_of_a_server_once_though_one_and_redis_are_killed(
     done: set[str] = set()
     try:
         with (
-            start_serve(kit, "--no-work", environment=environment) as (server, said),
+            start_serve(kit, "--no-work", environment=environment) as (server, reply),
             working(kit, environment, 2) as workers,
         ):
 
@@ -150,7 +150,7 @@ def test_workers_run_each_call_of_a_server_once_though_one_and_redis_are_killed(
                     redis.kill()
                     redis.start()
 
-            ended = asyncio.run(pay_all(url_in(said), cause_faults))
+            ended = asyncio.run(pay_all(url_in(reply), cause_faults))
             pids = check(kit, ended, interrupted=4)
             assert str(server.pid) not in pids, "the server leaves all of them to workers"
     finally:
@@ -165,7 +165,7 @@ def test_a_worker_that_gets_sigterm_ends_the_calls_that_it_runs(kit: Path, postg
     environment = {"TOOLWIRE_STATE": postgres.create_database()}
     stopped: list[float] = []
     with (
-        start_serve(kit, "--no-work", environment=environment) as (_, said),
+        start_serve(kit, "--no-work", environment=environment) as (_, reply),
         working(kit, environment, 2) as workers,
     ):
 
@@ -174,7 +174,7 @@ def test_a_worker_that_gets_sigterm_ends_the_calls_that_it_runs(kit: Path, postg
                 stopped.append(time.monotonic())
                 workers[0].send_signal(signal.SIGTERM)
 
-        ended = asyncio.run(pay_all(url_in(said), stop_one))
+        ended = asyncio.run(pay_all(url_in(reply), stop_one))
         out, err = workers[0].communicate(timeout=60)
         assert (workers[0].returncode, err) == (0, ""), out
     check(kit, ended, interrupted=0)
@@ -198,11 +198,11 @@ def test_long_calls_outlive_a_server_that_names_no_state(kit: Path, tmp_path: Pa
         await network.aclose()
         return json.loads(answer.body)
 
-    with start_serve(kit, environment=environment) as (_, said):
-        call_id = asyncio.run(start(url_in(said)))
-        assert asyncio.run(wait(url_in(said), call_id))["result"] == 7
-    with start_serve(kit, environment=environment) as (_, said):
-        assert asyncio.run(wait(url_in(said), call_id))["result"] == 7
+    with start_serve(kit, environment=environment) as (_, reply):
+        call_id = asyncio.run(start(url_in(reply)))
+        assert asyncio.run(wait(url_in(reply), call_id))["result"] == 7
+    with start_serve(kit, environment=environment) as (_, reply):
+        assert asyncio.run(wait(url_in(reply), call_id))["result"] == 7
     (folder,) = (tmp_path / "home" / "toolwire" / "servers").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
 
@@ -210,7 +210,7 @@ def test_long_calls_outlive_a_server_that_names_no_state(kit: Path, tmp_path: Pa
 def test_a_worker_without_state_or_long_tools_says_so(kit: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain.py"
     plain.write_text("from toolwire import Toolkit\nkit = Toolkit('Plain')\n")
-    for argv, said in (
+    for argv, reply in (
         ([str(kit)], "A worker finds its calls in the state"),
         ([str(plain), "--state", str(tmp_path / "state")], "These targets have no long tools"),
         ([str(kit), "--state", str(tmp_path / "state"), "--wake", "http://x"], "Calls are offered through a Redis"),
@@ -219,5 +219,5 @@ def test_a_worker_without_state_or_long_tools_says_so(kit: Path, tmp_path: Path)
             [sys.executable, "-m", "toolwire", "work", *argv], capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 2, done
-        assert said in done.stderr
+        assert reply in done.stderr
         assert "Traceback" not in done.stderr

@@ -178,9 +178,9 @@ def test_a_server_that_is_renewed_as_soon_as_it_is_announced_serves(start: Start
 
 async def find_stopping(owners: dict[Peer, int]) -> int:
     """Return the first worker that says that it stops."""
-    kept = {owner: peer for peer, owner in owners.items()}
+    stored = {owner: peer for peer, owner in owners.items()}
     while True:
-        for owner, peer in kept.items():
+        for owner, peer in stored.items():
             answer = await peer.get("/health")
             assert answer.status == 200, "the server itself goes on"
             if answer.headers.get("connection") == "close":

@@ -273,14 +273,14 @@ async def make_long_call(calls: Calls, call: Call) -> str:
     address = accepted.headers["location"]
     wait = b"prefer: wait=%d" % WAIT_S
     while True:
-        said = (await calls.ask_until_answered(lambda: message("GET", address, b"", wait), WAIT_S)).json
-        assert said["state"] in ("accepted", "running", "ended", "interrupted"), said
-        if said["state"] in ("ended", "interrupted"):
+        reply = (await calls.ask_until_answered(lambda: message("GET", address, b"", wait), WAIT_S)).json
+        assert reply["state"] in ("accepted", "running", "ended", "interrupted"), reply
+        if reply["state"] in ("ended", "interrupted"):
             break
     # LC-03: what one machine told is in the store, so that the others tell the same.
     again = (await calls.ask_until_answered(lambda: message("GET", address))).json
-    assert (again["state"], again.get("result")) == (said["state"], said.get("result")), (said, again)
-    return str(said["result"]) if said["state"] == "ended" else "interrupted"
+    assert (again["state"], again.get("result")) == (reply["state"], reply.get("result")), (reply, again)
+    return str(reply["result"]) if reply["state"] == "ended" else "interrupted"
 
 
 async def look_around(calls: Calls) -> None:
@@ -410,9 +410,9 @@ async def fail_disk(world: World, _: Machine) -> float:
         await asyncio.to_thread(write_checkpoint, server)
         await world.wait_for_refusals()
         failing.unlink()
-        said = (server.folder / "log").read_text()[known:]
-        assert "PANIC" in said, said
-        assert "Input/output error" in said, said
+        reply = (server.folder / "log").read_text()[known:]
+        assert "PANIC" in reply, reply
+        assert "Input/output error" in reply, reply
         server.kill()  # it may have ended, or try again and again to start
     server.environment, server.settings = {}, settings
     server.start()

@@ -136,9 +136,9 @@ def test_a_signal_ends_a_forked_program_as_a_started_one(tmp_path: Path) -> None
 def test_a_program_whose_parent_ends_is_no_child_of_the_tests(tmp_path: Path) -> None:
     """The process of the tests takes only forks as its children, and else nobody's."""
     subprocess.run([sys.executable, "-m", "toolwire", "--version"], check=True, stdout=subprocess.DEVNULL)
-    said = subprocess.run(
+    reply = subprocess.run(
         ["sh", "-c", "(sleep 60 >/dev/null & echo $!)"], check=True, capture_output=True, text=True
     ).stdout
-    status = Path(f"/proc/{int(said)}/status").read_text(encoding="ascii")
-    os.kill(int(said), signal.SIGKILL)
+    status = Path(f"/proc/{int(reply)}/status").read_text(encoding="ascii")
+    os.kill(int(reply), signal.SIGKILL)
     assert f"PPid:\t{os.getpid()}\n" not in status

@@ -307,7 +307,7 @@ def find_state(project: Path, name: str = "OTC-001") -> tuple[str, str]:
 @pytest.fixture
 def settled_project(project: Path) -> Path:
     """The project without the gap of the requirement that has a test."""
-    (project / "spec/requirements.toml").write_text(ledger.settle(SMALL, ["OTC-001"]))
+    (project / "spec/requirements.toml").write_text(ledger.finish(SMALL, ["OTC-001"]))
     return project
 
 
@@ -427,11 +427,11 @@ def test_figures_of_a_test_that_fails_are_not_recorded(project: Path, monkeypatc
 
 
 def test_settle_removes_only_the_default_gap_of_proved_requirements() -> None:
-    assert ledger.settle(SMALL, ["OTC-001", "OTC-002"]) == SMALL.replace('gap = "not proved by a test yet"\n', "")
+    assert ledger.finish(SMALL, ["OTC-001", "OTC-002"]) == SMALL.replace('gap = "not proved by a test yet"\n', "")
 
 
 def test_settle_restores_the_default_gap_of_a_removed_test() -> None:
-    assert ledger.settle(ledger.settle(SMALL, ["OTC-001"]), []) == SMALL
+    assert ledger.finish(ledger.finish(SMALL, ["OTC-001"]), []) == SMALL
 
 
 @settings(max_examples=20, deadline=None)  # each example parses the whole ledger twice
@@ -440,14 +440,14 @@ def test_settling_the_real_ledger_changes_only_default_gaps(data: st.DataObject)
     text = (ROOT / "spec" / "requirements.toml").read_text(encoding="utf-8")
     before = ledger.read_requirements(text)
     proved = data.draw(st.sets(st.sampled_from(list(before))))
-    settled = ledger.settle(text, proved)
+    settled = ledger.finish(text, proved)
     after = ledger.read_requirements(settled)
     for name, requirement in after.items():
         own_gap = before[name].gap if before[name].gap != ledger.DEFAULT_GAP else None
         assert requirement.gap == (own_gap or (None if name in proved else ledger.DEFAULT_GAP))
         assert (requirement.sentence, requirement.source) == (before[name].sentence, before[name].source)
     assert list(after) == list(before)
-    assert ledger.settle(settled, proved) == settled
+    assert ledger.finish(settled, proved) == settled
     assert [line for line in settled.splitlines() if line[:1] == "#"] == [
         line for line in text.splitlines() if line[:1] == "#"
     ]
@@ -506,7 +506,7 @@ def test_missing_option_lists_requirements_without_test_or_gap_and_fails(
 
 def test_settle_rewrites_the_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ledger.main(["--settle"], project) == 0
-    assert (project / "spec/requirements.toml").read_text() == ledger.settle(SMALL, ["OTC-001"])
+    assert (project / "spec/requirements.toml").read_text() == ledger.finish(SMALL, ["OTC-001"])
     assert "proved" in capsys.readouterr().out
 
 
@@ -527,10 +527,10 @@ def test_a_recorded_run_is_stale_when_what_it_is_about_has_changed(tmp_path: Pat
     assert runs.describe_age("states", run, tmp_path) == where
     (tmp_path / "src/toolwire/stores/ledger/sqlite.py").write_text("1")
     git("commit", "--quiet", "-am", "Change")
-    told = f"{where}: stale, 1 of the files that it is about have changed since"
-    assert runs.describe_age("states", run, tmp_path) == told
+    text = f"{where}: stale, 1 of the files that it is about have changed since"
+    assert runs.describe_age("states", run, tmp_path) == text
     assert runs.describe_age("console", run, tmp_path) == where
-    assert runs.describe_age("mutants", run, tmp_path) == told, "a run about all of the source"
+    assert runs.describe_age("mutants", run, tmp_path) == text, "a run about all of the source"
     elsewhere = {**run, "commit": "0123456"}
     assert runs.describe_age("states", elsewhere, tmp_path).endswith("does not have the commit")
     assert runs.describe_age("states", {**run, "commit": f"{run['commit']}+"}, tmp_path).endswith("from the commit")

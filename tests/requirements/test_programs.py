@@ -38,9 +38,9 @@ def run_redis_tests(bare: Path, **more: str) -> str:
 
 
 def test_skipped_programs_are_named_once_at_the_end_with_the_remedy(bare: Path) -> None:
-    said = run_redis_tests(bare)
-    assert said.count("there is no redis-server") == 1
-    last = next(line for line in said.splitlines()[::-1] if line.startswith("Not run: "))
+    reply = run_redis_tests(bare)
+    assert reply.count("there is no redis-server") == 1
+    last = next(line for line in reply.splitlines()[::-1] if line.startswith("Not run: "))
     assert "install the package redis-server" in last
 
 

@@ -88,8 +88,8 @@ def test_key_lookup_costs_the_same_for_every_key(number: int) -> None:
 @pytest.mark.requirement("D-27")
 def test_api_keys_are_not_stored_as_text() -> None:
     keys = ApiKeyCallers(["a-key-of-some-length"])
-    kept = [text for text in map(str, vars(keys).values()) if "a-key-of-some-length" in text]
-    assert kept == []
+    stored = [text for text in map(str, vars(keys).values()) if "a-key-of-some-length" in text]
+    assert stored == []
 
 
 @pytest.mark.requirement("D-27")

@@ -64,8 +64,8 @@ def call_mcp(url: str) -> str:
 
 @pytest.mark.parametrize("call", [call_openapi, call_otc, call_opentool, call_mcp])
 def test_every_protocol_names_all_arguments_that_are_wrong(call: Any, url: str) -> None:
-    said = call(url)
-    assert [name for name in WRONG if name not in said] == [], said
+    reply = call(url)
+    assert [name for name in WRONG if name not in reply] == [], reply
 
 
 @pytest.mark.parametrize("protocol", ["openapi", "otc", "opentool", "mcp"])
@@ -99,11 +99,11 @@ def test_number_of_faults_is_bounded() -> None:
 
 def test_command_line_names_all_arguments_that_are_wrong(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["call", url, "book", "guests=many", "price:=[1]", "zip=1", "zap=2"])
-    said = capsys.readouterr().err
-    assert (code, [name for name in WRONG if name not in said]) == (2, []), said
+    text = capsys.readouterr().err
+    assert (code, [name for name in WRONG if name not in text]) == (2, []), text
     code = main(["call", url, "book", "guests:={", "price:=}", "name", "zap=1"])
-    said = capsys.readouterr().err
-    assert (code, [name for name in ("guests", "price", "name", "zap") if f"'{name}'" not in said]) == (2, []), said
+    text = capsys.readouterr().err
+    assert (code, [name for name in ("guests", "price", "name", "zap") if f"'{name}'" not in text]) == (2, []), text
 
 
 def test_all_files_that_cannot_be_sent_are_named(url: str, tmp_path: Path) -> None:

@@ -565,8 +565,8 @@ def test_compressed_body_is_refused_by_its_name(ask: Ask, build_served_app: Serv
     app = build_served_app()
     refused = ask(app, "POST", "/call", {**fields, "content-encoding": "gzip"}, gzip.compress(body))
     assert refused.status == 415
-    said = json.loads(refused.body)["message"]
-    assert said == "Send the body without compression, not with Content-Encoding: gzip."
+    data = json.loads(refused.body)["message"]
+    assert data == "Send the body without compression, not with Content-Encoding: gzip."
     for coding in ({}, {"content-encoding": "identity"}):
         assert ask(app, "POST", "/call", {**fields, **coding}, body).status == 200
 
@@ -600,9 +600,9 @@ def test_page_shows_the_raw_messages_that_a_client_of_each_protocol_hears(ask: A
     assert b"default-src 'none'" in (field(page, b"content-security-policy") or b"")
     mcp = text[text.index("<summary>Model Context Protocol") :]
     assert '"progressToken":' in mcp[: mcp.index("Notifications")]
-    heard = mcp[mcp.index("Notifications") : mcp.index("<h3>Response")]
-    assert '"method":"notifications/progress"' in heard
-    assert '"method":"notifications/message"' in heard
+    received = mcp[mcp.index("Notifications") : mcp.index("<h3>Response")]
+    assert '"method":"notifications/progress"' in received
+    assert '"method":"notifications/message"' in received
     assert "<b>" not in page.body.decode().partition("half ")[2][:4]
     failed = ask(asgi(kit), "POST", "/", form, b"tool=count&step=try&/fails=true")
     assert (failed.status, b"It broke." in failed.body, b"notifications/message" in failed.body) == (200, True, True)

@@ -96,10 +96,10 @@ class Watched:
 
     def ask(self, requests: list[Request]) -> None:
         async def within() -> None:
-            door = AppTransport(self.app)
+            transport = AppTransport(self.app)
             await self.app.begin()
             for request in requests:
-                self.answers.append(await door.send(request))
+                self.answers.append(await transport.send(request))
             await self.app.end()
 
         asyncio.run(within())
@@ -264,13 +264,13 @@ def test_secret_is_removed_from_every_log_in_any_notation(own_log: io.StringIO, 
     async def on_the_loop(context: Context) -> None:
         await asyncio.gather(asyncio.to_thread(tell, context))
 
-    door = AppTransport(asgi(tools))
+    transport = AppTransport(asgi(tools))
     context = {"authorization": [{"id": "google", "token": TOKEN}], "secrets": [{"id": "KEY", "value": secret}]}
     answers = []
     for name in ("in_a_thread", "on_the_loop"):
         body = {"request": {"tool_id": f"Own.{name}", "call_id": name, "input": {}, "context": context}}
         fields = ((b"content-type", b"application/json"),)
-        answers.append(asyncio.run(door.send(Request("POST", HERE + "/call", fields, json.dumps(body).encode()))))
+        answers.append(asyncio.run(transport.send(Request("POST", HERE + "/call", fields, json.dumps(body).encode()))))
     written = own_log.getvalue() + "".join(answer.body.decode() for answer in answers)
     assert "zebra" not in written
     assert write(secret) not in written

@@ -50,12 +50,12 @@ def disk() -> tuple[App, list[str]]:
 @pytest.mark.requirement("XL-056")
 def test_confirmation_challenge_is_428_and_the_confirmed_call_runs_once() -> None:
     app, ran = disk()
-    door = SyncAppTransport(app)
+    transport = SyncAppTransport(app)
 
     def post(what: str, word: str = "") -> Any:
         fields = [(b"host", b"127.0.0.1:9627"), (b"content-type", b"application/json")]
         fields += [(CONFIRMATION, word.encode())] if word else []
-        return door.send(Request("POST", f"{HERE}/api/erase", tuple(fields), b'{"what":"%s"}' % what.encode()))
+        return transport.send(Request("POST", f"{HERE}/api/erase", tuple(fields), b'{"what":"%s"}' % what.encode()))
 
     try:
         asked = post("a")
@@ -73,7 +73,7 @@ def test_confirmation_challenge_is_428_and_the_confirmed_call_runs_once() -> Non
         assert post("a", other).status == 428
         assert ran == ["a"]
     finally:
-        door.close()
+        transport.close()
 
 
 @pytest.mark.requirement("XL-056")
@@ -127,8 +127,8 @@ def test_confirmation_word_is_valid_in_every_worker_but_only_once(tmp_path: Path
     ]
     call = Call(ERASE, {"what": "a"}, "1", Context(principal="ada"))
     for issuer in workers:
-        said = call._replace(context=Context(principal="ada", confirmation=ask_word(issuer, call)))
-        assert [worker(said) is ALLOW for worker in workers] == [True, False, False]
+        reply = call._replace(context=Context(principal="ada", confirmation=ask_word(issuer, call)))
+        assert [worker(reply) is ALLOW for worker in workers] == [True, False, False]
         other = call._replace(context=Context(principal="bob", confirmation=ask_word(issuer, call)))
         assert [worker(other) is ALLOW for worker in workers] == [False, False, False]
     late = call._replace(context=Context(principal="ada", confirmation=ask_word(workers[0], call)))

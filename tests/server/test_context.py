@@ -97,15 +97,15 @@ async def says_nonsense(context: Context) -> str:
 
 
 def run_tool(name: str, context: Context = FULL) -> tuple[Result, list[Json]]:
-    box, heard = FunctionToolbox(KIT), list[Json]()
+    box, received = FunctionToolbox(KIT), list[Json]()
     tool = box.catalog().find(name)
     assert isinstance(tool, Tool)
 
     async def notify(progress: Progress) -> None:
-        heard.append(progress.value)
+        received.append(progress.value)
 
     arguments = {"subject": "x"} if "subject" in tool.parameters else {}
-    return asyncio.run(box.run(Call(tool, arguments, "c1", context), notify)), heard
+    return asyncio.run(box.run(Call(tool, arguments, "c1", context), notify)), received
 
 
 @pytest.mark.requirement("OTC-023")
@@ -142,9 +142,9 @@ def test_undeclared_context_access_is_refused_with_advice(of: str, advice: str) 
 
 @pytest.mark.parametrize("name", ["counts", "counts_in_a_thread"])
 def test_progress_is_sent_from_coroutines_and_threads_alike(name: str) -> None:
-    result, heard = run_tool(name)
+    result, received = run_tool(name)
     assert isinstance(result, Value)
-    assert heard == [0, 1, 2]
+    assert received == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("name", "half"), [("streams", {"half": True}), ("streams_in_a_thread", "half")])
@@ -154,9 +154,9 @@ def test_progress_is_sent_between_generator_items_and_is_not_an_item(name: str, 
 
 @pytest.mark.parametrize("name", ["counts_inline", "says_nonsense"])
 def test_unserializable_progress_is_a_failure_of_the_tool(name: str) -> None:
-    result, heard = run_tool(name)
+    result, received = run_tool(name)
     assert isinstance(result, Problem)
-    assert (result.kind, heard) == (Kind.TOOL_FAILED, [])
+    assert (result.kind, received) == (Kind.TOOL_FAILED, [])
 
 
 def test_progress_without_a_listener_is_dropped() -> None:
@@ -168,10 +168,10 @@ def test_progress_without_a_listener_is_dropped() -> None:
 
 
 def test_abandoned_thread_sends_no_progress() -> None:
-    heard: list[Progress] = []
+    received: list[Progress] = []
 
     async def notify(progress: Progress) -> None:
-        heard.append(progress)
+        received.append(progress)
 
     (function,) = [each for each in KIT.functions if each.tool.name == "counts_in_a_thread"]
     assert function.kind is FunctionKind.SYNC
@@ -182,7 +182,7 @@ def test_abandoned_thread_sends_no_progress() -> None:
         await asyncio.to_thread(reporting.report, Progress(1))
 
     asyncio.run(story())
-    assert heard == []
+    assert received == []
 
 
 @pytest.mark.requirement("OTC-015", "OTC-016", "OXP-014", "A-44", "A-45", "C-10")
@@ -309,8 +309,8 @@ def test_question_about_a_call_says_which_token_it_lacks(protocol: str, token: s
         assert (result, asked) == (Value("x"), [])
         return
     # It was known before the user answered; the server then refuses, because it has no token and names no page.
-    [said] = asked
-    assert said == (
+    [reply] = asked
+    assert reply == (
         "This tool needs a token for google, and this call brings none: without one, its server may refuse the call. "
         "Give --token google, or in Python context=Context(...)."
     )

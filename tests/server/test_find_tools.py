@@ -90,9 +90,9 @@ def test_each_protocol_lists_three_tools_and_the_pinned_ones(protocol: str) -> N
         assert {tool.name for tool in remote.tools} == {"find", "describe", "call", "list_orders"}
         text = remote.call("find", {"words": "erase an order", "limit": 2}).unwrap()
         assert text.splitlines()[0] == "erase_order(order*): Erase an order · asks"
-        said = remote.call("describe", {"names": ["erase_order", "nothing"]}).unwrap()
-        assert '"order":{"' in said
-        assert "There is no tool 'nothing'." in said
+        reply = remote.call("describe", {"names": ["erase_order", "nothing"]}).unwrap()
+        assert '"order":{"' in reply
+        assert "There is no tool 'nothing'." in reply
         assert isinstance(remote.call("call", {"name": "erase_order", "arguments": {"order": "o7"}}), Value)
         assert ran == ["o7"]
         wrong = remote.call("call", {"name": "erase_order", "arguments": {"ordr": "o7"}})

@@ -114,9 +114,9 @@ def test_coroutines_and_inline_functions_run_on_the_event_loop_and_others_in_thr
 
 @pytest.mark.parametrize("name", ["count", "count_in_a_thread"])
 def test_generator_items_are_sent_as_progress_and_returned_as_a_list(name: str) -> None:
-    heard: list[Json] = []
-    assert run(name, {"to": 3}, heard) == Value([0, 1, 2])
-    assert heard == [0, 1, 2]
+    received: list[Json] = []
+    assert run(name, {"to": 3}, received) == Value([0, 1, 2])
+    assert received == [0, 1, 2]
 
 
 @pytest.mark.parametrize("name", ["count", "count_in_a_thread"])

@@ -70,11 +70,11 @@ def app(request: pytest.FixtureRequest) -> App:
 def check(response: Response, *sent: str) -> None:
     """Find no text of a hidden tool in ``response``, but what the request itself said."""
     text = b" ".join((*(b"%s: %s" % field for field in response.headers), response.body)).decode("utf-8", "replace")
-    for said in sorted((one for one in sent if CANARY in one), key=len, reverse=True):
-        text = text.replace(said, "")
+    for reply in sorted((one for one in sent if CANARY in one), key=len, reverse=True):
+        text = text.replace(reply, "")
     # A caller who names a tool is told by its id which scopes it needs.
-    for said in ("secret.zqxjscope",) if sent else ():
-        text = text.replace(said, "")
+    for reply in ("secret.zqxjscope",) if sent else ():
+        text = text.replace(reply, "")
     at = text.find(CANARY)
     assert at < 0, text[max(0, at - 300) : at + 300]
 

@@ -65,8 +65,8 @@ def request(wire: str, tool: str, what: str, key: str = "", *headers: tuple[byte
             "POST", f"{HERE}/mcp" if wire == "mcp" else f"{HERE}/opentool/call", (JSON, *MCP, *headers), body
         )
     path = {"rfc": "/call", "oxp": "/tools/call", "uts": "/uts/tools/call"}[wire]
-    said: dict[str, Any] = {"tool_id": f"Shop.{tool}", "input": {"what": what}}
-    body = json.dumps({"request": {**said, "call_id": key} if key else said}).encode()
+    reply: dict[str, Any] = {"tool_id": f"Shop.{tool}", "input": {"what": what}}
+    body = json.dumps({"request": {**reply, "call_id": key} if key else reply}).encode()
     return Request("POST", HERE + path, (JSON, *headers), body)
 
 

@@ -46,7 +46,7 @@ def build_call(number: int) -> NewCall:
         request=b"{}",
         can_rerun=False,
         keep_s=86_400.0,
-        is_offered=False,
+        is_queued=False,
     )
 
 

@@ -101,7 +101,7 @@ def test_subject_of_a_token_gets_no_rule_and_no_right_of_another_caller(other: s
     if other != "*":
         assert rules.find(mallory) != named
         assert rules.find(other) == named
-    assert not rules.can_answer(mallory, "key:bob", by_account=False)
+    assert not rules.can_answer(mallory, "key:bob", has_account=False)
     # A name that only looks a little like one is a name.
     for name in ("urn:user:5", "user:5", "key-management", "auth0|42"):
         assert RulesByCaller({name: named}).find(f"jwt:{name}") == named
@@ -455,8 +455,8 @@ def test_server_that_takes_tokens_of_an_issuer_says_where_they_come_from(
     app = build_served_app(callers=SignedTokenCallers(read_secret(SECRET), here))
     paths = ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource")
     for path in paths:
-        said = json.loads(ask(app, "GET", path, {}).body)
-        assert (said["resource"], said["authorization_servers"]) == (here.audience, [here.issuer])
+        data = json.loads(ask(app, "GET", path, {}).body)
+        assert (data["resource"], data["authorization_servers"]) == (here.audience, [here.issuer])
     hint = f'resource_metadata="https://tools.example{paths[0]}"'
     challenges = [
         get_header(ask(app, "GET", "/tools", {"authorization": sent} if sent else {}).headers, b"www-authenticate")
@@ -478,9 +478,9 @@ def test_metadata_of_a_server_lists_its_scopes_unless_it_is_private(
         return ""
 
     app = asgi(kit, callers=SignedTokenCallers(read_secret(SECRET), HERE), private=is_private)
-    said = json.loads(ask(app, "GET", "/.well-known/oauth-protected-resource", {}).body)
-    assert said["scopes_supported"] == ([] if is_private else ["mail.read"])
-    assert said["resource_name"] == "Mail"
+    data = json.loads(ask(app, "GET", "/.well-known/oauth-protected-resource", {}).body)
+    assert data["scopes_supported"] == ([] if is_private else ["mail.read"])
+    assert data["resource_name"] == "Mail"
 
 
 @pytest.mark.requirement("AS-14")

@@ -21,8 +21,8 @@ from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import AnonymousCallers, Caller, CombinedCallers
 from toolwire.server.access.key_sessions import SESSION_S, KeySessions
-from toolwire.server.access.people import SignedInUser
 from toolwire.server.access.session_ends import MAX_HERE
+from toolwire.server.access.signed_in_user import BrowserUser
 from toolwire.server.asking.confirmation import ConfirmationTokens
 
 Ask = Callable[..., Response]
@@ -69,9 +69,9 @@ def test_cookie_opens_the_pages_and_holds_nothing_of_the_key(ask: Ask) -> None:
     seen = look(ask, app, cookie)
     assert (seen.status, b"key:ada" in seen.body, b"Sign out" in seen.body) == (200, True, True)
     raw = cookie.partition("=")[2].partition(".")[0]
-    said = base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4)).decode()
-    assert KEY not in said + cookie
-    assert sha256(KEY.encode()).hexdigest() not in said  # a weak key could be guessed at by it
+    text = base64.urlsafe_b64decode(raw + "=" * (-len(raw) % 4)).decode()
+    assert KEY not in text + cookie
+    assert sha256(KEY.encode()).hexdigest() not in text  # a weak key could be guessed at by it
 
 
 @pytest.mark.requirement("LC-05", "D-22", "D-27")
@@ -244,7 +244,7 @@ def test_who_reads_the_state_cannot_make_the_session_of_a_token(tmp_path: Path) 
         fields = {b"cookie": begun[1].partition(b";")[0]}
         for one in sessions:  # the other process too
             found = await one.find(SCOPE, fields)
-            assert isinstance(found, SignedInUser)
+            assert isinstance(found, BrowserUser)
             assert found.caller == eve
         assert await sessions[1].end(SCOPE, fields)
         assert await sessions[0].find(SCOPE, fields) is None

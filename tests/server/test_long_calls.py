@@ -94,11 +94,11 @@ class Client:
         self, method: str, path: str, body: Any, until: bytes, then: asyncio.Event, **fields: str
     ) -> bytes:
         """Return all of a stream; ``then`` is set once ``until`` was heard."""
-        heard: list[bytes] = []
+        received: list[bytes] = []
 
         async def hear(piece: bytes) -> None:
-            heard.append(piece)
-            if until in b"".join(heard):
+            received.append(piece)
+            if until in b"".join(received):
                 then.set()
 
         headers = [JSON, *((name.replace("_", "-").encode(), value.encode()) for name, value in fields.items())]
@@ -106,13 +106,13 @@ class Client:
             headers.append((b"authorization", f"Bearer {self._key}-key-of-a-caller".encode()))
         data = b"" if body is None else json.dumps(body).encode()
         await self.transport.listen(Request(method, HERE + path, headers, data), hear)
-        return b"".join(heard)
+        return b"".join(received)
 
     async def start(self, rows: int = 7, **fields: str) -> str:
-        response, said = await self.send("POST", "/api/build", {"rows": rows}, **fields)
+        response, reply = await self.send("POST", "/api/build", {"rows": rows}, **fields)
         assert response.status == 202
-        assert get_header(response.headers, b"location") == f"/calls/{said['id']}"
-        return str(said["id"])
+        assert get_header(response.headers, b"location") == f"/calls/{reply['id']}"
+        return str(reply["id"])
 
     async def ask(self, method: str, *, declares: bool = True, **params: Any) -> Any:
         """Return the answer to an MCP request of 2026-07-28."""
@@ -127,13 +127,13 @@ class Client:
         fields = {"mcp_protocol_version": "2026-07-28", "mcp_method": method, "accept": "application/json"}
         if name := params.get("name") or params.get("taskId"):
             fields["mcp_name"] = name
-        _, said = await self.send("POST", "/mcp", message, **fields)
-        return said.get("result") or said["error"]
+        _, reply = await self.send("POST", "/mcp", message, **fields)
+        return reply.get("result") or reply["error"]
 
     async def read(self, call_id: str, **fields: str) -> Any:
-        response, said = await self.send("GET", f"/calls/{call_id}", **fields)
-        assert response.status == 200, said
-        return said
+        response, reply = await self.send("GET", f"/calls/{call_id}", **fields)
+        assert response.status == 200, reply
+        return reply
 
 
 def run(scenario: Callable[[Work, Callable[..., Client]], Awaitable[None]], **options: Any) -> None:
@@ -156,22 +156,22 @@ def run(scenario: Callable[[Work, Callable[..., Client]], Awaitable[None]], **op
 def test_a_call_goes_on_without_its_caller_and_its_end_is_kept() -> None:
     async def scenario(work: Work, caller: Callable[..., Client]) -> None:
         client = caller()
-        response, said = await client.send("POST", "/api/build", {"rows": 7})
-        assert (response.status, said["state"], said["tool"]) == (202, "accepted", "Reports.build@1.0.0")
+        response, reply = await client.send("POST", "/api/build", {"rows": 7})
+        assert (response.status, reply["state"], reply["tool"]) == (202, "accepted", "Reports.build@1.0.0")
         assert get_header(response.headers, b"retry-after") == "1"
-        assert len(said["id"]) * 4 >= 128
+        assert len(reply["id"]) * 4 >= 128
         await work.started.wait()
-        half = await client.read(said["id"], prefer="wait=1")
+        half = await client.read(reply["id"], prefer="wait=1")
         while half["progress"] is None:
-            half = await client.read(said["id"])
+            half = await client.read(reply["id"])
         assert (half["state"], half["progress"], half["message"]) == ("running", 0.25, "reading")
         assert "result" not in half
         work.gate.set()
-        over = await client.read(said["id"], prefer="wait=20")
+        over = await client.read(reply["id"], prefer="wait=20")
         assert (over["state"], over["result"]) == ("ended", {"rows": 7})
         assert over["created_at"].endswith("Z")
         assert over["expires_at"] > over["updated_at"]
-        assert await client.read(said["id"]) == over
+        assert await client.read(reply["id"]) == over
 
     run(scenario)
 
@@ -180,7 +180,7 @@ def test_a_call_goes_on_without_its_caller_and_its_end_is_kept() -> None:
 def test_a_caller_waits_as_long_as_it_prefers() -> None:
     async def scenario(work: Work, caller: Callable[..., Client]) -> None:
         client = caller()
-        early, said = await client.send("POST", "/api/build", {"rows": 1}, prefer="respond-async, wait=0")
+        early, reply = await client.send("POST", "/api/build", {"rows": 1}, prefer="respond-async, wait=0")
         assert early.status == 202
         assert get_header(early.headers, b"preference-applied") == "wait=0"
         work.gate.set()
@@ -189,7 +189,7 @@ def test_a_caller_waits_as_long_as_it_prefers() -> None:
         assert get_header(late.headers, b"preference-applied") == "wait=20"
         refused, _ = await client.send("POST", "/api/build", {"rows": "two"}, prefer="wait=20")
         assert (refused.status, get_header(refused.headers, b"preference-applied")) == (422, "")
-        again, over = await client.send("GET", f"/calls/{said['id']}", prefer="wait=20")
+        again, over = await client.send("GET", f"/calls/{reply['id']}", prefer="wait=20")
         assert (over["state"], get_header(again.headers, b"preference-applied")) == ("ended", "wait=20")
 
     run(scenario)
@@ -202,10 +202,10 @@ def test_changes_come_as_events_until_the_call_is_over() -> None:
         call_id = await client.start()
         await work.started.wait()
         events = await client.listen("GET", f"/calls/{call_id}", None, b'"progress":0.25', work.gate, **CONTENT)
-        said = [json.loads(part.partition(b"data:")[2]) for part in events.strip().split(b"\n\n")]
-        assert [one["state"] for one in said] == ["running"] * (len(said) - 1) + ["ended"]
-        assert any(one["progress"] == 0.25 for one in said)
-        assert said[-1]["result"] == {"rows": 7}
+        data = [json.loads(part.partition(b"data:")[2]) for part in events.strip().split(b"\n\n")]
+        assert [one["state"] for one in data] == ["running"] * (len(data) - 1) + ["ended"]
+        assert any(one["progress"] == 0.25 for one in data)
+        assert data[-1]["result"] == {"rows": 7}
         _, once = await client.send("GET", f"/calls/{call_id}", **CONTENT)
         assert once.count(b"event:status") == 1
         unknown, problem = await client.send("GET", "/calls/unknown", **CONTENT)
@@ -220,8 +220,8 @@ def test_cancelling_reaches_the_tool() -> None:
         client = caller()
         call_id = await client.start()
         await work.started.wait()
-        asked, said = await client.send("DELETE", f"/calls/{call_id}")
-        assert (asked.status, said["cancel_asked"]) == (202, True)
+        asked, reply = await client.send("DELETE", f"/calls/{call_id}")
+        assert (asked.status, reply["cancel_asked"]) == (202, True)
         over = await client.read(call_id, prefer="wait=20")
         assert (over["state"], over["error"]["kind"]) == ("cancelled", "cancelled")
         assert work.did == [("began", 7), ("cancelled", 7)]
@@ -253,7 +253,7 @@ def test_a_call_belongs_to_its_caller_alone() -> None:
 
 @pytest.mark.requirement("D-38", "LC-03")
 def test_calls_of_a_key_that_was_taken_away_do_not_run(tmp_path: Path) -> None:
-    kept = tmp_path / "calls.sqlite"
+    stored = tmp_path / "calls.sqlite"
     ids: dict[str, str] = {}
 
     async def accept_calls(work: Work, caller: Callable[..., Client]) -> None:
@@ -270,19 +270,19 @@ def test_calls_of_a_key_that_was_taken_away_do_not_run(tmp_path: Path) -> None:
         assert (await caller("bob").send("GET", f"/calls/{ids['accepted']}"))[0].status == 401
         assert work.did == []
 
-    run(accept_calls, api_keys=KEYS, ledger=str(kept), limits=ServerLimits(long_running=1, repeat_s=0.1))
-    run(go_on, api_keys=KEYS[:1], ledger=str(kept))
-    states = {call.status.id: call.status.state.value for call in CallOverview(kept).list_recent(9)}
+    run(accept_calls, api_keys=KEYS, ledger=str(stored), limits=ServerLimits(long_running=1, repeat_s=0.1))
+    run(go_on, api_keys=KEYS[:1], ledger=str(stored))
+    states = {call.status.id: call.status.state.value for call in CallOverview(stored).list_recent(9)}
     assert states == {ids["running"]: "interrupted", ids["accepted"]: "cancelled", ids["waiting"]: "cancelled"}
 
 
 @pytest.mark.requirement("D-38", "LC-03")
 def test_running_call_of_a_key_is_cancelled_by_the_process_that_comes_without_it(tmp_path: Path) -> None:
-    kept = str(tmp_path / "calls.sqlite")
+    stored = str(tmp_path / "calls.sqlite")
 
     async def run_call(work: Work, caller: Callable[..., Client]) -> None:
         ids = [await caller(name).start() for name in ("ada", "bob")]
-        after = asgi(Work().kit, api_keys=KEYS[:1], ledger=kept)
+        after = asgi(Work().kit, api_keys=KEYS[:1], ledger=stored)
         await after.begin()
         try:
             over = await caller("bob").read(ids[1], prefer="wait=20")
@@ -292,7 +292,7 @@ def test_running_call_of_a_key_is_cancelled_by_the_process_that_comes_without_it
         finally:
             await after.end()
 
-    run(run_call, api_keys=KEYS, ledger=kept)
+    run(run_call, api_keys=KEYS, ledger=stored)
 
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -314,18 +314,18 @@ def test_programs_get_data_at_the_address_of_a_call(accept: str) -> None:
     async def scenario(work: Work, caller: Callable[..., Client]) -> None:
         fields = {"accept": accept} if accept else {}
         call_id = await caller().start()
-        response, said = await caller().send("GET", f"/calls/{call_id}", **fields)
-        assert (get_header(response.headers, b"content-type"), said["id"]) == ("application/json", call_id)
+        response, reply = await caller().send("GET", f"/calls/{call_id}", **fields)
+        assert (get_header(response.headers, b"content-type"), reply["id"]) == ("application/json", call_id)
         assert get_header(response.headers, b"vary") == "accept"
         assert not get_header(response.headers, b"etag")  # it changes without a word, so nothing may keep it
         assert get_header(response.headers, b"cache-control") == "no-store"
-        refused, said = await caller().send("POST", f"/calls/{call_id}", {"input": {}}, **fields)
+        refused, reply = await caller().send("POST", f"/calls/{call_id}", {"input": {}}, **fields)
         assert (refused.status, get_header(refused.headers, b"vary")) == (422, "accept")
         stream = {"accept": "text/event-stream, text/html"}
         await work.started.wait()
         await caller().send("DELETE", f"/calls/{call_id}", **stream)
-        heard = await caller().listen("GET", f"/calls/{call_id}", None, b"status", asyncio.Event(), **stream)
-        assert heard.startswith(b"event:status")
+        received = await caller().listen("GET", f"/calls/{call_id}", None, b"status", asyncio.Event(), **stream)
+        assert received.startswith(b"event:status")
         assert (await caller().send("POST", "/calls", {}, **fields))[0].status == 405
         assert work.did[-1] == ("cancelled", 7)
 
@@ -426,8 +426,8 @@ def test_a_list_has_pages_and_none_for_callers_without_names() -> None:
 
     async def unnamed(work: Work, caller: Callable[..., Client]) -> None:
         await caller().start()
-        refused, said = await caller().send("GET", "/calls")
-        assert (refused.status, said["kind"]) == (403, "forbidden")
+        refused, reply = await caller().send("GET", "/calls")
+        assert (refused.status, reply["kind"]) == (403, "forbidden")
 
     run(unnamed)
 
@@ -437,9 +437,9 @@ def test_the_same_call_on_other_wires_is_one_call_with_one_id() -> None:
     async def scenario(work: Work, caller: Callable[..., Client]) -> None:
         ada = caller("ada")
         call = {"request": {"tool_id": "Reports.build", "call_id": "c-1", "input": {"rows": 3}}}
-        later, said = await ada.send("POST", "/tools/call", call)
-        assert (later.status, said["error"], said["can_retry"]) == (503, "accepted", True)
-        call_id = said["details"]["call"]["id"]
+        later, reply = await ada.send("POST", "/tools/call", call)
+        assert (later.status, reply["error"], reply["can_retry"]) == (503, "accepted", True)
+        call_id = reply["details"]["call"]["id"]
         assert get_header(later.headers, b"location") == f"/calls/{call_id}"
         by_key = await ada.send("POST", "/api/build", {"rows": 3}, idempotency_key="c-1")
         assert by_key[1]["id"] == call_id
@@ -527,12 +527,12 @@ def test_a_tool_asks_in_the_middle_of_a_call_and_goes_on_with_the_answer(wire: s
 def test_a_call_that_nobody_named_must_not_be_sent_again() -> None:
     async def scenario(work: Work, caller: Callable[..., Client]) -> None:
         rpc = {"jsonrpc": "2.0", "id": 1, "method": "build", "params": {"rows": 3}}
-        later, said = await caller().send("POST", "/opentool/call", rpc)
+        later, reply = await caller().send("POST", "/opentool/call", rpc)
         assert later.status == 200, "clients repeat a 503 by themselves"
-        assert said["error"]["data"]["kind"] == "accepted"
-        assert "can_retry" not in said["error"]["data"]
+        assert reply["error"]["data"]["kind"] == "accepted"
+        assert "can_retry" not in reply["error"]["data"]
         work.gate.set()
-        call_id = said["error"]["data"]["details"]["call"]["id"]
+        call_id = reply["error"]["data"]["details"]["call"]["id"]
         assert (await caller().read(call_id, prefer="wait=20"))["result"] == {"rows": 3}
 
     run(scenario, limits=ServerLimits(repeat_s=0.05))
@@ -543,9 +543,9 @@ def test_checks_refuse_a_call_before_it_is_accepted() -> None:
     async def scenario(work: Work, caller: Callable[..., Client]) -> None:
         ada = caller("ada")
         bad, _ = await ada.send("POST", "/api/build", {"rows": "many"})
-        unasked, said = await ada.send("POST", "/api/build", {"rows": 1})
+        unasked, reply = await ada.send("POST", "/api/build", {"rows": 1})
         assert (bad.status, unasked.status) == (422, 428)
-        word = said["details"]["confirmation"]["word"]
+        word = reply["details"]["confirmation"]["word"]
         confirmed, _ = await ada.send("POST", "/api/build", {"rows": 1}, toolwire_confirmation=word)
         assert confirmed.status == 202
         missing, _ = await ada.send("POST", "/api/export", {})
@@ -578,8 +578,8 @@ def test_tokens_and_secrets_of_a_call_reach_its_tool_and_no_file(tmp_path: Path)
             "secrets": [{"id": "KEY", "value": secret}],
         }
         call = {"request": {"tool_id": "Reports.export", "call_id": "c", "input": {}, "context": context}}
-        _, said = await caller().send("POST", "/tools/call", call)
-        assert said["result"]["value"] == "tok sec"
+        _, reply = await caller().send("POST", "/tools/call", call)
+        assert reply["result"]["value"] == "tok sec"
 
     path = tmp_path / "calls.sqlite"
     run(scenario, ledger=str(path))
@@ -631,7 +631,7 @@ def test_one_caller_leaves_places_to_run_for_others() -> None:
         other = await bob.start(9)
         while ("began", 9) not in work.did:
             await bob.read(other, prefer="wait=1")
-        assert [rows for said, rows in work.did if said == "began" and rows != 9] == [0, 1]
+        assert [rows for reply, rows in work.did if reply == "began" and rows != 9] == [0, 1]
         assert (await ada.read(first[4]))["state"] == "accepted"
         await ada.send("DELETE", f"/calls/{first[2]}")
         work.gate.set()
@@ -715,8 +715,8 @@ def test_a_long_call_ends_at_its_time_limit() -> None:
         await asyncio.Event().wait()
 
     async def scenario() -> None:
-        response, said = await Client(asgi(kit)).send("GET", "/api/hang", prefer="wait=20")
-        assert (response.status, said["kind"]) == (504, "timeout")
+        response, reply = await Client(asgi(kit)).send("GET", "/api/hang", prefer="wait=20")
+        assert (response.status, reply["kind"]) == (504, "timeout")
 
     asyncio.run(scenario())
 

@@ -14,7 +14,7 @@ from mcp import Client
 from toolwire import DefinitionError, Secret, Toolkit, asgi, connect, connect_sync
 from toolwire.gateway import merge_toolboxes
 from toolwire.server.access.api_keys import ApiKey
-from toolwire.server.run.long_results import KEPT_S, MAX_BYTES, MemoryResults
+from toolwire.server.run.long_results import MAX_BYTES, STORED_S, MemoryResults
 from toolwire.stores.sessions.session_rows import open_results
 from toolwire.testing import background
 
@@ -147,19 +147,19 @@ def test_another_process_reads_what_one_has_kept(tmp_path: Path) -> None:
 def test_results_are_bounded_in_bytes_and_in_time(shared: bool, tmp_path: Path) -> None:
     now = 1_000.0
     if shared:
-        store: Any = open_results(str(tmp_path / "results.sqlite3"), kept_s=KEPT_S, most_bytes=MAX_BYTES)
+        store: Any = open_results(str(tmp_path / "results.sqlite3"), stored_s=STORED_S, most_bytes=MAX_BYTES)
         store._rows.clock = lambda: now
     else:
         store = MemoryResults(lambda: now)
     part = bytes(MAX_BYTES // 4)
     for number in range(5):
         now += 1
-        store.keep(bytes([number]), part)
+        store.store(bytes([number]), part)
     assert store.find(b"\0") is None
     assert store.find(b"\4") == part
-    now += KEPT_S + 0.5
+    now += STORED_S + 0.5
     assert store.find(b"\4") is None
-    store.keep(b"new", b"x")
+    store.store(b"new", b"x")
     assert store.find(b"new") == b"x"
 
 

@@ -67,7 +67,7 @@ def test_receipt_for_the_server_of_somebody_else_counts_nowhere(tmp_path: Path) 
 
 @pytest.mark.requirement("AT-34", "GW-04")
 def test_link_to_the_inbox_and_webhook_name_no_address_of_a_request(tmp_path: Path) -> None:
-    told: list[QuestionNotice] = []
+    texts: list[QuestionNotice] = []
     desk = Desk()
     (tool, *_) = FunctionToolbox(desk.kit).catalog().tools
     call = Call(tool, {"name": "x"}, "1", ANONYMOUS)
@@ -82,9 +82,9 @@ def test_link_to_the_inbox_and_webhook_name_no_address_of_a_request(tmp_path: Pa
     assert announce("", "tools.example") == "http://tools.example/inbox"
     assert announce("https://a.example/", "evil.example") == "https://a.example/inbox"
     assert announce("", "127.0.0.1:9627") == "http://127.0.0.1:9627/inbox"
-    Inbox(tmp_path, is_default=False, on_question=told.append).find_refusal(call, b"1", [])
-    Inbox(tmp_path, is_default=False, page_url="https://a.example/inbox", on_question=told.append).find_refusal(
+    Inbox(tmp_path, is_default=False, on_question=texts.append).find_refusal(call, b"1", [])
+    Inbox(tmp_path, is_default=False, page_url="https://a.example/inbox", on_question=texts.append).find_refusal(
         call, b"2", []
     )
-    assert [one.url for one in told] == ["", "https://a.example/inbox"]
+    assert [one.url for one in texts] == ["", "https://a.example/inbox"]
     PAGE_URL.set("")

@@ -55,9 +55,9 @@ def test_document_states_the_address_that_the_author_gives(
 ) -> None:
     app = asgi(build_kit(), **options)
     response = ask(app, "GET", "/opentool/load", {"authorization": f"Bearer {sign_token()}"})
-    said = json.loads(response.body)
-    assert said.get("server") == ({"url": url, "description": "Shop"} if url else None)
-    read = document.read(said)
+    data = json.loads(response.body)
+    assert data.get("server") == ({"url": url, "description": "Shop"} if url else None)
+    read = document.read(data)
     assert isinstance(read, document.Document)
     assert read.notes == ()
 

@@ -23,8 +23,8 @@ from toolwire.auth.receipt import (
     ReceiptKey,
     digest_arguments,
     find_receipt_fault,
-    read_kept_receipt,
     read_receipt_keys,
+    read_stored_receipt,
 )
 from toolwire.core.codec import Codec
 from toolwire.core.errors import DefinitionError
@@ -75,10 +75,10 @@ def test_a_call_runs_with_the_receipt_of_its_users_decision_on_every_wire(
     decided, signed, *_ = [entry.record for entry in session.audit.entries()]
     assert (decided.decision, signed.decision) == ("allowed", "signed")
     assert signed.binding == decided.binding
-    kept = read_kept_receipt(json.loads(signed.receipt))
-    assert kept is not None
-    assert kept.binding.audience == url.removeprefix("http://")
-    assert (kept.binding.tool, kept.binding.arguments) == ("Desk.erase@1.0.0", digest_arguments({"name": "old"}))
+    stored = read_stored_receipt(json.loads(signed.receipt))
+    assert stored is not None
+    assert stored.binding.audience == url.removeprefix("http://")
+    assert (stored.binding.tool, stored.binding.arguments) == ("Desk.erase@1.0.0", digest_arguments({"name": "old"}))
 
 
 @pytest.mark.requirement("CC-06")
@@ -245,11 +245,11 @@ def test_the_server_keeps_each_receipt_and_runs_nothing_that_it_cannot_keep(
         wire = Wire(url, key)
         assert wire.post({"name": "x"}, wire.sign())[0] == 200
         [entry] = StoredAudit(state).entries()
-        kept = read_kept_receipt(json.loads(entry.record.receipt))
+        stored = read_stored_receipt(json.loads(entry.record.receipt))
         public = read_receipt_keys(json.dumps({"keys": [key.to_public_jwk()]}).encode())
-        assert kept is not None
+        assert stored is not None
         assert not isinstance(public, Problem)
-        assert find_receipt_fault(kept.receipt, public, kept.binding, entry.record.at) == ""
+        assert find_receipt_fault(stored.receipt, public, stored.binding, entry.record.at) == ""
         assert (entry.record.principal, entry.record.channel) == ("key:ann", "receipt")
         with StoredAudit(state)._database.transaction() as cursor:
             cursor.execute("CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'full'); END")
@@ -505,10 +505,10 @@ def test_a_gateway_signs_for_its_callers_after_their_consent_alone(
                 assert remote.call("erase", {"name": "old"}).ok
     assert (desk.done, len(asked)) == (["old"], 1)
     [entry] = StoredAudit(state).entries()
-    kept = read_kept_receipt(json.loads(entry.record.receipt))
-    assert kept is not None
-    assert (kept.binding.audience, kept.binding.tool) == (site.removeprefix("http://"), "Desk.erase@1.0.0")
-    assert kept.binding.arguments == digest_arguments({"name": "old"})
+    stored = read_stored_receipt(json.loads(entry.record.receipt))
+    assert stored is not None
+    assert (stored.binding.audience, stored.binding.tool) == (site.removeprefix("http://"), "Desk.erase@1.0.0")
+    assert stored.binding.arguments == digest_arguments({"name": "old"})
 
 
 @pytest.mark.requirement("CC-06")

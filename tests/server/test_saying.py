@@ -46,15 +46,15 @@ def calculator() -> Toolkit:
 
 
 def post_and_read(app: App, body: bytes, *, path: str = "call", key: str = "") -> dict[str, Any]:
-    door = SyncAppTransport(app)
+    transport = SyncAppTransport(app)
     fields = [(b"host", b"127.0.0.1:9627"), (b"content-type", b"application/json")]
     if key:
         fields.append((b"authorization", key.encode()))
     try:
-        said = door.send(Request("POST", f"http://127.0.0.1:9627/opentool/{path}", tuple(fields), body)).body
+        reply = transport.send(Request("POST", f"http://127.0.0.1:9627/opentool/{path}", tuple(fields), body)).body
     finally:
-        door.close()
-    data: dict[str, Any] = json.loads(said.partition(b"data:")[2] if path == "streamCall" else said)
+        transport.close()
+    data: dict[str, Any] = json.loads(reply.partition(b"data:")[2] if path == "streamCall" else reply)
     return data
 
 
@@ -78,9 +78,9 @@ def test_strict_json_rpc_has_a_result_or_an_error_and_never_both(made: str, stri
     assert ("error" in post_and_read(app, ADD)) is not strict
     assert post_and_read(app, ADD)["result"]
     for body in WRONG:
-        said = post_and_read(app, body)
-        assert said["error"]["code"]
-        assert ("result" in said) is not strict
+        reply = post_and_read(app, body)
+        assert reply["error"]["code"]
+        assert ("result" in reply) is not strict
     assert ("result" in post_and_read(app, build_call_body("sub"), path="streamCall")) is not strict
 
 

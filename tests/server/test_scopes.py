@@ -77,21 +77,21 @@ class Signing:
 def join_codec(
     app: App, codec: Codec, key: str
 ) -> tuple[set[str], Callable[[Tool, Mapping[str, Any]], Result], Signing]:
-    door = Signing(app, key)
+    transport = Signing(app, key)
 
     async def found() -> Any:
-        return (await arun(codec.find(HERE), door)).peer
+        return (await arun(codec.find(HERE), transport)).peer
 
     peer = asyncio.run(found())
     assert peer is not None
 
     def call(tool: Tool, arguments: Mapping[str, Any]) -> Result:
         async def within() -> Result:
-            return await arun(codec.send(peer, Call(tool, arguments, "c1")), door)
+            return await arun(codec.send(peer, Call(tool, arguments, "c1")), transport)
 
         return asyncio.run(within())
 
-    return {tool.name for tool in peer.catalog.tools}, call, door
+    return {tool.name for tool in peer.catalog.tools}, call, transport
 
 
 @pytest.mark.requirement("OTC-042", "D-30")
@@ -110,15 +110,15 @@ def test_call_of_an_invisible_tool_is_forbidden_and_names_its_scopes(codec: Code
     with open_session(codec, office()) as all_of_it:
         tools = {tool.name: tool for tool in all_of_it.peer.catalog.tools}
         peer = all_of_it.peer
-    door = Signing(app, "R")
+    transport = Signing(app, "R")
 
     async def within(name: str, arguments: Mapping[str, Any]) -> Result:
-        return await arun(codec.send(peer, Call(tools[name], arguments, "c1")), door)
+        return await arun(codec.send(peer, Call(tools[name], arguments, "c1")), transport)
 
     refused = asyncio.run(within("send", {"to": "ada"}))
     assert isinstance(refused, Problem), refused
     assert "mail.read mail.send" in refused.message
-    response = door.door.exchanges[-1].response
+    response = transport.door.exchanges[-1].response
     assert get_header(response.headers, b"www-authenticate") == (
         'Bearer error="insufficient_scope", scope="mail.read mail.send"'
     )
@@ -190,7 +190,7 @@ class CountingCache(ToolCache):
     derived = 0
 
     def get(self, derive: Callable[[Tool, str], Any], tool: Tool, name: str) -> Any:
-        self.derived += (id(tool), name) not in self._kept.get(derive, {})
+        self.derived += (id(tool), name) not in self._stored.get(derive, {})
         return super().get(derive, tool, name)
 
 

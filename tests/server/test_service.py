@@ -230,8 +230,8 @@ def test_one_caller_cannot_occupy_all_running_calls() -> None:
 @pytest.mark.requirement("A-53", "OTC-029")
 @pytest.mark.parametrize("debug", [False, True])
 def test_developer_message_is_sent_only_in_debug_and_without_traceback(debug: bool) -> None:
-    said = "KeyError: 'x'\nTraceback (most recent call last):\n  File \"secret.py\", line 1"
-    problem = Problem(kind=Kind.TOOL_FAILED, message="It failed.", developer_message=said)
+    reply = "KeyError: 'x'\nTraceback (most recent call last):\n  File \"secret.py\", line 1"
+    problem = Problem(kind=Kind.TOOL_FAILED, message="It failed.", developer_message=reply)
 
     class Failing(Box):
         async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:

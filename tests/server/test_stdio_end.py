@@ -98,8 +98,8 @@ def test_only_messages_of_the_protocol_are_on_the_output(desk: subprocess.Popen[
     write(desk.stdin, 1, "tools/list", {})
     assert desk.stdout is not None
     assert json.loads(desk.stdout.readline())["id"] == 1
-    said, other = desk.communicate()
-    assert said == ""
+    reply, other = desk.communicate()
+    assert reply == ""
     assert "imported" in other
     assert "raw" in other
 

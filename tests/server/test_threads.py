@@ -220,7 +220,7 @@ def test_callers_are_distinguished_by_name_or_else_by_address(by: str) -> None:
 def test_cancelled_function_sees_the_cancellation_and_sends_no_progress() -> None:
     kit, begun, seen = Toolkit("Cancelled"), threading.Event(), list[bool]()
     ended = threading.Event()
-    heard: list[Any] = []
+    received: list[Any] = []
 
     @kit.tool
     def work(context: Context) -> str:
@@ -236,7 +236,7 @@ def test_cancelled_function_sees_the_cancellation_and_sends_no_progress() -> Non
     box = FunctionToolbox(kit)
 
     async def hear(progress: Any) -> None:
-        heard.append(progress)
+        received.append(progress)
 
     async def story() -> None:
         wait = asyncio.get_running_loop().run_in_executor
@@ -248,7 +248,7 @@ def test_cancelled_function_sees_the_cancellation_and_sends_no_progress() -> Non
         assert await wait(None, ended.wait, HANG_S)
 
     run(story)
-    assert (seen, heard) == ([False, True], [])
+    assert (seen, received) == ([False, True], [])
 
 
 def test_cancelled_generator_is_closed_and_releases_its_thread() -> None:

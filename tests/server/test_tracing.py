@@ -178,8 +178,8 @@ def test_progress_is_no_part_of_a_stream_result() -> None:
         await context.progress("halfway")
         yield "a"
 
-    heard: list[Json] = []
+    received: list[Json] = []
     with background(asgi(kit)) as url, connect_sync(url, protocol="opentool", agree=lambda _: True) as remote:
-        result = remote.call("pieces", notify=lambda progress: heard.append(progress.value))
+        result = remote.call("pieces", notify=lambda progress: received.append(progress.value))
     assert not isinstance(result, Problem)
-    assert (result.value, heard) == (["a"], ["halfway", "a"])
+    assert (result.value, received) == (["a"], ["halfway", "a"])

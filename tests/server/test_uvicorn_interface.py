@@ -18,7 +18,7 @@ import uvicorn.config
 import uvicorn.supervisors
 
 import toolwire.server.http
-from toolwire.server.http.connection import Connection
+from toolwire.server.http.connection import HttpConnection
 from toolwire.server.http.flow_control import FlowControl
 from toolwire.server.http.process import ServerConfig
 from toolwire.server.http.request_cycle import RequestCycle
@@ -38,7 +38,7 @@ def attributes_of(interface: type) -> list[str]:
     return sorted(interface.__annotations__)
 
 
-@pytest.mark.parametrize("ours", [Connection, RequestCycle, FlowControl])
+@pytest.mark.parametrize("ours", [HttpConnection, RequestCycle, FlowControl])
 def test_no_class_of_a_connection_inherits_from_uvicorn(ours: type) -> None:
     theirs = [base for base in ours.__mro__ if base.__module__.startswith("uvicorn")]
     assert not theirs, f"{ours.__name__} inherits from {theirs}, which uvicorn may change in any release."
@@ -141,7 +141,7 @@ def test_uvicorn_creates_our_protocol_and_calls_its_shutdown() -> None:
         thread.join(HANG_S)
     assert not thread.is_alive()
     assert Recorder.was_shut_down
-    taken = inspect.signature(Connection).parameters
+    taken = inspect.signature(HttpConnection).parameters
     required = {
         name for name, each in taken.items() if each.default is each.empty and each.kind is not each.VAR_KEYWORD
     }
@@ -152,10 +152,10 @@ def test_uvicorn_creates_our_protocol_and_calls_its_shutdown() -> None:
 
 
 def test_a_keyword_that_a_later_uvicorn_adds_is_ignored() -> None:
-    async def build() -> Connection:
+    async def build() -> HttpConnection:
         config = ServerConfig(app)  # type: ignore[arg-type]  # it is not served
         config.load()
-        return Connection(config, uvicorn.Server(config).server_state, {}, something_new=1)
+        return HttpConnection(config, uvicorn.Server(config).server_state, {}, something_new=1)
 
     assert isinstance(asyncio.run(build()), asyncio.Protocol)
 

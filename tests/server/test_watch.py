@@ -148,13 +148,13 @@ def test_work_that_suppresses_its_cancellation_still_exceeds_the_deadline() -> N
 
 def test_results_exceptions_and_sent_values_pass_through() -> None:
     async def told(first: asyncio.Future[int], second: asyncio.Future[int]) -> list[object]:
-        said: list[object] = [await first]
+        replies: list[object] = [await first]
         try:
             await second
         except KeyError as error:
-            said.append(error.args[0])
+            replies.append(error.args[0])
         await asyncio.sleep(0)
-        return said
+        return replies
 
     async def failing() -> None:
         await asyncio.sleep(0)
@@ -165,12 +165,12 @@ def test_results_exceptions_and_sent_values_pass_through() -> None:
         first, second = loop.create_future(), loop.create_future()
         loop.call_soon(first.set_result, 1)
         loop.call_later(0.01, second.set_exception, KeyError("two"))
-        said = await watch.run_within(told(first, second), 60)
+        replies = await watch.run_within(told(first, second), 60)
         with pytest.raises(LookupError, match="as it was"):
             await watch.run_within(failing(), 60)
         third: asyncio.Future[str] = loop.create_future()
         loop.call_soon(third.set_result, "an awaitable of any kind")
-        return [*said, await watch.run_within(third, 60)]
+        return [*replies, await watch.run_within(third, 60)]
 
     assert run_with_timeout(work) == [1, "two", "an awaitable of any kind"]
 

@@ -34,8 +34,8 @@ def is_accepted() -> Callable[[Any], bool]:
         version = data.get("opentool") if isinstance(data, dict) else None
         is_old = isinstance(version, str) and (version == "1.0" or version.startswith("1.0."))
         python, rust = validators["1.0.0" if is_old else "1.1.0"]
-        said = python.is_valid(data)
-        assert rust.is_valid(data) is said
-        return said
+        reply = python.is_valid(data)
+        assert rust.is_valid(data) is reply
+        return reply
 
     return accept

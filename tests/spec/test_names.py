@@ -42,6 +42,8 @@ def test_source_contains_no_forbidden_names(names: Any) -> None:
         ("a.py", "class Undecided: ..."),
         ("a.py", "def stop(goes_on): ..."),
         ("a.py", "PROVED_BEFORE = 1"),
+        ("a.py", "_MOST_ROWS = 1"),
+        ("a.py", "def read():\n    said = 1"),
     ],
 )
 def test_forbidden_name_is_found(names: Any, tmp_path: Path, file: str, text: str) -> None:

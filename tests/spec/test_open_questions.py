@@ -71,11 +71,11 @@ def test_toolkit_and_tool_name_are_joined_by_an_underscore() -> None:
 @pytest.mark.requirement("XL-076", "XL-077")
 def test_http_methods_determine_idempotence_and_posts_carry_a_key() -> None:
     headers = [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}]
-    said: dict[str, dict[str, Any]] = {
+    reply: dict[str, dict[str, Any]] = {
         "get": {}, "put": {}, "delete": {}, "post": {"parameters": headers},
         "patch": {"x-llm": {"idempotencyKey": "X-Once"}},
     }  # fmt: skip
-    item = {method: {"operationId": method, "x-llm": {}, "responses": {}, **more} for method, more in said.items()}
+    item = {method: {"operationId": method, "x-llm": {}, "responses": {}, **more} for method, more in reply.items()}
     document = {"openapi": "3.1.0", "x-llm": {"version": "0.1"}, "paths": {"/a": item}}
     offer = operations.read_operations(document, "https://a.example/o.json")
     listed = {entry["name"]: entry["annotations"]["idempotentHint"] for entry in mcp.write(offer.catalog)}

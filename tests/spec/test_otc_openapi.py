@@ -36,19 +36,19 @@ def refuse(uri: str) -> NoReturn:
 @pytest.fixture(scope="session")
 def conforms() -> Conforms:
     """Say whether data fits a schema of the description; two validators must say the same."""
-    kept: dict[str, tuple[Any, Any]] = {}
+    stored: dict[str, tuple[Any, Any]] = {}
 
     def fits(reference: str, data: Any) -> bool:
-        if reference not in kept:
+        if reference not in stored:
             schema = {**DESCRIPTION, "$ref": f"#/{reference}"}
-            kept[reference] = (
+            stored[reference] = (
                 jsonschema.Draft202012Validator(schema, registry=Registry(retrieve=refuse)),  # type: ignore[arg-type, call-arg]  # its class is made by attrs
                 jsonschema_rs.Draft202012Validator(schema, retriever=refuse),
             )
-        python, rust = kept[reference]
-        said = python.is_valid(data)
-        assert rust.is_valid(data) is said
-        return said
+        python, rust = stored[reference]
+        reply = python.is_valid(data)
+        assert rust.is_valid(data) is reply
+        return reply
 
     return fits
 
@@ -109,15 +109,15 @@ def check_documented(method: str, path: str, response: Response, conforms: Confo
     where = (
         f"paths/{path.replace('/', '~1')}/{'get' if 'get' in DESCRIPTION['paths'][path] else 'post'}/responses/{status}"
     )
-    said = operation["responses"][status]
-    if "$ref" in said:
-        where = said["$ref"].removeprefix("#/")
-        said = DESCRIPTION["components"]["responses"][where.rpartition("/")[2]]
+    reply = operation["responses"][status]
+    if "$ref" in reply:
+        where = reply["$ref"].removeprefix("#/")
+        reply = DESCRIPTION["components"]["responses"][where.rpartition("/")[2]]
     headers = {name.decode(): value.decode() for name, value in response.headers}
     assert [
-        name for name, about in said.get("headers", {}).items() if about.get("required") and name not in headers
+        name for name, about in reply.get("headers", {}).items() if about.get("required") and name not in headers
     ] == []
-    if "content" not in said:
+    if "content" not in reply:
         assert response.body == b""
         return
     assert headers["content-type"] == "application/json"

@@ -51,9 +51,9 @@ VALIDATORS = {
 
 def accepts(file: str, data: Any) -> bool:
     python, rust = VALIDATORS[file]
-    said = python.is_valid(data)
-    assert rust.is_valid(data) is said
-    return said
+    reply = python.is_valid(data)
+    assert rust.is_valid(data) is reply
+    return reply
 
 
 def builder() -> Any:

@@ -58,12 +58,12 @@ def test_credential_is_stored_in_a_private_file_and_found_after_a_restart(tmp_pa
 @pytest.mark.requirement("AC-10")
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
 def test_credential_file_that_others_can_read_or_write_is_refused(tmp_path: Path, mode: int) -> None:
-    kept = CredentialStore(tmp_path / "credentials")
-    kept.put(credential())
+    stored = CredentialStore(tmp_path / "credentials")
+    stored.put(credential())
     (path,) = (tmp_path / "credentials").iterdir()
     path.chmod(mode)
     with pytest.raises(CredentialError, match="Other users can read") as error:
-        kept.list_all()
+        stored.list_all()
     assert "canary" not in str(error.value)
 
 
@@ -82,8 +82,8 @@ def test_shared_credential_folder_or_symlink_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.requirement("AC-10")
 def test_a_damaged_file_is_no_credential(tmp_path: Path) -> None:
-    kept = CredentialStore(tmp_path / "credentials")
-    kept.put(credential())
+    stored = CredentialStore(tmp_path / "credentials")
+    stored.put(credential())
     (path,) = (tmp_path / "credentials").iterdir()
     for text in (
         "",
@@ -94,7 +94,7 @@ def test_a_damaged_file_is_no_credential(tmp_path: Path) -> None:
         '{"secrets": 7}',
     ):
         path.write_text(text)
-        assert kept.list_all() == []
+        assert stored.list_all() == []
 
 
 @pytest.mark.requirement("AC-10")
@@ -132,30 +132,31 @@ class Ring:
 @pytest.mark.requirement("AC-10")
 def test_keyring_keeps_secrets_out_of_files(tmp_path: Path) -> None:
     ring = Ring()
-    kept = CredentialStore(tmp_path / "credentials", vault=SystemVault(ring))
-    kept.put(credential())
+    stored = CredentialStore(tmp_path / "credentials", vault=SystemVault(ring))
+    stored.put(credential())
     assert "canary" not in "".join(path.read_text() for path in (tmp_path / "credentials").iterdir())
-    assert kept.list_all() == [credential()]
-    kept.delete(credential().storage_name)
-    kept.delete(credential().storage_name)
+    assert stored.list_all() == [credential()]
+    stored.delete(credential().storage_name)
+    stored.delete(credential().storage_name)
     assert ring.kept == {}
-    assert kept.list_all() == []
+    assert stored.list_all() == []
 
 
 @pytest.mark.requirement("AC-10", "AC-11", "AC-04")
 def test_lookup_returns_the_nearest_credential_of_the_same_principal(tmp_path: Path) -> None:
-    kept = CredentialStore(tmp_path / "credentials")
+    stored = CredentialStore(tmp_path / "credentials")
     site, api, mcp = "https://x.example", "https://x.example/api", "https://x.example/mcp"
     for resource in (site, api, mcp):
-        kept.put(credential(resource))
-    kept.put(credential("https://y.example/api", principal=name_account("Bob")))
+        stored.put(credential(resource))
+    stored.put(credential("https://y.example/api", principal=name_account("Bob")))
     found = {
-        url: kept.find_covering(url) for url in (f"{api}/tasks", f"{site}/other", "https://x.example.evil.example/api")
+        url: stored.find_covering(url)
+        for url in (f"{api}/tasks", f"{site}/other", "https://x.example.evil.example/api")
     }
     assert [each.resource if each else None for each in found.values()] == [api, site, None]
-    assert kept.find_covering("https://y.example/api") is None
-    assert kept.find_covering("https://y.example/api", "Bob") is not None
-    below = kept.find_covering("https://y.example", "Bob")
+    assert stored.find_covering("https://y.example/api") is None
+    assert stored.find_covering("https://y.example/api", "Bob") is not None
+    below = stored.find_covering("https://y.example", "Bob")
     assert below is not None
 
 
@@ -201,17 +202,17 @@ def test_credentials_in_a_database_are_encrypted_and_shared(database: str, tmp_p
 
 @pytest.mark.requirement("ST-01", "AC-10", "D-08")
 def test_a_writer_of_the_database_cannot_redirect_or_plant_a_credential(database: str) -> None:
-    kept = CredentialStore(PostgresCredentials(database), keys=[Secret(KEY)])
-    kept.put(credential())
+    stored = CredentialStore(PostgresCredentials(database), keys=[Secret(KEY)])
+    stored.put(credential())
     name = credential().storage_name
     with psycopg.connect(database, autocommit=True) as connection:
         change = "UPDATE toolwire_credentials SET record = replace(record, 'tasks.example', 'evil.example')"
         connection.execute(change)
         with pytest.raises(CredentialError, match="None of the keys opens"):
-            kept.get(name)
+            stored.get(name)
         plain = json.dumps({"plain": {"kind": "key", "resource": "https://x.example"}, "secrets": {"access": "mine"}})
         connection.execute("UPDATE toolwire_credentials SET record = %s", (plain,))
-    assert kept.get(name) is None
+    assert stored.get(name) is None
 
 
 @pytest.mark.requirement("ST-01", "AC-10")
@@ -223,8 +224,8 @@ def test_credentials_in_a_database_need_a_key(database: str, tmp_path: Path) -> 
     assert CredentialStore(place, passphrase=Secret("a passphrase")).list_all() == [credential()]
     with pytest.raises(CredentialError, match="does not open"):
         CredentialStore(place, passphrase=Secret("another")).list_all()
-    for text, mode, said in ((KEY, 0o644, "Other users can read"), ("short", 0o600, "at least 32 characters")):
-        with pytest.raises(CredentialError, match=said):
+    for text, mode, reply in ((KEY, 0o644, "Other users can read"), ("short", 0o600, "at least 32 characters")):
+        with pytest.raises(CredentialError, match=reply):
             read_key_file(write_key_file(tmp_path, text, mode))
     with pytest.raises(CredentialError, match="cannot be read: No such file"):
         read_key_file(tmp_path / "nothing")

@@ -45,13 +45,13 @@ def test_what_one_process_ends_has_ended_for_all(make: Open) -> None:
 def test_a_user_who_ends_very_many_ends_all_begun_before_and_no_other_user_notices(make: Open) -> None:
     ended, bob = make(), build(1, "key:bob")
     ended.end(bob)
-    kept = build(MAX_EACH - 5)
+    stored = build(MAX_EACH - 5)
     for number in range(MAX_EACH + 1):
         if number != MAX_EACH - 5:
             ended.end(build(number))
-    assert not ended.has_ended(kept)
+    assert not ended.has_ended(stored)
     ended.end(build(MAX_EACH + 1))
-    assert ended.has_ended(kept)
+    assert ended.has_ended(stored)
     assert all(ended.has_ended(build(number)) for number in range(MAX_EACH + 2))
     later = build(MAX_EACH + 2)
     assert not ended.has_ended(later), "one that begins after them is known"

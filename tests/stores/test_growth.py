@@ -58,7 +58,7 @@ def test_a_session_is_opened_beside_many_as_beside_few(tmp_path: Path) -> None:
             row = (b"%d" % number, "o", f"s{number}", "{}", "info", "{}", "[{}, 0]", 1e9, 1e9)
             cursor.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         assert cursor.execute("SELECT rows FROM session_total").fetchone() == (MANY + 1,)
-    assert count_steps(database, lambda: rows.open(b"next", session._replace(share="bob"))) < 3 * few
+    assert count_steps(database, lambda: rows.open(b"next", session._replace(quota_key="bob"))) < 3 * few
     assert rows.end(b"next")
     assert database.select_rows("SELECT rows FROM session_total") == [(MANY + 1,)]
     rows.close()

@@ -57,7 +57,7 @@ class Cable:
     async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
         if self.whole:
             with self._asking():
-                await self.ledger.settle(ticket, ending)
+                await self.ledger.finish(ticket, ending)
 
     @contextmanager
     def _asking(self) -> Iterator[None]:

@@ -63,7 +63,7 @@ def test_answer_that_does_not_fit_makes_room_among_ended_calls() -> None:
         for number, answer in enumerate([*["a" * 1_000] * 50, "b" * 50_000]):
             ticket = await ledger.claim(Claim(CallKey("ada", "pay", str(number)), b"pay 1", can_rerun=False))
             assert isinstance(ticket, Ticket)
-            await ledger.settle(ticket, CallEnding(CallState.DONE, Value(answer), pinned=True))
+            await ledger.finish(ticket, CallEnding(CallState.DONE, Value(answer), pinned=True))
             sizes.append(ledger.size)
         return sizes
 
@@ -84,7 +84,7 @@ def test_rerun_call_uses_the_size_of_its_last_ending() -> None:
         for ending in endings:
             ticket = await ledger.claim(Claim(CallKey("ada", "pay", "k"), b"pay 1", can_rerun=False))
             assert isinstance(ticket, Ticket)
-            await ledger.settle(ticket, ending)
+            await ledger.finish(ticket, ending)
         return ledger.size
 
     async def sizes() -> None:

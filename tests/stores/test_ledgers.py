@@ -123,7 +123,7 @@ def run(ledger: Ledger, name: str = "a", result: Result = ONE) -> ClaimOutcome:
     """Claim a call and end it with ``result``; return what the claim came to."""
     standing: ClaimOutcome = do(ledger.claim(claim(name)))
     if isinstance(standing, Ticket):
-        do(ledger.settle(standing, CallEnding(CallState.DONE, result, pinned=True)))
+        do(ledger.finish(standing, CallEnding(CallState.DONE, result, pinned=True)))
     return standing
 
 
@@ -182,7 +182,7 @@ def test_call_with_an_unstorable_result_does_not_run_again(make: Open, value: An
 def test_different_call_under_a_used_key_is_refused_at_any_size(make: Open, length: int) -> None:
     ledger = make()
     ticket = do(ledger.claim(claim(fingerprint=b"a" * length)))
-    do(ledger.settle(ticket, CallEnding(CallState.DONE, ONE, pinned=True)))
+    do(ledger.finish(ticket, CallEnding(CallState.DONE, ONE, pinned=True)))
     assert isinstance(do(ledger.claim(claim(fingerprint=b"a" * length))), StoredResult)
     other = do(ledger.claim(claim(fingerprint=b"a" * (length - 1) + b"b")))
     assert isinstance(other, Problem)
@@ -204,7 +204,7 @@ def test_full_ledger_drops_the_oldest_ended_calls_but_no_running_call(
     assert all(isinstance(ticket, Ticket) for ticket in tickets)
     assert isinstance(full, Problem)
     assert (full.kind, full.can_retry) == (Kind.OVERLOADED, True)
-    do(ledger.settle(tickets[0], None))
+    do(ledger.finish(tickets[0], None))
     assert isinstance(do(ledger.claim(claim("z"))), Ticket)
 
 
@@ -213,7 +213,7 @@ def test_claim_that_waited_gets_the_failure_and_a_later_claim_runs_again(make: O
     ledger = make()
     first = do(ledger.claim(claim()))
     failure = Problem(kind=Kind.TOOL_FAILED, message="Later.", can_retry=True)
-    do(ledger.settle(first, CallEnding(CallState.FAILED, failure, pinned=False)))
+    do(ledger.finish(first, CallEnding(CallState.FAILED, failure, pinned=False)))
     waited = do(ledger.claim(claim()._replace(awaited_attempt=1)))
     assert isinstance(waited, StoredResult)
     assert isinstance(do(ledger.claim(claim())), Ticket)
@@ -226,7 +226,7 @@ def claim_of(principal: str, name: str) -> Claim:
 def pay(ledger: Ledger, principal: str, name: str, answer: str = "paid") -> ClaimOutcome:
     standing: ClaimOutcome = do(ledger.claim(claim_of(principal, name)))
     if isinstance(standing, Ticket):
-        do(ledger.settle(standing, CallEnding(CallState.DONE, Value(answer), pinned=True)))
+        do(ledger.finish(standing, CallEnding(CallState.DONE, Value(answer), pinned=True)))
     return standing
 
 
@@ -319,7 +319,7 @@ def test_locked_ledger_file_delays_only_calls_that_write_to_it(tmp_path: Path) -
         assert ticks > 20, "the event loop went on"
         refused = [task.result() for task in waiting]
         assert {(one.kind, one.can_retry) for one in refused} == {(Kind.OVERLOADED, True)}
-        await ledger.settle(running, CallEnding(CallState.DONE, ONE, pinned=True))
+        await ledger.finish(running, CallEnding(CallState.DONE, ONE, pinned=True))
         others.unlock()
         assert await ledger.claim(claim("running")) == StoredResult(ONE), "its ending was kept meanwhile"
         assert isinstance(await ledger.claim(claim("locked-1")), Ticket)
@@ -389,12 +389,12 @@ def test_failed_change_does_not_affect_others_in_its_transaction(tmp_path: Path)
 @pytest.mark.requirement("R13")
 def test_changes_during_a_file_lock_are_committed_in_one_transaction() -> None:
     batches: list[list[int]] = []
-    came, is_locked = threading.Event(), threading.Event()
+    received, is_locked = threading.Event(), threading.Event()
 
     def begin() -> None:
         if not is_locked.is_set():  # another process has the file until all changes have come
             is_locked.set()
-            assert came.wait(20)
+            assert received.wait(20)
             locked = sqlite3.OperationalError("database is locked")
             locked.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise locked
@@ -416,7 +416,7 @@ def test_changes_during_a_file_lock_are_committed_in_one_transaction() -> None:
         left = change(300)
         await asyncio.sleep(0)
         left.cancel()
-        came.set()
+        received.set()
         return await asyncio.gather(first, *others)
 
     assert do(check()) == list(range(300))
@@ -428,9 +428,9 @@ def test_settling_a_call_that_did_not_run_frees_its_key(make: Open) -> None:
     ledger = make()
     ticket = do(ledger.claim(claim()))
     assert do(ledger.claim(claim())) == InFlight(1)
-    do(ledger.settle(ticket, None))
+    do(ledger.finish(ticket, None))
     assert isinstance(do(ledger.claim(claim(fingerprint=b"other"))), Ticket)
-    do(ledger.settle(ticket._replace(attempt=7), None))  # a ticket of another attempt changes nothing
+    do(ledger.finish(ticket._replace(attempt=7), None))  # a ticket of another attempt changes nothing
     assert do(ledger.claim(claim(fingerprint=b"other"))) == InFlight(1)
 
 
@@ -443,15 +443,15 @@ LEFT = CallEnding(CallState.CANCELLED, Problem(kind=Kind.CANCELLED, message="Lef
 def test_rerun_that_did_not_run_keeps_the_key_for_the_first_call(make: Open, ended: CallEnding) -> None:
     ledger = make()
     first = do(ledger.claim(claim(rerun=True)))
-    do(ledger.settle(first, ended))
+    do(ledger.finish(first, ended))
     for _ in range(3):
         again = do(ledger.claim(claim(rerun=True)))
         assert (isinstance(again, Ticket), again.attempt) == (True, 2)
-        do(ledger.settle(again, None))
+        do(ledger.finish(again, None))
         other = do(ledger.claim(claim(fingerprint=b"another")))
         assert (isinstance(other, Problem), other.kind) == (True, Kind.CONFLICT)
     last = do(ledger.claim(claim(rerun=True)))
-    do(ledger.settle(last, CallEnding(CallState.DONE, ONE, pinned=True)))
+    do(ledger.finish(last, CallEnding(CallState.DONE, ONE, pinned=True)))
     assert do(ledger.claim(claim())) == StoredResult(ONE)
 
 
@@ -462,7 +462,7 @@ def test_rerun_after_a_crash_keeps_its_key_if_it_did_not_run(tmp_path: Path, clo
     do(dead.end())
     again = do(ledger.claim(claim(rerun=True)))
     assert isinstance(again, Ticket)
-    do(ledger.settle(again, None))
+    do(ledger.finish(again, None))
     assert do(ledger.claim(claim(fingerprint=b"another"))).kind is Kind.CONFLICT
     assert isinstance(do(ledger.claim(claim(rerun=True))), Ticket)
     do(ledger.end())
@@ -473,16 +473,16 @@ def test_rerun_after_a_crash_keeps_its_key_if_it_did_not_run(tmp_path: Path, clo
 def test_second_settlement_of_a_ticket_changes_nothing(make: Open, second: CallEnding | None) -> None:
     ledger = make()
     ticket = do(ledger.claim(claim()))
-    do(ledger.settle(ticket, CallEnding(CallState.DONE, ONE, pinned=True)))
-    do(ledger.settle(ticket, second))
+    do(ledger.finish(ticket, CallEnding(CallState.DONE, ONE, pinned=True)))
+    do(ledger.finish(ticket, second))
     assert do(ledger.claim(claim())) == StoredResult(ONE)
     first = do(ledger.claim(claim("b")))
-    do(ledger.settle(first, LATER))
+    do(ledger.finish(first, LATER))
     again = do(ledger.claim(claim("b")))
-    do(ledger.settle(first, second))
+    do(ledger.finish(first, second))
     assert do(ledger.claim(claim("b"))) == InFlight(2)
-    do(ledger.settle(again, None))
-    do(ledger.settle(again, second))
+    do(ledger.finish(again, None))
+    do(ledger.finish(again, second))
     assert do(ledger.claim(claim("b"))).attempt == 2
 
 
@@ -491,7 +491,7 @@ def test_size_of_a_rerun_call_is_counted_once(make: Open) -> None:
     for _ in range(20):
         ticket = do(ledger.claim(claim()))
         do(
-            ledger.settle(
+            ledger.finish(
                 ticket, CallEnding(CallState.FAILED, Problem(kind=Kind.TOOL_FAILED, message="x" * 500), pinned=False)
             )
         )
@@ -554,7 +554,7 @@ def test_full_disk_refuses_only_new_recorded_calls(tmp_path: Path, caplog: pytes
     pages = ledger._connection.execute("PRAGMA page_count").fetchone()[0]
     ledger._connection.execute(f"PRAGMA max_page_count = {pages}")  # what SQLite does where the disk has no more pages
     with caplog.at_level(logging.ERROR):
-        do(ledger.settle(running, CallEnding(CallState.DONE, Value("y" * 900_000), pinned=True)))
+        do(ledger.finish(running, CallEnding(CallState.DONE, Value("y" * 900_000), pinned=True)))
         refused = [do(ledger.claim(claim(f"new-{number}"))) for number in range(200)][-1]
         known = do(ledger.claim(claim("before")))
         unsaved = do(ledger.claim(claim("running")))
@@ -562,8 +562,8 @@ def test_full_disk_refuses_only_new_recorded_calls(tmp_path: Path, caplog: pytes
     assert (refused.kind, refused.can_retry) == (Kind.OVERLOADED, True)
     assert known == StoredResult(Value("x" * 3_000))
     assert isinstance(unsaved, Problem)
-    told = [record for record in caplog.records if "cannot be written" in record.getMessage()]
-    assert len(told) == 1, "once, however many calls it refuses"
+    texts = [record for record in caplog.records if "cannot be written" in record.getMessage()]
+    assert len(texts) == 1, "once, however many calls it refuses"
     ledger._connection.execute("PRAGMA max_page_count = 1000000")
     assert do(ledger.claim(claim("running"))) == StoredResult(Value("y" * 900_000))
     assert ledger._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -693,7 +693,7 @@ def test_claims_and_endings_that_come_together_are_as_if_made_one_by_one(make: O
         outcome = await ledger.claim(claim(name))
         if isinstance(outcome, Ticket):
             answer = CallEnding(CallState.DONE, Value(name), pinned=True)
-            await asyncio.gather(*(ledger.settle(outcome, ending) for ending in (answer, answer, LEFT)))
+            await asyncio.gather(*(ledger.finish(outcome, ending) for ending in (answer, answer, LEFT)))
         return outcome
 
     async def check() -> None:
@@ -721,7 +721,7 @@ def test_full_ledger_makes_room_for_calls_that_come_together_from_their_own_call
     async def record(principal: str, name: str) -> ClaimOutcome:
         outcome = await ledger.claim(claim_of(principal, name))
         if isinstance(outcome, Ticket):
-            await ledger.settle(outcome, CallEnding(CallState.DONE, ONE, pinned=True))
+            await ledger.finish(outcome, CallEnding(CallState.DONE, ONE, pinned=True))
         return outcome
 
     async def flood(numbers: Iterable[int]) -> list[ClaimOutcome]:
@@ -733,8 +733,8 @@ def test_full_ledger_makes_room_for_calls_that_come_together_from_their_own_call
         for start in range(0, 2_000, 50):
             first += await flood(range(start, start + 50))
         assert all(isinstance(one, Ticket) for one in first), "each was new, and there was room for it"
-        kept = [await record("ada", str(number)) for number in range(200)]
-        assert kept == [StoredResult(ONE)] * 200, "no call of another caller was removed for them"
+        stored = [await record("ada", str(number)) for number in range(200)]
+        assert stored == [StoredResult(ONE)] * 200, "no call of another caller was removed for them"
         # Of 1,848 rows, two callers keep three sevenths each, less what is removed ahead at a time.
         for caller in ("mallory", "mallet"):
             last = [await ledger.claim(claim_of(caller, f"flood-{number}")) for number in range(1_300, 2_000)]
@@ -752,7 +752,7 @@ def test_together_settled_calls_count_only_the_rows_that_were_still_theirs(tmp_p
         with closing(sqlite3.connect(tmp_path / "calls.sqlite")) as other, other:
             other.execute("UPDATE calls SET owner = owner + 1 WHERE call_id IN ('call-3', 'call-4')")
         answer = CallEnding(CallState.DONE, Value("x" * 1_000), pinned=True)
-        await asyncio.gather(*(ledger.settle(ticket, answer) for ticket in tickets))
+        await asyncio.gather(*(ledger.finish(ticket, answer) for ticket in tickets))
 
     do(check())
     do(ledger.end())  # writes the count

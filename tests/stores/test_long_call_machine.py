@@ -88,23 +88,23 @@ class Machine(RuleBasedStateMachine):
         id_ = f"call-{len(self.calls)}"
         known = self.calls.get(self.by_key.get(key, "")) if key else None
         can_rerun = known.can_rerun if known is not None else can_rerun
-        new = NewCall("ada", id_, key, "T.t", body, b"{}", can_rerun=can_rerun, keep_s=DAY_S, is_offered=offered)
-        said = self.do(process.store.accept(new))
+        new = NewCall("ada", id_, key, "T.t", body, b"{}", can_rerun=can_rerun, keep_s=DAY_S, is_queued=offered)
+        reply = self.do(process.store.accept(new))
         if known is None:
-            assert (said.id, said.state) == (id_, LongCallState.ACCEPTED)
+            assert (reply.id, reply.state) == (id_, LongCallState.ACCEPTED)
             self.calls[id_] = Known(can_rerun, body)
             if key:
                 self.by_key[key] = id_
         elif known.fingerprint != body:
-            assert isinstance(said, Problem)
-            assert said.kind is Kind.CONFLICT
+            assert isinstance(reply, Problem)
+            assert reply.kind is Kind.CONFLICT
         else:
-            assert said.id == self.by_key[key]
+            assert reply.id == self.by_key[key]
             if known.is_over and not known.pinned:
-                assert said.state is LongCallState.ACCEPTED
+                assert reply.state is LongCallState.ACCEPTED
                 known.is_over, known.end, known.cancel_asked, known.runs, known.pinned = False, None, False, 0, True
             else:
-                assert said.state.is_final is known.is_over
+                assert reply.state.is_final is known.is_over
 
     @precondition(lambda self: self.processes and self.calls)
     @rule(data=st.data())
@@ -232,8 +232,8 @@ class Machine(RuleBasedStateMachine):
         assert isinstance(status, CallStatus)
         if known.end is not None:
             assert status.state is LongCallState.ENDED
-            said = status.result.value if isinstance(status.result, Value) else int(status.result.message)  # type: ignore[union-attr]  # it has ended
-            assert said == known.end
+            reply = status.result.value if isinstance(status.result, Value) else int(status.result.message)  # type: ignore[union-attr]  # it has ended
+            assert reply == known.end
         assert self.do(self.processes[0].store.read("bob", id_)) is None
         return status
 

@@ -297,9 +297,9 @@ def test_one_caller_has_a_bound_of_bytes(make: Open) -> None:
     for number in range(10):
         accept(store, f"c{number}", request=b"r" * 2_000)
         end(store, f"c{number}", "v" * 3_000)
-    kept = do(store.list_calls("ada", 50)).calls
-    assert 0 < len(kept) < 10
-    assert kept[0].id == "c9"
+    stored = do(store.list_calls("ada", 50)).calls
+    assert 0 < len(stored) < 10
+    assert stored[0].id == "c9"
     refused = do(store.accept(new("big", request=b"r" * 30_000)))
     assert isinstance(refused, Problem)
     assert refused.kind is Kind.RATE_LIMITED
@@ -377,7 +377,7 @@ def test_a_call_that_was_to_be_cancelled_does_not_run_again_after_its_process_di
 
 def test_an_offered_call_may_be_claimed_by_any_process(make: Open) -> None:
     first, second = make(), make()
-    accept(first, is_offered=True)
+    accept(first, is_queued=True)
     assert do(second.find_ready(10)) == ["one"]
     assert claim(second).attempt == 1
     assert do(first.claim("one")) is None
@@ -399,9 +399,9 @@ def test_calls_in_memory_close_their_database_with_the_object_that_has_it() -> N
     accept(store)
     do(store.end())
     connection = store._connection
-    kept = weakref.ref(store)
+    stored = weakref.ref(store)
     del store
-    wait_until(lambda: gc.collect() >= 0 and kept() is None, within=30)  # its thread ends when it has been idle
+    wait_until(lambda: gc.collect() >= 0 and stored() is None, within=30)  # its thread ends when it has been idle
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")
 
@@ -413,7 +413,7 @@ def test_a_ledger_and_its_long_calls_share_a_file(tmp_path: Path) -> None:
     ticket = do(ledger.claim(Claim(CallKey("ada", "T.t", "1"), b"f", can_rerun=False)))
     assert isinstance(ticket, Ticket)
     accept(store)
-    do(ledger.settle(ticket, CallEnding(CallState.DONE, Value(1), pinned=True)))
+    do(ledger.finish(ticket, CallEnding(CallState.DONE, Value(1), pinned=True)))
     end(store)
     do(store.end())
     do(ledger.end())

@@ -65,11 +65,11 @@ def test_a_session_is_read_as_it_was_stored_and_its_changes_too(open_rows: Open)
     found = rows.find(b"k")
     assert found is not None
     assert (found.log_level, found.watched) == ("debug", {"notes://a": 1})
-    told = NoticePosition({"toolsListChanged": "e"}, 7)
-    assert rows.keep({b"k": told, b"gone": None}, [b"k", b"gone"]) == {b"k"}
+    message = NoticePosition({"toolsListChanged": "e"}, 7)
+    assert rows.store({b"k": message, b"gone": None}, [b"k", b"gone"]) == {b"k"}
     found = others.find(b"k")
     assert found is not None
-    assert found.told == told
+    assert found.notified == message
     assert others.end(b"k")
     assert not rows.end(b"k")
     assert rows.find(b"k") is None
@@ -92,7 +92,7 @@ def test_a_session_that_is_too_old_is_gone_and_makes_room(open_rows: Open, bound
     assert rows.open(b"1", build())
     assert rows.find(b"1") is None
     assert rows.open(b"2", build(share="bob"))
-    assert rows.keep({}, [b"1"]) == set()
+    assert rows.store({}, [b"1"]) == set()
 
 
 def test_no_more_sessions_are_opened_at_once_than_there_may_be(open_rows: Open) -> None:

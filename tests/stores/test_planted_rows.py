@@ -34,7 +34,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def test_sign_in_of_another_caller_under_a_state_that_an_attacker_knows_does_not_open(place: Any) -> None:
     vault = CallerVault(place, KEYS)
-    assert vault.keep_started("of-ann", "ann", 600.0, 0.0)
+    assert vault.store_started("of-ann", "ann", 600.0, 0.0)
     [row] = place.list_names()
     place.write(f"started.600.{sha256(b'of-mallory').hexdigest()}", place.read(row))
     with pytest.raises(CredentialError):
@@ -44,7 +44,7 @@ def test_sign_in_of_another_caller_under_a_state_that_an_attacker_knows_does_not
 
 def test_sign_in_that_is_over_does_not_open_with_a_later_end(place: Any) -> None:
     vault = CallerVault(place, KEYS)
-    assert vault.keep_started("of-ann", "ann", 600.0, 0.0)
+    assert vault.store_started("of-ann", "ann", 600.0, 0.0)
     [row] = place.list_names()
     place.write(row.replace("started.600.", "started.9999999999."), place.read(row))
     place.delete(row)
@@ -56,7 +56,7 @@ def test_rows_that_nobody_could_have_begun_keep_no_other_from_signing_in(place: 
     vault = CallerVault(place, KEYS)
     for name in ("started.\u00b2.x", "started..", "started.-1.x", f"started.{'9' * 400}.x", "started.x"):
         place.write(name[:200], "planted")
-    assert vault.keep_started("of-ann", "ann", 600.0, 0.0)
+    assert vault.store_started("of-ann", "ann", 600.0, 0.0)
     assert vault.take_started("of-ann", 1.0) == "ann"
 
 
@@ -81,5 +81,5 @@ def test_session_that_another_program_wrote_is_none_and_the_others_go_on(tmp_pat
     assert rows.find(b"planted") is None
     assert rows.watch(b"planted", "notes://a", most=2)
     assert rows.find(b"other") == GOOD
-    assert rows.keep({b"other": None}, [b"other", b"planted"]) >= {b"other"}
+    assert rows.store({b"other": None}, [b"other", b"planted"]) >= {b"other"}
     rows.close()

@@ -90,9 +90,9 @@ def test_owner_that_lost_its_lease_cannot_settle(database: LedgerDatabase, rerun
             assert isinstance(taken, StoredResult)
             assert isinstance(taken.result, Problem)
             assert taken.result.kind is Kind.INTERRUPTED
-        await slow.settle(lost, CallEnding(CallState.DONE, Value("late"), pinned=True))
+        await slow.finish(lost, CallEnding(CallState.DONE, Value("late"), pinned=True))
         if isinstance(taken, Ticket):
-            await other.settle(taken, DONE)
+            await other.finish(taken, DONE)
             assert await slow.claim(claim(rerun=rerun)) == StoredResult(Value(1))
         else:
             assert await slow.claim(claim(rerun=rerun)) == taken
@@ -115,7 +115,7 @@ def test_a_lease_lasts_while_its_process_renews_it(database: LedgerDatabase) -> 
         await _until(lambda: database.connection.execute(until, (ticket.owner,)).fetchone()[0] == 3.0)  # type: ignore[index]
         database.connection.execute("UPDATE test_time SET now = now + 2")
         assert await other.claim(claim()) == InFlight(1)
-        await busy.settle(ticket, DONE)
+        await busy.finish(ticket, DONE)
         assert await other.claim(claim()) == StoredResult(Value(1))
         await busy.end()
         await other.end()
@@ -142,7 +142,7 @@ def test_uncommitted_claim_of_a_lost_connection_has_no_effect(database: LedgerDa
         again = await _when_available(lambda: ledger.claim(claim("lost")))
         assert isinstance(again, Ticket), "it did not run"
         assert await ledger.claim(claim("kept")) == InFlight(1), "this one did"
-        await ledger.settle(ticket, DONE)
+        await ledger.finish(ticket, DONE)
         assert await ledger.claim(claim("kept")) == StoredResult(Value(1))
         await ledger.end()
 
@@ -168,7 +168,7 @@ def test_hanging_database_delays_a_call_no_longer_than_its_deadline(
                 await asyncio.sleep(0)
                 assert refused.done(), "it waits for nothing"
                 assert refused.result() == UNAVAILABLE
-            ending = asyncio.ensure_future(ledger.settle(running, DONE))
+            ending = asyncio.ensure_future(ledger.finish(running, DONE))
             await asyncio.sleep(0)
             assert ending.done()
         assert isinstance(await _when_available(lambda: ledger.claim(claim("new-1"))), Ticket), "nothing ran for it"
@@ -177,10 +177,10 @@ def test_hanging_database_delays_a_call_no_longer_than_its_deadline(
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(check())
-    said = [record.message for record in caplog.records if record.name == "toolwire.ledger"]
-    assert len(said) == 2
-    assert "cannot be reached" in said[0]
-    assert "can be reached again" in said[1]
+    replies = [record.message for record in caplog.records if record.name == "toolwire.ledger"]
+    assert len(replies) == 2
+    assert "cannot be reached" in replies[0]
+    assert "can be reached again" in replies[1]
 
 
 @pytest.mark.requirement("R11", "ST-05")
@@ -193,7 +193,7 @@ def test_a_database_that_is_killed_loses_no_ending(postgres: Postgres) -> None:
         for round_ in range(3):
             postgres.kill()
             mine = tickets[10 * round_ : 10 * round_ + 10]
-            await asyncio.gather(*(ledger.settle(ticket, DONE) for ticket in mine if isinstance(ticket, Ticket)))
+            await asyncio.gather(*(ledger.finish(ticket, DONE) for ticket in mine if isinstance(ticket, Ticket)))
             assert await ledger.claim(claim("other")) == UNAVAILABLE
             postgres.start()
             first = await _when_available(lambda round_=round_: ledger.claim(claim(f"call-{10 * round_}")))  # type: ignore[misc]
@@ -366,7 +366,7 @@ def test_a_jump_of_the_clock_of_the_database_ends_no_lease_and_forgets_no_call(
     async def check() -> None:
         ended = await first.claim(claim("ended"))
         assert isinstance(ended, Ticket)
-        await first.settle(ended, DONE)
+        await first.finish(ended, DONE)
         runs = [await first.claim(claim(name, rerun=name == "put")) for name in ("pay", "put")]
         jumping.jump(jump)
         for name in ("pay", "put"):
@@ -375,7 +375,7 @@ def test_a_jump_of_the_clock_of_the_database_ends_no_lease_and_forgets_no_call(
             assert isinstance(await other.claim(claim(secrets.token_hex(4))), Ticket)
         for run in runs:
             assert isinstance(run, Ticket)
-            await first.settle(run, DONE)
+            await first.finish(run, DONE)
         for name in ("ended", "pay", "put"):
             assert await other.claim(claim(name)) == StoredResult(Value(1))
         await asyncio.gather(first.end(), other.end())

@@ -86,8 +86,8 @@ def test_preferences_are_not_reread_while_others_can_write_their_file(tmp_path: 
 def test_command_reports_an_unsafe_folder_in_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tmp_path.chmod(0o777)
     assert main(["approvals", "--path", str(tmp_path)]) != 0
-    said = capsys.readouterr().err
-    assert "Other users can write to" in said
-    assert "chmod go-w" in said
-    assert said.count("\n") == 1
+    text = capsys.readouterr().err
+    assert "Other users can write to" in text
+    assert "chmod go-w" in text
+    assert text.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -31,7 +31,7 @@ async def fill(ledger: SqliteLedger | PostgresLedger | MemoryLedger, count: int 
     async def one(number: int) -> None:
         ticket = await ledger.claim(Claim(CallKey("ada", "pay", str(number)), b"f", False))
         assert isinstance(ticket, Ticket)
-        await ledger.settle(ticket, CallEnding(CallState.DONE, Value(number), pinned=True))
+        await ledger.finish(ticket, CallEnding(CallState.DONE, Value(number), pinned=True))
 
     await asyncio.gather(*map(one, range(count)))
 
@@ -101,7 +101,7 @@ def remove_many(path: Path, count: int) -> tuple[int, int, int]:
         while sum(removed) < count:  # each of these calls has its turn between two steps
             ticket = await ledger.claim(Claim(CallKey("eve", "pay", str(made)), b"f", False))
             assert isinstance(ticket, Ticket)
-            await ledger.settle(ticket, None)
+            await ledger.finish(ticket, None)
             made += 1
         (left,) = await ledger._changes.run_change(
             lambda: ledger._connection.execute("SELECT count(*) FROM calls WHERE principal <> 'eve'").fetchone(),
@@ -158,8 +158,8 @@ def test_a_quiet_server_removes_what_is_over_from_a_database(shared_postgres: Po
         for number in range(10**9):  # claims that change nothing let the thread renew its lease
             ticket = await ledger.claim(Claim(CallKey("bob", "pay", f"new {number}"), b"f", False))
             assert isinstance(ticket, Ticket)
-            await ledger.settle(ticket, None)
-            if ledger._next_sweep and not ledger._tally.totals.rows:
+            await ledger.finish(ticket, None)
+            if ledger._next_sweep and not ledger._usage.totals.rows:
                 return
             assert time.monotonic() < until
 

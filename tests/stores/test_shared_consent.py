@@ -250,7 +250,7 @@ def test_sessions_of_two_machines_share_grants_levels_and_the_log(url: str) -> N
         return Answer(allowed=True, always=True, bounds=GrantBounds(uses=1))
 
     def build_session() -> Session:
-        return Session(grants=open_grants(url), audit=open_decisions(url), kept=open_levels(url))
+        return Session(grants=open_grants(url), audit=open_decisions(url), preference_store=open_levels(url))
 
     with background(asgi(kit)) as site:
         for _ in range(3):
@@ -278,7 +278,7 @@ def test_a_decision_that_cannot_be_recorded_is_not_carried_out(postgres: Postgre
         ran.append(what)
         return "ordered"
 
-    session = Session(grants=open_grants(url), audit=open_decisions(url), kept=open_levels(url))
+    session = Session(grants=open_grants(url), audit=open_decisions(url), preference_store=open_levels(url))
     with background(asgi(kit)) as site, connect_sync(site, session=session, approve=lambda _: True) as remote:
         postgres.kill()
         refused = remote.call("order", {"what": "tea"})

@@ -231,11 +231,11 @@ def test_the_text_of_a_question_that_is_over_is_deleted(tmp_path: Path, clock: C
             approvals.ask(_bind(f"more {number}"))
         with closing(sqlite3.connect(tmp_path / "approvals.sqlite3")) as connection:
             assert connection.execute("SELECT shown FROM questions WHERE binding = 'b1'").fetchone() == ("[]",)
-        assert approvals.count_kept() == 9
+        assert approvals.count_stored() == 9
         for _ in range(3):
             clock.pass_time(2 * 86_400)
             approvals.ask(_bind("last"))
-        assert approvals.count_kept() < 9
+        assert approvals.count_stored() < 9
 
 
 def test_an_ended_console_session_stays_ended_after_a_leap_of_the_clock(tmp_path: Path, clock: Clock) -> None:
@@ -256,7 +256,7 @@ def test_a_wrong_reading_ends_no_mcp_session(tmp_path: Path, clock: Clock, wrong
     assert rows.open(b"1", session)
     sent = rows.send(b"1", "node", "answer", body=b"x")
     clock.now = wrong
-    assert rows.open(b"2", session._replace(share="bob"))
+    assert rows.open(b"2", session._replace(quota_key="bob"))
     rows.send(b"2", "other", "answer", body=b"y")
     clock.now = NOW + 1
     assert rows.find(b"1") == session
@@ -266,8 +266,8 @@ def test_a_wrong_reading_ends_no_mcp_session(tmp_path: Path, clock: Clock, wrong
 
 def test_a_leap_of_the_clock_ends_no_sign_in_that_began(tmp_path: Path, clock: Clock) -> None:
     vault = CallerVault(tmp_path, [Secret("k" * 40)])
-    assert vault.keep_started("mine", "text", NOW + 600, NOW)
-    assert vault.keep_started("other", "text", NOW + 10**8, NOW + 10**7)
+    assert vault.store_started("mine", "text", NOW + 600, NOW)
+    assert vault.store_started("other", "text", NOW + 10**8, NOW + 10**7)
     assert vault.take_started("mine", NOW + 1) == "text"
 
 

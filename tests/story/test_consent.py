@@ -143,8 +143,8 @@ def test_call_without_an_approver_is_denied(site: str, garden: Garden, protocol:
         sent = len(garden.requests)
         result = remote.call("plant", {"name": "rose"})
         assert isinstance(result, Problem)
-        told = {"denied": True, "reason": "no approver is configured, so no user was asked"}  # FU-53
-        assert (result.kind, result.details) == (Kind.DENIED, told)
+        message = {"denied": True, "reason": "no approver is configured, so no user was asked"}  # FU-53
+        assert (result.kind, result.details) == (Kind.DENIED, message)
         assert len(garden.requests) == sent
 
 
@@ -161,9 +161,9 @@ def test_site_cannot_prevent_the_question(site: str) -> None:
     with connect_sync(site, approve=person) as remote:
         assert not remote.call("water", {"litres": 10}).ok
         assert not remote.call("mow").ok
-    said = [question.reasons for question in person.asked]
-    assert said[0] == ("The site would not ask, but this tool changes something.",)
-    assert "The site declares that this tool destroys something." in said[1]
+    replies = [question.reasons for question in person.asked]
+    assert replies[0] == ("The site would not ask, but this tool changes something.",)
+    assert "The site declares that this tool destroys something." in replies[1]
 
 
 @pytest.mark.requirement("XL-040", "XL-042")

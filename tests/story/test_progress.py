@@ -48,32 +48,32 @@ def url() -> Iterator[str]:
 
 
 def hear_blocking(url: str, protocol: str, name: str) -> tuple[Any, list[Progress]]:
-    heard: list[Progress] = []
+    received: list[Progress] = []
     with connect_sync(url, protocol=protocol, approve=lambda question: True) as remote:
-        return remote.call(name, notify=heard.append), heard
+        return remote.call(name, notify=received.append), received
 
 
-def hear_async(url: str, protocol: str, name: str) -> tuple[Any, list[Progress]]:
-    heard: list[Progress] = []
+def handle_async(url: str, protocol: str, name: str) -> tuple[Any, list[Progress]]:
+    received: list[Progress] = []
 
     async def take(progress: Progress) -> None:
-        heard.append(progress)
+        received.append(progress)
 
     async def calling() -> Any:
         async with connect(url, protocol=protocol, approve=lambda question: True) as remote:
             return await remote.call(name, notify=take)
 
-    return asyncio.run(calling()), heard
+    return asyncio.run(calling()), received
 
 
 @pytest.mark.requirement("FU-05", "MC-05")
-@pytest.mark.parametrize("hear", [hear_blocking, hear_async])
+@pytest.mark.parametrize("hear", [hear_blocking, handle_async])
 @pytest.mark.parametrize("protocol", ["mcp", "opentool"])
 @pytest.mark.parametrize("name", ["work", "work_in_thread"])
 def test_progress_of_a_tool_reaches_the_caller(hear: Callable[..., Any], protocol: str, name: str, url: str) -> None:
-    came, heard = hear(url, protocol, name)
-    assert came == Value("done")
-    assert [(one.value, one.event) for one in heard] == [(said, "progress") for said in SAID]
+    arrived, received = hear(url, protocol, name)
+    assert arrived == Value("done")
+    assert [(one.value, one.event) for one in received] == [(reply, "progress") for reply in SAID]
 
 
 @pytest.mark.parametrize("protocol", ["mcp", "opentool", "otc", "openapi"])
@@ -89,10 +89,10 @@ def test_result_is_the_same_without_a_listener_or_progress_support(protocol: str
 @pytest.mark.requirement("FU-05", "MC-05")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_official_sdk_client_receives_increasing_progress_numbers(mode: Any, url: str) -> None:
-    heard: list[tuple[float, float | None, str | None]] = []
+    received: list[tuple[float, float | None, str | None]] = []
 
     async def take(progress: float, total: float | None, message: str | None) -> None:
-        heard.append((progress, total, message))
+        received.append((progress, total, message))
 
     async def talk() -> Any:
         async with Client(f"{url}/mcp", mode=mode) as client:
@@ -101,7 +101,7 @@ def test_official_sdk_client_receives_increasing_progress_numbers(mode: Any, url
     called = asyncio.run(talk())
     assert [block.text for block in called.content] == ["done"]
     assert (called.is_error, called.structured_content) == (False, None)  # a text goes once
-    assert heard == [
+    assert received == [
         (1, None, "a text"),
         (2, None, None),
         (3, None, "two of three"),
@@ -113,9 +113,9 @@ def test_official_sdk_client_receives_increasing_progress_numbers(mode: Any, url
 @pytest.mark.requirement("FU-05")
 def test_command_line_shows_progress(url: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["call", url, "work", "--protocol", "mcp", "--yes"]) == 0
-    said = capfd.readouterr()
-    assert said.out == "done\n"
-    assert said.err.splitlines()[:2] == ["a text", "100%"]
+    reply = capfd.readouterr()
+    assert reply.out == "done\n"
+    assert reply.err.splitlines()[:2] == ["a text", "100%"]
 
 
 @pytest.mark.requirement("FU-05")
@@ -126,20 +126,20 @@ def test_gateway_passes_progress_on(url: str) -> None:
     from toolwire.client.discovery.discover import discover
     from toolwire.client.transport.drivers import arun
 
-    heard: list[Progress] = []
+    received: list[Progress] = []
 
     async def take(progress: Progress) -> None:
-        heard.append(progress)
+        received.append(progress)
 
     async def calling() -> Any:
         async with connect(url, protocol="mcp", approve=lambda question: True) as near:
-            door = AppTransport(asgi(near))
-            found = await arun(discover(HERE, protocol="mcp"), door, None)
-            far = Remote(open_connection(found), door, lambda question: True)
+            transport = AppTransport(asgi(near))
+            found = await arun(discover(HERE, protocol="mcp"), transport, None)
+            far = Remote(open_connection(found), transport, lambda question: True)
             return await far.call("work", notify=take)
 
     assert asyncio.run(calling()) == Value("done")
-    assert [one.value for one in heard] == SAID
+    assert [one.value for one in received] == SAID
 
 
 def test_a_part_is_shown_as_a_percentage_and_an_item_as_it_is(
@@ -173,6 +173,6 @@ def test_yes_says_why_a_tool_that_was_approved_over_another_protocol_is_asked_ab
     with background(asgi(build_working_kit())) as base:
         assert main(["call", base, "work", "--yes", "--protocol", "openapi"]) == 0
         assert main(["call", base, "work", "--yes", "--protocol", "mcp"]) == 3
-    said = capsys.readouterr().err
-    assert "--yes does not approve this: You approved this tool at another address, or over another protocol." in said
-    assert "The site has changed" not in said
+    text = capsys.readouterr().err
+    assert "--yes does not approve this: You approved this tool at another address, or over another protocol." in text
+    assert "The site has changed" not in text

@@ -161,8 +161,8 @@ def test_reserved_site_header_is_refused_at_once(headers: dict[str, str]) -> Non
 def test_adapters_send_site_headers(site: Site, url: str) -> None:
     with connect_sync(url, headers={"X-Tenant": "acme"}) as remote:
         assert isinstance(remote, SyncRemote)
-        told = run_named_call_sync(remote, Provider.OPENAI, "look", {"name": "x-tenant"})
-    assert "acme" in told.text
+        message = run_named_call_sync(remote, Provider.OPENAI, "look", {"name": "x-tenant"})
+    assert "acme" in message.text
 
 
 @pytest.mark.requirement("XL-089")

@@ -71,25 +71,25 @@ def test_stream_item_is_sent_as_soon_as_it_is_made(serve: Callable[..., str]) ->
 
 def test_our_client_receives_each_item_while_the_tool_runs(serve: Callable[..., str]) -> None:
     kitchen = Kitchen()
-    heard: list[str] = []
+    received: list[str] = []
 
     def eat(progress: Progress) -> None:
-        heard.append(progress.value)
+        received.append(progress.value)
         kitchen.eaten.set()  # the cake waits until the soup was heard
 
     with connect_sync(serve(kitchen.toolkit), protocol="opentool", agree=lambda _: True) as remote:
         assert remote.call("courses", notify=eat) == Value(["soup", "cake"])
-    assert heard == ["soup", "cake"]
+    assert received == ["soup", "cake"]
 
 
 @pytest.mark.requirement("MC-05")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_official_mcp_client_receives_each_item_while_the_tool_runs(serve: Callable[..., str], mode: Any) -> None:
     kitchen = Kitchen()
-    heard: list[str | None] = []
+    received: list[str | None] = []
 
     async def eat(_: float, __: float | None, text: str | None) -> None:
-        heard.append(text)
+        received.append(text)
         kitchen.eaten.set()
 
     async def dine() -> Any:
@@ -97,30 +97,30 @@ def test_official_mcp_client_receives_each_item_while_the_tool_runs(serve: Calla
             return (await client.call_tool("courses", {}, progress_callback=eat)).structured_content
 
     assert anyio.run(dine) == {"result": ["soup", "cake"]}
-    assert heard == ["soup", "cake"]
+    assert received == ["soup", "cake"]
 
 
 @pytest.mark.requirement("MC-05")
 def test_our_client_receives_each_item_over_mcp_while_the_tool_runs(serve: Callable[..., str]) -> None:
     kitchen = Kitchen()
-    heard: list[str] = []
+    received: list[str] = []
 
     def eat(progress: Progress) -> None:
-        heard.append(progress.value)
+        received.append(progress.value)
         kitchen.eaten.set()
 
     with connect_sync(serve(kitchen.toolkit), protocol="mcp", agree=lambda _: True) as remote:
         assert remote.call("courses", notify=eat) == Value(["soup", "cake"])
-    assert heard == ["soup", "cake"]
+    assert received == ["soup", "cake"]
 
 
 def test_gateway_passes_items_on_as_they_arrive(serve: Callable[..., str]) -> None:
     kitchen = Kitchen()
     far = serve(kitchen.toolkit)
-    heard: list[str] = []
+    received: list[str] = []
 
     async def eat(progress: Progress) -> None:
-        heard.append(progress.value)
+        received.append(progress.value)
         kitchen.eaten.set()
 
     async def use() -> None:
@@ -130,4 +130,4 @@ def test_gateway_passes_items_on_as_they_arrive(serve: Callable[..., str]) -> No
                     assert await near.call("courses", notify=eat) == Value(["soup", "cake"])
 
     anyio.run(use)
-    assert heard == ["soup", "cake"]
+    assert received == ["soup", "cake"]

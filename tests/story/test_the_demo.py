@@ -36,7 +36,7 @@ def test_demo_completes_every_step(demo: subprocess.CompletedProcess[str]) -> No
 
 
 def test_demo_shows_the_whole_workflow(demo: subprocess.CompletedProcess[str]) -> None:
-    for told in (
+    for message in (
         "OpenAPI + x-llm is chosen: it was found first",
         "OXP 1.0; tools: 5",
         "create_task",
@@ -47,7 +47,7 @@ def test_demo_shows_the_whole_workflow(demo: subprocess.CompletedProcess[str]) -
         "Model Context Protocol      add(17, 25) = 42",
         'POST /call -> {"call_id": "demo-1", "success": true, "output": {"value": 42}}',
     ):
-        assert told in demo.stdout
+        assert message in demo.stdout
 
 
 @pytest.mark.requirement("XL-132", "D-19")
@@ -71,22 +71,22 @@ def test_demo_user_signs_up_connects_toolwire_and_revokes_it(demo: subprocess.Co
 
 @pytest.mark.requirement("CC-01", "CC-05")
 def test_demo_server_makes_an_unchanged_mcp_client_ask_its_user(demo: subprocess.CompletedProcess[str]) -> None:
-    _, _, told = demo.stdout.partition("The official MCP client, unchanged")
-    small, large, gone = (part.partition("\n\nWhat does")[0] for part in told.split("-> ")[:3])
+    _, _, message = demo.stdout.partition("The official MCP client, unchanged")
+    small, large, gone = (part.partition("\n\nWhat does")[0] for part in message.split("-> ")[:3])
     assert "Allow this call?" not in small
     assert "/amount is more than 50" in large
     assert 'Pay 80 to "Ada"?' in large
     assert "Allow this call? [y/N] y" in large
     assert "this tool destroys something" in gone
     assert "Allow this call? [y/N] n" in gone
-    ended = told.split("-> ")[3].partition("\n")[0]
+    ended = message.split("-> ")[3].partition("\n")[0]
     assert ended == 'not called; the wallet has: {"1": ["Ada", 20.0], "2": ["Ada", 80.0]}'
 
 
 @pytest.mark.requirement("CC-03")
 def test_demo_bounded_grant_ends_after_its_last_use(demo: subprocess.CompletedProcess[str]) -> None:
-    _, _, told = demo.stdout.partition('An "always" within bounds')
-    first, second, third, last = (part.partition("\n\n")[0] for part in told.split("pay(to=")[1:5])
+    _, _, message = demo.stdout.partition('An "always" within bounds')
+    first, second, third, last = (part.partition("\n\n")[0] for part in message.split("pay(to=")[1:5])
     for part, asked, left in (
         (first, True, '/to is "Ada" and /amount is at most 50; 2 more calls'),
         (second, False, '/to is "Ada" and /amount is at most 50; 1 more call'),
@@ -102,8 +102,8 @@ def test_demo_bounded_grant_ends_after_its_last_use(demo: subprocess.CompletedPr
 
 @pytest.mark.requirement("GW-01")
 def test_demo_gateway_shows_and_asks_each_caller_their_own(demo: subprocess.CompletedProcess[str]) -> None:
-    _, _, told = demo.stdout.partition("A gateway over two servers of other makers")
-    ann, bob = told.partition("Ann sees: forecast, order")[2].split("Bob sees: forecast\n")
+    _, _, message = demo.stdout.partition("A gateway over two servers of other makers")
+    ann, bob = message.partition("Ann sees: forecast, order")[2].split("Bob sees: forecast\n")
     assert 'article = "tea"' in ann.partition("Call it? [y/N] y")[0]
     assert '-> "ordered: tea"' in ann
     assert 'city = "Oslo"' in bob.partition("Call it? [y/N] y")[0]

@@ -153,11 +153,11 @@ def test_model_receives_the_refusal_through_each_sdk(site: str) -> None:
     from toolwire.adapters import anthropic, gemini, langchain, openai
 
     wrong = {"tag": "old"}
-    said = {"id": "1", "type": "function", "function": {"name": "delete_orders", "arguments": json.dumps(wrong)}}
+    reply = {"id": "1", "type": "function", "function": {"name": "delete_orders", "arguments": json.dumps(wrong)}}
 
     async def each() -> list[str]:
         async with connect(site, approve=lambda _: True) as remote:
-            chat = await openai.run_tool_call(remote, ChatCompletionMessageFunctionToolCall.model_validate(said))
+            chat = await openai.run_tool_call(remote, ChatCompletionMessageFunctionToolCall.model_validate(reply))
             use = await anthropic.run_tool_call(
                 remote, ToolUseBlock(id="1", name="delete_orders", input=wrong, type="tool_use")
             )

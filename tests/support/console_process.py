@@ -27,13 +27,13 @@ def start_console(
     )
     try:
         assert process.stderr is not None
-        said = ""
+        reply = ""
         for line in process.stderr:
-            said += line
+            reply += line
             if "Ctrl-C" in line:
                 break
-        found = re.search(r"(http://127\.0\.0\.1:\d+)/(?:chat)?#key=(\S+)", said)
-        assert found is not None, said
+        found = re.search(r"(http://127\.0\.0\.1:\d+)/(?:chat)?#key=(\S+)", reply)
+        assert found is not None, reply
         yield process, found[1], found[2]
     finally:
         if process.poll() is None:

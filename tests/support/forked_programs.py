@@ -84,9 +84,9 @@ class ForkServer:
                 pass_fds=[theirs.fileno()],
             )
         self._connection = ours
-        if (said := _receive(ours)) != b"ready":
+        if (reply := _receive(ours)) != b"ready":
             self.close()
-            raise RuntimeError(said.decode())
+            raise RuntimeError(reply.decode())
         return ours
 
 
@@ -162,13 +162,13 @@ def listen_for_forks(file: Path, folder: Path, *modules: str) -> Generator[list[
 
 def _read_request(arguments: Sequence[Any]) -> tuple[Program, list[int]] | None:
     """Return what a start asks of the server; ``None`` for a start of which no fork can be the same."""
-    argv, executables, close_fds, kept, folder, environment, *rest = arguments
+    argv, executables, close_fds, stored, folder, environment, *rest = arguments
     to_input, _, _, from_output, _, from_error, _, failures, _, new_session, group, *owner, prepare, _ = rest
     words = [os.fsencode(word) for word in argv]
     is_ours = words[:2] == [os.fsencode(sys.executable), b"-m"] and len(words) > 2 and words[2].startswith(MODULES)
     if not is_ours or tuple(executables) != (words[0],) or prepare is not None:
         return None
-    if not close_fds or tuple(kept) != (failures,) or owner != [None, None, None, -1]:
+    if not close_fds or tuple(stored) != (failures,) or owner != [None, None, None, -1]:
         return None
     files = [given if given != -1 else own for own, given in enumerate((to_input, from_output, from_error))]
     here = os.getcwdb()
@@ -218,7 +218,7 @@ def _be_subreaper(value: int) -> None:
 
 
 def _receive(connection: socket.socket) -> bytes:
-    said = connection.recv(MAX_MESSAGE_BYTES)
-    if not said:
+    reply = connection.recv(MAX_MESSAGE_BYTES)
+    if not reply:
         raise RuntimeError("The process that starts programs has ended.")
-    return said
+    return reply

@@ -12,9 +12,9 @@ from tests.support.waiting import wait_until_async
 from toolwire import (
     App,
     Context,
+    NoUserInput,
     ServerLimits,
     Toolkit,
-    Unanswered,
     asgi,
 )
 
@@ -48,7 +48,7 @@ class Work:
         async def choose(context: Context) -> str:
             """Ask for a size."""
             answer = await context.ask(Size, "How large?")
-            return "nothing" if isinstance(answer, Unanswered) else f"size {answer.size}"
+            return "nothing" if isinstance(answer, NoUserInput) else f"size {answer.size}"
 
         @self.kit.tool(approval="auto", safe=True)
         def add(a: int, b: int) -> int:

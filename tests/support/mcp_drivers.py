@@ -46,8 +46,8 @@ def run_driver(driver: Driver, home: Path, **target: Any) -> dict[str, Any]:
         command, env=build_environment(home), capture_output=True, text=True, timeout=WAIT_S, check=False
     )
     assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 def check_consent(said: dict[str, Any]) -> None:

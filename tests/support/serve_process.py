@@ -27,13 +27,13 @@ def start_serve(
     )
     try:
         assert process.stdout is not None
-        said = ""
+        reply = ""
         for line in process.stdout:
-            said += line
+            reply += line
             if "Ctrl-C" in line:
-                wait_until_answered(url_in(said))
+                wait_until_answered(url_in(reply))
                 break
-        yield process, said
+        yield process, reply
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -50,5 +50,5 @@ def url_in(said: str) -> str:
 @contextmanager
 def serve_at(*argv: object, environment: dict[str, str] | None = None) -> Iterator[str]:
     """Run ``toolwire serve`` and give its URL."""
-    with start_serve(*argv, environment=environment) as (_, said):
-        yield url_in(said)
+    with start_serve(*argv, environment=environment) as (_, reply):
+        yield url_in(reply)

@@ -6,8 +6,8 @@ from typing import Any
 
 from toolwire.client import Remote, Session
 from toolwire.client.connection.connect import connect_upstream
-from toolwire.client.connection.held_calls import ask_caller
 from toolwire.client.connection.options import ConnectOptions
+from toolwire.client.connection.upstream_questions import ask_caller
 from toolwire.core.resources import COMPLETE_RESULTS
 
 

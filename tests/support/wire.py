@@ -44,22 +44,22 @@ class AppTransport:
         self.exchanges.append(RecordedExchange(request, response))
         return response
 
-    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return the response as ``send`` does, but pass an event stream to ``hear`` piece by piece."""
+    async def listen(self, request: Request, on_piece: PieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return the response as ``send`` does, but pass an event stream to ``on_piece`` piece by piece."""
         async with run_app(self._app, request) as answer:
             start = await answer.read_start()
             if not is_stream(start):
                 response = start._replace(body=await answer.read_rest())
                 self.exchanges.append(RecordedExchange(request, response))
                 return response
-            heard: list[bytes] = []
+            pieces: list[bytes] = []
             while (piece := await answer.read_chunk()) is not None:
-                heard.append(piece)
-                problem = await hear(piece)
+                pieces.append(piece)
+                problem = await on_piece(piece)
                 if problem is not None:
                     answer.disconnect()
                     return problem
-        self.exchanges.append(RecordedExchange(request, start._replace(body=b"".join(heard))))
+        self.exchanges.append(RecordedExchange(request, start._replace(body=b"".join(pieces))))
         return start
 
     async def aclose(self) -> None:
@@ -82,13 +82,13 @@ class SyncAppTransport:
         """Return the application's complete response to ``request``."""
         return self._runner.run(self._transport.send(request))
 
-    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return the response as ``send`` does, but pass an event stream to ``hear`` piece by piece."""
+    def listen(self, request: Request, on_piece: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return the response as ``send`` does, but pass an event stream to ``on_piece`` piece by piece."""
 
-        async def hear_async(piece: bytes) -> Problem | None:
-            return hear(piece)
+        async def handle_async(piece: bytes) -> Problem | None:
+            return on_piece(piece)
 
-        return self._runner.run(self._transport.listen(request, hear_async, brief=brief))
+        return self._runner.run(self._transport.listen(request, handle_async, brief=brief))
 
     def close(self) -> None:
         """End the event loop."""
@@ -114,13 +114,13 @@ class CannedTransport:
             raise RuntimeError(f"more than {self._most} requests")
         return self._answers(request)
 
-    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return the response to ``request``. An event stream is passed to ``hear`` in two pieces."""
+    def listen(self, request: Request, on_piece: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return the response to ``request``. An event stream is passed to ``on_piece`` in two pieces."""
         answer = self.send(request)
         if isinstance(answer, Problem) or not is_stream(answer):
             return answer
         half = len(answer.body) // 2
-        return hear(answer.body[:half]) or hear(answer.body[half:]) or answer._replace(body=b"")
+        return on_piece(answer.body[:half]) or on_piece(answer.body[half:]) or answer._replace(body=b"")
 
     def close(self) -> None:
         """Do nothing: there is no connection."""

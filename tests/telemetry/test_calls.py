@@ -32,9 +32,9 @@ def test_call_is_recorded_as_one_span_with_its_attributes() -> None:
     assert sdk.run(Context(principal="ada")) == Value(1)
     assert sdk.span.name == "execute_tool add"
     assert sdk.span.kind is trace.SpanKind.INTERNAL
-    said = attributes(sdk.span)
-    digest = said.pop("user.id")
-    assert said == {
+    reply = attributes(sdk.span)
+    digest = reply.pop("user.id")
+    assert reply == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "add",
         "gen_ai.tool.type": "function",
@@ -120,10 +120,10 @@ def test_different_active_trace_is_linked_and_the_same_one_is_the_parent() -> No
 
 
 def test_server_sampler_decides_about_a_trace_without_flags() -> None:
-    for sampler, kept in ((None, 1), (ParentBased(ALWAYS_OFF), 0)):
+    for sampler, stored in ((None, 1), (ParentBased(ALWAYS_OFF), 0)):
         sdk = Sdk(sampler)
         sdk.run(Context(trace_id=TRACE))
-        assert len(sdk.spans.get_finished_spans()) == kept
+        assert len(sdk.spans.get_finished_spans()) == stored
 
 
 def test_outgoing_calls_of_a_tool_are_traced_below_its_span() -> None:

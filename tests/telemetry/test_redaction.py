@@ -69,9 +69,9 @@ def test_data_is_redacted_by_type_by_name_and_by_text() -> None:
         CANARY: 1,
     }
     with hide_secrets(CONTEXT):
-        said = redact_data("fields", data)
-    assert CANARY not in json.dumps(said)
-    assert said["status_code"] == 200
+        reply = redact_data("fields", data)
+    assert CANARY not in json.dumps(reply)
+    assert reply["status_code"] == 200
 
 
 @given(

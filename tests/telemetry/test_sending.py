@@ -76,15 +76,15 @@ def test_client_call_has_a_span_that_contains_the_server_span(traced_server: tup
     server.spans.clear()
     sdk = Sdk()
     assert call(url, sdk, "add", {"a": 2}, protocol) == Value(3)
-    said = attributes(sdk.span)
+    reply = attributes(sdk.span)
     assert sdk.span.kind is SpanKind.CLIENT
     assert sdk.span.name == ("tools/call add" if protocol == "mcp" else "execute_tool add")
-    assert (said["server.address"], said["server.port"]) == ("127.0.0.1", int(url.rpartition(":")[2]))
-    assert (said["gen_ai.tool.name"], said["toolwire.protocol"]) == ("add", protocol)
-    assert (said["toolwire.approval"], said["toolwire.attempt"]) == ("auto", 1)
-    assert (said["network.transport"], said["network.protocol.name"]) == ("tcp", "http")
-    assert ("jsonrpc.request.id" in said) is (protocol in ("opentool", "mcp"))
-    assert (said.get("mcp.method.name"), said.get("mcp.protocol.version")) == (
+    assert (reply["server.address"], reply["server.port"]) == ("127.0.0.1", int(url.rpartition(":")[2]))
+    assert (reply["gen_ai.tool.name"], reply["toolwire.protocol"]) == ("add", protocol)
+    assert (reply["toolwire.approval"], reply["toolwire.attempt"]) == ("auto", 1)
+    assert (reply["network.transport"], reply["network.protocol.name"]) == ("tcp", "http")
+    assert ("jsonrpc.request.id" in reply) is (protocol in ("opentool", "mcp"))
+    assert (reply.get("mcp.method.name"), reply.get("mcp.protocol.version")) == (
         ("tools/call", "2026-07-28") if protocol == "mcp" else (None, None)
     )
     assert sdk.span.status.is_unset
@@ -123,9 +123,9 @@ def test_approval_decision_is_an_attribute_and_a_count(
 ) -> None:
     sdk = Sdk()
     call(traced_server[0], sdk, "change", {"password": CANARY}, approve=lambda _: answer)
-    said = attributes(sdk.span)
-    assert said["toolwire.approval"] == approval
-    assert said.get("error.type") == (None if answer.allowed else "approval_denied")
+    reply = attributes(sdk.span)
+    assert reply["toolwire.approval"] == approval
+    assert reply.get("error.type") == (None if answer.allowed else "approval_denied")
     assert [(each.value, dict(each.attributes)) for each in sdk.points("toolwire.approvals")] == [
         (1, {"decision": decision})
     ]
@@ -137,7 +137,7 @@ def test_arguments_and_results_are_recorded_only_if_enabled_and_without_secrets(
     traced_server: tuple[str, Sdk],
 ) -> None:
     sdk = Sdk()
-    said = {}
+    reply = {}
     for contents in (False, True):
         telemetry = Telemetry(
             tracer_provider=sdk.tracers, meter_provider=sdk.meters, descriptions=contents, contents=contents
@@ -145,12 +145,12 @@ def test_arguments_and_results_are_recorded_only_if_enabled_and_without_secrets(
         allowed = {"approve": lambda _: Answer(allowed=True), "telemetry": telemetry}
         call(traced_server[0], sdk, "change", {"password": CANARY}, **allowed)
         call(traced_server[0], sdk, "add", {"a": 41}, telemetry=telemetry)
-        said[contents] = [attributes(span) for span in sdk.spans.get_finished_spans()]
+        reply[contents] = [attributes(span) for span in sdk.spans.get_finished_spans()]
         assert CANARY not in "".join(span.to_json() for span in sdk.spans.get_finished_spans())
         sdk.spans.clear()
     content = ("gen_ai.tool.description", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result")
-    assert not any(name in each for each in said[False] for name in content)
-    assert [tuple(each[name] for name in content) for each in said[True]] == [
+    assert not any(name in each for each in reply[False] for name in content)
+    assert [tuple(each[name] for name in content) for each in reply[True]] == [
         ("Change something.", '{"password":"***"}', '"token=***"'),
         ("Add two numbers.", '{"a":41}', "42"),
     ]
@@ -163,8 +163,8 @@ def test_failed_client_call_records_the_response_code(
     sdk = Sdk()
     result = call(traced_server[0], sdk, "fail", protocol=protocol)
     assert isinstance(result, Problem)
-    said = attributes(sdk.span)
-    assert (said["error.type"], said.get("rpc.response.status_code")) == ("tool_error", code)
+    reply = attributes(sdk.span)
+    assert (reply["error.type"], reply.get("rpc.response.status_code")) == ("tool_error", code)
     assert not sdk.span.status.is_ok
     counted = sdk.points("mcp.client.operation.duration")
     assert [dict(point.attributes) for point in counted] == (
@@ -193,9 +193,9 @@ def test_gateway_span_names_its_upstream_and_contains_the_upstream_span(traced_s
     async def story() -> None:
         session = Session(telemetry=sdk.telemetry)
         async with connect(url, protocol="otc", agree=lambda _: True, session=session, name="sums") as upstream:
-            door = AppTransport(asgi(merge_toolboxes([upstream]), telemetry=sdk.telemetry))
+            transport = AppTransport(asgi(merge_toolboxes([upstream]), telemetry=sdk.telemetry))
             call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 5}}}
-            answer = await door.send(Request("POST", f"{HERE}/mcp", JSON_HEADERS, json.dumps(call).encode()))
+            answer = await transport.send(Request("POST", f"{HERE}/mcp", JSON_HEADERS, json.dumps(call).encode()))
             assert json.loads(answer.body)["result"]["content"][0]["text"] == "6"
 
     asyncio.run(story())
@@ -204,8 +204,8 @@ def test_gateway_span_names_its_upstream_and_contains_the_upstream_span(traced_s
     assert sent.parent == here.context
     assert server.span.parent is not None
     assert server.span.parent.span_id == sent.context.span_id
-    said = attributes(here)
-    assert (said["toolwire.upstream"], said["gen_ai.tool.type"]) == ("sums", "extension")
+    reply = attributes(here)
+    assert (reply["toolwire.upstream"], reply["gen_ai.tool.type"]) == ("sums", "extension")
     assert attributes(sent)["gen_ai.tool.type"] == "function"
 
 

@@ -45,11 +45,11 @@ def arrival(protocol: str, body: bytes | None = None) -> Arrival:
 def test_server_span_contains_the_request_id_and_protocol_version(protocol: str, id_: str) -> None:
     sdk = Sdk()
     sdk.run(protocol=protocol, arrival=arrival(protocol))
-    said = attributes(sdk.span)
-    assert (said["jsonrpc.request.id"], said["network.protocol.version"]) == (id_, "1.1")
-    assert (said["network.transport"], said["network.protocol.name"]) == ("tcp", "http")
-    assert said.get("mcp.protocol.version") == ("2025-11-25" if protocol == "mcp" else None)
-    assert len(said.get("mcp.session.id", "")) == (16 if protocol == "mcp" else 0)
+    reply = attributes(sdk.span)
+    assert (reply["jsonrpc.request.id"], reply["network.protocol.version"]) == (id_, "1.1")
+    assert (reply["network.transport"], reply["network.protocol.name"]) == ("tcp", "http")
+    assert reply.get("mcp.protocol.version") == ("2025-11-25" if protocol == "mcp" else None)
+    assert len(reply.get("mcp.session.id", "")) == (16 if protocol == "mcp" else 0)
     assert SESSION not in sdk.span.to_json()
 
 
@@ -103,8 +103,8 @@ def test_ledger_outcomes_are_recorded_and_timed() -> None:
         assert (await first, await second, await send()) == (Value(5),) * 3
 
     asyncio.run(story())
-    said = [attributes(span) for span in sdk.spans.get_finished_spans()]
-    assert sorted((each["toolwire.idempotency"], each.get("toolwire.attempt")) for each in said) == [
+    replies = [attributes(span) for span in sdk.spans.get_finished_spans()]
+    assert sorted((each["toolwire.idempotency"], each.get("toolwire.attempt")) for each in replies) == [
         ("attached", None),
         ("new", 1),
         ("new", 2),

@@ -31,10 +31,10 @@ def test_server_span_records_protocol_and_ledger_outcome(path: str) -> None:
     }
 
     async def story() -> None:
-        door = AppTransport(asgi(kit, telemetry=sdk.telemetry))
+        transport = AppTransport(asgi(kit, telemetry=sdk.telemetry))
         headers = (*JSON_HEADERS, (b"idempotency-key", b"c1"))
         for _ in range(2):
-            answer = await door.send(Request("POST", HERE + path, headers, json.dumps(messages[path]).encode()))
+            answer = await transport.send(Request("POST", HERE + path, headers, json.dumps(messages[path]).encode()))
             assert answer.status == 200
 
     asyncio.run(story())

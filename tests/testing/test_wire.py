@@ -22,33 +22,33 @@ STOP = Problem(kind=Kind.BAD_ANSWER, message="Enough.")
 
 def test_both_app_transports_return_and_record_the_response() -> None:
     request = Request("GET", f"{HERE}/health")
-    door, sync_door = AppTransport(asgi(build_kit())), SyncAppTransport(asgi(build_kit()))
-    response = asyncio.run(door.send(request))
+    transport, sync_door = AppTransport(asgi(build_kit())), SyncAppTransport(asgi(build_kit()))
+    response = asyncio.run(transport.send(request))
     assert response.status == 200
     assert sync_door.send(request) == response
     sync_door.close()
-    assert door.exchanges == sync_door.exchanges == [(request, response)]
-    asyncio.run(door.aclose())
+    assert transport.exchanges == sync_door.exchanges == [(request, response)]
+    asyncio.run(transport.aclose())
 
 
 def test_stream_is_received_live_and_its_body_not_repeated() -> None:
-    door = SyncAppTransport(asgi(build_kit()))
+    transport = SyncAppTransport(asgi(build_kit()))
     pieces: list[bytes] = []
-    response = door.listen(STREAM, pieces.append)
+    response = transport.listen(STREAM, pieces.append)
     assert isinstance(response, Response)
     assert (response.status, response.body) == (200, b"")
     assert len(pieces) > 3
-    assert door.exchanges[0].response.body == b"".join(pieces)
-    assert door.listen(STREAM, lambda _: STOP) is STOP
-    door.close()
+    assert transport.exchanges[0].response.body == b"".join(pieces)
+    assert transport.listen(STREAM, lambda _: STOP) is STOP
+    transport.close()
 
 
 def test_response_that_is_no_stream_is_returned_whole() -> None:
-    door = SyncAppTransport(asgi(build_kit()))
-    response = door.listen(Request("GET", f"{HERE}/health"), lambda _: STOP)
+    transport = SyncAppTransport(asgi(build_kit()))
+    response = transport.listen(Request("GET", f"{HERE}/health"), lambda _: STOP)
     assert isinstance(response, Response)
     assert response.body
-    door.close()
+    transport.close()
 
 
 def test_exception_of_an_application_is_raised() -> None:
@@ -72,12 +72,12 @@ def test_a_scope_is_that_of_a_server_on_loopback() -> None:
 
 
 def test_canned_transport_limits_its_requests() -> None:
-    door = CannedTransport(lambda _: STOP, most=2)
-    assert door.send(STREAM) is door.listen(STREAM, lambda _: None) is STOP
-    assert door.sent == [STREAM, STREAM]
+    transport = CannedTransport(lambda _: STOP, most=2)
+    assert transport.send(STREAM) is transport.listen(STREAM, lambda _: None) is STOP
+    assert transport.sent == [STREAM, STREAM]
     with pytest.raises(RuntimeError, match="more than 2 requests"):
-        door.send(STREAM)
-    door.close()
+        transport.send(STREAM)
+    transport.close()
 
 
 def test_canned_stream_is_received_in_chunks() -> None:

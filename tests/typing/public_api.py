@@ -11,6 +11,7 @@ from toolwire import (
     Context,
     InputRequest,
     InputResponse,
+    NoUserInput,
     Preferences,
     Problem,
     Question,
@@ -24,7 +25,6 @@ from toolwire import (
     Toolbox,
     ToolError,
     Toolkit,
-    Unanswered,
     Value,
     connect,
     connect_sync,
@@ -59,9 +59,9 @@ class Size:
 async def sew(context: Context) -> str:
     """Ask the user."""
     size = await context.ask(Size, "How large?", name="size")
-    assert_type(size, Size | Unanswered)
-    assert_type(context.ask_sync(Size, "How large?"), Size | Unanswered)
-    if isinstance(size, Unanswered):
+    assert_type(size, Size | NoUserInput)
+    assert_type(context.ask_sync(Size, "How large?"), Size | NoUserInput)
+    if isinstance(size, NoUserInput):
         assert_type(size.reason, Literal["declined", "cancelled", "cannot_ask"])
         raise ToolError(size.message)
     return str(size.inches)

@@ -208,8 +208,8 @@ DOG = {"properties": {"kind": {"const": "dog"}, "name": {"type": "string"}}, "re
     ],
 )
 def test_error_for_a_failed_union_lists_what_each_form_requires(schema: Any, value: Any, text: str | None) -> None:
-    said = errors({"properties": {"a": schema}}, {"a": value})["a"]
-    assert said == text if text else "listed in the" not in said
+    reply = errors({"properties": {"a": schema}}, {"a": value})["a"]
+    assert reply == text if text else "listed in the" not in reply
 
 
 @pytest.mark.requirement("FU-16")
@@ -274,7 +274,7 @@ def test_every_allowed_value_is_named_as_far_as_there_is_room(values: list[Any],
 
 
 def test_long_allowed_values_do_not_make_a_message_long() -> None:
-    said = errors({"properties": {"how": {"enum": ["y" * 100 + str(n) for n in range(51)]}}}, {"how": 1})
-    assert said["how"].endswith("or 49 others")
-    assert len(said["how"]) < 400
+    reply = errors({"properties": {"how": {"enum": ["y" * 100 + str(n) for n in range(51)]}}}, {"how": 1})
+    assert reply["how"].endswith("or 49 others")
+    assert len(reply["how"]) < 400
     assert len(errors({"properties": {"how": {"enum": ["y" * 10_000]}}}, {"how": 1})["how"]) < 400

@@ -64,8 +64,8 @@ def test_grant_page_of_the_tool_is_used_if_the_site_has_none() -> None:
     assert pages.find_page(Authorization(id="github"), "ada") == GrantPage("https://site.example")
     verdict = build_requirements_check(pages)(Call(NEEDY, {}))
     assert isinstance(verdict, Deny)
-    (said,) = verdict.problem.details["missing_requirements"]["authorization"]
-    assert said["url"] == "https://example.com/grant"
+    (reply,) = verdict.problem.details["missing_requirements"]["authorization"]
+    assert reply["url"] == "https://example.com/grant"
 
 
 def test_refusal_includes_the_check_url_of_the_tool() -> None:
@@ -73,5 +73,5 @@ def test_refusal_includes_the_check_url_of_the_tool() -> None:
     tool = Tool(name="mail", requirements=Requirements(authorization=(Authorization(id="google"),)), hints=hints)
     verdict = check_requirements(Call(tool, {}))
     assert isinstance(verdict, Deny)
-    (said,) = verdict.problem.details["missing_requirements"]["authorization"]
-    assert said == {"id": "google", "url": "https://a.example", "check_url": "https://b.example"}
+    (reply,) = verdict.problem.details["missing_requirements"]["authorization"]
+    assert reply == {"id": "google", "url": "https://a.example", "check_url": "https://b.example"}

@@ -73,7 +73,7 @@ class Deferral:
             questions = self._waiting.get(call_id, ())
         return questions[-1] if questions else None
 
-    def keep(self, call_id: str, questions: Iterable[Question]) -> None:
+    def defer(self, call_id: str, questions: Iterable[Question]) -> None:
         """Let the call ``call_id`` wait for an answer to ``questions``, which its user is shown."""
         with self._lock:
             self._waiting[call_id] = tuple(questions)
@@ -272,7 +272,7 @@ class ModelCalls:
             return outcome
         if len(approved) >= MAX_QUESTIONS:
             return build_denied_result("too many questions")
-        deferral.keep(call.id, (*approved, outcome))
+        deferral.defer(call.id, (*approved, outcome))
         return outcome
 
     async def run_asking(

@@ -16,7 +16,7 @@ from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Json, Problem, Result, Tool, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, ResultLimits
-from toolwire.core.toolbox import KeepsResources, Notify, ToolHome, find_home, ignore_progress
+from toolwire.core.toolbox import Notify, StoresResources, ToolHome, find_home, ignore_progress
 from toolwire.find import View
 from toolwire.find.short_list import answer_own_call, is_own, shorten_list
 from toolwire.framing.list_size import BUDGET_TOKENS, fits_budget
@@ -98,7 +98,7 @@ class _ShortToolbox:
 
     def resource(self, handle: str, /) -> Resource | None:
         """Return the bytes of a handle from a result, or None."""
-        return self._box.resource(handle) if isinstance(self._box, KeepsResources) else None
+        return self._box.resource(handle) if isinstance(self._box, StoresResources) else None
 
     @property
     def result_limits(self) -> ResultLimits:

@@ -83,10 +83,10 @@ class _SiteTool(BaseTool):
             return CALL_AGAIN
         again = identify_call(self.name, call.arguments)
         if approved:  # ADK asks once about a call, so this question waits until the model calls again
-            self._deferral.keep(again, (*approved, question))
+            self._deferral.defer(again, (*approved, question))
             return CALL_AGAIN
         questions = self._deferral.take(again) or (question,)
-        self._deferral.keep(call.id, questions)
+        self._deferral.defer(call.id, questions)
         asked = describe_question(questions[-1])
         context.request_confirmation(hint=str(asked["text"]), payload=asked)
         context.actions.skip_summarization = True

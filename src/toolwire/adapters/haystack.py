@@ -100,9 +100,9 @@ class ConsentPolicy(ConfirmationPolicy):
                 self._approved[key] = valid[1:]
         return valid[0].questions if valid else ()
 
-    def keep(self, name: str, arguments: dict[str, Any], questions: tuple[Question, ...]) -> None:
+    def defer(self, name: str, arguments: dict[str, Any], questions: tuple[Question, ...]) -> None:
         """Ask ``questions`` when the model calls the tool ``name`` again."""
-        self.deferral.keep(identify_call(name, arguments), questions)
+        self.deferral.defer(identify_call(name, arguments), questions)
 
 
 def build_tools(toolbox: Toolbox, *, images: bool = False, policy: ConsentPolicy | None = None) -> list[Tool]:
@@ -152,7 +152,7 @@ async def _run(
     outcome = await calls.run(call, approved)
     if isinstance(outcome, Question):
         if policy is not None:
-            policy.keep(call.name, arguments, (*approved, outcome))
+            policy.defer(call.name, arguments, (*approved, outcome))
         outcome = CALL_AGAIN
     if not images:
         return outcome.text

@@ -119,10 +119,10 @@ class _Metadata(ToolMetadata):
 
 
 def _build(declaration: ToolDeclaration, **functions: Any) -> FunctionTool:
-    return FunctionTool(metadata=_Metadata(declaration), callback=_keep_output, **functions)
+    return FunctionTool(metadata=_Metadata(declaration), callback=_return_output, **functions)
 
 
-def _keep_output(output: ToolOutput) -> ToolOutput:
+def _return_output(output: ToolOutput) -> ToolOutput:
     return output
 
 

@@ -24,7 +24,7 @@ class LongResults:
 
     def __init__(self, characters: int) -> None:
         self.characters = characters
-        self._kept = Resources(os.urandom(32))
+        self._stored = Resources(os.urandom(32))
 
     def cut(self, text: str, source: str, name: str) -> Part | None:
         """Keep the value whose JSON is ``text``, and return its first part; None if it cannot be read.
@@ -36,13 +36,13 @@ class LongResults:
         whole = jsontext.read(body)
         if isinstance(whole, Problem):
             return None
-        handle = self._kept.keep(Resource(data=body, media_type="application/json", name=source))
+        handle = self._stored.store(Resource(data=body, media_type="application/json", name=source))
         return cut_result(whole, self.characters, name, handle)
 
     def read(self, arguments: Mapping[str, Json]) -> dict[str, Json] | Problem:
         """Return the part that ``arguments`` of a call of ``read_result`` choose, framed as the first part was."""
         handle = arguments.get("handle")
-        resource = self._kept.find(handle) if isinstance(handle, str) else None
+        resource = self._stored.find(handle) if isinstance(handle, str) else None
         whole = describe_unkept() if resource is None else jsontext.read(resource.data)
         part = whole if isinstance(whole, Problem) else read_part(whole, arguments, self.characters)
         if isinstance(part, Problem):

@@ -67,7 +67,7 @@ class _Builder:
         name = self._declaration.name
         questions = self._deferral.take(identify_call(name, arguments)) or self._calls.preview(name, arguments)
         if questions:
-            self._deferral.keep(call_id, questions)
+            self._deferral.defer(call_id, questions)
         return bool(questions)
 
     async def _invoke(self, context: ToolContext[Any], text: str) -> Any:
@@ -79,7 +79,7 @@ class _Builder:
         # An approval without a question is one of the SDK for all calls of this tool.
         outcome = await self._calls.run(call, approved, is_standing=is_approved and not approved)
         if isinstance(outcome, Question):  # it came up only now, so the SDK cannot ask any more
-            deferral.keep(identify_call(self._declaration.name, _read_arguments(text)), (*approved, outcome))
+            deferral.defer(identify_call(self._declaration.name, _read_arguments(text)), (*approved, outcome))
         return self._build_output(outcome)
 
     def _build_output(self, outcome: ModelResult | Question) -> Any:

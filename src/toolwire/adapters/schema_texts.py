@@ -96,7 +96,7 @@ def add_notes(node: Schema, notes: list[str]) -> dict[str, Json]:
     return {**node, "description": text} if text else dict(node)
 
 
-def keep_name(context: ConversionContext, name: str, node: Json) -> Json:
+def note_original_name(context: ConversionContext, name: str, node: Json) -> Json:
     """Return the schema of the property ``name`` with that name in it, where its key is another for the provider.
 
     It becomes the title, or the begin of the description where the provider takes no title. A title that says more than

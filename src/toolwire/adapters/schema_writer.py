@@ -15,7 +15,7 @@ from toolwire.core.subschemas import LISTED, NAMED, SINGLE
 
 from .conversion_context import ConversionContext, SchemaLoss, WriterPosition
 from .dialects import MAX_EXPANSIONS, SchemaDialect
-from .schema_texts import DATA, SILENT, add_notes, clean_schema, keep_name, rename_keys, write_any_value
+from .schema_texts import DATA, SILENT, add_notes, clean_schema, note_original_name, rename_keys, write_any_value
 from .schema_walk import list_types, merge_all_of, resolve
 from .typed_schema import write_typed_schema
 from .unions import UNIONS, open_root, write_union
@@ -145,7 +145,7 @@ def _write_keyword(context: ConversionContext, key: str, value: Json, position: 
             if isinstance(inner, bool)
             else context.write_inner(inner, position.enter(key, name))
             for name, one in value.items()
-            for inner in (keep_name(context, name, one) if key == "properties" else one,)
+            for inner in (note_original_name(context, name, one) if key == "properties" else one,)
         }
     if key == "required" and isinstance(value, list):
         return [context.names.get(name, name) for name in value if isinstance(name, str)]

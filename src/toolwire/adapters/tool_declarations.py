@@ -26,7 +26,7 @@ from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import Catalog
 from toolwire.core.content import describe_content
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
-from toolwire.core.toolbox import Toolbox, ToolHome, embed_kept_bytes, find_home, list_own_names
+from toolwire.core.toolbox import Toolbox, ToolHome, embed_stored_bytes, find_home, list_own_names
 from toolwire.framing import jsontext
 from toolwire.framing.cut_notice import describe_cut
 from toolwire.framing.jsontext import get_object
@@ -152,11 +152,11 @@ async def run_named_call(
         raise TypeError(f"A call that is awaited needs a connection of connect, not {type(toolbox).__name__}: {how}.")
     catalog = toolbox.catalog()
     call = read_call(catalog, provider, name, arguments)
-    if (stored := read_kept_result(toolbox, call)) is not None:
+    if (stored := read_stored_result(toolbox, call)) is not None:
         return stored
     home = ToolHome() if isinstance(call, Problem) else find_home(toolbox, call.tool)
     result = call if isinstance(call, Problem) else await toolbox.run(call)
-    result = embed_kept_bytes(result, toolbox) if images else result
+    result = embed_stored_bytes(result, toolbox) if images else result
     return write_result(toolbox.catalog(), call, result, provider, home=home, images=images, toolbox=toolbox)
 
 
@@ -173,15 +173,15 @@ def run_named_call_sync(
         raise TypeError(f"A call that blocks needs a connection of connect_sync, not {type(remote).__name__}: {how}.")
     catalog = remote.catalog()
     call = read_call(catalog, provider, name, arguments)
-    if (stored := read_kept_result(remote, call)) is not None:
+    if (stored := read_stored_result(remote, call)) is not None:
         return stored
     home = ToolHome() if isinstance(call, Problem) else find_home(remote, call.tool)
     result = call if isinstance(call, Problem) else remote.call(call.tool.id, dict(call.arguments))
-    result = embed_kept_bytes(result, remote) if images else result
+    result = embed_stored_bytes(result, remote) if images else result
     return write_result(catalog, call, result, provider, home=home, images=images, toolbox=remote)
 
 
-def read_kept_result(toolbox: object, call: Call | Problem) -> ModelResult | None:
+def read_stored_result(toolbox: object, call: Call | Problem) -> ModelResult | None:
     """Return what a ``call`` of ``read_result`` returns, or None for any other call.
 
     It needs nobody's consent: it is a part of what this model's program has already received.

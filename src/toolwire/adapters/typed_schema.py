@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from toolwire.core.model import Json, Schema
 
 from .conversion_context import ConversionContext, WriterPosition
-from .schema_texts import keep_name, write_any_value, write_enum, write_keywords
+from .schema_texts import note_original_name, write_any_value, write_enum, write_keywords
 from .schema_walk import accepts_null, find_references, list_types, split_by_type
 from .unions import allow_null, write_union
 
@@ -46,7 +46,7 @@ def _write_object(context: ConversionContext, node: Schema, position: WriterPosi
     required = [name for name in declared if name in properties] if isinstance(declared, list) else []
     written = {
         context.names.get(name, name): context.write_inner(
-            keep_name(context, name, one), position.enter("properties", name)
+            note_original_name(context, name, one), position.enter("properties", name)
         )
         for name, one in properties.items()
     }

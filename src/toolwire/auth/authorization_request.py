@@ -12,7 +12,7 @@ from .pkce import read_challenge
 from .redirect_uris import choose_registered
 from .request_parameters import RequestParameters
 from .resource_indicators import read_resource
-from .scopes import read_scopes, select_offered_scopes
+from .scopes import read_scopes, select_supported_scopes
 
 _STATE_CHARS = 2_000
 
@@ -31,7 +31,7 @@ class AuthorizationRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedScopes:
+class SupportedScopes:
     """The scopes of a server; ``defaults`` are for a client that requests none. ``drop_unknown`` ignores others."""
 
     resource: str
@@ -49,7 +49,7 @@ def choose_redirect_uri(parameters: RequestParameters, client: Client) -> str | 
 
 
 def read_authorization_request(
-    parameters: RequestParameters, client: Client, redirect_uri: str, offer: OfferedScopes
+    parameters: RequestParameters, client: Client, redirect_uri: str, supported: SupportedScopes
 ) -> AuthorizationRequest | OAuthError:
     """Return the request of ``client``, or the error for its redirect URI."""
     # AS-03, AS-04, AS-07, AS-08
@@ -59,13 +59,13 @@ def read_authorization_request(
     challenge = read_challenge(parameters)
     if isinstance(challenge, OAuthError):
         return challenge
-    resource = read_resource(parameters.resources, offer.resource)
+    resource = read_resource(parameters.resources, supported.resource)
     if isinstance(resource, OAuthError):
         return resource
     asked = read_scopes(parameters.get("scope"))
     if isinstance(asked, OAuthError):
         return asked
-    scopes = select_offered_scopes(asked or offer.defaults, offer.scopes, drop=offer.drop_unknown)
+    scopes = select_supported_scopes(asked or supported.defaults, supported.scopes, drop=supported.drop_unknown)
     if isinstance(scopes, OAuthError):
         return scopes
     return AuthorizationRequest(

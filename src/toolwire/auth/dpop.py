@@ -33,7 +33,7 @@ NEEDED = "This site binds tokens to a key (DPoP), which needs joserfc: pip insta
 
 # RFC 9449, 8.1: visible characters without the quote and the backslash.
 _NONCE = re.compile(r"[!#-\[\]-~]{1,512}")
-_ORIGINS_KEPT = 16
+_MAX_ORIGINS = 16
 
 
 def can_prove() -> bool:
@@ -67,13 +67,13 @@ class Prover:
         others = [header for header in request.headers if header[0].lower() != b"dpop"]
         return request._replace(headers=(*others, (b"dpop", proof.encode())))
 
-    def keep_nonce(self, request: Request, response: Response) -> bool:
+    def store_nonce(self, request: Request, response: Response) -> bool:
         """Keep the nonce of ``response``, and return whether its server wants ``request`` again with it."""
         nonce = get_header(response.headers, b"dpop-nonce")
         if not nonce or _NONCE.fullmatch(nonce) is None:
             return False
         origin = get_origin(request.url)
-        if origin not in self._nonces and len(self._nonces) >= _ORIGINS_KEPT:
+        if origin not in self._nonces and len(self._nonces) >= _MAX_ORIGINS:
             self._nonces.clear()
         self._nonces[origin] = nonce
         return wants_nonce(response)

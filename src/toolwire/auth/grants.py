@@ -27,7 +27,7 @@ def is_current(since: float, until: float, now: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class OAuthGrant:
     """What ``user`` let an app do at ``resource``. Times are seconds since 1970; ``until`` is the very end of it.
 
     ``fingerprint`` is that of the client as it was shown. ``used`` turns true when the first token is issued.
@@ -124,7 +124,7 @@ class TokenReused:
 Verdict: TypeAlias = IssueTokens | RepeatTokens | TokenReused | OAuthError
 
 
-def judge_code(code: AuthorizationCode | None, grant: Grant | None, request: CodeExchange, now: float) -> Verdict:
+def judge_code(code: AuthorizationCode | None, grant: OAuthGrant | None, request: CodeExchange, now: float) -> Verdict:
     """Return whether ``wish`` turns ``code`` into tokens; a replay with the right verifier ends the family."""
     # AS-05
     if code is None or grant is None or request.client_id != grant.client_id:
@@ -142,7 +142,7 @@ def judge_code(code: AuthorizationCode | None, grant: Grant | None, request: Cod
 
 
 def judge_refresh(
-    token: Token | None, grant: Grant | None, request: TokenRefresh, now: float, grace_s: float
+    token: Token | None, grant: OAuthGrant | None, request: TokenRefresh, now: float, grace_s: float
 ) -> Verdict:
     """Return whether ``wish`` exchanges ``token``; one that was exchanged before ends the family.
 
@@ -167,7 +167,7 @@ def build_reuse_verdict() -> TokenReused:
     return TokenReused(invalid_grant("The refresh token was used before; all tokens of this app are revoked."))
 
 
-def _judge_exchange(token: Token, grant: Grant, request: TokenRefresh, now: float) -> IssueTokens | OAuthError:
+def _judge_exchange(token: Token, grant: OAuthGrant, request: TokenRefresh, now: float) -> IssueTokens | OAuthError:
     if not is_current(token.since, token.until, now):
         return invalid_grant("The refresh token has expired.")
     if not set(request.scopes) <= set(token.scopes):
@@ -175,7 +175,7 @@ def _judge_exchange(token: Token, grant: Grant, request: TokenRefresh, now: floa
     return _refuse_other_resource(request.resources, grant) or IssueTokens(request.scopes or token.scopes)
 
 
-def is_valid_at(token: Token | None, grant: Grant | None, resource: str, now: float) -> bool:
+def is_valid_at(token: Token | None, grant: OAuthGrant | None, resource: str, now: float) -> bool:
     """Return whether an access token is good at ``resource`` now."""
     # AS-08, AS-10
     if token is None or grant is None or token.kind != "access":
@@ -184,7 +184,7 @@ def is_valid_at(token: Token | None, grant: Grant | None, resource: str, now: fl
     return is_valid and canonical_uri(grant.resource) == canonical_uri(resource)
 
 
-def _refuse_other_resource(resources: tuple[str, ...], grant: Grant) -> OAuthError | None:
+def _refuse_other_resource(resources: tuple[str, ...], grant: OAuthGrant) -> OAuthError | None:
     for uri in resources:
         if canonical_uri(uri) != canonical_uri(grant.resource):
             return invalid_target("The code or token is for another resource.")

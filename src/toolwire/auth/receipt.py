@@ -208,7 +208,7 @@ def find_signature_fault(receipt: str, header: ReceiptHeader, keys: ReceiptKeys,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptReceipt:
+class StoredReceipt:
     """A receipt with its binding, as logs keep it: it can be verified without the server."""
 
     receipt: str
@@ -219,7 +219,7 @@ class KeptReceipt:
         return {"receipt": self.receipt, "binding": asdict(self.binding)}
 
 
-def read_kept_receipt(data: Json) -> KeptReceipt | None:
+def read_stored_receipt(data: Json) -> StoredReceipt | None:
     """Return the receipt in ``data``, or in its member ``receipt`` as a log of decisions has it; None without one."""
     if isinstance(data, dict) and isinstance(data.get("receipt"), dict):
         data = data["receipt"]
@@ -230,7 +230,7 @@ def read_kept_receipt(data: Json) -> KeptReceipt | None:
         isinstance(value, str) for value in members.values()
     ):
         return None
-    return KeptReceipt(receipt=receipt, binding=ReceiptBinding(**members))
+    return StoredReceipt(receipt=receipt, binding=ReceiptBinding(**members))
 
 
 def _build_content(protected: str, binding: ReceiptBinding) -> bytes:

@@ -30,7 +30,9 @@ def invalid_scope(description: str) -> OAuthError:
     return OAuthError(error="invalid_scope", description=description)
 
 
-def select_offered_scopes(asked: Iterable[str], known: Collection[str], *, drop: bool) -> tuple[str, ...] | OAuthError:
+def select_supported_scopes(
+    asked: Iterable[str], known: Collection[str], *, drop: bool
+) -> tuple[str, ...] | OAuthError:
     """Return the scopes of ``asked`` that the server has. Others are an error, or ignored with ``drop``."""
     # AS-07
     asked = tuple(asked)

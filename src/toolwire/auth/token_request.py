@@ -62,10 +62,10 @@ def read_error_code(data: Mapping[str, Json]) -> str:
 def _fetch_with_proof(request: Request, prover: Prover) -> Flow[Response | Problem]:
     """Return the response to ``request`` with a proof; sent again once if the server wants its nonce in it."""
     response: Response | Problem = yield from fetch(prover.add_proof(request))
-    if isinstance(response, Response) and prover.keep_nonce(request, response):
+    if isinstance(response, Response) and prover.store_nonce(request, response):
         response = yield from fetch(prover.add_proof(request))
         if isinstance(response, Response):
-            prover.keep_nonce(request, response)
+            prover.store_nonce(request, response)
     return response
 
 

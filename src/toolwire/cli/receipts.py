@@ -18,7 +18,7 @@ from .exits import FAILED, OK
 from .terminal.screen import escaped, json_text, print_error, show_time
 
 if TYPE_CHECKING:  # an extra, and few users have receipts
-    from toolwire.auth.receipt import KeptReceipt, ReceiptKeys
+    from toolwire.auth.receipt import ReceiptKeys, StoredReceipt
 
 _MAX_FILE = 64 * 1024 * 1024
 
@@ -36,7 +36,7 @@ def print_keys(folder: Path, *, rotate: bool) -> int:
 def verify_receipts(folder: Path, file: str, keys_file: str | None, *, as_json: bool) -> int:
     """Print whether each receipt in ``file`` is one of a known key for its binding; fail if one is not."""
     _check_extra()
-    from toolwire.auth.receipt import read_kept_receipt, read_receipt_keys  # an extra, as above
+    from toolwire.auth.receipt import read_receipt_keys, read_stored_receipt  # an extra, as above
 
     if keys_file is None:
         data = jsontext.write({"keys": StoredReceiptKeys(folder).list_public()})
@@ -47,7 +47,7 @@ def verify_receipts(folder: Path, file: str, keys_file: str | None, *, as_json: 
         text = f"{keys.message} Name the keys with --keys FILE." if keys_file is None else keys.message
         raise UsageError(f"There are no keys to verify with: {text}")
     documents = _read_documents(read_input_file(Path(file), _MAX_FILE, file))
-    receipts = [found for one in documents if (found := read_kept_receipt(one)) is not None]
+    receipts = [found for one in documents if (found := read_stored_receipt(one)) is not None]
     if not receipts:
         print_error(f"There is no receipt in {file}.")
         return FAILED
@@ -55,7 +55,7 @@ def verify_receipts(folder: Path, file: str, keys_file: str | None, *, as_json: 
     return FAILED if any(faults) else OK
 
 
-def _verify(stored: KeptReceipt, keys: ReceiptKeys, *, as_json: bool) -> str:
+def _verify(stored: StoredReceipt, keys: ReceiptKeys, *, as_json: bool) -> str:
     from toolwire.auth.receipt import find_signature_fault, read_header  # an extra, as above
 
     header = read_header(stored.receipt)

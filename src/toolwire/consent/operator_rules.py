@@ -61,7 +61,7 @@ class OperatorRule(NamedTuple):
         is_read = tool.safe or tool.claimed_safe
         if self.tools == READS:
             return is_read
-        if "*" in self.tools and not (is_read or (_says_nothing(tool) and not self._may_name_write(tool))):
+        if "*" in self.tools and not (is_read or (_declares_nothing(tool) and not self._may_name_write(tool))):
             return False
         return any(self._fits(name, self.tools) for name in _list_names(tool))
 
@@ -181,13 +181,13 @@ def _list_names(tool: Tool) -> tuple[str, ...]:
     return (*names, listed) if isinstance(listed, str) else names
 
 
-def _says_nothing(tool: Tool) -> bool:
+def _declares_nothing(tool: Tool) -> bool:
     """Return whether the server of ``tool`` says neither that it reads nor that it changes something."""
     mcp = tool.hints.get("mcp")
     annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
-    says_write = isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is False
+    declares_write = isinstance(annotations, Mapping) and annotations.get("readOnlyHint") is False
     # A method of HTTP is no silence: what is not a read by its method may change something.
-    return tool.approval is None and "openapi" not in tool.hints and not says_write
+    return tool.approval is None and "openapi" not in tool.hints and not declares_write
 
 
 def _compile(pattern: str) -> re.Pattern[str]:

@@ -118,38 +118,38 @@ def merge_preferences(first: Preferences, second: Preferences) -> Preferences:
 
 
 class CurrentPreferences:
-    """The preferences of a connection to ``site``: the ``initial`` ones, and those that ``kept`` holds now."""
+    """The preferences of a connection to ``site``: the ``initial`` ones, and those in ``preference_store``."""
 
     # XL-042: a level that is set in another process holds from the next call on.
 
-    def __init__(self, given: Preferences, kept: PreferenceStore | None = None, site: str = "") -> None:
+    def __init__(self, given: Preferences, preference_store: PreferenceStore | None = None, site: str = "") -> None:
         self.initial: Preferences = given
-        self._kept = kept
+        self._store = preference_store
         self._site = site
         self._merged = (NO_PREFERENCES, given)
 
     def get(self) -> Preferences:
         """Return the preferences; it is the same object until they change."""
-        if self._kept is None:
+        if self._store is None:
             return self.initial
-        kept = self._kept.find(self._site)
-        if kept is not self._merged[0]:
-            self._merged = (kept, merge_preferences(self.initial, kept))
+        newest = self._store.find(self._site)
+        if newest is not self._merged[0]:
+            self._merged = (newest, merge_preferences(self.initial, newest))
         return self._merged[1]
 
     @property
     def can_keep(self) -> bool:
         """Whether the user can keep a level for a tool."""
-        return self._kept is not None
+        return self._store is not None
 
-    def keep(self, tool: Tool, level: Approval) -> None:
+    def set_level(self, tool: Tool, level: Approval) -> None:
         """Keep ``level`` for ``tool``, of every version.
 
         Raises:
             DefinitionError: it cannot be stored.
         """
-        if self._kept is not None:
-            self._kept.set(self._site, tool.name, level)
+        if self._store is not None:
+            self._store.set(self._site, tool.name, level)
 
 
 def site_level(tool: Tool) -> Approval:

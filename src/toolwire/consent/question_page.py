@@ -35,7 +35,7 @@ from toolwire.framing.html_page import (
 from toolwire.framing.html_value import build_value
 from toolwire.framing.visible_text import make_visible, make_visible_json
 
-from .bounds_form import ALWAYS, build_bounds_fields
+from .bounds_fields import ALWAYS, build_bounds_fields
 from .display import (
     ACTION,
     DisplayRow,

@@ -5,7 +5,7 @@ from toolwire.core.health import UpstreamHealth
 from .app import Console
 from .caller_inbox import add_caller_inbox
 from .sessions import OneTimeKey, SignInKey
-from .source import CallRow, ConnectionRow, ConsoleSource, LimitRow, NewUpstream, OfferedTool, UpstreamChanges
+from .source import CallRow, ConnectionRow, ConsoleSource, LimitRow, NewUpstream, ToolRow, UpstreamChanges
 
 __all__ = [
     "CallRow",
@@ -14,9 +14,9 @@ __all__ = [
     "ConsoleSource",
     "LimitRow",
     "NewUpstream",
-    "OfferedTool",
     "OneTimeKey",
     "SignInKey",
+    "ToolRow",
     "UpstreamChanges",
     "UpstreamHealth",
     "add_caller_inbox",

@@ -26,7 +26,7 @@ from toolwire.core.errors import ToolwireError
 from toolwire.core.http import EVENT_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Problem
 from toolwire.core.url_origin import get_authority
-from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.csrf import find_form_origin
 from toolwire.framing.html import Html
 from toolwire.framing.page_file import load_script
 from toolwire.server.access.browser_session import BrowserSession
@@ -40,7 +40,7 @@ from toolwire.server.limits import ServerLimits
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from . import connections_page, inbox_page, log_page, operation_page, operator_actions, overview_page, permissions_page
-from .events import BEAT_S, ChangeFeed, look_at_all
+from .events import BEAT_S, ChangeFeed, read_all_topics
 from .inbox_page import GROUPS
 from .log_export import write_csv, write_json_lines
 from .operator_actions import AllGrants, AllQuestions
@@ -57,7 +57,7 @@ from .page import (
     build_sign_in_page,
 )
 from .page_tables import PageTables
-from .sessions import Found, OperatorSessions, SignedIn, SignInKey
+from .sessions import Found, OperatorSessions, SessionUser, SignInKey
 from .source import ConsoleSource
 
 Fields: TypeAlias = Mapping[bytes, bytes]
@@ -139,7 +139,7 @@ class Console:
         self._tables = build_operator_tables(source, groups) if tables is None else tables
         self._sessions = OperatorSessions(sign_in, secret=secret, audience=self._tables.name, find_known=find_known)
         self._pages, self._actions = self._tables.pages, self._tables.actions
-        self._feed = ChangeFeed(self._tables.look)
+        self._feed = ChangeFeed(self._tables.read_topics)
         self._draining = False
         self._outages = OutageLog(_log, "the sessions of the console can be read again.")
         self._streams: Counter[str] = Counter()
@@ -208,7 +208,7 @@ class Console:
             return build_refusal(problem.message, STATUS_BY_KIND[problem.kind])
         # A link may lead here from anywhere; anything else of another site is refused, whatever cookie it has.
         is_link = scope["method"] in ("GET", "HEAD") and fields.get(b"sec-fetch-mode") == b"navigate"
-        if not is_link and find_form_sender(fields) == "foreign":
+        if not is_link and find_form_origin(fields) == "cross_site":
             return build_refusal("This console answers to its own pages alone.", 403)
         return None
 
@@ -235,16 +235,16 @@ class Console:
         if session is not None and await self._has_ended(session):
             session = None
         names = self._tables.key_names
-        if session is not None and not session.by_account and names is not None and session.name not in names:
+        if session is not None and not session.has_account and names is not None and session.name not in names:
             # AT-42: what signs a cookie is in the state where only people are let in; who reads it must not get in.
             session = None
-        if session is not None and session.by_account:
+        if session is not None and session.has_account:
             # D-38: a person who signs out there, or is removed, is let in nowhere any more.
             user = await self._find_user(scope)
-            is_known = isinstance(user, SignedIn) and user.name == session.name
+            is_known = isinstance(user, SessionUser) and user.name == session.name
             # PL-03: the groups of now, never those of a cookie.
             session = (
-                replace(session, details={GROUPS: user.groups}) if isinstance(user, SignedIn) and is_known else None
+                replace(session, details={GROUPS: user.groups}) if isinstance(user, SessionUser) and is_known else None
             )
         return session
 
@@ -255,14 +255,14 @@ class Console:
             ended.has_ended, session.build_record(session.name), limiter=self._find_limiter()
         ):
             return True
-        if session.by_account or not self._tables.keeps_sessions:
+        if session.has_account or not self._tables.stores_sessions:
             return False
         # AT-42: what signs a cookie is in the state; who reads it must not get in.
         return not await anyio.to_thread.run_sync(
             ended.has_session, session.build_record(session.name), limiter=self._find_limiter()
         )
 
-    async def _find_user(self, scope: Scope) -> SignedIn | Problem | None:
+    async def _find_user(self, scope: Scope) -> SessionUser | Problem | None:
         find_user = self._tables.find_user
         return None if find_user is None else await find_user(scope["headers"])
 
@@ -304,7 +304,7 @@ class Console:
             # A redirect would begin a session for the same person again.
             response = (
                 self._build_sign_in(scope, "/", _LEFT, 200)
-                if session.by_account
+                if session.has_account
                 else _redirect(f"{self._find_root(scope)}/")
             )
             gone = self._build_cookie(scope, fields, "", "SameSite=Strict; Max-Age=0")
@@ -343,7 +343,7 @@ class Console:
         """Return the page that asks for a key; or begin the session of a person who is signed in at the server."""
         user = await self._find_user(scope)
         wanted = path if path in self._pages else "/"
-        if not isinstance(user, SignedIn):
+        if not isinstance(user, SessionUser):
             return (
                 self._build_sign_in(scope, path)
                 if user is None
@@ -393,7 +393,7 @@ class Console:
         cookie = await self._sessions.start(key.strip(), address)
         if cookie is None:
             return self._build_sign_in(scope, path, self._tables.words.wrong, 403)
-        session = self._sessions.find(cookie) if self._tables.keeps_sessions else None
+        session = self._sessions.find(cookie) if self._tables.stores_sessions else None
         if session is not None:
             begin = self._source.sign_outs.begin
             await anyio.to_thread.run_sync(begin, session.build_record(session.name), limiter=self._find_limiter())
@@ -420,7 +420,7 @@ class Console:
             await exchange.send({"type": "http.response.body", "body": b"retry: 2000\n\n", "more_body": True})
             while not self._draining:
                 await asyncio.wait((leaving, change), timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
-                if leaving.done() or not await self._goes_on(scope, fields):
+                if leaving.done() or not await self._is_still_authorized(scope, fields):
                     break
                 data = b": \n\n"
                 if change.done():
@@ -440,7 +440,7 @@ class Console:
             if not self._streams[session.name]:
                 del self._streams[session.name]
 
-    async def _goes_on(self, scope: Scope, fields: Fields) -> bool:
+    async def _is_still_authorized(self, scope: Scope, fields: Fields) -> bool:
         """Return whether the session of a stream has not ended; a page whose stream ends asks for it again."""
         try:
             return await self._find_session(scope, fields) is not None
@@ -486,7 +486,7 @@ def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = (
     places = [("/permissions", "Permissions"), ("/rules", "Rules"), ("/log", "Log")]
     if source.list_connections is not None:
         pages["/connections"] = lambda request: connections_page.build_connections(source, request)
-        actions["/connections"] = lambda request: connections_page.look_at_offers(source, request)
+        actions["/connections"] = lambda request: connections_page.show_site_tools(source, request)
         places.insert(0, ("/connections", "Connections"))
     if source.list_locked is not None:
         pages["/lock"] = lambda request: connections_page.build_lock(source, request)
@@ -517,14 +517,17 @@ def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = (
         return [("/", "Overview"), *(group.place for group in groups), inbox, *places]
 
     return PageTables(
-        pages=pages, actions=actions, list_places=list_places, look=partial(look_at_all, _build_looks(source))
+        pages=pages,
+        actions=actions,
+        list_places=list_places,
+        read_topics=partial(read_all_topics, _build_readers(source)),
     )
 
 
-def _build_looks(source: ConsoleSource) -> Mapping[str, Callable[[], object]]:
+def _build_readers(source: ConsoleSource) -> Mapping[str, Callable[[], object]]:
     readers: dict[str, Callable[[], object]] = {
         # With the number of all: a question that was asked and answered between two looks has changed the page too.
-        "inbox": lambda: (source.approvals.count_kept(), [one.id for one in source.approvals.list_pending()]),
+        "inbox": lambda: (source.approvals.count_stored(), [one.id for one in source.approvals.list_pending()]),
         "permissions": lambda: [(one.id, one.uses_left) for one in source.grants.list_grants()],
         "rules": source.preferences.list_levels,
         "log": source.audit.last_number,

@@ -17,7 +17,7 @@ from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller, Callers, Fields
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.key_sessions import find_remaining_s
-from toolwire.server.access.people import FindUser
+from toolwire.server.access.signed_in_user import FindUser
 from toolwire.server.app import App
 from toolwire.server.asking.inbox import PAGE_URL
 from toolwire.server.build import combine_callers
@@ -27,7 +27,7 @@ from toolwire.stores.consent.open import Place, open_used_nonces
 
 from .app import Console
 from .caller_pages import build_caller_tables
-from .sessions import SESSION_S, SignedIn
+from .sessions import SESSION_S, SessionUser
 from .source import ConsoleSource
 
 INBOX_PATH: Final = "/inbox"
@@ -69,7 +69,7 @@ def add_caller_inbox(
         raise DefinitionError("An inbox page needs callers with keys or tokens: without them, it can know no caller.")
     console = Console(
         source := ConsoleSource(place=place),
-        partial(_sign_in, known, by_key := ApiKeyCallers(keys)),
+        partial(_sign_in, known, key_callers := ApiKeyCallers(keys)),
         root=INBOX_PATH,
         hosts=hosts,
         secret=_build_secret(place, keys),
@@ -77,22 +77,22 @@ def add_caller_inbox(
             build_caller_tables(source, RulesByCaller(caller_rules)),
             find_user=None if find_user is None else partial(_find_signed_in, find_user),
             login_path=login_path,
-            keeps_sessions=True,
+            stores_sessions=True,
             announce=build_announcer(public_url, hosts),
         ),
         public_url=public_url,
-        find_known=partial(_find_known, known, by_key),
+        find_known=partial(_find_known, known, key_callers),
     )
     app.add_front(console)
     return app
 
 
-async def _find_signed_in(find_user: FindUser, headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | None:
+async def _find_signed_in(find_user: FindUser, headers: Sequence[tuple[bytes, bytes]]) -> SessionUser | None:
     user = await find_user(headers)
     # AT-35: who is known by a key or a token is known by what programs have.
-    if user is None or user.by_key or len(user.caller.name) > _MAX_NAME:
+    if user is None or user.has_key or len(user.caller.name) > _MAX_NAME:
         return None
-    return SignedIn(user.caller.name, SESSION_S, by_account=True, groups=user.groups)
+    return SessionUser(user.caller.name, SESSION_S, has_account=True, groups=user.groups)
 
 
 def build_announcer(public_url: str, hosts: Iterable[str] = ()) -> Callable[[Scope], None]:
@@ -116,14 +116,14 @@ def build_announcer(public_url: str, hosts: Iterable[str] = ()) -> Callable[[Sco
     return announce
 
 
-def _find_known(callers: Callers, by_key: ApiKeyCallers, key: str) -> SignedIn | None:
+def _find_known(callers: Callers, key_callers: ApiKeyCallers, key: str) -> SessionUser | None:
     """Return the caller whose key this is, or whose token was verified before; None if it must be checked."""
     fields = _build_fields(key)
     caller = None if fields is None else callers.find_caller(fields)
-    return _build_user(caller, by_key, key) if isinstance(caller, Caller) else None
+    return _build_user(caller, key_callers, key) if isinstance(caller, Caller) else None
 
 
-async def _sign_in(callers: Callers, by_key: ApiKeyCallers, key: str) -> SignedIn | None:
+async def _sign_in(callers: Callers, key_callers: ApiKeyCallers, key: str) -> SessionUser | None:
     """Return the caller whose key or token this is, or None."""
     fields = _build_fields(key)
     if fields is None:
@@ -131,7 +131,7 @@ async def _sign_in(callers: Callers, by_key: ApiKeyCallers, key: str) -> SignedI
     caller = callers.find_caller(fields)
     if caller is None:
         caller = await callers.verify(fields)
-    return _build_user(caller, by_key, key) if isinstance(caller, Caller) else None
+    return _build_user(caller, key_callers, key) if isinstance(caller, Caller) else None
 
 
 def _build_fields(key: str) -> Fields | None:
@@ -141,12 +141,12 @@ def _build_fields(key: str) -> Fields | None:
     return {b"authorization": b"Bearer " + key.encode()}
 
 
-def _build_user(caller: Caller, by_key: ApiKeyCallers, key: str) -> SignedIn | None:
+def _build_user(caller: Caller, key_callers: ApiKeyCallers, key: str) -> SessionUser | None:
     # The name goes into the cookie as a whole: a shorter one could be that of another caller.
     if len(caller.name) > _MAX_NAME:
         return None
-    is_key = by_key.needs_credentials and isinstance(by_key.find_caller(_build_fields(key) or {}), Caller)
-    return SignedIn(caller.name, SESSION_S if is_key else find_remaining_s(key, time.time(), TOKEN_SESSION_S))
+    is_key = key_callers.needs_credentials and isinstance(key_callers.find_caller(_build_fields(key) or {}), Caller)
+    return SessionUser(caller.name, SESSION_S if is_key else find_remaining_s(key, time.time(), TOKEN_SESSION_S))
 
 
 def _build_secret(place: Place, keys: Iterable[str | ApiKey]) -> bytes:

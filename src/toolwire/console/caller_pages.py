@@ -74,7 +74,7 @@ class _Inbox:
             return f"You cannot answer this: it is for the users of {make_visible(', '.join(asked.approvers))}."
         names = sorted(self.rules.find(asked.principal).answered_by)
         who = f"{', '.join(names)}, or an operator" if names else "an operator of this server"
-        if self.session.by_account:
+        if self.session.has_account:
             return f"You cannot answer this: your own app makes this call. It is for {who}."
         text = f"You cannot answer this here: the program that asks has the same key or token. It is for {who}."
         if asked.principal.startswith(USER_PREFIX) and self.rules.find(asked.principal).self_approval:
@@ -119,7 +119,7 @@ class _Inbox:
         return can_answer(self.rules, self.session, asked)
 
     def _answers_for(self, principal: str) -> bool:
-        return self.rules.can_answer(self.session.name, principal, by_account=self.session.by_account)
+        return self.rules.can_answer(self.session.name, principal, has_account=self.session.has_account)
 
 
 def build_caller_tables(source: ConsoleSource, rules: RulesByCaller = NO_CALLER_RULES) -> PageTables:
@@ -157,7 +157,7 @@ def build_caller_tables(source: ConsoleSource, rules: RulesByCaller = NO_CALLER_
         },
         actions={"/": answer_question, "/permissions": revoke_permission},
         list_places=list_places,
-        look=lambda: _look_by_topic(source, rules),
+        read_topics=lambda: _read_by_topic(source, rules),
         find_topics=lambda session: _find_topics(rules, session),
         name="inbox",
         words=_WORDS,
@@ -170,11 +170,11 @@ def name_topic(principal: str) -> str:
     return f"inbox-{sha256(principal.encode()).hexdigest()[:16]}"
 
 
-def _look_by_topic(source: ConsoleSource, rules: RulesByCaller) -> Mapping[str, object]:
+def _read_by_topic(source: ConsoleSource, rules: RulesByCaller) -> Mapping[str, object]:
     """Return what each caller's questions are now, for the topics of those who see them."""
     # With the number of all: a question that was asked and answered between two looks has changed the page too.
     found: dict[str, list[object]] = {}
-    found[_APPROVERS_TOPIC] = [source.approvals.count_kept(), source.approvals.list_open()]
+    found[_APPROVERS_TOPIC] = [source.approvals.count_stored(), source.approvals.list_open()]
     for principal, state in source.approvals.list_by_caller().items():
         for topic in (name_topic(principal), *map(_name_decider_topic, rules.find(principal).answered_by)):
             found.setdefault(topic, []).append((principal, state))

@@ -27,7 +27,7 @@ from toolwire.framing.html_page import (
 from toolwire.framing.visible_text import make_visible
 
 from .page import Page, PageRequest, Redirect, build_empty_card, build_heading, count_words
-from .source import ConnectionRow, ConsoleSource, OfferedTool
+from .source import ConnectionRow, ConsoleSource, ToolRow
 
 _EFFECTS = {"reads": "only reads", "changes": "changes something", "destroys": "destroys something"}
 _LEVELS = {"auto": "no question", "per-call": "asks each time", "deny": "never called", "always": "asks each time"}
@@ -39,13 +39,13 @@ def build_connections(source: ConsoleSource, request: PageRequest) -> Page:
     return _build(source, request, "", ())
 
 
-def look_at_offers(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
+def show_site_tools(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
     """Return the list with what the site in the form offers now."""
     url = request.get("url")
     known = {row.url for row in source.list_connections()} if source.list_connections is not None else set()
-    if url not in known or source.find_offers is None:
+    if url not in known or source.list_site_tools is None:
         return Redirect("/connections", "not-there")
-    return _build(source, request, url, source.find_offers(url))
+    return _build(source, request, url, source.list_site_tools(url))
 
 
 def build_lock(source: ConsoleSource, request: PageRequest) -> Page:
@@ -62,24 +62,24 @@ def compare_with_lock(source: ConsoleSource, request: PageRequest) -> Page | Red
     return _build_lock(source, request, url, source.find_differences(url))
 
 
-def _build(source: ConsoleSource, request: PageRequest, url: str, offers: Sequence[OfferedTool] | Problem) -> Page:
+def _build(source: ConsoleSource, request: PageRequest, url: str, site_tools: Sequence[ToolRow] | Problem) -> Page:
     rows = source.list_connections() if source.list_connections is not None else ()
     login = Html("<code>toolwire login URL</code> signs you in to one, and a call of a tool makes its site known.")
     empty = build_empty_card("No site is known yet.", login)
-    cards = join_html(_build_card(source, request, row, offers if row.url == url else None) for row in rows)
+    cards = join_html(_build_card(source, request, row, site_tools if row.url == url else None) for row in rows)
     about = "Sites and programs that you are signed in to, have rules for, or called tools of."
     return Page("Connections", Html(f"{build_heading('Connections', about)}{cards or empty}"))
 
 
 def _build_card(
-    source: ConsoleSource, request: PageRequest, row: ConnectionRow, offers: Sequence[OfferedTool] | Problem | None
+    source: ConsoleSource, request: PageRequest, row: ConnectionRow, site_tools: Sequence[ToolRow] | Problem | None
 ) -> Html:
     scopes = Html(f" <small>{show_text(', '.join(row.scopes))}</small>") if row.scopes else NO_HTML
     button = NO_HTML
-    if source.find_offers is not None and row.url.startswith(("http://", "https://")):
+    if source.list_site_tools is not None and row.url.startswith(("http://", "https://")):
         about = f"Look at what {make_visible(row.name or show_url(row.url))} offers"
         button = request.build_button("/connections", [("url", row.url)], "Look at its tools", about)
-    found = NO_HTML if offers is None else _build_offers(offers)
+    found = NO_HTML if site_tools is None else _build_site_tools(site_tools)
     return _build_site(row.name or row.url, Html(f"{escape_text(row.access)}{scopes}"), button, found)
 
 
@@ -92,22 +92,22 @@ def _build_site(url: str, about_html: Html, button_html: Html, html: Html) -> Ht
     )
 
 
-def _build_offers(offers: Sequence[OfferedTool] | Problem) -> Html:
-    if isinstance(offers, Problem):
-        return build_alert(make_visible(offers.message))
-    if not offers:
+def _build_site_tools(site_tools: Sequence[ToolRow] | Problem) -> Html:
+    if isinstance(site_tools, Problem):
+        return build_alert(make_visible(site_tools.message))
+    if not site_tools:
         return build_empty("It offers no tool.")
     rows = [
         [build_code(one.name), _build_effect(one), escape_text(_LEVELS.get(one.level, one.level))]
-        for one in offers[:_FIRST_TOOLS]
+        for one in site_tools[:_FIRST_TOOLS]
     ]
-    more = Html(f"<p>and {len(offers) - _FIRST_TOOLS:,} more</p>") if len(offers) > _FIRST_TOOLS else NO_HTML
+    more = Html(f"<p>and {len(site_tools) - _FIRST_TOOLS:,} more</p>") if len(site_tools) > _FIRST_TOOLS else NO_HTML
     words = join_html(
         build_quote(make_visible(one.name), make_visible(one.description))
-        for one in offers[:_FIRST_TOOLS]
+        for one in site_tools[:_FIRST_TOOLS]
         if one.description
     )
-    count = count_words(len(offers), "tool")
+    count = count_words(len(site_tools), "tool")
     words_html = build_fold("What the site says about them", words) if words else NO_HTML
     return Html(
         f'<div role="status"><p>{escape_text(count)}, read now. None was called.</p></div>'
@@ -115,7 +115,7 @@ def _build_offers(offers: Sequence[OfferedTool] | Problem) -> Html:
     )
 
 
-def _build_effect(tool: OfferedTool) -> Html:
+def _build_effect(tool: ToolRow) -> Html:
     effect = build_badge(tool.effect, _EFFECTS[tool.effect])
     is_free = tool.cost in ("", "free")
     return effect if is_free else Html(f"{effect} {build_badge('costs', make_visible(tool.cost))}")

@@ -18,22 +18,24 @@ from typing import Final
 import anyio.to_thread
 
 MAX_STREAMS: Final = 600
-LOOK_S: Final = 1.0
+POLL_INTERVAL_S: Final = 1.0
 BEAT_S: Final = 20.0
 """A comment that keeps proxies from closing a stream where nothing changes."""
 
 _log = logging.getLogger("toolwire.console")
 
-Looks = Mapping[str, Callable[[], object]]
+TopicReaders = Mapping[str, Callable[[], object]]
 """For each topic, a function that returns something that is equal as long as nothing changes. They run in a thread."""
 
 
 class ChangeFeed:
     """The open event streams of one console."""
 
-    def __init__(self, read_topics: Callable[[], Mapping[str, object]], *, look_s: float = LOOK_S) -> None:
-        self._look_once = read_topics
-        self._look_s = look_s
+    def __init__(
+        self, read_topics: Callable[[], Mapping[str, object]], *, poll_interval_s: float = POLL_INTERVAL_S
+    ) -> None:
+        self._read_topics = read_topics
+        self._poll_interval_s = poll_interval_s
         self._waiting: set[asyncio.Future[str]] = set()
         self._count = 0
         self._task: asyncio.Task[None] | None = None
@@ -56,7 +58,7 @@ class ChangeFeed:
         self._loop = asyncio.get_running_loop()
         if self._task is None or self._task.done():
             self._ready = asyncio.Event()
-            self._task = self._loop.create_task(self._look_on(self._ready))
+            self._task = self._loop.create_task(self._poll_until(self._ready))
         await self._ready.wait()
 
     def close_stream(self) -> None:
@@ -78,31 +80,31 @@ class ChangeFeed:
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # the loop has ended, and so have all pages
-                loop.call_soon_threadsafe(self._wake, topic)
+                loop.call_soon_threadsafe(self._notify, topic)
 
-    def _wake(self, topics: str) -> None:
+    def _notify(self, topics: str) -> None:
         for future in [one for one in self._waiting if not one.done()]:
             future.set_result(topics)
 
-    async def _look_on(self, ready: asyncio.Event) -> None:
-        before = await self._look()
+    async def _poll_until(self, ready: asyncio.Event) -> None:
+        before = await self._poll()
         ready.set()
         while True:
-            await asyncio.sleep(self._look_s)
-            now = await self._look()
+            await asyncio.sleep(self._poll_interval_s)
+            now = await self._poll()
             if changed := [topic for topic in now.keys() | before.keys() if now.get(topic) != before.get(topic)]:
-                self._wake(" ".join(changed))
+                self._notify(" ".join(changed))
             before = now
 
-    async def _look(self) -> Mapping[str, object]:
+    async def _poll(self) -> Mapping[str, object]:
         try:
-            return await anyio.to_thread.run_sync(self._look_once)
+            return await anyio.to_thread.run_sync(self._read_topics)
         except Exception:  # noqa: BLE001 - a store that cannot be read now is looked at again
             _log.debug("looking for news failed", exc_info=True)
             return {}
 
 
-def look_at_all(readers: Looks) -> dict[str, object]:
+def read_all_topics(readers: TopicReaders) -> dict[str, object]:
     """Return what each function returns now, by topic; one that fails is left out."""
     found: dict[str, object] = {}
     for topic, reader in readers.items():

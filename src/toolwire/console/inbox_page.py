@@ -15,8 +15,9 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
-from toolwire.consent.bounds_form import ALWAYS, build_bounds_fields, read_bounds
+from toolwire.consent.bounds_fields import ALWAYS, build_bounds_fields, read_bounds
 from toolwire.consent.display import ACTION, confirmation_text
+from toolwire.consent.inbox_question import read_waiting_question
 from toolwire.consent.question_groups import QuestionGroup, describe_differences, group_questions, mark_differing
 from toolwire.consent.question_page import (
     build_answer_buttons,
@@ -26,7 +27,6 @@ from toolwire.consent.question_page import (
     build_typed_words,
     build_waiting_parts,
 )
-from toolwire.consent.waiting_question import read_waiting_question
 from toolwire.core.check import Answer
 from toolwire.core.errors import DefinitionError
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html
@@ -63,7 +63,7 @@ class Questions(Protocol):
 def list_session_groups(session: BrowserSession, rules: RulesByCaller) -> frozenset[str]:
     """Return the groups that the user of a session belongs to now."""
     # PL-03: those of a user who is signed in at the server; of a key, that of the file which lists its owner.
-    found: frozenset[str] = session.details.get(GROUPS, frozenset()) if session.by_account else frozenset()
+    found: frozenset[str] = session.details.get(GROUPS, frozenset()) if session.has_account else frozenset()
     return found | rules.find_member_groups(session.name)
 
 
@@ -72,7 +72,7 @@ def can_answer(rules: RulesByCaller, session: BrowserSession, asked: PendingQues
     return rules.can_answer(
         session.name,
         asked.principal,
-        by_account=session.by_account,
+        has_account=session.has_account,
         approvers=asked.approvers,
         groups=list_session_groups(session, rules),
     )
@@ -136,7 +136,7 @@ def store_answer(source: ConsoleSource, asked: PendingQuestion, answer: Answer, 
     if not source.approvals.answer(asked.id, answer, principal=asked.principal or None):
         return False
     # FU-60: a server asked for its caller. A program that asked its own user records the decision itself.
-    if asked.principal or source.keeps_actions:
+    if asked.principal or source.stores_actions:
         source.audit.append(build_answer_record(asked, answer, time.time()))
     return True
 

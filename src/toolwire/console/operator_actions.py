@@ -43,7 +43,7 @@ def record_action(
 
     ``subject`` is the id of what it is about, and ``caller`` whose it is.
     """
-    if source.keeps_actions:
+    if source.stores_actions:
         record = Decision(
             at=time.time(),
             principal=operator,
@@ -72,15 +72,15 @@ class AllQuestions:
     def explain_refusal(self, asked: PendingQuestion) -> str:
         """Return why this operator cannot answer a question, or an empty text if they can."""
         # AT-35: an operator with a key may be a caller too, whose programs have that key.
-        session, is_server = self.session, self.source.keeps_actions
-        name = session.name if session.by_account else f"key:{session.name}"
+        session, is_server = self.session, self.source.stores_actions
+        name = session.name if session.has_account else f"key:{session.name}"
         own = {session.name, *list_rule_names(name)[:-1]} if is_server else set()
         groups = inbox_page.list_session_groups(session, self.source.rules) if is_server else frozenset(asked.approvers)
         if asked.approvers and groups.isdisjoint(asked.approvers):
             return f"You cannot answer this: it is for the users of {make_visible(', '.join(asked.approvers))}."
         if own.isdisjoint(list_rule_names(asked.principal)[:-1]):
             return ""
-        if not session.by_account:
+        if not session.has_account:
             return "You cannot answer this: the program that asks has the same key. Another operator can."
         # PL-03
         if self.source.rules.find(asked.principal).self_approval:
@@ -130,7 +130,7 @@ def change_rule(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
 def cancel_call(source: ConsoleSource, request: PageRequest) -> Redirect:
     """Tell a call to end."""
     id_ = request.get("id")
-    calls = source.list_calls() if source.keeps_actions and source.list_calls is not None else ()
+    calls = source.list_calls() if source.stores_actions and source.list_calls is not None else ()
     tool, caller = next(((one.tool, one.caller) for one in calls if one.id == id_), ("", ""))
     done = operation_page.cancel_call(source, request)
     if done.note == "cancelled":

@@ -13,7 +13,7 @@ from toolwire.server.http.exchange import Scope
 
 from .events import MAX_STREAMS
 from .page import Action, PageRequest, SignInWords
-from .sessions import SignedIn
+from .sessions import SessionUser
 
 OPERATOR_WORDS: Final = SignInWords(
     "console",
@@ -23,14 +23,14 @@ OPERATOR_WORDS: Final = SignInWords(
 )
 
 
-FindSignedIn: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedIn | Problem | None]]
+FindSessionUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SessionUser | Problem | None]]
 """Returns the user who is signed in at the browser that sent these header fields, or None.
 
 A Problem says why a person who is signed in is not let in here.
 """
 
 
-def hear_all(_session: BrowserSession) -> None:
+def see_all_topics(_session: BrowserSession) -> None:
     """Return None: each session hears of every topic."""
 
 
@@ -41,9 +41,9 @@ class PageTables:
     ``key_names`` are the only names whose keys may open the console, None where ``sign_in`` alone knows them.
     ``find_user`` finds a person who is signed in at the server itself, at ``login_path``: they need no key. Without
     ``takes_keys``, that is the only way in.
-    ``look`` returns for each topic something that is equal as long as nothing changes; it runs in a thread.
+    ``read_topics`` returns for each topic something that is equal as long as nothing changes; it runs in a thread.
     ``find_topics`` returns the topics that a session hears of, None for all. ``name`` begins the name of the cookie.
-    With ``keeps_sessions``, only a session counts that is known to have begun: others can read what signs its cookie.
+    With ``stores_sessions``, only a session counts that is known to have begun: others can read what signs its cookie.
     One user has at most ``streams_each`` open pages that hear of changes. ``announce`` gets the scope of each request
     for the application behind the console.
     """
@@ -51,14 +51,14 @@ class PageTables:
     pages: Mapping[str, Action]
     actions: Mapping[str, Action]
     list_places: Callable[[PageRequest], Sequence[tuple[str, str]]]
-    look: Callable[[], Mapping[str, object]]
-    find_topics: Callable[[BrowserSession], Collection[str] | None] = hear_all
+    read_topics: Callable[[], Mapping[str, object]]
+    find_topics: Callable[[BrowserSession], Collection[str] | None] = see_all_topics
     name: str = "console"
     words: SignInWords = OPERATOR_WORDS
-    find_user: FindSignedIn | None = None
+    find_user: FindSessionUser | None = None
     login_path: str = ""
     takes_keys: bool = True
     key_names: Collection[str] | None = None
-    keeps_sessions: bool = False
+    stores_sessions: bool = False
     streams_each: int = MAX_STREAMS
     announce: Callable[[Scope], None] | None = None

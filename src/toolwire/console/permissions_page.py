@@ -16,7 +16,7 @@ from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_fields import build_check, build_input, build_select, build_submit
 from toolwire.framing.html_page import build_alert, build_badge, build_code, build_table
 from toolwire.framing.visible_text import make_visible
-from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS, KeptLevel
+from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, STORED_LEVELS, StoredLevel
 
 from .page import Page, PageRequest, Redirect, build_heading, build_part, count_words
 from .source import ConsoleSource
@@ -118,7 +118,7 @@ def change_rule(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
         )
     if not name or len(name) > _NAME_CHARS:
         return _build_rules(source, request, "Name the tool, or choose every tool.")
-    if level not in KEPT_LEVELS:
+    if level not in STORED_LEVELS:
         return _build_rules(source, request, "Choose what happens: ask each time, or never.")
     source.preferences.set(origin, name, Approval(level))
     return Redirect("/rules", "rule")
@@ -145,7 +145,7 @@ def _build_uses(row: Permission) -> Html:
     return Html(f"{escape_text(count_words(row.use_count, 'call'))}, last {build_moment(row.last_used_at)}")
 
 
-def _list_rule_cells(request: PageRequest, rule: KeptLevel) -> list[Html]:
+def _list_rule_cells(request: PageRequest, rule: StoredLevel) -> list[Html]:
     words = _EVERY.get(rule.tool)
     hidden = [("site", rule.site), ("tool", rule.tool), ("change", "delete")]
     about = f"Delete the rule: {words or make_visible(rule.tool)}"

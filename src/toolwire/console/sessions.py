@@ -22,7 +22,7 @@ from toolwire.server.access.browser_session import BrowserSession, SessionKind, 
 
 from .wrong_keys import WrongKeys
 
-Found: TypeAlias = "str | SignedIn | None"
+Found: TypeAlias = "str | SessionUser | None"
 SignInKey: TypeAlias = Callable[[str], "Found | Awaitable[Found]"]
 """Returns the name of the user whose key it is, or None. It is called with what anyone typed."""
 
@@ -31,16 +31,16 @@ _MAX_NAME: Final = 200
 """The characters of a name that a cookie holds: a browser drops a cookie above 4,096 bytes."""
 
 
-class SignedIn(NamedTuple):
+class SessionUser(NamedTuple):
     """The name of a user who is known, and for how many seconds at most a session may last.
 
-    ``by_account`` means that the session is valid only while the user is signed in at the server itself. ``groups`` are
-    those that the user belongs to now.
+    ``has_account`` means that the session is valid only while the user is signed in at the server itself. ``groups``
+    are those that the user belongs to now.
     """
 
     name: str
     lasts_s: float
-    by_account: bool = False
+    has_account: bool = False
     groups: frozenset[str] = frozenset()
 
 
@@ -95,7 +95,7 @@ class OperatorSessions:
             found = await self._check(key, address)
         if found is None:
             return None
-        return self.start_for(SignedIn(found, SESSION_S) if isinstance(found, str) else found)
+        return self.start_for(SessionUser(found, SESSION_S) if isinstance(found, str) else found)
 
     async def _check(self, key: str, address: str) -> Found:
         # AT-58: counted before the first await, so that keys sent at the same time cannot all be the tenth.
@@ -114,9 +114,9 @@ class OperatorSessions:
             self._wrong.remember(key)
         return found
 
-    def start_for(self, user: SignedIn) -> str:
+    def start_for(self, user: SessionUser) -> str:
         """Return the value of the cookie for the browser of a user who is known."""
-        kind: SessionKind = "account" if user.by_account else "key"
+        kind: SessionKind = "account" if user.has_account else "key"
         return self._signer.write(kind, user.name[:_MAX_NAME], min(user.lasts_s, SESSION_S))
 
     def find(self, cookie: str) -> BrowserSession | None:

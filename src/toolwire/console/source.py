@@ -43,7 +43,7 @@ class ConnectionRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedTool:
+class ToolRow:
     """A tool that a site offers. ``level`` is what happens before a call of it: ``auto``, ``per-call`` or ``deny``."""
 
     name: str
@@ -115,8 +115,8 @@ class UpstreamChanges:
 
 NO_CALLER_RULES: Final = RulesByCaller({})
 
-OfferFinder = Callable[[str], "Sequence[OfferedTool] | Problem"]
-"""Looks at what the site at a URL offers, and calls nothing."""
+ToolLister = Callable[[str], "Sequence[ToolRow] | Problem"]
+"""TopicReaders at what the site at a URL offers, and calls nothing."""
 DifferenceFinder = Callable[[str], "Sequence[str] | Problem"]
 """Returns how the tools of a locked URL differ from the lock, one line each."""
 
@@ -127,13 +127,13 @@ class ConsoleSource:
 
     ``place`` holds the questions, the permissions, the rules and the decisions: a folder, or the URL of a PostgreSQL.
     All functions may block; they run in threads.
-    With ``keeps_actions``, what an operator does is in the log too. ``file_rules`` are those of a gateway's file,
+    With ``stores_actions``, what an operator does is in the log too. ``file_rules`` are those of a gateway's file,
     and ``rules`` those for its callers.
     """
 
     place: Place
     list_connections: Callable[[], Sequence[ConnectionRow]] | None = None
-    find_offers: OfferFinder | None = None
+    list_site_tools: ToolLister | None = None
     list_locked: Callable[[], Sequence[tuple[str, int]]] | None = None
     lock_name: str = "toolwire.lock"
     find_differences: DifferenceFinder | None = None
@@ -148,7 +148,7 @@ class ConsoleSource:
     limit_notes: Sequence[str] = field(default=())
     file_rules: Sequence[FileRuleRow] = ()
     find_faults: Callable[[], Sequence[str]] = tuple
-    keeps_actions: bool = False
+    stores_actions: bool = False
     rules: RulesByCaller = NO_CALLER_RULES
 
     # They stay open: a page and the look for news then cost a query each.

@@ -13,7 +13,7 @@ from toolwire.core.model import Approval, Authorization, Condition, Cost, Json, 
 from toolwire.framing import jsontext
 
 
-class Field(NamedTuple):
+class ToolField(NamedTuple):
     """One field: what to call it in a sentence, its value as JSON data, and its value from there.
 
     ``read`` raises ValueError for what cannot be a value of the field.
@@ -144,33 +144,33 @@ def _allow_none(read: Callable[[Json], Any]) -> Callable[[Json], Any]:
     return lambda data: None if data is None else read(data)
 
 
-FIELDS: Mapping[str, Field] = {
-    "name": Field("name", lambda tool: tool.name, _read_name),
-    "description": Field("description", lambda tool: tool.description, _read_text),
-    "toolkit": Field("toolkit", lambda tool: tool.toolkit, _read_text),
-    "version": Field("version", lambda tool: tool.version, _read_text),
-    "input_schema": Field("exact input schema", lambda tool: dict(tool.input_schema), _read_object),
-    "output_schema": Field("exact output schema", _write_output_schema, _allow_none(_read_object)),
-    "output_name": Field("name of the result", lambda tool: tool.output_name, _read_text),
-    "safe": Field("word that it only reads", lambda tool: tool.safe, _read_flag),
-    "approval": Field(
+FIELDS: Mapping[str, ToolField] = {
+    "name": ToolField("name", lambda tool: tool.name, _read_name),
+    "description": ToolField("description", lambda tool: tool.description, _read_text),
+    "toolkit": ToolField("toolkit", lambda tool: tool.toolkit, _read_text),
+    "version": ToolField("version", lambda tool: tool.version, _read_text),
+    "input_schema": ToolField("exact input schema", lambda tool: dict(tool.input_schema), _read_object),
+    "output_schema": ToolField("exact output schema", _write_output_schema, _allow_none(_read_object)),
+    "output_name": ToolField("name of the result", lambda tool: tool.output_name, _read_text),
+    "safe": ToolField("word that it only reads", lambda tool: tool.safe, _read_flag),
+    "approval": ToolField(
         "approval", lambda tool: None if tool.approval is None else tool.approval.value, _allow_none(Approval)
     ),
-    "ask_when": Field("conditions to ask", lambda tool: write_conditions(tool.ask_when), _read_conditions),
-    "question": Field("question", lambda tool: tool.question, _read_text),
-    "blanket_allowed": Field("leave to approve in advance", lambda tool: tool.blanket_allowed, _read_flag),
-    "destructive": Field("word that it destroys", lambda tool: tool.destructive, _read_flag),
-    "idempotent": Field("word that it can be repeated", lambda tool: tool.idempotent, _read_flag),
-    "hint": Field("hint", lambda tool: tool.hint, _read_text),
-    "cost": Field("cost", lambda tool: None if tool.cost is None else tool.cost.value, _allow_none(Cost)),
-    "rate_limit": Field("rate limit", _write_rate_limit, _allow_none(_read_rate_limit)),
-    "requirements": Field("requirements", _write_requirements, _read_requirements),
-    "scopes": Field("scopes", lambda tool: list(tool.scopes), _read_texts),
-    "timeout_s": Field("time limit", lambda tool: tool.timeout_s, _allow_none(_read_seconds)),
-    "long": Field("word that a call goes on without its caller", lambda tool: tool.long, _read_flag),
-    "keep_s": Field("time that a result is kept", lambda tool: tool.keep_s, _allow_none(_read_seconds)),
-    "streams": Field("word that it streams", lambda tool: tool.streams, _read_flag),
-    "reports": Field("word that it says how far it is", lambda tool: tool.reports, _read_flag),
-    "deprecated": Field("word that it is deprecated", lambda tool: tool.deprecated, _read_flag),
-    "hints": Field("hints", _write_hints, _read_object),
+    "ask_when": ToolField("conditions to ask", lambda tool: write_conditions(tool.ask_when), _read_conditions),
+    "question": ToolField("question", lambda tool: tool.question, _read_text),
+    "blanket_allowed": ToolField("leave to approve in advance", lambda tool: tool.blanket_allowed, _read_flag),
+    "destructive": ToolField("word that it destroys", lambda tool: tool.destructive, _read_flag),
+    "idempotent": ToolField("word that it can be repeated", lambda tool: tool.idempotent, _read_flag),
+    "hint": ToolField("hint", lambda tool: tool.hint, _read_text),
+    "cost": ToolField("cost", lambda tool: None if tool.cost is None else tool.cost.value, _allow_none(Cost)),
+    "rate_limit": ToolField("rate limit", _write_rate_limit, _allow_none(_read_rate_limit)),
+    "requirements": ToolField("requirements", _write_requirements, _read_requirements),
+    "scopes": ToolField("scopes", lambda tool: list(tool.scopes), _read_texts),
+    "timeout_s": ToolField("time limit", lambda tool: tool.timeout_s, _allow_none(_read_seconds)),
+    "long": ToolField("word that a call goes on without its caller", lambda tool: tool.long, _read_flag),
+    "keep_s": ToolField("time that a result is kept", lambda tool: tool.keep_s, _allow_none(_read_seconds)),
+    "streams": ToolField("word that it streams", lambda tool: tool.streams, _read_flag),
+    "reports": ToolField("word that it says how far it is", lambda tool: tool.reports, _read_flag),
+    "deprecated": ToolField("word that it is deprecated", lambda tool: tool.deprecated, _read_flag),
+    "hints": ToolField("hints", _write_hints, _read_object),
 }

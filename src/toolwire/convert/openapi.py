@@ -23,7 +23,7 @@ from toolwire.protocols.openapi.document.operation_list import METHODS, inline_p
 from toolwire.protocols.openapi.document.references import Unusable, follow
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.tools import operations
-from toolwire.protocols.openapi.tools.operations import Offer
+from toolwire.protocols.openapi.tools.operations import OperationToolSet
 
 from .document_kind import POLICY_POINTERS, DocumentContent, DocumentEntry, DocumentForm
 from .extension import get_extension
@@ -71,10 +71,10 @@ def _read(data: Json) -> DocumentContent | Problem:
     prepared = _prepare_document(data, {"x-llm": True} if offers_all else {})
     if reason := operations.explain_unfit(prepared):
         return Problem(kind=Kind.BAD_ANSWER, message=f"This {reason}.")
-    offer = operations.read_operations(prepared, _HOME, hides=hidden_text.NOTHING)
-    catalog = offer.catalog
+    found_tools = operations.read_operations(prepared, _HOME, hides=hidden_text.NOTHING)
+    catalog = found_tools.catalog
     by_place = {_locate_operation(one): one for one in _list_operations(data)}
-    entries = [_build_entry(by_place[_locate_plan(offer.memo.plans[tool.id])], tool) for tool in catalog.tools]
+    entries = [_build_entry(by_place[_locate_plan(found_tools.memo.plans[tool.id])], tool) for tool in catalog.tools]
     if offers_all:
         entries = [entry._replace(tool=replace(entry.tool, approval=None)) for entry in entries]
     description = get_object(data, "info").get("description")
@@ -86,7 +86,7 @@ def _read(data: Json) -> DocumentContent | Problem:
         losses=(
             *(Loss(note.pointer, note.text) for note in notes),
             *_list_unread(data),
-            *_list_operation_losses(data, offer, {entry.pointer: entry.tool for entry in entries}),
+            *_list_operation_losses(data, found_tools, {entry.pointer: entry.tool for entry in entries}),
             *_list_hidden(data),
         ),
     )
@@ -100,14 +100,14 @@ def _list_hidden(data: dict[str, Any]) -> Iterator[Loss]:
         )
 
 
-def _prepare_document(data: dict[str, Any], offered: dict[str, Json]) -> dict[str, Json]:
-    """Return ``data`` as if it came from the server it speaks of, its operations with what ``offered`` adds."""
+def _prepare_document(data: dict[str, Any], extension: dict[str, Json]) -> dict[str, Json]:
+    """Return ``data`` as if it came from the server it speaks of, its operations with what ``extension`` adds."""
     paths = dict(get_object(data, "paths"))
     for path, item in _list_path_items(data):
         inner = {name: one for name, one in item.items() if name != "servers"}
         for method in METHODS:
             if isinstance(inner.get(method), dict):
-                inner[method] = {name: one for name, one in inner[method].items() if name != "servers"} | offered
+                inner[method] = {name: one for name, one in inner[method].items() if name != "servers"} | extension
         paths[path] = inner
     return {name: value for name, value in data.items() if name != "servers"} | {"paths": paths}
 
@@ -164,9 +164,11 @@ def _list_unread(data: Mapping[str, Json]) -> Iterator[Loss]:
         yield from list_unread(item, _ITEM, join_pointer("/paths", path))
 
 
-def _list_operation_losses(data: Mapping[str, Json], offer: Offer, read: Mapping[str, Tool]) -> Iterator[Loss]:
+def _list_operation_losses(
+    data: Mapping[str, Json], found_tools: OperationToolSet, read: Mapping[str, Tool]
+) -> Iterator[Loss]:
     findings: dict[str, list[str]] = {}
-    for text in offer.memo.findings:
+    for text in found_tools.memo.findings:
         findings.setdefault(text.partition(": ")[0], []).append(text)
     for one in _list_operations(data):
         start = f"{one.method} {one.path[:200]}"
@@ -193,7 +195,7 @@ OPENAPI = DocumentForm(
     fits=lambda data: isinstance(data, dict) and ("openapi" in data or "swagger" in data),
     write=_write,
     read=_read,
-    label_tools=lambda catalog: {one.operation_id: one.tool for one in document_writer.list_offered(catalog)},
+    label_tools=lambda catalog: {one.operation_id: one.tool for one in document_writer.list_published(catalog)},
     field_pointers={
         **POLICY_POINTERS,
         "name": "/operationId",

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from unicodedata import combining, normalize
 
 from .model import Kind, Problem, Tool
-from .offered import NOTHING_OFFERED, Offered
+from .server_features import NO_FEATURES, ServerFeatures
 from .suggestion import find_nearest
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -85,7 +85,7 @@ class Catalog:
     version: str = "1.0.0"
     description: str = ""
     tools: tuple[Tool, ...] = ()
-    offered: Offered = NOTHING_OFFERED
+    features: ServerFeatures = NO_FEATURES
     allows: Callable[[str, Tool], bool] | None = field(default=None, repr=False, compare=False)
     whole: Catalog | None = field(default=None, repr=False, compare=False)
     names: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
@@ -134,10 +134,10 @@ class Catalog:
         object.__setattr__(other, "description", description)
         return other
 
-    def with_offered(self, offered: Offered) -> Catalog:
+    def with_features(self, features: ServerFeatures) -> Catalog:
         """Return the same tools with other resources and prompts; nothing is sorted or named again."""
         other = copy(self)
-        object.__setattr__(other, "offered", offered)
+        object.__setattr__(other, "features", features)
         return other
 
 

@@ -21,9 +21,9 @@ from .catalog import NAME, Catalog
 from .check import Answer, Question
 from .http import Headers, Request, Response
 from .model import Call, Json, Problem, Progress, Result, Tool
-from .offered import Offered
 from .resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from .selection import Selection
+from .server_features import ServerFeatures
 from .tool_names import add_digest
 from .toolbox import OutputPromise, judge_unknown_output
 from .url_display import show_url
@@ -98,7 +98,7 @@ class Subscription(NamedTuple):
     frame_updates: Callable[[Catalog, RemoteChanges], bytes] | None = None
 
 
-class SessionOffer(NamedTuple):
+class SessionStart(NamedTuple):
     """The answer to a client that begins: without a session, and within one that the server keeps for it.
 
     ``capabilities`` is what the client declares. ``has_forms``: it shows forms or pages to its user, so that the server
@@ -152,7 +152,7 @@ class BlockingTask(NamedTuple):
     run: Callable[[], Any]
 
 
-Reading: TypeAlias = Pending | Streaming | Subscription | CallQuery | SessionOffer | Response
+Reading: TypeAlias = Pending | Streaming | Subscription | CallQuery | SessionStart | Response
 Reader: TypeAlias = Callable[[Request], Reading | BlockingTask]
 
 
@@ -188,26 +188,26 @@ class ToolCache:
     definition, are computed once and looked up here.
     """
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_stored",)
 
     def __init__(self) -> None:
-        self._kept: dict[Callable[[Tool, str], Any], dict[tuple[int, str], tuple[Tool, Any]]] = {}
+        self._stored: dict[Callable[[Tool, str], Any], dict[tuple[int, str], tuple[Tool, Any]]] = {}
 
     def get(self, derive: Callable[[Tool, str], T], tool: Tool, name: str) -> T:
         """Return ``derive(tool, name)``, computed once for each tool and name."""
-        stored = self._kept.get(derive)
+        stored = self._stored.get(derive)
         if stored is None:
-            stored = self._kept[derive] = {}
+            stored = self._stored[derive] = {}
         found = stored.get((id(tool), name))
         if found is None:  # the tool is kept beside the value, so that no other object can have its id
             found = stored[id(tool), name] = (tool, derive(tool, name))
         value: T = found[1]
         return value
 
-    def keep_only(self, tools: Iterable[Tool]) -> None:
+    def drop_others(self, tools: Iterable[Tool]) -> None:
         """Forget what was derived from any other tool than ``tools``."""
         wanted = {id(tool) for tool in tools}
-        for stored in list(self._kept.values()):  # copies: another thread may add values meanwhile
+        for stored in list(self._stored.values()):  # copies: another thread may add values meanwhile
             for key in [key for key in list(stored) if key[0] not in wanted]:
                 del stored[key]
 
@@ -536,10 +536,10 @@ class Finding:
     probes: tuple[Probe, ...] = ()
 
 
-class OfferedMethods(NamedTuple):
+class FeatureMethods(NamedTuple):
     """The client half of resources and prompts: ``load`` lists them, and ``read`` runs the call of a reader."""
 
-    load: Callable[[Peer], Flow[Offered | Problem]]
+    load: Callable[[Peer], Flow[ServerFeatures | Problem]]
     read: Callable[[Peer, Call], Flow[Result]]
 
 
@@ -616,7 +616,7 @@ class Codec:  # XL-067
     - ``cancel``: the message that tells the server to stop working on a request; ``None`` where closing the connection
       says so.
     - ``end_session``: the request that ends the session of a peer; ``None`` where there is none.
-    - ``offered``: how to list and read resources and prompts; ``None`` where the protocol has none.
+    - ``features``: how to list and read resources and prompts; ``None`` where the protocol has none.
     - ``long_calls``: how to read and cancel long calls; ``None`` where the protocol has none.
     - ``listen_for_changes``: report changes of the catalog as progress, as long as the server sends any; it returns
       whether to listen again. ``None`` where servers do not tell.
@@ -644,7 +644,7 @@ class Codec:  # XL-067
     cancel: Callable[[Peer, Request], Request | None] | None = None
     end_session: Callable[[Peer], Request | None] | None = None
     interactive: Codec | None = None
-    offered: OfferedMethods | None = None
+    features: FeatureMethods | None = None
     long_calls: LongCallMethods | None = None
     listen_for_changes: Callable[[Peer], Flow[bool]] | None = None
     asks_while_listening: Callable[[Peer], bool] | None = None

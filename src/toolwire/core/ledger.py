@@ -110,16 +110,16 @@ class LedgerLimits:
     keep_s: float = 86_400.0
 
 
-def compute_excess(held: int, more: int, total: int, most: int) -> int:
-    """Return how much of ``held`` a caller must lose before it may take ``more``; 0 if it may take that now.
+def compute_excess(used: int, more: int, total: int, most: int) -> int:
+    """Return how much of ``used`` a caller must lose before it may take ``more``; 0 if it may take that now.
 
     All callers hold ``total``, and may hold ``most``. One caller holds at most three times what stays free, so that
     there is room for other callers, however many.
     """
     free = most - total - more
-    over = held + more - _SHARE * free
+    over = used + more - _MAX_PART * free
     # What the caller loses becomes free, and counts three times on the other side. The division rounds up.
-    return max(-free, -(-over // (1 + _SHARE)) if held else 0, 0)
+    return max(-free, -(-over // (1 + _MAX_PART)) if used else 0, 0)
 
 
 class Ledger(Protocol):
@@ -129,12 +129,12 @@ class Ledger(Protocol):
         """Return the ticket for a call that may run now, or why it may not. One of concurrent claims gets it."""
         ...
 
-    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
+    async def finish(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Record how the call of ``ticket`` ended; ``None`` forgets this run, as if it had never been claimed.
 
         After ``None``, the key is as it was before the run: it still belongs to the call that came first.
 
-        ``settle`` may run twice for one ticket, the second time after a cancellation during the first. The first that
+        ``finish`` may run twice for one ticket, the second time after a cancellation during the first. The first that
         takes effect holds; the second does nothing, even if another run has got the key meanwhile. So a ledger that
         waits in here never gives out a ticket twice.
         """
@@ -255,7 +255,7 @@ UNAVAILABLE = Problem(
     retry_after_ms=5_000,
 )
 
-_SHARE = 3
+_MAX_PART = 3
 _DONE = CallState.DONE  # looking up a member of an enumeration takes as long as ten other names
 _RAN = AFTER_START | {Kind.UNREACHABLE, Kind.BAD_ANSWER}
 _STATES = {Kind.CANCELLED: CallState.CANCELLED, Kind.INTERRUPTED: CallState.INTERRUPTED}

@@ -34,7 +34,7 @@ class NewCall(NamedTuple):
     what the call does. ``request`` is what another process needs to run it, without any token or secret; it is empty if
     only this process can run the call. ``can_rerun`` says that the tool may run again when it is unknown whether it
     ran. ``keep_s`` is how long its end is kept.
-    ``is_offered``: any worker may run it, not only the process that accepted it.
+    ``is_queued``: any worker may run it, not only the process that accepted it.
     """
 
     principal: str
@@ -45,7 +45,7 @@ class NewCall(NamedTuple):
     request: bytes
     can_rerun: bool
     keep_s: float
-    is_offered: bool = False
+    is_queued: bool = False
 
 
 class Lease(NamedTuple):
@@ -172,7 +172,7 @@ class CallEngine(Protocol):
         """Begin to run calls with ``work``, if this process is a worker."""
         ...
 
-    async def offer(self, call_id: str) -> bool:
+    async def enqueue(self, call_id: str) -> bool:
         """Offer a call that is in the store; return whether the engine took it. It never waits for the call."""
         ...
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, NoR
 
 from .errors import DefinitionError, ToolwireError
 from .lazy_mapping import LazyField
-from .unanswered import Unanswered
+from .no_user_input import NoUserInput
 
 T = TypeVar("T")
 
@@ -382,12 +382,12 @@ class Context:
         """
         return self.is_over is not None and self.is_over()
 
-    async def ask(self, form: type[T], question: str, *, name: str = "") -> T | Unanswered:
-        """Return what the user of the caller answers to ``question``, or ``Unanswered``.
+    async def ask(self, form: type[T], question: str, *, name: str = "") -> T | NoUserInput:
+        """Return what the user of the caller answers to ``question``, or ``NoUserInput``.
 
         ``form`` is a pydantic model or a dataclass with flat fields: texts, numbers, booleans, dates, and choices. Only
         an MCP client that shows forms, and the page at ``/`` for a long tool, can ask the user; for any other caller
-        the answer is ``Unanswered`` at once. ``name`` is what the client is told that the question is called; by
+        the answer is ``NoUserInput`` at once. ``name`` is what the client is told that the question is called; by
         default it is made from the question.
 
         Until the user has answered, the call ends at this line. With the answer, the tool runs again from its start,
@@ -399,11 +399,11 @@ class Context:
         # MC-09
         return self.ask_sync(form, question, name=name)
 
-    def ask_sync(self, form: type[T], question: str, *, name: str = "") -> T | Unanswered:
+    def ask_sync(self, form: type[T], question: str, *, name: str = "") -> T | NoUserInput:
         """Return what ``ask`` would, in a plain function."""
         if self.ask_user is None:
-            return Unanswered("cannot_ask", question)
-        answer: T | Unanswered = self.ask_user(form, question, name)
+            return NoUserInput("cannot_ask", question)
+        answer: T | NoUserInput = self.ask_user(form, question, name)
         return answer
 
     def progress(self, value: Json) -> Awaitable[None]:

@@ -53,16 +53,16 @@ class Resources:
     ``salt`` is random bytes: handles of one instance mean nothing to another.
     """
 
-    __slots__ = ("_bytes", "_kept", "_lock", "_most", "_most_bytes", "_salt")
+    __slots__ = ("_bytes", "_lock", "_most", "_most_bytes", "_salt", "_stored")
 
     def __init__(self, salt: bytes, *, most: int = 256, most_bytes: int = 64 * 1024 * 1024) -> None:
         self._salt = blake2b(salt, digest_size=32).digest()
         self._most, self._most_bytes = most, most_bytes
-        self._kept: OrderedDict[str, Resource] = OrderedDict()
+        self._stored: OrderedDict[str, Resource] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
 
-    def keep(self, resource: Resource) -> str:
+    def store(self, resource: Resource) -> str:
         """Return the handle of ``resource``, or ``""`` if it is larger than all the room there is."""
         if len(resource.data) > self._most_bytes:
             return ""
@@ -70,15 +70,15 @@ class Resources:
         digest.update(f"\0{resource.media_type}\0{resource.name}".encode("utf-8", "replace"))
         handle = HANDLE_PREFIX + digest.hexdigest()
         with self._lock:
-            if handle not in self._kept:
-                self._kept[handle] = resource
+            if handle not in self._stored:
+                self._stored[handle] = resource
                 self._bytes += len(resource.data)
-            self._kept.move_to_end(handle)
-            while len(self._kept) > self._most or self._bytes > self._most_bytes:
-                self._bytes -= len(self._kept.popitem(last=False)[1].data)
+            self._stored.move_to_end(handle)
+            while len(self._stored) > self._most or self._bytes > self._most_bytes:
+                self._bytes -= len(self._stored.popitem(last=False)[1].data)
         return handle
 
     def find(self, handle: str) -> Resource | None:
         """Return the resource of ``handle``, or ``None`` if there is no such handle or the bytes were dropped."""
         with self._lock:
-            return self._kept.get(handle)
+            return self._stored.get(handle)

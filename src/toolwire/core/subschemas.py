@@ -37,7 +37,7 @@ DEFINITIONS: Final = ("$defs", "definitions")
 """The keywords that hold schemas by name for references; a value is not checked against them."""
 
 
-class _Holds(Enum):
+class _Content(Enum):
     """What a keyword holds."""
 
     ONE = 1
@@ -45,8 +45,8 @@ class _Holds(Enum):
     NAMED = 3
 
 
-_ONE, _LIST, _BY_NAME = _Holds
-_HELD: Final[Mapping[str, _Holds]] = {
+_ONE, _LIST, _BY_NAME = _Content
+_CONTENT: Final[Mapping[str, _Content]] = {
     **dict.fromkeys((*SINGLE, "additionalItems", "contentSchema"), _ONE),
     **dict.fromkeys(LISTED, _LIST),
     **dict.fromkeys((*NAMED, *DEFINITIONS), _BY_NAME),
@@ -63,7 +63,7 @@ def list_subschemas(schema: Schema) -> list[tuple[str, str, Json]]:
     """
     found: list[tuple[str, str, Json]] = []
     for keyword, value in schema.items():
-        content = _HELD.get(keyword)
+        content = _CONTENT.get(keyword)
         if content is None:
             continue
         if content is _BY_NAME:
@@ -91,7 +91,7 @@ def change_subschemas(schema: Schema, change: Change) -> dict[str, Json]:
     """Return a copy of ``schema`` in which ``change`` has replaced each schema directly inside it."""
     changed = dict(schema)
     for keyword, value in schema.items():
-        content = _HELD.get(keyword)
+        content = _CONTENT.get(keyword)
         if content is None:
             continue
         if content is _BY_NAME:

@@ -97,14 +97,16 @@ def find_home(toolbox: object, tool: Tool) -> ToolHome:
     return ToolHome(get_origin(url) if isinstance(url, str) else "")
 
 
-def merge_home(home: ToolHome, own_names: Mapping[str, Tool], offered: Mapping[str, Tool]) -> ToolHome:
+def merge_home(home: ToolHome, own_names: Mapping[str, Tool], shown_tools: Mapping[str, Tool]) -> ToolHome:
     """Return ``home`` for a Toolbox that offers the tools of others under names of its own.
 
-    ``own_names`` are the tools of the other Toolbox by the names that its server uses. ``offered`` are the tools that
-    are offered instead, by their ids there.
+    ``own_names`` are the tools of the other Toolbox by the names that its server uses. ``shown_tools`` are the tools
+    that are offered instead, by their ids there.
     """
     theirs = own_names if home.tools is None else home.tools
-    return ToolHome(home.source, {name: offered[tool.id] for name, tool in theirs.items() if tool.id in offered})
+    return ToolHome(
+        home.source, {name: shown_tools[tool.id] for name, tool in theirs.items() if tool.id in shown_tools}
+    )
 
 
 def list_own_names(catalog: Catalog, after: Tool) -> dict[str, Tool]:
@@ -143,7 +145,7 @@ def judge_unknown_output(_tool: Tool) -> OutputPromise:
 
 
 @runtime_checkable
-class KeepsResources(Protocol):
+class StoresResources(Protocol):
     """A Toolbox that keeps bytes of its results under handles, such as a connection."""
 
     def resource(self, handle: str, /) -> Resource | None:
@@ -151,14 +153,14 @@ class KeepsResources(Protocol):
         ...
 
 
-def embed_kept_bytes(result: Result, toolbox: object) -> Result:
+def embed_stored_bytes(result: Result, toolbox: object) -> Result:
     """Return ``result`` with the bytes themselves in the place of a handle of ``toolbox``, which means nothing outside.
 
     Only ``toolbox`` itself is asked: a handle of another connection in its results is text.
     """
     # MC-07, D-31
     # The value is looked at first: isinstance() with a protocol takes 4 us, and few results are references.
-    if isinstance(result, Problem) or not is_reference(result.value) or not isinstance(toolbox, KeepsResources):
+    if isinstance(result, Problem) or not is_reference(result.value) or not isinstance(toolbox, StoresResources):
         return result
     value = embed_resource(result.value, toolbox.resource)
     return result if value is result.value else Value(value, result.notes)
@@ -182,13 +184,13 @@ class ShowsEachCaller(Protocol):
 class ToolUpstream(NamedTuple):
     """The upstream of a gateway that a tool comes from, by its name in the file.
 
-    ``says_effects``: the gateway believes it, or its protocol, that a tool destroys nothing. ``is_entrance``: the tool
-    only says where a caller signs in to the upstream. Only users of the groups ``approvers``, if there are any, answer
-    questions about it.
+    ``declares_effects``: the gateway believes it, or its protocol, that a tool destroys nothing. ``is_entrance``: the
+    tool only says where a caller signs in to the upstream. Only users of the groups ``approvers``, if there are any,
+    answer questions about it.
     """
 
     name: str
-    says_effects: bool
+    declares_effects: bool
     is_entrance: bool = False
     approvers: tuple[str, ...] = ()
 
@@ -208,7 +210,7 @@ def find_upstreams(toolbox: object) -> Callable[[Tool], ToolUpstream | None]:
     """Return a function that returns the upstream of a tool; of a Toolbox without upstreams, the tool's toolkit."""
     if isinstance(toolbox, KnowsUpstreams):
         return toolbox.find_upstream
-    return lambda tool: ToolUpstream(tool.toolkit, says_effects=True)
+    return lambda tool: ToolUpstream(tool.toolkit, declares_effects=True)
 
 
 @runtime_checkable

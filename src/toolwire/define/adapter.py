@@ -1,4 +1,4 @@
-"""Read types with pydantic. Importing pydantic takes half of a server's start, so ``json_form`` imports this on demand.
+"""Read types with pydantic. Importing pydantic takes half of a server's start, so ``json_type`` imports this on demand.
 
 **Rules**
 

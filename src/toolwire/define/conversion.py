@@ -19,7 +19,7 @@ from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.suggestion import find_nearest
 
 from .function import LargeArguments, ReadArguments, WriteResult
-from .json_form import JsonForm
+from .json_type import JsonForm
 from .native_values import Matcher, build_matcher, find_exact_type, is_plain_json, match_anything
 from .plain_types import convert_numbers
 from .schema import Argument

@@ -62,7 +62,7 @@ def define_function(
         inline=_read_inline(options, signature.kind, where),
         context_parameter=signature.context,
         dependencies=signature.dependencies,
-        says_safe=options.get("safe") is True,
+        declares_safe=options.get("safe") is True,
     )
 
 

@@ -35,7 +35,7 @@ class Function:
     ``call`` takes what ``read`` returns, plus the Context under ``context_parameter`` where that is not None. What
     it gives depends on ``kind``: the result, an awaitable of it, or a sync or async iterator whose items each go
     through ``write``. ``inline`` says that a sync function needs no thread of its own. ``dependencies`` fill parameters
-    that no caller sees. ``says_safe``: its author wrote ``safe=True``.
+    that no caller sees. ``declares_safe``: its author wrote ``safe=True``.
     """
 
     tool: Tool
@@ -46,4 +46,4 @@ class Function:
     inline: bool = False
     context_parameter: str | None = None
     dependencies: Mapping[str, Dependency] = field(default_factory=dict)
-    says_safe: bool = False
+    declares_safe: bool = False

@@ -126,7 +126,7 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
     facts["scopes"] = _read_scopes(options.get("scopes", ()), where)
     facts["timeout_s"] = _read_timeout(options.get("timeout_s"), where)
     facts["long"] = options.get("long", False) or (facts["timeout_s"] or 0.0) > LONG_AFTER_S
-    facts["keep_s"] = _read_keep(options.get("keep_s"), where)
+    facts["keep_s"] = _read_keep_s(options.get("keep_s"), where)
     if not facts.get("output_name", "result"):
         raise DefinitionError(f"{where}: the option 'output_name' is empty; leave it out to call the result 'result'.")
     return facts
@@ -255,7 +255,7 @@ def _read_scopes(scopes: Sequence[Any], where: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(scopes))
 
 
-def _read_keep(keep_s: float | None, where: str) -> float | None:
+def _read_keep_s(keep_s: float | None, where: str) -> float | None:
     if keep_s is None or 0 < keep_s <= MAX_KEEP_S:
         return keep_s
     raise DefinitionError(f"{where}: keep_s is a number of seconds above 0 and up to {MAX_KEEP_S:,}, not {keep_s!r}.")

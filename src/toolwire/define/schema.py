@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from toolwire.core.model import Json
 from toolwire.core.subschemas import iterate_schemas
 
-from .json_form import JsonForm, build_adapted_form, find_plain_form
+from .json_type import JsonForm, build_adapted_form, find_plain_form
 from .native_values import build_matcher, is_plain_json
 from .plain_types import convert_numbers
 from .signature import Parameter

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, overlo
 
 from toolwire.core.catalog import VERSION, Catalog, build_toolkit_name
 from toolwire.core.errors import DefinitionError
-from toolwire.core.offered import Offered, PromptDefinition, ResourceDefinition
 from toolwire.core.resource_changes import ResourceChanges
+from toolwire.core.server_features import PromptDefinition, ResourceDefinition, ServerFeatures
 
 from .definition import define_function
+from .feature_functions import ReaderOptions, ResourceOptions, define_prompt, define_resource
 from .function import Function
-from .offered_functions import ReaderOptions, ResourceOptions, define_prompt, define_resource
 from .options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -106,7 +106,7 @@ class Toolkit:
                 version=self.version,
                 description=self.description,
                 tools=tuple(function.tool for function in self._functions.values()),
-                offered=Offered(tuple(self._resources.values()), tuple(self._prompts.values())),
+                features=ServerFeatures(tuple(self._resources.values()), tuple(self._prompts.values())),
             )
         return self._catalog
 

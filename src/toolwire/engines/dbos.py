@@ -30,7 +30,7 @@ except ModuleNotFoundError as _error:
 
 _AGAIN_S: Final = 10.0
 """In this time, one workflow for a call is enough. Later, a call that still waits gets another one."""
-_OFFER_S: Final = 2.0
+_ENQUEUE_S: Final = 2.0
 _POLL_S: Final = 0.2
 
 _log = logging.getLogger("toolwire")
@@ -114,12 +114,12 @@ class DbosEngine:
         except Exception as error:
             raise DefinitionError(f"DBOS cannot use its database ({type(error).__name__}).") from None
 
-    async def offer(self, call_id: str) -> bool:
+    async def enqueue(self, call_id: str) -> bool:
         """Offer a call; return False if DBOS is lost and this process is no worker."""
         queue = self._queue
         if queue is not None:
             try:
-                async with asyncio.timeout(_OFFER_S):
+                async with asyncio.timeout(_ENQUEUE_S):
                     # The same id within a span of time is the same workflow, so one is enough.
                     await asyncio.to_thread(self._enqueue, queue, call_id, int(time.time() / _AGAIN_S))
                 self._was_lost = False
@@ -128,7 +128,7 @@ class DbosEngine:
                 if not self._was_lost:
                     self._was_lost = True
                     _log.error("Calls cannot be offered through DBOS (%s).", type(error).__name__)
-        return self._runs is not None and await self._runs.offer(call_id)
+        return self._runs is not None and await self._runs.enqueue(call_id)
 
     async def end(self, grace_s: float) -> None:
         """Take no more calls, give running ones ``grace_s`` seconds, then cancel them."""

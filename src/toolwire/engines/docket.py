@@ -31,7 +31,7 @@ except ModuleNotFoundError as _error:
     raise DefinitionError("Offering calls through Redis needs pydocket: pip install 'toolwire[docket]'.") from _error
 
 _TASK: Final = "toolwire.run_call"
-_OFFER_S: Final = 1.0
+_ENQUEUE_S: Final = 1.0
 """How long an offer waits for Redis."""
 _AGAIN_S: Final = 10.0
 """In this time, one message for a call is enough. Later, a call that still waits gets another one."""
@@ -73,18 +73,18 @@ class DocketEngine:
             await self._runs.begin(work)
         self._connection = asyncio.create_task(self._stay_connected())
 
-    async def offer(self, call_id: str) -> bool:
+    async def enqueue(self, call_id: str) -> bool:
         """Offer a call; return False if Redis is lost and this process is no worker."""
         if self._docket is not None:
             # One message in each span of time: every process that finds a waiting call offers it.
             key = f"{call_id}.{int(time.time() / _AGAIN_S)}"
             try:
-                async with asyncio.timeout(_OFFER_S):
+                async with asyncio.timeout(_ENQUEUE_S):
                     await self._docket.add(_TASK, key=key)(call_id)
                 return True
             except Exception as error:
                 self._report_loss(error)
-        return self._runs is not None and await self._runs.offer(call_id)
+        return self._runs is not None and await self._runs.enqueue(call_id)
 
     async def end(self, grace_s: float) -> None:
         """Take no more calls, give running ones ``grace_s`` seconds, then cancel them."""
@@ -95,7 +95,7 @@ class DocketEngine:
         if self._runs is not None:
             await self._runs.end(grace_s)
         if self._connection is not None:
-            await asyncio.wait([self._connection], timeout=_OFFER_S)
+            await asyncio.wait([self._connection], timeout=_ENQUEUE_S)
             self._connection = None
 
     async def _stay_connected(self) -> None:
@@ -165,7 +165,7 @@ async def _wait_for_loss(found: Docket) -> None:
 
 async def _check(found: Docket) -> None:
     """Raise if Redis does not answer."""
-    async with asyncio.timeout(_OFFER_S), found.redis() as redis:
+    async with asyncio.timeout(_ENQUEUE_S), found.redis() as redis:
         await redis.exists(found.stream_key)
 
 

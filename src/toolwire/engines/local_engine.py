@@ -1,6 +1,6 @@
 """Run long calls in this process: each in a task, a limited number of them at the same time.
 
-``StateSearch`` runs none here, and leaves them to workers that look for them in the state once a second.
+``PollingEngine`` runs none here, and leaves them to workers that look for them in the state once a second.
 """
 # LC-01
 
@@ -28,7 +28,7 @@ class LocalEngine:
         """Run the calls that are offered from now on with ``work``."""
         self._work = work
 
-    async def offer(self, call_id: str) -> bool:
+    async def enqueue(self, call_id: str) -> bool:
         """Run the call when there is room; False if too many wait already."""
         if self._work is None or len(self._tasks) >= _MAX_TASKS:
             return False
@@ -41,7 +41,7 @@ class LocalEngine:
     async def run(self, call_id: str) -> None:
         """Run the call, and return when that is over. If this is cancelled, the call goes on."""
         # An engine that loses its connection cancels what waits here, which must not cancel the tool.
-        if await self.offer(call_id):
+        if await self.enqueue(call_id):
             await asyncio.wait([self._tasks[call_id]])
 
     async def end(self, grace_s: float) -> None:
@@ -66,7 +66,7 @@ class LocalEngine:
             done.exception()  # what failed is in the log already
 
 
-class StateSearch:
+class PollingEngine:
     """Runs nothing and offers nothing: each worker finds accepted calls in the state."""
 
     is_shared = True
@@ -74,7 +74,7 @@ class StateSearch:
     async def begin(self, work: CallWork) -> None:
         """Do nothing."""
 
-    async def offer(self, call_id: str) -> bool:
+    async def enqueue(self, call_id: str) -> bool:
         """Return False: a worker finds the call."""
         return False
 

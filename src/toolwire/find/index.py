@@ -147,13 +147,13 @@ class FindIndex:
             steps += len(entries)
             if steps > _MAX_STEPS and scores:
                 if len(scores) > _MAX_CANDIDATES:
-                    scores = _keep_best(scores, _MAX_CANDIDATES)
+                    scores = _select_best(scores, _MAX_CANDIDATES)
                 for number in scores.keys() & entries.keys():
                     scores[number] += weight * entries[number]
                 continue
             for number, count in entries.items():
                 scores[number] = scores.get(number, 0.0) + weight * count
-        scores = _keep_best(scores, most)
+        scores = _select_best(scores, most)
         ranked = sorted(scores, key=scores.__getitem__, reverse=True)
         return [Hit(self._names[number], self._tools[number], scores[number]) for number in ranked]
 
@@ -183,7 +183,7 @@ class FindIndex:
         return merged
 
 
-def _keep_best(scores: dict[int, float], most: int) -> dict[int, float]:
+def _select_best(scores: dict[int, float], most: int) -> dict[int, float]:
     """Return the ``most`` best of ``scores``, in their order; of equal ones the first."""
     # Plain numbers are sorted in a fifth of the time of what has a key.
     if len(scores) <= most:

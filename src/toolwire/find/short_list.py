@@ -82,7 +82,7 @@ def shorten_list(catalog: Catalog, pins: Iterable[str] = ()) -> Catalog:
         version=catalog.version,
         description=catalog.description,
         tools=(*OWN_TOOLS, *pinned.values()),
-        offered=catalog.offered,
+        features=catalog.features,
         allows=None if allows is None else lambda name, tool: is_own(tool) or allows(name, tool),
         whole=catalog,
     )

@@ -22,8 +22,8 @@ from toolwire.core.user_input import InputResponse
 
 from . import jsontext, problem_members
 from .call_document import read_status
-from .input_form import FormError
-from .input_words import read_input_request, write_input_response
+from .form_schema import FormError
+from .input_messages import read_input_request, write_input_response
 from .jsontext import get_text
 from .rate_headers import read_retry_after_ms
 

@@ -34,7 +34,7 @@ from .visible_text import make_visible
 MAX_PAGE_BYTES: Final = 8 * 1024 * 1024
 """How many bytes of content one page holds; what is beyond is named with its size."""
 
-_KEPT_DATA: Final = 80
+_MAX_DATA_LENGTH: Final = 80
 _WORDS: Final = {"image": "Image", "audio": "Sound", "file": "File"}
 
 
@@ -81,6 +81,6 @@ def _build_figure(found: Content, *, is_shown: bool) -> Html:
 
 def _shorten(part: Json) -> Json:
     data: str = part["data"] if is_content(part) else ""
-    if len(data) <= _KEPT_DATA:
+    if len(data) <= _MAX_DATA_LENGTH:
         return part
-    return {**part, "data": f"{data[:_KEPT_DATA]}... ({len(data):,} characters)"}
+    return {**part, "data": f"{data[:_MAX_DATA_LENGTH]}... ({len(data):,} characters)"}

@@ -9,14 +9,14 @@ from toolwire.core.model import Json
 from .report import Path
 
 
-def remove_nulls(data: Json, start: Path = None, *, maps: Set[str], values: Set[str], kept: Set[str]) -> list[Path]:
+def remove_nulls(data: Json, start: Path = None, *, maps: Set[str], values: Set[str], nullable: Set[str]) -> list[Path]:
     """Remove each member of ``data`` that is null, in place, and return their paths.
 
     Members of the objects under ``maps`` are names of the author's and stay. What stands under ``values`` or in an
-    ``enum`` is data, and is not looked at. The members ``kept`` stay, and what is in them is looked at.
+    ``enum`` is data, and is not looked at. The members ``nullable`` stay, and what is in them is looked at.
     """
     nulls: list[Path] = []
-    skipped = values | kept
+    skipped = values | nullable
     waiting: list[tuple[Json, Path, bool]] = [(data, start, False)]
     while waiting:
         node, path, is_map = waiting.pop()

@@ -125,7 +125,7 @@ class CallerConsent:
                 self._list_similar(question),
             ),
             always_allowed=question.always_allowed,
-            hear=answers.append,
+            on_answer=answers.append,
         )
         decision = "allowed" if problem is None else "asked" if problem.kind is Kind.UNCONFIRMED else "refused"
         # FU-60: in the inbox, somebody else may have decided than the caller.

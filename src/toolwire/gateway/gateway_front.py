@@ -53,9 +53,9 @@ _LIMITS: Final = ServerLimits(body_bytes=64 * 1024)
 class GatewayFront:
     """What a gateway answers before its application: ``pages`` by the beginning of their path, and its sign-in.
 
-    ``public_url`` is the address of the gateway, which its pages name. With ``keeps_tokens``, the token of a request is
-    at hand while its call runs. ``services`` start and stop with the application. ``sign_in`` is where people sign in
-    at the gateway itself.
+    ``public_url`` is the address of the gateway, which its pages name. With ``stores_tokens``, the token of a request
+    is at hand while its call runs. ``services`` start and stop with the application. ``sign_in`` is where people sign
+    in at the gateway itself.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class GatewayFront:
         guard: HostGuard,
         *,
         public_url: str = "",
-        keeps_tokens: bool = False,
+        stores_tokens: bool = False,
         services: Sequence[Service] = (),
         sign_in: SignInServer | None = None,
     ) -> None:
@@ -73,12 +73,12 @@ class GatewayFront:
         self._sign_in = sign_in
         self._sign_in_paths = frozenset() if sign_in is None else sign_in.paths
         self._public_url = public_url.rstrip("/")
-        self._keeps_tokens = keeps_tokens
+        self._stores_tokens = stores_tokens
         self._scheduler = DeadlineScheduler()
 
     def takes(self, scope: Scope) -> bool:
         """Return whether a request is for a page or the sign-in, and keep its token if the gateway exchanges tokens."""
-        if self._keeps_tokens:
+        if self._stores_tokens:
             CALLER_TOKEN.set(Secret(read_credential(dict(scope["headers"])).decode("latin-1")))
         path = _find_path(scope)
         return path in self._sign_in_paths or path.startswith(self._prefixes)

@@ -12,14 +12,14 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
-from toolwire.core.offered import is_reader, merge_offered
+from toolwire.core.server_features import is_reader, merge_features
 from toolwire.core.toolbox import (
     Notify,
     OutputPromise,
     Toolbox,
     ToolHome,
     ToolUpstream,
-    embed_kept_bytes,
+    embed_stored_bytes,
     find_consent_handling,
     find_home,
     find_missing_consent,
@@ -127,39 +127,39 @@ class _Merge:
     def _take(self, catalogs: tuple[Catalog, ...]) -> None:
         ownership = self.ownership
         found = ownership.take(catalogs)
-        owners = {owned.offered.id: owned.owner for _, owned in found}
+        owners = {owned.shown_tool.id: owned.owner for _, owned in found}
 
         def allows(reference: str, tool: Tool) -> bool:
             return ownership.allows(reference, owners[tool.id], tool.toolkit)
 
-        tools = tuple(owned.offered for _, owned in found)
-        offered = ownership.take_offered(catalogs)
+        tools = tuple(owned.shown_tool for _, owned in found)
+        features = ownership.take_features(catalogs)
         # Code of this process comes first, so that no connection takes the name of one of its prompts.
-        first = sorted(range(len(offered)), key=lambda number: number in ownership.names)
-        merged = merge_offered([offered[number] for number in first])
-        self.homes = {owned.offered.id: (self._toolboxes[number], owned) for number, owned in found}
-        self.catalog = Catalog(title=self._title, tools=tools, offered=merged, allows=allows)
-        if own := self._keep_own_steps(catalogs):
+        first = sorted(range(len(features)), key=lambda number: number in ownership.names)
+        merged = merge_features([features[number] for number in first])
+        self.homes = {owned.shown_tool.id: (self._toolboxes[number], owned) for number, owned in found}
+        self.catalog = Catalog(title=self._title, tools=tools, features=merged, allows=allows)
+        if own := self._select_own_steps(catalogs):
             tools = tuple(own.get(tool.id, tool) for tool in tools)
             self.homes |= {
-                id_: (self.homes[id_][0], self.homes[id_][1]._replace(offered=tool)) for id_, tool in own.items()
+                id_: (self.homes[id_][0], self.homes[id_][1]._replace(shown_tool=tool)) for id_, tool in own.items()
             }
-            self.catalog = Catalog(title=self._title, tools=tools, offered=merged, allows=allows)
+            self.catalog = Catalog(title=self._title, tools=tools, features=merged, allows=allows)
         self.limited = {
-            owned.offered.id: self._upstreams[number] for number, owned in found if number in self._upstreams
+            owned.shown_tool.id: self._upstreams[number] for number, owned in found if number in self._upstreams
         }
         readers = [
-            (id(reader), number) for number, part in enumerate(offered) for reader in (*part.readers, *part.completers)
+            (id(reader), number) for number, part in enumerate(features) for reader in (*part.readers, *part.completers)
         ]
         self.readers = {reader: self._toolboxes[number] for reader, number in readers}
         self.limited_readers = {
             reader: self._upstreams[number] for reader, number in readers if number in self._upstreams
         }
 
-    def offers(self, tool: Tool) -> bool:
+    def has_tool(self, tool: Tool) -> bool:
         """Return whether this very ``tool``, or what it reads, is offered."""
         home = self.homes.get(tool.id)
-        return id(tool) in self.readers or (home is not None and home[1].offered is tool)
+        return id(tool) in self.readers or (home is not None and home[1].shown_tool is tool)
 
     def find_upstream(self, tool: Tool) -> ToolUpstream | None:
         """Return the upstream of ``tool``, or of the resource or prompt that it reads; None if it is of none."""
@@ -176,16 +176,18 @@ class _Merge:
             return ToolHome()
         toolbox, owned = home
         own_by_name = {
-            one.tool.id: one.offered for box, one in self.homes.values() if box is toolbox and one.owner == owned.owner
+            one.tool.id: one.shown_tool
+            for box, one in self.homes.values()
+            if box is toolbox and one.owner == owned.owner
         }
         catalog = next(seen for box, seen in zip(self._toolboxes, self.seen_now, strict=True) if box is toolbox)
         return merge_home(find_home(toolbox, owned.tool), list_own_names(catalog, owned.tool), own_by_name)
 
-    def _keep_own_steps(self, catalogs: tuple[Catalog, ...]) -> dict[str, Tool]:
+    def _select_own_steps(self, catalogs: tuple[Catalog, ...]) -> dict[str, Tool]:
         """Return each tool whose server names next steps, with those of its own tools alone, by the names here."""
         # AT-48: to a client of a gateway, the steps of all upstreams look like those of one server.
         self.seen_now = catalogs
-        naming = [owned for _, owned in self.homes.values() if has_next_steps(owned.offered)]
+        naming = [owned for _, owned in self.homes.values() if has_next_steps(owned.shown_tool)]
         if not naming:
             return {}
         names = {tool.id: name for name, tool in self.catalog.names.items()}
@@ -195,17 +197,19 @@ class _Merge:
         for toolbox, catalog in zip(self._toolboxes, catalogs, strict=True):
             for name, tool in catalog.names.items():
                 owned = theirs.get((id(toolbox), tool.id))
-                if owned is not None and owned.offered.id in names:
-                    known[owned.owner, tool.toolkit, tool.name] = known[owned.owner, "", name] = names[owned.offered.id]
+                if owned is not None and owned.shown_tool.id in names:
+                    known[owned.owner, tool.toolkit, tool.name] = known[owned.owner, "", name] = names[
+                        owned.shown_tool.id
+                    ]
 
-        def keep(owned: Owned) -> Tool:
+        def select(owned: Owned) -> Tool:
             def find(operation: str) -> str | None:
                 short = known.get((owned.owner, owned.tool.toolkit, operation))
                 return short or known.get((owned.owner, "", operation))
 
-            return rename_next_steps(owned.offered, find)
+            return rename_next_steps(owned.shown_tool, find)
 
-        return {owned.offered.id: keep(owned) for owned in naming}
+        return {owned.shown_tool.id: select(owned) for owned in naming}
 
 
 class _MergedToolbox:
@@ -283,11 +287,11 @@ class _MergedToolbox:
         if home is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")
         toolbox, owned = home
-        own = call if owned.tool is owned.offered else call._replace(tool=owned.tool)
+        own = call if owned.tool is owned.shown_tool else call._replace(tool=owned.tool)
         upstream = merge.limited.get(call.tool.id)
         if upstream is not None:
             return await upstream.run(own, notify)
-        return embed_kept_bytes(await toolbox.run(own, notify), toolbox)
+        return embed_stored_bytes(await toolbox.run(own, notify), toolbox)
 
 
 class _PersonalMerge(_MergedToolbox):
@@ -338,19 +342,19 @@ class _PersonalMerge(_MergedToolbox):
     def find_home(self, tool: Tool) -> ToolHome:
         for merge in self._own.values():
             home = merge.homes.get(tool.id)
-            if home is not None and home[1].offered is tool:
+            if home is not None and home[1].shown_tool is tool:
                 return merge.find_home(tool)
         return super().find_home(tool)
 
     def find_upstream(self, tool: Tool) -> ToolUpstream | None:
         # In the list of one caller, an id may mean another tool than in that of all.
-        offering = (merge for merge in (self._merge, *self._own.values()) if merge.offers(tool))
+        offering = (merge for merge in (self._merge, *self._own.values()) if merge.has_tool(tool))
         return next(offering, self._merge).find_upstream(tool)
 
     def handles_consent(self, tool: Tool) -> bool:
         for merge in self._own.values():
             home = merge.homes.get(tool.id)
-            if home is not None and home[1].offered is tool:
+            if home is not None and home[1].shown_tool is tool:
                 return find_consent_handling(home[0])(home[1].tool)
         return super().handles_consent(tool)
 

@@ -20,12 +20,12 @@ from toolwire.client.connection.remote import Remote
 from toolwire.core.catalog import Catalog, list_spellings, make_confusable_key
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool, copy_tool
-from toolwire.core.offered import PAGE_URIS, URI_PREFIX, Offered, add_prefix, with_scopes
+from toolwire.core.server_features import PAGE_URIS, URI_PREFIX, ServerFeatures, add_prefix, with_scopes
 from toolwire.core.toolbox import Toolbox
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
 from .personal_toolbox import PersonalToolbox
-from .waiting_toolbox import WaitingToolbox
+from .reconnecting_toolbox import ReconnectingToolbox
 
 HERE: Final = -1
 """The owner of all functions of this process."""
@@ -38,7 +38,7 @@ _NONE: Final[Mapping[int, Any]] = {}
 class Owned(NamedTuple):
     """A tool as it is offered, its toolbox, and as the toolbox has it."""
 
-    offered: Tool
+    shown_tool: Tool
     owner: int
     tool: Tool
 
@@ -86,10 +86,10 @@ class Ownership:
                     prefix = f"{self._schemes[number]}+{tool.hints.get(URI_PREFIX, '')}"
                     shown_tool = copy_tool(shown_tool, hints={**tool.hints, URI_PREFIX: prefix})
                 found.append((number, Owned(shown_tool, owner, tool)))
-        self._settle([owned for _, owned in found])
+        self._resolve_references([owned for _, owned in found])
         return found
 
-    def take_offered(self, catalogs: Sequence[Catalog]) -> list[Offered]:
+    def take_features(self, catalogs: Sequence[Catalog]) -> list[ServerFeatures]:
         """Return the resources and prompts of each of ``catalogs`` as they are offered.
 
         Those of a connection have its name before their own: ``shop+config://app`` and ``shop_greet``. So no server
@@ -100,11 +100,11 @@ class Ownership:
         """
         # MC-08
         _refuse_same([catalog for number, catalog in enumerate(catalogs) if number not in self._connections])
-        taken: list[Offered] = []
+        taken: list[ServerFeatures] = []
         for number, catalog in enumerate(catalogs):
-            offered = with_scopes(catalog.offered, self._scopes.get(number))
+            features = with_scopes(catalog.features, self._scopes.get(number))
             name = self._connections.get(number)
-            taken.append(offered if name is None else add_prefix(offered, name, self._schemes[number]))
+            taken.append(features if name is None else add_prefix(features, name, self._schemes[number]))
         return taken
 
     def allows(self, reference: str, owner: int, toolkit: str) -> bool:
@@ -159,15 +159,15 @@ class Ownership:
         self._toolkits[make_confusable_key(name)] = owner
         return name
 
-    def _settle(self, tools: Iterable[Owned]) -> None:
+    def _resolve_references(self, tools: Iterable[Owned]) -> None:
         """Settle where each new reference leads; a name that several bring at once leads nowhere."""
         weak: dict[str, set[int]] = {}
-        for offered, owner, _ in tools:
-            full, written, *others = list_spellings(offered)
+        for tool, owner, _ in tools:
+            full, written, *others = list_spellings(tool)
             for reference in (full, written):
                 self._homes.setdefault(make_confusable_key(reference), owner)
-            version = offered.version.replace(".", "_")
-            for reference in (*others, f"{offered.name}_{version}"):
+            version = tool.version.replace(".", "_")
+            for reference in (*others, f"{tool.name}_{version}"):
                 weak.setdefault(make_confusable_key(reference), set()).add(owner)
                 weak.setdefault(make_confusable_key(reference[:64]), set()).add(owner)
         for like, owners in weak.items():
@@ -176,8 +176,8 @@ class Ownership:
 
 def _refuse_same(catalogs: Sequence[Catalog]) -> None:
     """Raise DefinitionError if two of ``catalogs`` have a resource of one URI or a prompt of one name."""
-    uris = Counter(one.public_uri for catalog in catalogs for one in catalog.offered.resources)
-    names = Counter(one.name for catalog in catalogs for one in catalog.offered.prompts)
+    uris = Counter(one.public_uri for catalog in catalogs for one in catalog.features.resources)
+    names = Counter(one.name for catalog in catalogs for one in catalog.features.prompts)
     for what, counts in (("resource", uris), ("prompt", names)):
         twice = next((name for name, count in counts.items() if count > 1), None)
         if twice is not None:
@@ -188,7 +188,7 @@ def _connections(toolboxes: Sequence[Toolbox], given: Mapping[int, str]) -> Mapp
     """Return the name of each toolbox that is a connection, by its number; no two look alike or begin alike."""
     names: dict[int, str] = {}
     for number, box in enumerate(toolboxes):
-        if isinstance(box, (Remote, WaitingToolbox, PersonalToolbox)):
+        if isinstance(box, (Remote, ReconnectingToolbox, PersonalToolbox)):
             name = first = given.get(number) or box.name
             count = 1
             while any(_begins_alike(name, other) for other in names.values()):

@@ -35,12 +35,12 @@ from toolwire.core.codec import Peer
 from toolwire.core.connect_error import ConnectError
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Approval, Call, Kind, Problem, Result, Secret, Tool, Value
-from toolwire.core.offered import is_reader
+from toolwire.core.server_features import is_reader
 from toolwire.core.toolbox import (
     Notify,
     OutputPromise,
     Toolbox,
-    embed_kept_bytes,
+    embed_stored_bytes,
     find_consent_handling,
     ignore_progress,
 )
@@ -54,15 +54,15 @@ from toolwire.stores.credentials.sealing import CredentialError
 from toolwire.stores.outage_log import OutageLog
 
 from .caller_request import CALLER_TOKEN
+from .reconnecting_toolbox import ReconnectingToolbox
 from .sign_in_notice import SignInNotices
 from .token_exchange import TokenExchange
-from .waiting_toolbox import WaitingToolbox
 
 MAX_OPEN = 256
 """How many callers have an open connection to one upstream; beyond that, the one that is idle for longest is closed."""
 
 _EARLY_S = 60.0
-_LOOK_S = 2.0
+_POLL_INTERVAL_S = 2.0
 """How long a list of the tools of a caller is not checked again."""
 _PREPARING_S = 5.0
 """How long a list of tools waits for an upstream that must say which of them there are."""
@@ -152,12 +152,12 @@ class PersonalToolbox:
     @property
     def is_connected(self) -> bool:
         """Whether the tools are known."""
-        return self._has_connected or not isinstance(self.shared, WaitingToolbox) or self.shared.is_connected
+        return self._has_connected or not isinstance(self.shared, ReconnectingToolbox) or self.shared.is_connected
 
     @property
     def peer(self) -> Peer | None:
         """What an OpenAPI document says of the upstream, or None if none describes it."""
-        shared = self.shared.toolbox if isinstance(self.shared, WaitingToolbox) else self.shared
+        shared = self.shared.toolbox if isinstance(self.shared, ReconnectingToolbox) else self.shared
         return shared.peer if isinstance(shared, Remote) and shared.protocol == "openapi" else None
 
     @property
@@ -188,7 +188,7 @@ class PersonalToolbox:
     def is_hidden(self) -> bool:
         """Whether the gateway itself sees nothing, so that each caller has a list of their own."""
         catalog = self.shared.catalog()
-        return not catalog.tools and not catalog.offered.readers
+        return not catalog.tools and not catalog.features.readers
 
     def catalog(self) -> Catalog:
         """Return the tools as the gateway sees them; if it sees none, the one with which a caller signs in."""
@@ -211,7 +211,7 @@ class PersonalToolbox:
         key = self.find_key(principal)
         opened, now = self._open.get(key), monotonic()
         # One look in two seconds is enough for a list. A sign-in in this process is seen at once: it forgets the time.
-        if now < self._tried.get(key, now) + _LOOK_S and (opened is not None or key in self._tried):
+        if now < self._tried.get(key, now) + _POLL_INTERVAL_S and (opened is not None or key in self._tried):
             return
         self._tried[key] = now
         self._tried.move_to_end(key)
@@ -287,7 +287,7 @@ class PersonalToolbox:
         tool = call.tool if is_reader(call.tool) else remote.find(call.tool.id)
         if isinstance(tool, Problem):
             return tool
-        return embed_kept_bytes(await remote.run(call._replace(tool=tool), notify), remote)
+        return embed_stored_bytes(await remote.run(call._replace(tool=tool), notify), remote)
 
     async def forget(self, principal: str) -> None:
         """Use no connection of a caller again whose credentials have changed. Calls that run on it go on."""

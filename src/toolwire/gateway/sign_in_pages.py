@@ -43,7 +43,7 @@ from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Json, Kind, Problem, Secret
 from toolwire.core.url_origin import get_host, get_origin
 from toolwire.framing import jsontext
-from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.csrf import find_form_origin
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_fields import build_form
 from toolwire.framing.html_page import (
@@ -57,7 +57,7 @@ from toolwire.framing.html_page import (
 from toolwire.framing.visible_text import make_visible
 from toolwire.limits import USER_PREFIX
 from toolwire.server.access.callers import Caller, Callers, Fields
-from toolwire.server.access.people import FindUser, SignedInUser
+from toolwire.server.access.signed_in_user import BrowserUser, FindUser
 from toolwire.server.http.cookies import build_cookie, find_cookie
 from toolwire.server.page.form_fields import parse_form_fields
 from toolwire.stores.credentials.caller_vault import CallerVault
@@ -66,7 +66,7 @@ from toolwire.stores.outage_log import OutageLog
 
 from .personal_toolbox import PersonalToolbox
 from .sign_in_notice import SIGN_IN_PATH
-from .started_sign_in import VALID_S, KeptSignIn, digest_cookie, keep_sign_in, take_sign_in
+from .started_sign_in import VALID_S, PendingSignIn, digest_cookie, store_sign_in, take_sign_in
 
 RETURN_PATH: Final = f"{SIGN_IN_PATH}return"
 _MAX_KEY: Final = 16_384
@@ -158,7 +158,7 @@ class SignInPages:
         user = await self._find_user(request.headers) if self._find_user is not None else None
         if request.method == "GET":
             return self._build_first_page(name, user)
-        if find_form_sender(request.fields, request.base) == "foreign":  # D-22
+        if find_form_origin(request.fields, request.base) == "cross_site":  # D-22
             return _build_page("This did not work", Html("<p>This form came from another site.</p>"), 403)
         form = parse_form_fields(request.body.decode("utf-8", "replace"))
         caller = user.caller if user is not None else await self._identify_key(request, form)
@@ -178,16 +178,16 @@ class SignInPages:
         site = get_origin(upstream.toolbox.url)
         is_key = form.get("step") == "key" and form.get("site", site) == site
         if is_key and (site_key := form.get("site_key", "").strip()):
-            return await self._keep_key(upstream, name, caller, site_key, key_field)
+            return await self._store_key(upstream, name, caller, site_key, key_field)
         return await self._start(request, upstream, name, caller, key_field)
 
-    def _build_first_page(self, name: str, user: SignedInUser | None) -> Response:
+    def _build_first_page(self, name: str, user: BrowserUser | None) -> Response:
         if user is None and not self._takes_keys:
             # GW-02: here is no other way to say who one is.
             return Response(303, ((b"location", self._link_login(name).encode()), NO_STORE))
         return _build_entry(name, self._build_identity(name, user))
 
-    def _build_identity(self, name: str, user: SignedInUser | None) -> Html:
+    def _build_identity(self, name: str, user: BrowserUser | None) -> Html:
         """Return the part of the form that says who the caller is, or asks for it."""
         if user is not None:
             return Html(f"<p>You are signed in to this gateway as <b>{show_text(user.name)}</b>.</p>")
@@ -224,8 +224,8 @@ class SignInPages:
             started = await anyio.to_thread.run_sync(_push_in_thread, upstream, started)
         if isinstance(started, Problem):
             return _build_key_page(name, upstream.toolbox.url, started, key_field)
-        started_sign_in = KeptSignIn(caller.name, name, digest_cookie(cookie), started)
-        if not await anyio.to_thread.run_sync(keep_sign_in, self._vault, started_sign_in, time()):
+        started_sign_in = PendingSignIn(caller.name, name, digest_cookie(cookie), started)
+        if not await anyio.to_thread.run_sync(store_sign_in, self._vault, started_sign_in, time()):
             return _build_page("Too many sign-ins wait", Html("<p>Try again in ten minutes.</p>"), 503)
         site, host = get_host(upstream.toolbox.url), get_host(target.server.authorization_url)
         there, calls = Html(f"<b>{escape_text(host)}</b>"), Html(f"<b>{escape_text(name)}</b>")
@@ -242,7 +242,7 @@ class SignInPages:
         page = _build_page(f"Sign in to {name}", html)
         return page._replace(headers=(*page.headers, field))
 
-    async def _keep_key(
+    async def _store_key(
         self, upstream: SignInUpstream, name: str, caller: Caller, key: str, key_field: Html
     ) -> Response:
         if not (key.isascii() and key.isprintable() and len(key) <= _MAX_KEY):
@@ -318,7 +318,7 @@ def _push_in_thread(upstream: SignInUpstream, started: StartedSignIn) -> Started
         return run(push_sign_in(started), network)
 
 
-def _finish_in_thread(upstream: SignInUpstream, started_sign_in: KeptSignIn, query: str) -> Credential | Problem:
+def _finish_in_thread(upstream: SignInUpstream, started_sign_in: PendingSignIn, query: str) -> Credential | Problem:
     started = started_sign_in.started
     with closing(upstream.open_network()) as network:
         return run(finish_sign_in(started, query, time(), build_prover(started.proof_key)), network)

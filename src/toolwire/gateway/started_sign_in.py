@@ -18,7 +18,7 @@ VALID_S = 600.0
 """How long a user has to sign in, in seconds."""
 
 
-class KeptSignIn(NamedTuple):
+class PendingSignIn(NamedTuple):
     """A sign-in that began: who it is for, at which upstream, and the digest of the cookie of the browser."""
 
     principal: str
@@ -27,7 +27,7 @@ class KeptSignIn(NamedTuple):
     started: StartedSignIn
 
 
-def keep_sign_in(vault: CallerVault, sign_in: KeptSignIn, now: float) -> bool:
+def store_sign_in(vault: CallerVault, sign_in: PendingSignIn, now: float) -> bool:
     """Keep ``sign_in`` under its state; return False if too many wait."""
     identity = sign_in.started.identity
     data = {
@@ -44,10 +44,10 @@ def keep_sign_in(vault: CallerVault, sign_in: KeptSignIn, now: float) -> bool:
         "secret": None if identity.secret is None else identity.secret.reveal(),
         "proof_key": None if sign_in.started.proof_key is None else sign_in.started.proof_key.reveal(),
     }
-    return vault.keep_started(sign_in.started.state.reveal(), json.dumps(data), now + VALID_S, now)
+    return vault.store_started(sign_in.started.state.reveal(), json.dumps(data), now + VALID_S, now)
 
 
-def take_sign_in(vault: CallerVault, state: str, now: float) -> KeptSignIn | None:
+def take_sign_in(vault: CallerVault, state: str, now: float) -> PendingSignIn | None:
     """Return the sign-in with this state, once, or None if there is none or its time is over."""
     text = vault.take_started(state, now)
     if text is None:
@@ -68,7 +68,7 @@ def take_sign_in(vault: CallerVault, state: str, now: float) -> KeptSignIn | Non
         scopes=tuple(data["scopes"]),
         proof_key=Secret(data["proof_key"]) if data.get("proof_key") else None,
     )
-    return KeptSignIn(data["principal"], data["upstream"], data["browser"], started)
+    return PendingSignIn(data["principal"], data["upstream"], data["browser"], started)
 
 
 def digest_cookie(cookie: str) -> str:

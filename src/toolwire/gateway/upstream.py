@@ -19,7 +19,7 @@ from toolwire.client.connection.remote import Remote
 from toolwire.core.check import Check
 from toolwire.core.health import HealthState, UpstreamHealth
 from toolwire.core.model import Call, Kind, Problem, RateLimit, Result, Tool
-from toolwire.core.toolbox import Notify, Toolbox, ToolUpstream, embed_kept_bytes, find_home
+from toolwire.core.toolbox import Notify, Toolbox, ToolUpstream, embed_stored_bytes, find_home
 from toolwire.core.url_display import name_server
 from toolwire.limits import LocalRates, MemoryWindows, Windows
 from toolwire.limits.limit_check import build_rate_check
@@ -27,7 +27,7 @@ from toolwire.server.run.rate_count import CountCall, count_by
 from toolwire.telemetry.redaction import redact_text
 
 from .personal_toolbox import PersonalToolbox
-from .waiting_toolbox import WaitingToolbox
+from .reconnecting_toolbox import ReconnectingToolbox
 
 RUNNING = 128
 """How many calls of one upstream may run at a time, if it names no number: a quarter of what a server takes."""
@@ -98,7 +98,7 @@ class Upstream:
         trusted = self._limits.trusted
         is_trusted = trusted if isinstance(trusted, bool) else not trusted.isdisjoint((tool.name, tool.id))
         approvers = find_approvers(self._limits.approvers, tool.name)
-        return ToolUpstream(self.name, is_trusted or _says_effects(self.toolbox), is_entrance, approvers)
+        return ToolUpstream(self.name, is_trusted or _declares_effects(self.toolbox), is_entrance, approvers)
 
     async def run(self, call: Call, notify: Notify) -> Result:
         """Run ``call`` within the limits and return its result."""
@@ -128,7 +128,7 @@ class Upstream:
         if isinstance(result, Problem) and result.kind in _FAILURES:
             result = self._name_itself(result, call)
         self._record(result, (self._clock() - started) * 1_000)
-        return embed_kept_bytes(result, self.toolbox)
+        return embed_stored_bytes(result, self.toolbox)
 
     def describe_health(self) -> UpstreamHealth:
         """Return how the upstream is."""
@@ -154,12 +154,12 @@ class Upstream:
             scopes=self._scopes,
         )
 
-    def _find_waiting(self) -> WaitingToolbox | None:
+    def _find_waiting(self) -> ReconnectingToolbox | None:
         """Return what waits for the upstream, or None if it has been reached."""
         box = self.toolbox
         if isinstance(box, PersonalToolbox):
-            return box.shared if isinstance(box.shared, WaitingToolbox) and not box.is_connected else None
-        return box if isinstance(box, WaitingToolbox) and not box.is_connected else None
+            return box.shared if isinstance(box.shared, ReconnectingToolbox) and not box.is_connected else None
+        return box if isinstance(box, ReconnectingToolbox) and not box.is_connected else None
 
     def _name_itself(self, failure: Problem, call: Call) -> Problem:
         """Return ``failure`` with the name of the upstream in place of its address, which is the operator's alone."""
@@ -194,13 +194,13 @@ class Upstream:
         return count_by(windows, check)
 
 
-def _says_effects(toolbox: Toolbox) -> bool:
+def _declares_effects(toolbox: Toolbox) -> bool:
     """Return whether ``toolbox`` is code of this process, or has a protocol whose methods say what a call does."""
     match toolbox:
         case PersonalToolbox():
-            return _says_effects(toolbox.shared)
-        case WaitingToolbox():
-            return toolbox.toolbox is not None and _says_effects(toolbox.toolbox)
+            return _declares_effects(toolbox.shared)
+        case ReconnectingToolbox():
+            return toolbox.toolbox is not None and _declares_effects(toolbox.toolbox)
         case Remote():
             return toolbox.protocol == "openapi"
         case _:

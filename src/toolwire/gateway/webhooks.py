@@ -173,7 +173,7 @@ class Webhooks:
                 fault = self._send(message)
             except Exception as error:  # noqa: BLE001 - the thread goes on with the next message
                 fault = f"it could not be sent ({type(error).__name__})"
-            self._settle(message, fault)
+            self._record_delivery(message, fault)
 
     def _take(self) -> _Message | None:
         """Return the next message when it is due, or None when this is closed."""
@@ -210,7 +210,7 @@ class Webhooks:
             )
         return self._networks[origin]
 
-    def _settle(self, message: _Message, fault: str) -> None:
+    def _record_delivery(self, message: _Message, fault: str) -> None:
         origin = get_origin(message.webhook.url)
         with self._changed:
             if not fault:

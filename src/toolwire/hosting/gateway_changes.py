@@ -37,7 +37,7 @@ from toolwire.stores.paths import find_decisions_place, find_state_places, is_po
 
 from .build_settings import build_settings
 from .gateway_file import NO_FILE, UPSTREAM_NAME, GatewayFile, parse_gateway_file
-from .gateway_trust import keep_trust
+from .gateway_trust import record_trust
 from .open_upstreams import open_upstream
 from .project_trust import digest_file, is_trusted
 from .running_gateway import Reloads, find_gateways, reload_gateways
@@ -254,7 +254,7 @@ def _replace_file(path: Path, old: str, new: str) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
-    keep_trust(path.parent.resolve() / path.name, old.encode(), new.encode())
+    record_trust(path.parent.resolve() / path.name, old.encode(), new.encode())
 
 
 def _read_content(text: str) -> dict[str, Any]:

@@ -232,7 +232,7 @@ class _Reader:
         if arguments.root_path.strip("/"):
             self._fail((_SIGN_IN,), "people sign in at the root of a host: leave out root-path")
         issuer = self._read_issuer(public_url)
-        scopes = self._read_offered_scopes(table, upstreams)
+        scopes = self._read_supported_scopes(table, upstreams)
         defaults = self._read_scopes(place, table, "what the page preselects", "default-scopes")
         if unknown := next((one for one in defaults or () if one not in scopes), None):
             self._fail((*place, "default-scopes"), f"there is no scope {unknown[:40]!r} in this file")
@@ -297,7 +297,7 @@ class _Reader:
             self._fail(("public-url",), "people send passwords there, so public-url is https (http on this machine)")
         return public_url.rstrip("/")
 
-    def _read_offered_scopes(
+    def _read_supported_scopes(
         self, table: Mapping[str, Any], upstreams: Sequence[UpstreamSettings]
     ) -> Mapping[str, str]:
         """Return each scope that people can give to an app, with the words for it."""
@@ -305,15 +305,15 @@ class _Reader:
         given = table.get("scopes", {})
         if not isinstance(given, dict) or not all(isinstance(words, str) and words.strip() for words in given.values()):
             self._fail(place, 'scopes is a table of scopes with words for people, such as sums = "Use the calculator"')
-        offered: dict[str, list[str]] = {}
+        supported: dict[str, list[str]] = {}
         for upstream in upstreams:
             for scope in upstream.scopes or ():
                 if _SCOPE.fullmatch(scope) is None:
                     self._fail(
                         (_UPSTREAMS, upstream.name, "scopes"), f"{scope[:40]!r} is not a scope: one word of ASCII"
                     )
-                offered.setdefault(scope, []).append(upstream.name)
-        words = {scope: f"Use the tools of {', '.join(names)}" for scope, names in offered.items()}
+                supported.setdefault(scope, []).append(upstream.name)
+        words = {scope: f"Use the tools of {', '.join(names)}" for scope, names in supported.items()}
         if not words or any(upstream.scopes is None for upstream in upstreams):
             words[EVERYONE] = "Use the tools that are for everyone"
         for scope in given:

@@ -19,7 +19,7 @@ from toolwire.core.url_origin import get_host, get_origin
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.server.access.caller_rules import apply_rules, find_group, list_groups, meets_claims
 from toolwire.server.access.callers import Caller
-from toolwire.server.access.people import FindUser, SignedInUser
+from toolwire.server.access.signed_in_user import BrowserUser, FindUser
 from toolwire.stores.paths import find_state_places
 
 if TYPE_CHECKING:
@@ -134,13 +134,13 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
     )
     groups_claim = "" if settings.provider is None else settings.provider.groups_claim
 
-    async def find_user(headers: Sequence[tuple[bytes, bytes]]) -> SignedInUser | None:
+    async def find_user(headers: Sequence[tuple[bytes, bytes]]) -> BrowserUser | None:
         person = await server.find_user(headers)
         if person is None:
             return None
         # In their own browser, people are not limited to what they allowed an app.
         caller = apply_rules(_build_caller(person, person.id), rules)
-        return SignedInUser(caller, person.name, groups=list_groups(caller, rules, groups_claim))
+        return BrowserUser(caller, person.name, groups=list_groups(caller, rules, groups_claim))
 
     return OpenSignIn(server, find_user, "/oauth/login")
 

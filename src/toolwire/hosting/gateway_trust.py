@@ -58,7 +58,7 @@ def store_trust(path: Path, data: bytes) -> None:
     open_trusted_settings(find_state_folder()).add(digest_file(path, data), str(path))
 
 
-def keep_trust(path: Path, before: bytes, after: bytes) -> None:
+def record_trust(path: Path, before: bytes, after: bytes) -> None:
     """Store that a file is still trusted after a change that the user made; ``before`` is empty for a new file."""
     if not before or is_trusted(digest_file(path, before)):
         with suppress(DefinitionError):  # without a home, each command asks

@@ -18,9 +18,9 @@ from toolwire.client.connection.connect import (
     connect_for_caller,
     connect_upstream,
 )
-from toolwire.client.connection.held_calls import ask_caller
 from toolwire.client.connection.options import ApproveCommand, ConnectOptions
 from toolwire.client.connection.remote import Remote
+from toolwire.client.connection.upstream_questions import ask_caller
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network
 from toolwire.client.transport.program_limits import CommandAgreement, ProgramLimits
@@ -39,8 +39,8 @@ from toolwire.core.url_origin import get_origin
 from toolwire.gateway import CallerConsent
 from toolwire.gateway.caller_consent import SignedDecisions
 from toolwire.gateway.personal_toolbox import CallerPlace, PersonalToolbox
+from toolwire.gateway.reconnecting_toolbox import ReconnectingToolbox
 from toolwire.gateway.sign_in_notice import SignInNotices
-from toolwire.gateway.waiting_toolbox import WaitingToolbox
 from toolwire.hosting.targets.load_code import open_code
 from toolwire.hosting.targets.url_options import UrlOptions, read_returns, read_url_options
 from toolwire.limits import ClientRateLimits, RulesByCaller
@@ -89,7 +89,7 @@ def open_toolboxes(
             marks=SessionMarks(monotonic, idle_s=CALLER_IDLE_S),
             asking=build_caller_consent(settings),
             receipts=find_state_places(settings.server.state).receipts,
-            holds_calls=settings.holds_calls,
+            can_wait_for_answers=settings.can_wait_for_answers,
             timeout_s=settings.remote.timeout,
             credentials=_find_own(is_used=for_user or bool(settings.remote.account)),
             approve_command=approve_command,
@@ -122,7 +122,7 @@ def _open_upstreams(settings: ServeSettings, approve_command: ApproveCommand | N
     for thread in threads:
         thread.join(max(0.0, until - monotonic()))
     boxes = [
-        _keep_opened(
+        _open_or_reconnect(
             one, upstreams[number], partial(open_upstream, upstreams[number], settings, approve_command, marks)
         )
         for number, one in enumerate(opened)
@@ -238,7 +238,7 @@ def list_api_faults(upstream: UpstreamSettings, box: Toolbox) -> list[str]:
     return faults
 
 
-def _keep_opened(
+def _open_or_reconnect(
     opened: Toolbox | ToolwireError | None, upstream: UpstreamSettings, open_later: Callable[[], Toolbox]
 ) -> Toolbox:
     """Return the toolbox that was opened, or one that connects later where a server could not be reached by now."""
@@ -256,7 +256,7 @@ def _keep_opened(
 
             why = f"{name} has not answered yet." if opened is None else explain(opened)
             _log.warning("%s It is tried again, and the others are served meanwhile.", why)
-            return WaitingToolbox(name, open_later, why, explain)
+            return ReconnectingToolbox(name, open_later, why, explain)
         case ToolwireError():
             raise opened
         case _:
@@ -305,7 +305,7 @@ def _build_calls(
         marks=marks,
         asking=asking,
         receipts=find_state_places(settings.server.state).receipts,
-        holds_calls=settings.holds_calls,
+        can_wait_for_answers=settings.can_wait_for_answers,
         timeout_s=upstream.timeout_s,
         # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.
         retries=0,
@@ -336,10 +336,10 @@ class UpstreamCalls:
     ``name`` is what the file calls the server. ``agree`` lets tools run without a question that only their site
     declares harmless: all, or those it names. ``rules`` are those of the operator, ``returns`` what the tools return,
     and ``marks`` what the callers have read. ``asking`` answers for the callers. ``receipts`` is the folder that keeps
-    those that the gateway signs. With ``holds_calls``, what a server asks in the middle of a call is passed on to its
-    caller. ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where that
-    is safe. ``credentials`` are used for the calls. ``approve_command`` says whether a program may run that the user
-    has not agreed to before; without it, none may.
+    those that the gateway signs. With ``can_wait_for_answers``, what a server asks in the middle of a call is passed on
+    to its caller. ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where
+    that is safe. ``credentials`` are used for the calls. ``approve_command`` says whether a program may run that the
+    user has not agreed to before; without it, none may.
     """
 
     name: str = ""
@@ -349,7 +349,7 @@ class UpstreamCalls:
     marks: SessionMarks | None = None
     asking: CallerConsent = field(default_factory=CallerConsent)
     receipts: str = ""
-    holds_calls: bool = True
+    can_wait_for_answers: bool = True
     timeout_s: float = DEFAULT_LIMITS.total_s
     retries: int = DEFAULT_RETRIES.retries
     credentials: CredentialStore | None = None
@@ -442,7 +442,7 @@ def build_url_options(url: str, session: Session, options: UrlOptions, calls: Up
         approve_command=calls.approve_command,
         timeout_s=calls.timeout_s,
         retries=calls.retries,
-        provide_input=ask_caller if calls.holds_calls else None,
+        provide_input=ask_caller if calls.can_wait_for_answers else None,
         caps=COMPLETE_RESULTS,  # a client of the server in front cuts what its own model cannot take
     )
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from time import time
 from typing import Final, NamedTuple
 
-from toolwire.console import CallRow, ConnectionRow, Console, ConsoleSource, LimitRow, OfferedTool
+from toolwire.console import CallRow, ConnectionRow, Console, ConsoleSource, LimitRow, ToolRow
 from toolwire.console.app import build_operator_tables
 from toolwire.console.page import SignInWords
-from toolwire.console.page_tables import FindSignedIn
-from toolwire.console.sessions import SESSION_S, SignedIn
+from toolwire.console.page_tables import FindSessionUser
+from toolwire.console.sessions import SESSION_S, SessionUser
 from toolwire.console.source import NO_CALLER_RULES, FileRuleRow, UpstreamChanges
 from toolwire.core.catalog import Catalog
 from toolwire.core.health import list_health
@@ -23,9 +23,9 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url
 from toolwire.framing.visible_text import make_visible
 from toolwire.gateway.personal_toolbox import PersonalToolbox
-from toolwire.gateway.waiting_toolbox import WaitingToolbox
+from toolwire.gateway.reconnecting_toolbox import ReconnectingToolbox
 from toolwire.limits import USER_PREFIX, RulesByCaller, read_user_name
-from toolwire.server.access.people import FindUser
+from toolwire.server.access.signed_in_user import FindUser
 from toolwire.server.app import App
 from toolwire.stores.consent.open import open_used_nonces
 from toolwire.stores.ledger.call_overview import CallOverview
@@ -60,7 +60,7 @@ class Operators(NamedTuple):
     """
 
     keys: Mapping[str, str]
-    find_person: FindSignedIn | None = None
+    find_person: FindSessionUser | None = None
     login_path: str = ""
     rules: RulesByCaller = NO_CALLER_RULES
     changes: UpstreamChanges | None = None
@@ -102,7 +102,7 @@ def add_console(
     def list_connections() -> list[ConnectionRow]:
         return [ConnectionRow(url=show_url(one.target), name=one.name, access="an upstream") for one in upstreams]
 
-    def find_offers(url: str) -> list[OfferedTool] | Problem:
+    def list_site_tools(url: str) -> list[ToolRow] | Problem:
         one = targets.get(url)
         if one is None:
             return Problem(kind=Kind.NOT_FOUND, message="There is no such upstream.")
@@ -111,12 +111,12 @@ def add_console(
     def try_upstream(name: str) -> bool:
         box = next((one.toolbox for one in upstreams if one.name == name), None)
         waiting = box.shared if isinstance(box, PersonalToolbox) else box
-        return isinstance(waiting, WaitingToolbox) and waiting.try_now()
+        return isinstance(waiting, ReconnectingToolbox) and waiting.try_now()
 
     source = ConsoleSource(
         place=places.inbox if _is_url(places.inbox) else Path(places.inbox) if places.inbox else find_decisions_place(),
         list_connections=list_connections if upstreams else None,
-        find_offers=find_offers,
+        list_site_tools=list_site_tools,
         list_upstreams=(lambda: list_health(app)) if upstreams else None,
         try_upstream=try_upstream,
         upstream_changes=operators.changes,
@@ -128,7 +128,7 @@ def add_console(
         find_faults=find_faults,
         file_rules=[rule for one in upstreams for rule in one.rules],
         limit_notes=_NOTES if is_counted else (*_NOTES, _IN_MEMORY),
-        keeps_actions=True,
+        stores_actions=True,
         rules=operators.rules,
     )
     # Workers share the keys, and so the secret: each of them knows the sessions of the others. Where people are let in,
@@ -168,21 +168,21 @@ def list_rule_rows(upstream: UpstreamSettings) -> list[FileRuleRow]:
     ]
 
 
-def build_operator_finder(find_user: FindUser, names: Iterable[str], groups: Iterable[str] = ()) -> FindSignedIn:
+def build_operator_finder(find_user: FindUser, names: Iterable[str], groups: Iterable[str] = ()) -> FindSessionUser:
     """Return what finds the operator who is signed in at a browser: one of the people in ``names`` or ``groups``.
 
     A name is that with which the person signs in, or their name in calls (``user:NAME:DIGITS``).
     """
     known, known_groups = frozenset(names), frozenset(groups)
 
-    async def find_operator(headers: Sequence[tuple[bytes, bytes]]) -> SignedIn | Problem | None:
+    async def find_operator(headers: Sequence[tuple[bytes, bytes]]) -> SessionUser | Problem | None:
         user = await find_user(headers)
         if user is None:
             return None
         principal = user.caller.name
         is_named = not known.isdisjoint((principal, read_user_name(principal)))
         if principal.startswith(USER_PREFIX) and (is_named or not known_groups.isdisjoint(user.groups)):
-            return SignedIn(principal, SESSION_S, by_account=True, groups=user.groups)
+            return SessionUser(principal, SESSION_S, has_account=True, groups=user.groups)
         text = f"You are signed in as {make_visible(user.name)}, who is not an operator of this server."
         return Problem(kind=Kind.FORBIDDEN, message=text)
 
@@ -249,9 +249,9 @@ def list_running(app: App) -> list[CallRow]:
     ]
 
 
-def describe_tool(name: str, tool: Tool, level: Approval | None) -> OfferedTool:
+def describe_tool(name: str, tool: Tool, level: Approval | None) -> ToolRow:
     """Return ``tool``, listed as ``name``, as a page shows it; ``level`` is the consent that a call of it needs."""
-    return OfferedTool(
+    return ToolRow(
         name=name,
         description=tool.description.strip().partition("\n")[0],
         effect="destroys" if tool.destructive else "reads" if tool.safe else "changes",

@@ -30,7 +30,7 @@ from .toml_file import read_bytes
 
 WAIT_S: Final = 60.0
 """How long a gateway has to say whether it takes a change: it connects to its upstreams first."""
-_LOOK_S: Final = 0.05
+_POLL_INTERVAL_S: Final = 0.05
 
 
 class GatewayRecord(NamedTuple):
@@ -135,7 +135,7 @@ def reload_gateways(records: Sequence[Path], data: bytes) -> Reloads:
     faults: list[str] = []
     until = time.monotonic() + WAIT_S
     while waiting and time.monotonic() < until:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_INTERVAL_S)
         for path, before in list(waiting.items()):
             now = read_record(path)
             if now is None:  # it has ended

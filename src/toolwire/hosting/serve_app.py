@@ -15,7 +15,7 @@ from toolwire.core.errors import UsageError
 from toolwire.core.long_call import CallEngine, is_long
 from toolwire.core.model import RateLimit
 from toolwire.core.toolbox import Toolbox
-from toolwire.engines.local_engine import StateSearch
+from toolwire.engines.local_engine import PollingEngine
 from toolwire.gateway import UpstreamLimits, merge_toolboxes
 from toolwire.gateway.gateway_front import GatewayFront, Service
 from toolwire.gateway.personal_toolbox import PersonalToolbox
@@ -30,7 +30,7 @@ from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKeyCallers, parse_api_key
 from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
-from toolwire.server.access.people import PeopleSignIn
+from toolwire.server.access.signed_in_user import PeopleSignIn
 from toolwire.server.access.tool_rights import may_use_upstream
 from toolwire.server.build import apply_caller_rules, build_server, combine_callers
 from toolwire.server.limit_options import read_server_limits
@@ -215,7 +215,7 @@ def open_engine(settings: ServeSettings) -> CallEngine | None:
     if find_state_places(settings.server.state).ledger is None:
         raise UsageError("--wake and --no-work leave calls to other processes, which read them in the state: name one.")
     if not settings.server.wake:
-        return StateSearch()
+        return PollingEngine()
     from toolwire.engines.docket import DocketEngine  # only the extra brings it
 
     return DocketEngine(settings.server.wake, is_worker=settings.works, most=settings.jobs)
@@ -275,7 +275,7 @@ def _build_front(
         {SIGN_IN_PATH: _build_pages(settings, toolboxes, callers, sign_in).answer} if is_personal else {},
         HostGuard(hosts=settings.server.hosts, origins=settings.server.origins),
         public_url=settings.server.public_url,
-        keeps_tokens=any(one.account == "exchange" for one in settings.upstreams),
+        stores_tokens=any(one.account == "exchange" for one in settings.upstreams),
         services=services,
         sign_in=None if sign_in is None else sign_in.server,
     )

@@ -186,7 +186,7 @@ class ServeSettings:
                 raise DefinitionError(f"Leave {name} out of the options of the server: {text}.")
 
     @property
-    def holds_calls(self) -> bool:
+    def can_wait_for_answers(self) -> bool:
         """Whether a call may wait in this process for an answer of its caller: not where there are several workers."""
         # MC-09: the answer may come to another worker.
         return self.is_one_process and self.server.sessions != "none"

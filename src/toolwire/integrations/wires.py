@@ -344,7 +344,7 @@ class _AsCaller:
         async def send_on(message: MutableMapping[str, Any]) -> None:
             nonlocal started
             started = True
-            _keep_challenges(message)
+            _store_challenges(message)
             await send(message)
 
         try:
@@ -355,7 +355,7 @@ class _AsCaller:
                 await send_answer(_FAILED, send)
 
 
-def _keep_challenges(message: Mapping[str, Any]) -> None:
+def _store_challenges(message: Mapping[str, Any]) -> None:
     """Keep what the response of a route asks its caller for, if it refuses them."""
     stored = _CHALLENGES.get()
     if stored is None or message["type"] != "http.response.start":

@@ -144,13 +144,13 @@ class RulesByCaller:
         decider: str,
         principal: str,
         *,
-        by_account: bool,
+        has_account: bool,
         approvers: Collection[str] = (),
         groups: Collection[str] = (),
     ) -> bool:
         """Return whether ``decider`` may answer the questions of ``principal``; both are names in calls.
 
-        ``by_account`` says that ``decider`` signed in as a user, and not with a credential for calls. A user answers
+        ``has_account`` says that ``decider`` signed in as a user, and not with a credential for calls. A user answers
         the own questions. A credential answers those of other callers alone, where their rules name it. If a question
         is for the groups ``approvers``, only those answer it who are in one: ``groups`` are those of ``decider``.
         """
@@ -158,11 +158,11 @@ class RulesByCaller:
         is_own = not names.isdisjoint(list_rule_names(principal)[:-1])
         # AT-35: the program that makes the call holds the credential, so its answer would be no user's.
         # PL-03: of the calls of a user's apps, the file can say the same.
-        if is_own and not (by_account and rules.self_approval):
+        if is_own and not (has_account and rules.self_approval):
             return False
         if approvers:
             return not frozenset(approvers).isdisjoint(groups)
-        return (by_account and decider == principal) or not names.isdisjoint(rules.answered_by)
+        return (has_account and decider == principal) or not names.isdisjoint(rules.answered_by)
 
     def choose_scopes(self, principal: str, granted: frozenset[str] | None, group: str = "") -> frozenset[str] | None:
         """Return the scopes of a caller whose credentials have ``granted``; None means all."""

@@ -28,7 +28,7 @@ _LIMITS = TransportLimits(breaker_failures=BREAKER_FAILURES)
 AnyNetwork = TypeVar("AnyNetwork", Network, SyncNetwork)
 
 
-class _Connection(Generic[AnyNetwork]):
+class _OpenToolConnection(Generic[AnyNetwork]):
     """The address, the key and the network that both clients have."""
 
     _network_class: type[AnyNetwork]
@@ -58,7 +58,7 @@ class _Connection(Generic[AnyNetwork]):
         )
 
 
-class OpenToolClient(_Connection[Network]):
+class OpenToolClient(_OpenToolConnection[Network]):
     """A client of the OpenTool server at ``base_url``, given with or without ``/opentool``; see its three methods.
 
     Instead of a URL, ``host`` and ``port`` may be given; with neither, it is the server of this machine on port 9627.
@@ -124,7 +124,7 @@ class OpenToolClient(_Connection[Network]):
         await self.aclose()
 
 
-class SyncOpenToolClient(_Connection[SyncNetwork]):
+class SyncOpenToolClient(_OpenToolConnection[SyncNetwork]):
     """What OpenToolClient is, blocking. Use it in ``with``, or end with ``close()``."""
 
     _network_class = SyncNetwork

@@ -46,7 +46,7 @@ ANY: Final = Tool(name="call", output_schema={"type": "object"})
 ANY_STREAMED: Final = replace(ANY, streams=True)
 """ANY of an object that has a ``stream_call``."""
 
-_SAID: Final[Mapping[type[OpenToolException], Kind]] = {
+_KINDS: Final[Mapping[type[OpenToolException], Kind]] = {
     FunctionNotSupportedException: Kind.UNKNOWN_TOOL,
     InvalidArgumentsException: Kind.INVALID_ARGUMENTS,
     ToolBreakException: Kind.TOOL_FAILED,
@@ -56,7 +56,7 @@ _SAID: Final[Mapping[type[OpenToolException], Kind]] = {
 _MAX_KNOWN = 10_000
 
 
-class _Function(NamedTuple):
+class _ListedFunction(NamedTuple):
     """What is known of a tool before it is called; ``declared`` is None where it takes any argument."""
 
     tool: Tool
@@ -77,7 +77,7 @@ class ObjectToolbox:
         self._tool = tool
         self._description = description
         self._stream: Callable[..., Any] | None = getattr(tool, "stream_call", None)
-        self._functions: dict[int, _Function] = {}
+        self._functions: dict[int, _ListedFunction] = {}
         self._pool = ThreadPool(threads)
         self._beginning: anyio.Lock | None = None
         self._begun = False
@@ -138,12 +138,14 @@ class ObjectToolbox:
             returned = dict(returned)
         return Value(result.read(returned, function.shape, function.tool.output_name))
 
-    def _describe_function(self, tool: Tool) -> _Function:
+    def _describe_function(self, tool: Tool) -> _ListedFunction:
         """Return what is known of ``tool``, worked out once for each that the codecs made of the catalog."""
         if len(self._functions) >= _MAX_KNOWN:
             self._functions.clear()
         name = self._description.methods.get(tool.name, tool.name)
-        function = _Function(tool, name, find_declared_names(tool.input_schema), result.get_shape(tool.output_schema))
+        function = _ListedFunction(
+            tool, name, find_declared_names(tool.input_schema), result.get_shape(tool.output_schema)
+        )
         self._functions[id(tool)] = function
         return function
 
@@ -174,7 +176,7 @@ class ObjectToolbox:
             await self._call_method("", hook)
 
 
-def _read_call(function: _Function, call: Call) -> tuple[str, dict[str, Json]] | Problem:
+def _read_call(function: _ListedFunction, call: Call) -> tuple[str, dict[str, Json]] | Problem:
     """Return the function's own name and its arguments, or why it does not take them."""
     arguments = call.arguments
     if function.tool is ANY or function.tool is ANY_STREAMED:
@@ -196,7 +198,7 @@ def explain_error(error: BaseException) -> Problem | None:
     """Return what one of the exceptions that a Tool raises by purpose means; None of any other."""
     # A-13
     if isinstance(error, OpenToolException):
-        for raised, kind in _SAID.items():
+        for raised, kind in _KINDS.items():
             if isinstance(error, raised):
                 return Problem(kind=kind, message=error.message)
     return None

@@ -25,7 +25,7 @@ from .description import Given
 from .serve_object import build_app, build_toolbox
 
 _STOP_S = 10.0
-_LOOK_S = 0.02
+_POLL_INTERVAL_S = 0.02
 
 
 class OpenToolServer:
@@ -183,5 +183,5 @@ class OpenToolServer:
         app.drain()
         until = time.monotonic() + self._deadlines.grace_s
         while app.active_calls and time.monotonic() < until:
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_INTERVAL_S)
         server.should_exit = True

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Protocol
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import BlockingTask, CallQuery, Pending, Reading, SessionOffer, Streaming, Subscription
+from toolwire.core.codec import BlockingTask, CallQuery, Pending, Reading, SessionStart, Streaming, Subscription
 from toolwire.core.health import UpstreamHealth, list_health
 from toolwire.core.http import JSON_HEADERS, Request, Response, make_request
 from toolwire.core.model import ANONYMOUS, Call, Json, Kind, Problem, make_call
@@ -273,7 +273,7 @@ class App:
         scope: Scope,
         exchange: Exchange,
         fields: Fields,
-        reading: Response | Subscription | CallQuery | SessionOffer,
+        reading: Response | Subscription | CallQuery | SessionStart,
         *,
         caller: Caller,
         entry: RouteEntry,
@@ -286,8 +286,8 @@ class App:
         if isinstance(reading, Subscription):
             await self.sessions.stream_changes(scope, exchange, reading, self._find_client(scope, caller, fields))
             return
-        if isinstance(reading, SessionOffer):
-            reading = await self.sessions.take_offer(scope, reading, self._find_client(scope, caller, None))
+        if isinstance(reading, SessionStart):
+            reading = await self.sessions.start_session(scope, reading, self._find_client(scope, caller, None))
         if entry.takes_any_host and scope["query_string"] == b"full":
             reading = await self._report_health(fields, entry, table, scope["path"])
         await send_response(scope, exchange, apply_if_none_match(reading, fields))

@@ -31,7 +31,7 @@ from .access.callers import Callers, CombinedCallers
 from .access.host_guard import HostGuard
 from .app import App
 from .asking.decision_log import DecisionLog
-from .asking.inbox import Inbox, TellQuestion
+from .asking.inbox import Inbox, QuestionHandler
 from .asking.receipts import open_receipt_verifier
 from .asking.restored_state import ask_after_restore
 from .build_app import build_app
@@ -79,7 +79,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
     places = find_state_places(options.state)
     place = places.ledger if options.ledger is None else options.ledger
     wake = options.wake or os.environ.get(WAKE_VARIABLE, "")
-    engine = open_wake_engine(wake, place) if wake and options.engine is None else options.engine
+    engine = open_queue_engine(wake, place) if wake and options.engine is None else options.engine
     limits = options.limits if options.limits is not None else ServerLimits()
     keys = ApiKeyCallers(options.api_keys)
     parts = ServerParts(
@@ -129,9 +129,9 @@ def _open_results(place: str) -> ResultStore:
     """Return where the long results of MCP hosts are kept for all processes: where these share sessions."""
     from toolwire.stores.sessions.session_rows import open_results  # loads sqlite3
 
-    from .run.long_results import KEPT_S, MAX_BYTES  # QF-10: few servers need it
+    from .run.long_results import MAX_BYTES, STORED_S  # QF-10: few servers need it
 
-    return open_results(place, kept_s=KEPT_S, most_bytes=MAX_BYTES)
+    return open_results(place, stored_s=STORED_S, most_bytes=MAX_BYTES)
 
 
 def choose_session_use(sessions: SessionUse | None, place: str = "") -> SessionUse:
@@ -149,7 +149,7 @@ def choose_session_use(sessions: SessionUse | None, place: str = "") -> SessionU
     return "none" if is_one_of_many else "all"
 
 
-def open_wake_engine(url: str, ledger: Ledger | Path | str | None) -> CallEngine:
+def open_queue_engine(url: str, ledger: Ledger | Path | str | None) -> CallEngine:
     """Return what offers long calls through the Redis at ``url``, and runs those that it brings.
 
     Raises:
@@ -186,7 +186,7 @@ def open_inbox(
     place: Path | str = "",
     *,
     page_url: str = "",
-    on_question: TellQuestion | None = None,
+    on_question: QuestionHandler | None = None,
     self_approval: bool = True,
 ) -> Inbox:
     """Return the inbox in ``place``, by default where ``toolwire approvals`` looks.

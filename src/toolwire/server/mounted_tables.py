@@ -146,7 +146,7 @@ class MountedTables:
 
     async def _build_and_mount(self, place: _Place) -> RouteTable:
         catalog = self._toolbox.catalog()
-        self.cache.keep_only(catalog.tools)
+        self.cache.drop_others(catalog.tools)
         with switch_threads_often():
             table = await to_thread.run_sync(self._build, place, catalog)
         return self._mount(place, catalog, table)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # every command reads the options of a server, and most run n
     from .access.callers import Callers
     from .asking.confirmation import ConfirmationQuestion
     from .asking.host_consent import HostConsent
-    from .asking.inbox import Inbox, TellQuestion
+    from .asking.inbox import Inbox, QuestionHandler
     from .asking.receipt_keys import KeyFetcher
     from .asking.receipts import Receipts
     from .limits import ServerLimits
@@ -240,7 +240,7 @@ class ServerOptions:
         read=read_whole_number(0, QUESTION_WAIT_S, "number of seconds"),
         help="how long a call waits for an answer in the inbox; then it is refused (0: it does not wait)",
     )
-    on_question: TellQuestion | None = None
+    on_question: QuestionHandler | None = None
     receipts: Receipts = define_option(
         "",
         choices=("required",),

@@ -218,15 +218,15 @@ class RouteTable:
         # LC-05
         is_wanted = is_page_form if method == "POST" else wants_page
 
-        def load_pages(person: str, *, by_key: bool = False) -> Any:
+        def load_pages(person: str, *, has_key: bool = False) -> Any:
             load, site = _load_page("call_page").CallPages, self._site
-            return load(self.catalog, root=site.root, needs_key=site.keys, person=person, can_sign_out=by_key)
+            return load(self.catalog, root=site.root, needs_key=site.keys, person=person, can_sign_out=has_key)
 
-        def build_reader(person: str, by_key: bool) -> Reader:  # noqa: FBT001 - as PeoplePage says
+        def build_reader(person: str, has_key: bool) -> Reader:  # noqa: FBT001 - as PeoplePage says
             def read(request: Request) -> Reading | BlockingTask:
                 if not is_wanted(request.headers):
                     return read_data(request)
-                reading: Reading = load_pages(person, by_key=by_key).read(call_id, request)
+                reading: Reading = load_pages(person, has_key=has_key).read(call_id, request)
                 return reading
 
             return read
@@ -290,7 +290,7 @@ def _refuse_form(problem: Problem) -> Response:
 
 def list_scopes(catalog: Catalog) -> frozenset[str]:
     """Return all scopes of the tools, resources and prompts of ``catalog``."""
-    return frozenset(scope for one in (*catalog.tools, *catalog.offered.readers) for scope in one.scopes)
+    return frozenset(scope for one in (*catalog.tools, *catalog.features.readers) for scope in one.scopes)
 
 
 def _build_document_entry(document: Document) -> RouteEntry:

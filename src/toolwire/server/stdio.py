@@ -89,7 +89,7 @@ async def serve_stdio(
 ) -> None:
     """Answer the messages of ``reader`` on ``output`` until the input ends; then ``on_end`` is called first."""
     await app.begin()
-    connection = _Connection(app, output)
+    connection = _StdioConnection(app, output)
     try:
         async for line in _read_lines(reader):
             await connection.take(line)
@@ -199,7 +199,7 @@ async def _skip_line(reader: asyncio.StreamReader, consumed: int) -> None:
             return
 
 
-class _Connection:
+class _StdioConnection:
     """One host: its running calls, what it can show its user, and the questions that wait for its answer."""
 
     def __init__(self, app: App, output: BinaryIO) -> None:
@@ -264,7 +264,7 @@ class _Connection:
         is_older = VERSION_META not in get_object(get_object(message, "params"), "_meta")
         if is_older and isinstance(message.get("method"), str):
             response = await self._host.answer(
-                message, line, self._post_older, self._send, lambda: self._app.catalog().offered
+                message, line, self._post_older, self._send, lambda: self._app.catalog().features
             )
             if message.get("method") == "initialize" and not self._watching:
                 self._watching = [asyncio.ensure_future(self._watch_catalog())]
@@ -293,7 +293,7 @@ class _Connection:
                     for name, method in change_notices.NOTICES.items():
                         if name in changed or remote.has_list(name):
                             self._write(jsontext.write({"jsonrpc": "2.0", "method": method}))
-                for update in write_updates(self._host.subscriptions, seen.offered, remote):
+                for update in write_updates(self._host.subscriptions, seen.features, remote):
                     self._write(update)
 
     async def _post_older(self, body: bytes) -> Response:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _MAX_QUEUE = 4_096
 _MAX_BATCH = 256
-_SETTLED_AT_ONCE = 32
+_COMPLETED_AT_ONCE = 32
 _IDLE_S = 2.0
 _FIRST_PAUSE_S = 0.0002
 _MAX_PAUSE_S = 0.004
@@ -244,18 +244,18 @@ def deliver_outcomes(outcomes: Sequence[tuple[Change, Any]]) -> None:
     # One call per event loop, because waking a loop costs a system call.
     for loop, delivered in by_loop.items():
         try:
-            loop.call_soon_threadsafe(_settle, delivered)
+            loop.call_soon_threadsafe(_complete, delivered)
         except RuntimeError:  # the loop is closed, and its tasks with it
             for change, outcome in delivered:
                 change.on_abandon(outcome)
 
 
-def _settle(outcomes: Sequence[tuple[Change, Any]]) -> None:
-    if len(outcomes) > _SETTLED_AT_ONCE:
+def _complete(outcomes: Sequence[tuple[Change, Any]]) -> None:
+    if len(outcomes) > _COMPLETED_AT_ONCE:
         # ST-05: a store that hung refuses all calls that waited for it at the same time. Their answers leave the event
         # loop free for others in between.
-        asyncio.get_running_loop().call_soon(_settle, outcomes[_SETTLED_AT_ONCE:])
-        outcomes = outcomes[:_SETTLED_AT_ONCE]
+        asyncio.get_running_loop().call_soon(_complete, outcomes[_COMPLETED_AT_ONCE:])
+        outcomes = outcomes[:_COMPLETED_AT_ONCE]
     for change, outcome in outcomes:
         # The task was cancelled after its change was committed, so nothing waits for the outcome.
         if change.future is None or change.future.cancelled():

@@ -233,9 +233,9 @@ class ObservedLedger:
                 served.has_waited = True
         return standing
 
-    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
+    async def finish(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Record how the call of ``ticket`` ended; None forgets this run of it."""
         started = perf_counter()
-        await self._ledger.settle(ticket, ending)
+        await self._ledger.finish(ticket, ending)
         if self._record is not None:
             self._record("settle", self._backend, perf_counter() - started)

@@ -23,8 +23,8 @@ from prometheus_client.parser import text_string_to_metric_families
 _EVERY_S: Final = 1.0
 _SUFFIX: Final = ".metrics"
 # All other gauges count something, so they are added up.
-_LARGEST: Final = ("toolwire_build_info", "target_info", "python_info", "toolwire_upstream_breaker_state")
-_SMALLEST: Final = ("toolwire_upstream_up", "process_start_time_seconds")
+_TAKE_MAX: Final = ("toolwire_build_info", "target_info", "python_info", "toolwire_upstream_breaker_state")
+_TAKE_MIN: Final = ("toolwire_upstream_up", "process_start_time_seconds")
 _COUNTERS: Final = frozenset({"counter", "histogram", "summary"})
 _INSTANCE: Final = "service_instance_id"
 
@@ -87,9 +87,9 @@ class WorkerMetrics:
 
 
 def _combine(name: str, one: float, other: float) -> float:
-    if name in _LARGEST:
+    if name in _TAKE_MAX:
         return max(one, other)
-    return min(one, other) if name in _SMALLEST or name.endswith("_created") else one + other
+    return min(one, other) if name in _TAKE_MIN or name.endswith("_created") else one + other
 
 
 def _is_alive(file: Path) -> bool:

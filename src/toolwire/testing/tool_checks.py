@@ -61,7 +61,7 @@ def _check_tool(function: Function) -> Iterator[Fault]:
             yield _build(
                 function, "untyped-argument", f"{tool.name}: {name} accepts anything: annotate it, such as {name}: str."
             )
-    if not function.says_safe and (why := suspects_write(tool)):
+    if not function.declares_safe and (why := suspects_write(tool)):
         yield _build(
             function,
             "unasked-write",

@@ -28,7 +28,7 @@ Validator: TypeAlias = Callable[[Mapping[str, Json]], Problem | None]
 """Return what is wrong with the arguments of a call, or ``None``."""
 
 _PATTERNS = jsonschema_rs.FancyRegexOptions(backtrack_limit=1_000)  # each step back may read the whole text again
-_KEPT = 20_000
+_MAX_KNOWN = 20_000
 _SHOWN_ERRORS = 20
 _NEEDED = "is needed: "
 
@@ -73,7 +73,7 @@ def build_arguments_check() -> Check:
         return Deny(refused if fits(known_arguments) else _combine_problems(refused, problem(known_arguments)))
 
     def compile_tool(tool: Tool) -> _CompiledTool:
-        if len(known) >= _KEPT:  # a catalog that changes often leaves old tools behind
+        if len(known) >= _MAX_KNOWN:  # a catalog that changes often leaves old tools behind
             known.clear()
         found = known[id(tool)] = (tool, find_declared_names(tool.input_schema), *_compile_tool_judges(tool))
         return found

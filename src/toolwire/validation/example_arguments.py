@@ -132,8 +132,8 @@ class _ExampleBuilder:
                 return built
             return self._join_parts([{"$ref": schema["$ref"]}, beside], None, depth)
         choices = [schema[word] for word in _CHOICES if isinstance(schema.get(word), list) and schema[word]]
-        says_itself = bool({"type", "properties", "required"} & schema.keys()) or not choices
-        plain = self._build_by_type(schema, depth) if says_itself else None
+        describes_itself = bool({"type", "properties", "required"} & schema.keys()) or not choices
+        plain = self._build_by_type(schema, depth) if describes_itself else None
         parts = schema.get("allOf")
         plain = self._join_parts(parts, plain, depth) if isinstance(parts, list) and parts else plain
         for branches in choices:

@@ -53,7 +53,7 @@ def read_foreign_schema(schema: dict[str, Json], otherwise: Dialect = Dialect.DR
     built = reader.read(schema, read_dialect(schema, otherwise), 0)
     built = _add_published(built, reader)
     built = _remove_dead_references(built, reader.note)
-    built = cut_cycles(built, reader.note)
+    built = break_cycles(built, reader.note)
     built = _open_choices(built, reader.note)
     if "$schema" in schema and "$schema" not in built:
         built = {"$schema": META_SCHEMA, **built} if isinstance(schema["$schema"], str) else built
@@ -349,7 +349,7 @@ def _join(base: str, reference: str) -> str:
         return reference
 
 
-def cut_cycles(schema: dict[str, Json], note: Callable[[str], None]) -> dict[str, Json]:
+def break_cycles(schema: dict[str, Json], note: Callable[[str], None]) -> dict[str, Json]:
     """Return ``schema`` without references by which a schema leads back to itself for the same value.
 
     A branch of a union that is nothing but such a reference is left out: it allows nothing that the others do not.

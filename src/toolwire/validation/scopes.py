@@ -7,7 +7,7 @@ from dataclasses import replace
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.model import Call, Kind, Problem, Tool
-from toolwire.core.offered import is_reader
+from toolwire.core.server_features import is_reader
 
 Scopes = frozenset[str] | None
 """The scopes of a caller; ``None`` if callers have no scopes and may call everything."""
@@ -41,12 +41,12 @@ def build_insufficient_scopes(tool: Tool) -> Problem:
 
 def has_scopes(catalog: Catalog) -> bool:
     """Return whether any tool, resource or prompt of ``catalog`` requires a scope."""
-    return any(tool.scopes for tool in (*catalog.tools, *catalog.offered.readers))
+    return any(tool.scopes for tool in (*catalog.tools, *catalog.features.readers))
 
 
 def filter_visible(catalog: Catalog, scopes: Scopes) -> Catalog:
     """Return what a caller with ``scopes`` sees of ``catalog``: the same object where that is all."""
     tools = tuple(tool for tool in catalog.tools if permits(scopes, tool))
-    offered = catalog.offered.filter(lambda reader: permits(scopes, reader))
-    is_all = len(tools) == len(catalog.tools) and offered == catalog.offered
-    return catalog if is_all else replace(catalog, tools=tools, offered=offered)
+    features = catalog.features.filter(lambda reader: permits(scopes, reader))
+    is_all = len(tools) == len(catalog.tools) and features == catalog.features
+    return catalog if is_all else replace(catalog, tools=tools, features=features)

@@ -94,12 +94,12 @@ def told(framework: str, tmp_path_factory: pytest.TempPathFactory) -> Told:
     """The story of a framework, which runs once for all tests and processes."""
     folder = tmp_path_factory.getbasetemp()
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-    kept = folder / f"story-{framework}.json"
+    stored = folder / f"story-{framework}.json"
     with (folder / f"story-{framework}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not kept.exists():
-            kept.write_text(json.dumps(run_story(framework, tmp_path_factory.mktemp(framework))))
-    return Told(json.loads(kept.read_text()))
+        if not stored.exists():
+            stored.write_text(json.dumps(run_story(framework, tmp_path_factory.mktemp(framework))))
+    return Told(json.loads(stored.read_text()))
 
 
 every = pytest.mark.parametrize("framework", PACKAGES)

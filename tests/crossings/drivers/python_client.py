@@ -126,14 +126,14 @@ def describe(error: BaseException) -> str:
 
 async def make_call(asked: dict[str, Any]) -> dict[str, Any]:
     user = User(asked["taken"])
-    said: dict[str, Any] = {}
+    reply: dict[str, Any] = {}
     try:
         async with AsyncExitStack() as stack:
-            said["version"], result = await CALLS[MAKER](asked, user, stack)
-            said["result"] = result.model_dump(by_alias=True, mode="json")
+            reply["version"], result = await CALLS[MAKER](asked, user, stack)
+            reply["result"] = result.model_dump(by_alias=True, mode="json")
     except Exception as error:  # noqa: BLE001 - whatever it is, the test compares its text
-        said["error"] = describe(error)
-    return {**said, "consented": user.consented, "entered": user.entered, "items": user.items}
+        reply["error"] = describe(error)
+    return {**reply, "consented": user.consented, "entered": user.entered, "items": user.items}
 
 
 for line in sys.stdin:

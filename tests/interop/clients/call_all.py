@@ -28,7 +28,7 @@ async def main() -> None:
             streams = await stack.enter_async_context(streamable_http_client(TARGET["url"]))
             client = await stack.enter_async_context(mcp.ClientSession(*streams[:2]))
             await client.initialize()
-        said: dict[str, Any] = {}
+        reply: dict[str, Any] = {}
         cursor: dict[str, str] = {}
         names: list[str] = []
         while True:
@@ -39,10 +39,10 @@ async def main() -> None:
             cursor = {"cursor": listed["nextCursor"]}
         for name in names:
             try:
-                said[name] = (await client.call_tool(name, {})).model_dump(by_alias=True, mode="json")
+                reply[name] = (await client.call_tool(name, {})).model_dump(by_alias=True, mode="json")
             except Exception as error:  # noqa: BLE001 - whatever it is, the result is lost
-                said[name] = {"lost": f"{type(error).__name__}: {error}"[:300]}
-        print(json.dumps(said))
+                reply[name] = {"lost": f"{type(error).__name__}: {error}"[:300]}
+        print(json.dumps(reply))
 
 
 asyncio.run(main())

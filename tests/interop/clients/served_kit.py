@@ -24,7 +24,7 @@ class Notes:
 def build_kit(notes: Notes) -> Toolkit:
     """Return the tools: one to list, call, stream, cancel and be asked about, and one with an image."""
     kit = Toolkit("Desk", version="1.0.0", description="A desk.")
-    heard, steps = asyncio.Event(), asyncio.Semaphore(0)
+    received, steps = asyncio.Event(), asyncio.Semaphore(0)
 
     @kit.tool(approval="auto")
     def add(a: int, b: int) -> int:
@@ -52,13 +52,13 @@ def build_kit(notes: Notes) -> Toolkit:
             await asyncio.Event().wait()
         finally:
             notes.cancelled.set()
-            heard.set()
+            received.set()
         return "never"
 
     @kit.tool(approval="auto")
     async def hear() -> str:
         """Wait until another call was cancelled."""
-        await heard.wait()
+        await received.wait()
         return "cancelled"
 
     @kit.tool(destructive=True)

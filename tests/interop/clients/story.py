@@ -40,21 +40,21 @@ async def tell_story(call: Call) -> dict[str, Any]:
     async def take_start(*_: Any) -> None:
         waiting.set()
 
-    said: dict[str, Any] = {"sum": (await run("add", a=1, b=2))["structuredContent"], "progress": progress}
+    reply: dict[str, Any] = {"sum": (await run("add", a=1, b=2))["structuredContent"], "progress": progress}
     await run("count", take_number, to=3)
     await asyncio.gather(*steps)
-    said["quiet"] = (await run("count", to=0))["content"][0]["text"]
-    said["deleted"] = [(await run("delete", name="old.txt"))["content"][0]["text"] for _ in range(2)]
+    reply["quiet"] = (await run("count", to=0))["content"][0]["text"]
+    reply["deleted"] = [(await run("delete", name="old.txt"))["content"][0]["text"] for _ in range(2)]
     image = (await run("chart"))["content"][0]
-    said["image"] = {name: image[name] for name in ("type", "mimeType", "data")}
+    reply["image"] = {name: image[name] for name in ("type", "mimeType", "data")}
     call_that_waits = asyncio.ensure_future(run("wait", take_start))
     await waiting.wait()
     call_that_waits.cancel()
     await asyncio.wait([call_that_waits])
-    said["waited"] = "cancelled" if call_that_waits.cancelled() else "answered"
+    reply["waited"] = "cancelled" if call_that_waits.cancelled() else "answered"
     if not TARGET["leaves"]:
-        said["heard"] = (await run("hear"))["content"][0]["text"]
-    return said
+        reply["heard"] = (await run("hear"))["content"][0]["text"]
+    return reply
 
 
 def print_story(story: dict[str, Any], **more: Any) -> None:

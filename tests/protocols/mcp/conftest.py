@@ -90,13 +90,13 @@ def _serve(catalog: Catalog = CATALOG, run: Runs = _run, site: Site | None = Non
 
 
 def _drive(flow: Flow[Any], door: Door) -> Any:
-    said: Any = None
+    reply: Any = None
     for _ in range(1_000):
         try:
-            asked = flow.send(said)
+            asked = flow.send(reply)
         except StopIteration as stop:
             return stop.value
-        said = door(asked) if isinstance(asked, Request) else _feed_stream(asked, door)
+        reply = door(asked) if isinstance(asked, Request) else _feed_stream(asked, door)
     raise AssertionError("a conversation of more than 1,000 requests")
 
 
@@ -108,9 +108,9 @@ def _feed_stream(asked: Any, door: Door) -> Response | Problem:
         return answer
     try:
         for byte in answer.body:
-            for said in asked.read_chunk(bytes([byte])):
-                if isinstance(said, Request):
-                    door(said)
+            for reply in asked.read_chunk(bytes([byte])):
+                if isinstance(reply, Request):
+                    door(reply)
     except ValueError as error:
         return Problem(kind=Kind.BAD_ANSWER, message=str(error))
     return answer._replace(body=b"")

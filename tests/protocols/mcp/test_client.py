@@ -33,17 +33,17 @@ class Scripted:
         self.seen.append(request)
         if request.method == "GET":
             return self.look
-        said = json.loads(request.body)
-        answer = self.answers.get(said["method"])
-        if "id" not in said:
+        data = json.loads(request.body)
+        answer = self.answers.get(data["method"])
+        if "id" not in data:
             return Response(202)
         if callable(answer):
-            answer = answer(said)
+            answer = answer(data)
         if isinstance(answer, Response | Problem):
             return answer
         if answer is None:
             answer = {"error": {"code": -32601, "message": "Method not found"}}
-        return self._response({"jsonrpc": "2.0", "id": said["id"], **answer})
+        return self._response({"jsonrpc": "2.0", "id": data["id"], **answer})
 
     def _response(self, body):
         session = [(b"mcp-session-id", self.session)] if self.session else []
@@ -182,12 +182,12 @@ def test_a_result_that_is_too_large_to_be_checked_is_not_said_to_break_its_schem
     listed = tools("get")
     lists = [{"type": "array", "items": {"type": "integer", "minimum": least}} for least in range(200)]
     listed["result"]["tools"][0]["outputSchema"] = {"type": "object", "properties": {"v": {"anyOf": lists}}}
-    said = {"v": list(range(100_000))}
-    called = build_call_result(structuredContent=said)
+    replies = {"v": list(range(100_000))}
+    called = build_call_result(structuredContent=replies)
     server = Scripted({"initialize": build_initialize_result(), "tools/list": listed, "tools/call": called})
     peer = connect(server)
     result = drive(CODEC.send(peer, Call(peer.catalog.names["get"], {}, "id-1")), server)
-    assert result == Value(said)
+    assert result == Value(replies)
     assert "schema_fault" not in (result.notes or {})
 
 
@@ -379,8 +379,8 @@ def test_server_that_refuses_the_stateless_revision_gets_a_supported_handshake(c
     server = old_server()
     server.answers["server/discover"] = build_unsupported_error(supported)
     connect(server)
-    said = [json.loads(request.body) for request in server.seen if request.method == "POST"]
-    assert [each["params"]["protocolVersion"] for each in said if each["method"] == "initialize"] == [wanted]
+    data = [json.loads(request.body) for request in server.seen if request.method == "POST"]
+    assert [each["params"]["protocolVersion"] for each in data if each["method"] == "initialize"] == [wanted]
     assert server.methods.count("server/discover") <= 2
 
 
@@ -402,9 +402,9 @@ def test_tool_with_an_invalid_header_mark_is_skipped_and_reported(drive):
     server = Scripted({"server/discover": discovery, "tools/list": {"result": {"tools": MARKED}}})
     finding = drive(CODEC.find(URL), server)
     assert list(finding.peer.catalog.names) == ["fine", "plain"]
-    told = [probe.meaning for probe in finding.probes if "leaves out" in probe.meaning]
-    assert len(told) == 2
-    assert told[0].startswith("leaves out the tool 'empty': it names a header")
+    texts = [probe.meaning for probe in finding.probes if "leaves out" in probe.meaning]
+    assert len(texts) == 2
+    assert texts[0].startswith("leaves out the tool 'empty': it names a header")
     assert finding.probes[-1].accepted
 
 
@@ -441,9 +441,9 @@ def test_tool_that_runs_only_as_a_task_is_left_out_where_its_server_has_tasks(dr
     server.answers["tools/list"]["result"]["tools"].append(TASK_TOOL)
     finding = drive(CODEC.find(URL), server)
     assert sorted(finding.peer.catalog.names) == names
-    told = [probe.meaning for probe in finding.probes if "leaves out" in probe.meaning]
+    texts = [probe.meaning for probe in finding.probes if "leaves out" in probe.meaning]
     reason = "leaves out the tool 'simulate-research-query': it runs only as a task of 2025-11-25"
-    assert told == ([reason] if names == ["get"] else [])
+    assert texts == ([reason] if names == ["get"] else [])
 
 
 def test_header_marks_are_ignored_before_the_stateless_revision(connect):
@@ -618,8 +618,8 @@ def test_call_uses_the_tool_name_as_the_server_wrote_it(drive, connect):
     server.answers["tools/list"] = tools("files.read")
     peer = connect(server)
     drive(CODEC.send(peer, Call(peer.catalog.names["files_read"], {"p": 1}, "k")), server)
-    said = json.loads(server.seen[-1].body)
-    assert said == {
+    data = json.loads(server.seen[-1].body)
+    assert data == {
         "jsonrpc": "2.0",
         "method": "tools/call",
         "params": {"name": "files.read", "arguments": {"p": 1}},
@@ -666,9 +666,9 @@ def test_problem_survives_a_round_trip_unchanged(serve, drive, connect):
         parameter_errors={"a": "is too large"},
         details={"limit": 3},
     )
-    door = serve(run=lambda _: sent)
-    peer = connect(door)
-    got = drive(CODEC.send(peer, Call(peer.catalog.names["add"], {"a": 1, "b": 2})), door)
+    transport = serve(run=lambda _: sent)
+    peer = connect(transport)
+    got = drive(CODEC.send(peer, Call(peer.catalog.names["add"], {"a": 1, "b": 2})), transport)
     assert got == replace(sent, developer_message=None)
 
 

@@ -11,7 +11,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.content import Image, read_content
 from toolwire.core.model import Approval, Tool, Value
 from toolwire.protocols.mcp import document, result
-from toolwire.protocols.mcp.output_form import build_output_form
+from toolwire.protocols.mcp.output_schema import build_output_form
 from toolwire.validation import find_schema_fault
 
 
@@ -265,8 +265,8 @@ def test_structured_content_that_repeats_the_blocks_is_content():
     assert read_content(value) == Image(b"\x89PNG\r\n\x1a\n", "image/png")
     # A gateway passes it on as blocks alone, and an answer that differs from its blocks as it is.
     assert "outputSchema" not in document.write_tool(tool, tool.name)
-    said = json.loads(result.write_value(b"1", build_output_form(tool), value, b"}}"))["result"]
-    assert said == {"content": MEDIA_BLOCKS, "isError": False}
+    data = json.loads(result.write_value(b"1", build_output_form(tool), value, b"}}"))["result"]
+    assert data == {"content": MEDIA_BLOCKS, "isError": False}
     other = {"content": [{"name": "a.png"}]}
     assert result.read(tool, {"content": MEDIA_BLOCKS, "structuredContent": other}) == Value(other)
 

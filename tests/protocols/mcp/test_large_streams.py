@@ -10,7 +10,7 @@ import pytest
 
 from toolwire import Kind, Problem, Result, Toolkit, Value, asgi, connect
 from toolwire.core.model import Progress
-from toolwire.protocols.mcp.post_message import Session
+from toolwire.protocols.mcp.post_message import McpClientSession
 from toolwire.protocols.mcp.stream_reader import Listener
 from toolwire.testing.loopback import background
 
@@ -49,15 +49,15 @@ def call(most: int) -> tuple[Result, int]:
 
 
 def test_stream_of_more_than_16_mib_brings_its_items_and_its_result() -> None:
-    result, heard = call(290)  # 5.8 MB as progress, and twice in the answer
+    result, received = call(290)  # 5.8 MB as progress, and twice in the answer
     assert result == Value([ITEM] * 290)
-    assert heard == 290
+    assert received == 290
 
 
 def test_answer_of_more_than_16_mib_is_refused_after_its_items_and_the_server_is_not_blamed() -> None:
-    result, heard = call(450)
+    result, received = call(450)
     assert isinstance(result, Problem)
-    assert heard == 450
+    assert received == 450
     assert result.kind is Kind.BAD_ANSWER
     assert result.message == (
         "The answer cannot be read: this client takes at most 16,777,216 bytes in one message of an MCP stream. "
@@ -71,27 +71,27 @@ def write_event(**message: object) -> bytes:
 
 
 def test_listener_keeps_the_answer_alone() -> None:
-    heard = Listener(Session(endpoint=""), 1)
-    told = write_event(method="notifications/progress", params={"progressToken": 1, "progress": 1, "message": ITEM})
+    received = Listener(McpClientSession(endpoint=""), 1)
+    message = write_event(method="notifications/progress", params={"progressToken": 1, "progress": 1, "message": ITEM})
     for _ in range(100):
-        assert len(list(heard.hear(told))) == 1
-    assert list(heard.hear(write_event(id=1, result={"content": []}))) == []
-    assert heard.answered
-    assert heard.build_body() == b'id: e1\ndata: {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}\n\n'
+        assert len(list(received.read_piece(message))) == 1
+    assert list(received.read_piece(write_event(id=1, result={"content": []}))) == []
+    assert received.answered
+    assert received.build_body() == b'id: e1\ndata: {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}\n\n'
 
 
 def test_large_answer_is_kept_unread_and_a_large_item_is_passed_on() -> None:
-    heard = Listener(Session(endpoint=""), 1)
+    received = Listener(McpClientSession(endpoint=""), 1)
     item = "a" * 2_000_000
-    told = write_event(method="notifications/progress", params={"progressToken": 1, "message": item})
-    assert [one.value["message"] for one in heard.hear(told) if isinstance(one, Progress)] == [item]
+    message = write_event(method="notifications/progress", params={"progressToken": 1, "message": item})
+    assert [one.value["message"] for one in received.read_piece(message) if isinstance(one, Progress)] == [item]
     answer = write_event(id=1, result={"content": [{"type": "text", "text": item}]})
-    assert list(heard.hear(answer)) == []
-    assert heard.may_have_answer
-    assert item.encode() in heard.build_body()
+    assert list(received.read_piece(answer)) == []
+    assert received.may_have_answer
+    assert item.encode() in received.build_body()
 
 
 def test_answer_without_its_last_empty_line_is_read() -> None:
-    heard = Listener(Session(endpoint=""), 1)
-    assert list(heard.hear(write_event(id=1, result={})[:-2])) == []
-    assert heard.build_body().endswith(b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\n\n')
+    received = Listener(McpClientSession(endpoint=""), 1)
+    assert list(received.read_piece(write_event(id=1, result={})[:-2])) == []
+    assert received.build_body().endswith(b'data: {"jsonrpc": "2.0", "id": 1, "result": {}}\n\n')

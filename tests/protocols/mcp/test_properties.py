@@ -90,9 +90,9 @@ def test_any_answer_to_a_call_is_a_value_or_a_problem(serve, drive, response):
 
 @given(value=JSON)
 def test_any_value_survives_a_round_trip(serve, drive, value):
-    door = serve(run=lambda call: Value(call.arguments["value"]))
-    peer = drive(CODEC.find("https://x.example"), door).peer
-    result = drive(CODEC.send(peer, Call(peer.catalog.names["echo"], {"value": value}, "c")), door)
+    transport = serve(run=lambda call: Value(call.arguments["value"]))
+    peer = drive(CODEC.find("https://x.example"), transport).peer
+    result = drive(CODEC.send(peer, Call(peer.catalog.names["echo"], {"value": value}, "c")), transport)
     assert result == Value(value)
     assert json.dumps(result.value) == json.dumps(value)
 

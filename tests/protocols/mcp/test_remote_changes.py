@@ -9,7 +9,7 @@ import pytest
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.model import Tool
-from toolwire.core.offered import Offered, PromptDefinition, ResourceDefinition
+from toolwire.core.server_features import PromptDefinition, ResourceDefinition, ServerFeatures
 from toolwire.protocols.mcp.remote_changes import name_list_changes, read_remote_changes
 
 pytestmark = pytest.mark.requirement("MC-06", "ST-01")
@@ -32,11 +32,11 @@ def test_a_list_is_named_with_the_scopes_of_what_changed_in_it() -> None:
 
 
 def test_prompts_and_resources_are_lists_of_their_own() -> None:
-    offered = Offered(
+    offered = ServerFeatures(
         (ResourceDefinition(uri="notes://a", reader=Tool(name="r", scopes=("x",))),),
         (PromptDefinition(reader=Tool(name="p", scopes=("y",))),),
     )
-    assert name_list_changes(build(), replace(build(), offered=offered)) == [
+    assert name_list_changes(build(), replace(build(), features=offered)) == [
         " promptsListChanged y",
         " resourcesListChanged x",
     ]
@@ -47,22 +47,22 @@ def test_a_change_of_very_many_scopes_or_of_the_order_alone_is_told_to_all() -> 
     assert name_list_changes(build(), build(*many)) == [" toolsListChanged"]
     assert name_list_changes(build(), build(Tool(name="t", scopes=("s" * 1_000,)))) == [" toolsListChanged"]
     readers = [ResourceDefinition(uri=f"notes://{one}", reader=Tool(name=one, scopes=("x",))) for one in "ab"]
-    orders = [replace(build(), offered=Offered(tuple(one))) for one in (readers, readers[::-1])]
+    orders = [replace(build(), features=ServerFeatures(tuple(one))) for one in (readers, readers[::-1])]
     assert name_list_changes(*orders) == [" resourcesListChanged"]
 
 
 def test_a_client_hears_of_what_its_scopes_permit_and_of_lists_that_exist() -> None:
     names = [" toolsListChanged staff", " promptsListChanged", " newListChanged", "notes://a"]
-    told = read_remote_changes(names, lambda scopes: not scopes, has_gap=False)
-    assert told == RemoteChanges(frozenset({"promptsListChanged"}), frozenset({"notes://a"}))
-    assert told.has_list("promptsListChanged")
-    assert not told.has_list("toolsListChanged")
-    assert told.has_resource("notes://a")
-    assert not told.has_resource("notes://b")
+    message = read_remote_changes(names, lambda scopes: not scopes, has_gap=False)
+    assert message == RemoteChanges(frozenset({"promptsListChanged"}), frozenset({"notes://a"}))
+    assert message.has_list("promptsListChanged")
+    assert not message.has_list("toolsListChanged")
+    assert message.has_resource("notes://a")
+    assert not message.has_resource("notes://b")
 
 
 def test_after_a_gap_everything_may_have_changed() -> None:
-    told = read_remote_changes([], lambda _: False, has_gap=True)
-    assert told.has_list("toolsListChanged")
-    assert told.has_resource("notes://b")
+    message = read_remote_changes([], lambda _: False, has_gap=True)
+    assert message.has_list("toolsListChanged")
+    assert message.has_resource("notes://b")
     assert not NO_REMOTE_CHANGES.has_resource("notes://b")

@@ -13,12 +13,12 @@ from toolwire import connect
 from toolwire.core.codec import Listen, Pause
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Kind, Problem, Value
-from toolwire.protocols.mcp import resume_stream
-from toolwire.protocols.mcp.post_message import MAX_EVENT_BYTES, Session
+from toolwire.protocols.mcp import client_stream_resumption
+from toolwire.protocols.mcp.post_message import MAX_EVENT_BYTES, McpClientSession
 from toolwire.testing.loopback import PlainApp, background
 
 STREAM = ((b"content-type", b"text/event-stream"),)
-SESSION = Session(endpoint="https://desk.example/mcp", version="2025-11-25", id=b"s1")
+SESSION = McpClientSession(endpoint="https://desk.example/mcp", version="2025-11-25", id=b"s1")
 ANSWER = b'id: 9\ndata: {"jsonrpc":"2.0","id":"c1","result":{"content":[]}}\n\n'
 LOST = Problem(kind=Kind.UNREACHABLE, message="It hung up.")
 
@@ -34,18 +34,18 @@ class Driven:
         self.waits: list[float] = []
         self.requests: list[Request] = []
         coming = iter(streams)
-        flow = resume_stream.complete_stream(SESSION, first, "c1")
-        said: Any = None
+        flow = client_stream_resumption.complete_stream(SESSION, first, "c1")
+        reply: Any = None
         try:
             while True:
-                asked = flow.send(said)
+                asked = flow.send(reply)
                 if isinstance(asked, Pause):
                     self.waits.append(asked.seconds)
-                    said = None
+                    reply = None
                 else:
                     assert isinstance(asked, Listen)
                     self.requests.append(asked.request)
-                    said = feed_stream(asked, next(coming))
+                    reply = feed_stream(asked, next(coming))
         except StopIteration as stop:
             self.ended: Response | Problem = stop.value
 
@@ -106,7 +106,7 @@ def test_resume_returns_the_response_of_a_server_that_cannot_resume(came: Respon
 
 def test_resume_stops_after_a_limited_number_of_streams() -> None:
     driven = Driven(stream(b"id: 1\ndata:\n\n"), [[b"id: 1\ndata:\n\n"]] * 100)
-    assert len(driven.requests) == resume_stream.MAX_STREAMS
+    assert len(driven.requests) == client_stream_resumption.MAX_STREAMS
     assert driven.ended == stream(b"id: 1\n\n")
 
 
@@ -132,21 +132,21 @@ class Polled:
         if scope["method"] == "GET":
             await self._get(fields, receive, send)
             return
-        said = json.loads(data)
-        self.asked.append(("POST", said["method"]))
-        match said["method"]:
+        reply = json.loads(data)
+        self.asked.append(("POST", reply["method"]))
+        match reply["method"]:
             case "initialize":
                 about = {
                     "protocolVersion": "2025-11-25",
                     "serverInfo": {"name": "P", "version": "1"},
                     "capabilities": {},
                 }
-                await answer(send, 200, b"application/json", message_of(said["id"], about))
+                await answer(send, 200, b"application/json", message_of(reply["id"], about))
             case "tools/list":
                 listed = {"tools": [{"name": "slow", "inputSchema": {"type": "object"}}]}
-                await answer(send, 200, b"application/json", message_of(said["id"], listed))
+                await answer(send, 200, b"application/json", message_of(reply["id"], listed))
             case "tools/call":
-                self.id = said["id"]
+                self.id = reply["id"]
                 await answer(send, 200, b"text/event-stream", self.first)
             case _:
                 await answer(send, 202, b"application/json", b"")
@@ -158,8 +158,8 @@ class Polled:
             return
         self.asked.append(("GET", last.decode()))
         await send({"type": "http.response.start", "status": 200, "headers": [*STREAM]})
-        said = message_of(self.id, {"content": [{"type": "text", "text": "late"}]})
-        await send({"type": "http.response.body", "body": b"id: e2\ndata: " + said + b"\n\n", "more_body": True})
+        reply = message_of(self.id, {"content": [{"type": "text", "text": "late"}]})
+        await send({"type": "http.response.body", "body": b"id: e2\ndata: " + reply + b"\n\n", "more_body": True})
         while (await receive())["type"] != "http.disconnect":
             pass
         self.asked.append(("GET", "left"))

@@ -202,12 +202,12 @@ def test_tool_errors_that_a_model_can_act_on_are_results_with_is_error(ask, mess
     status, answer = ask(message("tools/call", {"name": "echo"}), lambda _: problem)
     assert status == 200
     assert answer["result"]["isError"] is True
-    said, hint = [block["text"] for block in answer["result"]["content"]]
+    reply, hint = [block["text"] for block in answer["result"]["content"]]
     assert hint == "Try b."
     if kind is Kind.UNCONFIRMED:  # the user of a client without forms cannot send a header field
-        assert said.startswith("echo did not run: it needs the consent of its user, and this client cannot be asked")
+        assert reply.startswith("echo did not run: it needs the consent of its user, and this client cannot be asked")
     else:
-        assert said == "It did not work."
+        assert reply == "It did not work."
     # I-32: the rest is for programs of newer clients; a host that is still asked must tell that from an answer.
     assert ("_meta" in answer["result"]) == (kind is Kind.UNCONFIRMED)
     newer = ask(message("tools/call", {"name": "echo"}, version=STATELESS), lambda _: problem)[1]["result"]
@@ -322,12 +322,12 @@ MARKED = Tool(
 
 @pytest.mark.requirement("MC-11")
 def test_a_marked_argument_must_be_in_its_header_since_the_revision_that_has_such_headers(serve, message):
-    door = serve(Catalog(title="Desk", tools=(MARKED,)), lambda call: Value(dict(call.arguments)))
+    transport = serve(Catalog(title="Desk", tools=(MARKED,)), lambda call: Value(dict(call.arguments)))
 
     def call(version, *said, name="deploy", **arguments):
         request = message("tools/call", {"name": name, "arguments": arguments}, version=version)
         request = request._replace(headers=[*request.headers, *((b"mcp-param-region", value) for value in said)])
-        response = door(request)
+        response = transport(request)
         return response.status, json.loads(response.body)
 
     assert call(STATELESS, b"north", name="nothing")[1]["error"]["code"] == -32602

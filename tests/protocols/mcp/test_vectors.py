@@ -11,7 +11,7 @@ from toolwire.core.codec import Peer
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Kind, Problem, Value
 from toolwire.protocols.mcp import CODEC, post_message
-from toolwire.protocols.mcp.post_message import Conversation, Session
+from toolwire.protocols.mcp.post_message import Conversation, McpClientSession
 
 VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "mcp.json").read_text())
 REQUESTS = {vector["name"]: vector for vector in VECTORS if vector["half"] == "request"}
@@ -54,13 +54,15 @@ def test_the_server_answers_every_request_of_a_real_client(serve, vector):
 def test_client_writes_requests_like_a_real_client(name, version, method, id_):
     vector = REQUESTS[name]
     params = {key: value for key, value in vector["body"].get("params", {}).items() if key != "_meta"}
-    request = post_message.write(Session(endpoint="https://x.example/mcp", version=version), method, params, id_)
-    said, known = json.loads(request.body), vector["body"]
-    for body in (said, known):
+    request = post_message.write(
+        McpClientSession(endpoint="https://x.example/mcp", version=version), method, params, id_
+    )
+    reply, known = json.loads(request.body), vector["body"]
+    for body in (reply, known):
         meta = body.get("params", {}).get("_meta", {})
         meta.pop("io.modelcontextprotocol/clientInfo", None)
     known.setdefault("params", {})
-    assert said == known
+    assert reply == known
     assert {name.decode(): value.decode() for name, value in request.headers} == vector["headers"]
 
 
@@ -98,7 +100,7 @@ def test_the_client_reads_every_answer_of_a_real_server(drive, catalog, name, ex
         protocol="mcp",
         url="https://x.example/mcp",
         catalog=catalog,
-        memo=Conversation(Session(endpoint="https://x.example/mcp")),
+        memo=Conversation(McpClientSession(endpoint="https://x.example/mcp")),
     )
     result = drive(CODEC.send(peer, Call(catalog.names["forget"], {})), lambda _: _response(name))
     assert result == expected

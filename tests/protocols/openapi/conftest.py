@@ -36,12 +36,12 @@ def _site(answers: Mapping[str, Any]) -> Callable[[Request], Answer]:
 
     def answer(request: Request) -> Answer:
         path = request.url.split("/", 3)[3] if request.url.count("/") > 2 else ""
-        said = answers.get("/" + path)
-        if isinstance(said, bytes):
-            return Response(200, (), said)
-        if isinstance(said, Response | Problem):
-            return said
-        return Response(404) if said is None else Response(200, JSON_HEADERS, json.dumps(said).encode())
+        reply = answers.get("/" + path)
+        if isinstance(reply, bytes):
+            return Response(200, (), reply)
+        if isinstance(reply, Response | Problem):
+            return reply
+        return Response(404) if reply is None else Response(200, JSON_HEADERS, json.dumps(reply).encode())
 
     return answer
 

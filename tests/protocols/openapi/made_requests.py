@@ -101,22 +101,22 @@ def _parameters(draw: st.DrawFn, version: str, place: str, name: str) -> Made:
     kinds: tuple[str, ...] = ("scalar", "array", "object")
     if place == "querystring" or draw(st.integers(0, 4)) == 0:
         media_type = draw(st.sampled_from(("application/json", "text/plain", FORM)))
-        said = {"schema": {}}
+        reply = {"schema": {}}
         if media_type == FORM:
-            said = {"schema": {"type": "object"}}
+            reply = {"schema": {"type": "object"}}
             scalars = st.one_of(*SCALARS.values())
             values = st.dictionaries(TEXTS, scalars | st.lists(scalars, min_size=1, max_size=2), min_size=1, max_size=2)
             if draw(st.booleans()):
-                said = {"schema": {"type": "object", "properties": {"list": {}}}, "encoding": {"list": draw(LISTS)}}
+                reply = {"schema": {"type": "object", "properties": {"list": {}}}, "encoding": {"list": draw(LISTS)}}
                 values = st.builds(
                     lambda one, more: {"list": one, **more}, st.lists(scalars, min_size=1, max_size=3), values
                 )
         elif media_type == "text/plain":
-            said = {"schema": {"type": "string"}}
+            reply = {"schema": {"type": "string"}}
             values = SAFER if place != "query" else TEXTS
         else:
             values = VALUES
-        node = {"content": {media_type: said}}
+        node = {"content": {media_type: reply}}
     else:
         style = draw(
             st.none() | st.sampled_from((*STYLES[place], *(("cookie",) * (place == "cookie" and version == "3.2.0"))))
@@ -164,29 +164,29 @@ def _old_parameters(draw: st.DrawFn, place: str, name: str) -> Made:
 @st.composite
 def _properties(draw: st.DrawFn, version: str, form: str, name: str) -> tuple[Made, dict[str, Any] | None]:
     """Draw a property of a form, and its Encoding Object."""
-    said: dict[str, Any] | None = None
+    reply: dict[str, Any] | None = None
     kinds: tuple[str, ...] = ("scalar", "array", "object")
     how = draw(st.sampled_from(("plain", "style", "type", "file")))
     if how == "file" and form == MULTIPART:
         node: dict[str, Any] = {"type": "string", "format": "binary"}
         values: st.SearchStrategy[Any] = st.binary(max_size=9).map(lambda data: base64.b64encode(data).decode())
-        said = draw(st.none() | st.just({"contentType": "image/png"}))
+        reply = draw(st.none() | st.just({"contentType": "image/png"}))
     else:
         if how == "style":
             style = draw(st.sampled_from(STYLES["query"]))
-            said = {"style": style}
+            reply = {"style": style}
             kinds = {"deepObject": ("object",), "form": kinds}.get(style, ("array", "object"))
             if style == "form" and draw(st.booleans()):
-                said["explode"] = draw(st.booleans())
+                reply["explode"] = draw(st.booleans())
             if draw(st.booleans()):
-                said["allowReserved"] = True
+                reply["allowReserved"] = True
         elif how == "type":
             kinds = ("scalar", "array")
-            said = {
+            reply = {
                 "contentType": draw(st.sampled_from(("application/json", "text/plain", "text/x-one; charset=utf-8")))
             }
         node, values = draw(_shapes("form", kinds))
-    return Made("form", name, node, tuple(draw(st.lists(values, min_size=2, max_size=2))), draw(st.booleans())), said
+    return Made("form", name, node, tuple(draw(st.lists(values, min_size=2, max_size=2))), draw(st.booleans())), reply
 
 
 def _add_prefix(prefix: str, made: list[Made]) -> dict[str, Made]:
@@ -216,9 +216,9 @@ def documents(draw: st.DrawFn) -> Document:
         if old:
             properties.append(draw(_old_parameters("formData", name)))
             continue
-        one, said = draw(_properties(version, form, name))
+        one, reply = draw(_properties(version, form, name))
         properties.append(one)
-        encodings |= {name: said} if said is not None else {}
+        encodings |= {name: reply} if reply is not None else {}
     path = "/r" + "".join(
         draw(st.sampled_from(("/{%s}", "/a/{%s}/z", "/{%s}.json"))) % one.name for one in made if one.place == "path"
     )

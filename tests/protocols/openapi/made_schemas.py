@@ -81,13 +81,13 @@ def _arrays(inner: st.SearchStrategy[Any], old: bool) -> st.SearchStrategy[dict[
 
 def _build_combined_schemas(inner: st.SearchStrategy[Any], old: bool) -> st.SearchStrategy[dict[str, Any]]:
     branches = st.lists(inner, min_size=1, max_size=3)
-    told = st.fixed_dictionaries({"propertyName": st.just("kind")}, optional={"mapping": _mappings()})
+    message = st.fixed_dictionaries({"propertyName": st.just("kind")}, optional={"mapping": _mappings()})
     optional: dict[str, Any] = {
         "allOf": branches,
         "anyOf": branches,
         "oneOf": branches,
         "not": inner,
-        "discriminator": told,
+        "discriminator": message,
         "properties": st.dictionaries(st.sampled_from(NAMES), inner, max_size=2),
         "required": st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
     }

@@ -171,14 +171,14 @@ def test_no_name_or_value_can_end_its_multipart_part(name: str, value: str) -> N
 
 @pytest.mark.requirement("CV-13")
 def test_file_by_handle_keeps_its_media_type_and_gets_a_safe_name() -> None:
-    kept = Resources(b"salt")
+    stored = Resources(b"salt")
     wanted = plan(MULTIPART, "file", encodings={"file": Encoding(binary=True)})
     for name, shown in [
         ("cat.png", "cat.png"), ("../../etc/passwd", "passwd"), ("C:\\x\\évil \"n\r\n.exe", "évil _n_.exe"),
         ("..", "file.webp"), ("", "file.webp"), ("a" * 300 + ".png", "a" * 96 + ".png"),
     ]:  # fmt: skip
-        handle = kept.keep(Resource(data=CAT, media_type="image/webp", name=name))
-        (part,) = parts(build_sent_request(wanted, kept, file=handle))
+        handle = stored.store(Resource(data=CAT, media_type="image/webp", name=name))
+        (part,) = parts(build_sent_request(wanted, stored, file=handle))
         assert (part.get_filename(), part["content-type"], part.get_payload(decode=True)) == (shown, "image/webp", CAT)
 
 
@@ -218,17 +218,17 @@ def test_model_cannot_send_a_local_file_by_its_path(value: object) -> None:
     "text", [base64.b64encode(CAT).decode(), "data:image/png;base64," + base64.b64encode(CAT).decode()]
 )
 def test_a_binary_body_is_base64_text_or_a_handle(text: str) -> None:
-    kept = Resources(b"salt")
+    stored = Resources(b"salt")
     wanted = plan("image/png", whole_body="body", binary=True)
-    for value in (text, kept.keep(Resource(data=CAT, media_type="image/png"))):
-        request = build_sent_request(wanted, kept, body=value)
+    for value in (text, stored.store(Resource(data=CAT, media_type="image/png"))):
+        request = build_sent_request(wanted, stored, body=value)
         assert (request.body, get_header(request.headers, b"content-type")) == (CAT, "image/png")
 
 
 def test_binary_body_keeps_its_declared_media_type() -> None:
     wanted = plan("image/*", whole_body="body", binary=True)
-    kept = Resources(b"salt")
-    request = build_sent_request(wanted, kept, body=kept.keep(Resource(data=CAT, media_type="image/webp")))
+    stored = Resources(b"salt")
+    request = build_sent_request(wanted, stored, body=stored.store(Resource(data=CAT, media_type="image/webp")))
     assert get_header(request.headers, b"content-type") == "image/webp"
 
 

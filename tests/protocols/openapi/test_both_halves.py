@@ -272,7 +272,7 @@ def test_document_with_one_random_edit_raises_no_exception(
     other = {"/.well-known/llm.json": known["llm.json"], "/openapi.json": known["recipes document"]}
     count = 0
     for container, key in list(edits(body)):
-        kept = container[key]
+        stored = container[key]
         for replacement in (*REPLACEMENTS, ...):
             if replacement is ...:
                 if isinstance(container, list):
@@ -284,7 +284,7 @@ def test_document_with_one_random_edit_raises_no_exception(
             for tool in finding.peer.catalog.tools if finding.peer is not None else ():
                 call = Call(tool, dict.fromkeys(tool.parameters, "x"))
                 assert drive(CODEC.send(finding.peer, call), lambda _: Response(204)) is not None
-            container[key] = kept
+            container[key] = stored
             count += 1
     assert count > 10
 
@@ -299,12 +299,12 @@ def test_response_with_one_random_edit_is_a_result(
         body = deepcopy(vector["body"])
         headers = tuple((key.encode(), value.encode()) for key, value in vector["headers"].items())
         for container, key in list(edits(body)):
-            kept = container[key]
+            stored = container[key]
             for replacement in REPLACEMENTS:
                 container[key] = replacement
                 response = Response(vector["status"], headers, json.dumps(body).encode())
                 assert isinstance(drive(CODEC.send(found, call), lambda _, said=response: said), Value | Problem)
-            container[key] = kept
+            container[key] = stored
 
 
 @pytest.mark.parametrize("name", ["reading call", "writing call", "call without arguments"])

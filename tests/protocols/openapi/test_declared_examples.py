@@ -132,8 +132,8 @@ def test_every_provider_is_told_the_examples_of_a_document(provider: Provider) -
 def test_examples_of_any_size_add_two_thousand_bytes_at_most() -> None:
     bare = len(json.dumps(dict(read_tool(build_document()).input_schema)))
     long_list = {"items": [{"id": number, "text": "x" * 100} for number in range(500)]}
-    (kept,) = list_shown(read_tool(build_document(example=long_list)))["body"]
-    assert kept == {"items": long_list["items"][:3]}
+    (stored,) = list_shown(read_tool(build_document(example=long_list)))["body"]
+    assert stored == {"items": long_list["items"][:3]}
     for example in ("x" * 100_000, {"a": "x" * 5_000}, {f"k{number}": "x" * 50 for number in range(5_000)}):
         assert "body" not in list_shown(read_tool(build_document(example=example)))
     several = {f"e{number}": {"value": {"text": "x" * 900, "number": number}} for number in range(1_000)}

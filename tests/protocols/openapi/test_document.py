@@ -77,13 +77,13 @@ def test_document_has_the_same_bytes_at_both_urls_and_in_any_tool_order(kitchen:
     turned = Catalog(title=kitchen.title, version=kitchen.version, description=kitchen.description,
                      tools=tuple(reversed(kitchen.tools)))  # fmt: skip
     first, second = CODEC.routes(kitchen, Site()), CODEC.routes(turned, Site())
-    said = {
+    reply = {
         jsontext.write(response.body.decode())
         for routes in (first, second)
         for path in ("/openapi.json", "/.well-known/openapi.json")
         if isinstance(response := routes["GET", path].read(Request("GET", path)), Response)
     }
-    assert len(said) == 1
+    assert len(reply) == 1
 
 
 def test_each_tool_has_an_operation_at_a_path_without_variables(kitchen: Catalog) -> None:

@@ -109,9 +109,9 @@ def test_argument_sent_as_bytes_is_declared_as_base64(
 ) -> None:
     body = form("multipart/form-data", {"file": encoding}, file=schema)
     (tool,) = peer(one(method="post", requestBody=body)).catalog.tools
-    told = tool.parameters["file"]
-    assert told.get("items", told)["contentEncoding"] == "base64"
-    value = ["aGk="] if "items" in told else "aGk="
+    message = tool.parameters["file"]
+    assert message.get("items", message)["contentEncoding"] == "base64"
+    value = ["aGk="] if "items" in message else "aGk="
     ((name, _, data),) = parts(send_operation("3.1.0", {"file": value}, requestBody=body))
     assert (name, data) == ("file", b"hi")
 

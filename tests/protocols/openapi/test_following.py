@@ -94,8 +94,8 @@ def test_link_names_the_tool_and_arguments_as_the_model_sees_them(peer: Any, nam
 
 
 def test_x_llm_next_names_tool_and_arguments_as_the_model_sees_them(peer: Any) -> None:
-    said = {"next": [{"operationId": "orders/get.one", "when": "One is wanted.", "args": ARGS}]}
-    (step,) = list_next_steps(peer, {"x-llm": said})
+    reply = {"next": [{"operationId": "orders/get.one", "when": "One is wanted.", "args": ARGS}]}
+    (step,) = list_next_steps(peer, {"x-llm": reply})
     assert step == {"tool": "orders_get_one", "when": "One is wanted.", "arguments": EXPECTED}
 
 

@@ -100,9 +100,11 @@ def test_form_of_deep_objects_is_encoded_as_the_document_declares(peer: Any, one
 def test_binary_property_is_a_file_in_every_version(peer: Any, one: Any, file: dict[str, str]) -> None:
     schema = {"type": "object", "properties": {"photo": file, "title": {"type": "string"}}}
     found = peer(one(method="post", requestBody=body("multipart/form-data", schema=schema)))
-    kept = Resources(b"salt")
-    object.__setattr__(found, "resources", kept)
-    request = send_first(found, photo=kept.keep(Resource(data=b"cat", media_type="image/png", name="c.png")), title="T")
+    stored = Resources(b"salt")
+    object.__setattr__(found, "resources", stored)
+    request = send_first(
+        found, photo=stored.store(Resource(data=b"cat", media_type="image/png", name="c.png")), title="T"
+    )
     assert b'name="photo"; filename="c.png"\r\ncontent-type: image/png\r\n\r\ncat\r\n' in request.body
     assert b'name="title"\r\n\r\nT\r\n' in request.body
 

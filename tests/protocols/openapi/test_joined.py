@@ -179,8 +179,8 @@ def test_required_but_undefined_property_can_be_given(
     assert compile_schema(tool.input_schema)(given) is None
     assert compile_schema(tool.input_schema)({"a": "x"}) is not None
     assert json.loads(send_call(peer, "a", **given).body) == given
-    said = "\n".join(peer.memo.findings)
-    assert ("does not define it" in said) is bool(closed)
+    text = "\n".join(peer.memo.findings)
+    assert ("does not define it" in text) is bool(closed)
 
 
 @pytest.mark.requirement("CV-17")
@@ -239,8 +239,8 @@ def test_members_beside_a_path_item_reference_are_merged(
 
 @pytest.mark.requirement("CV-17")
 def test_default_response_schema_is_used_if_no_success_is_declared(peer: Callable[..., Peer]) -> None:
-    said = {"description": "", "content": {"application/json": {"schema": {"$ref": "#flag"}}}}
-    operation = {"operationId": "a", "x-llm": True, "responses": {"default": said}}
+    reply = {"description": "", "content": {"application/json": {"schema": {"$ref": "#flag"}}}}
+    operation = {"operationId": "a", "x-llm": True, "responses": {"default": reply}}
     found = peer(document({"/a": {"get": operation}}))
     assert "boolean" in json.dumps(found.catalog.names["a"].output_schema, default=dict)
 

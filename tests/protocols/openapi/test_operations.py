@@ -31,7 +31,7 @@ def url(peer: Peer, **arguments: Any) -> str:
 
 def findings(peer: Peer) -> str:
     memo = peer.memo
-    assert isinstance(memo, operations.OfferState)
+    assert isinstance(memo, operations.OperationState)
     return "\n".join(memo.findings)
 
 
@@ -345,7 +345,9 @@ def test_invalid_schema_part_is_replaced_with_a_finding(
     found = peer({**whole, "components": {"schemas": cycle}})
     validate = compile_schema(tool(found).input_schema)
     assert validate({"a": "anything"} if "properties" in schema else {"body": {}}) is None
-    assert reason in "\n".join(map(str, operations.list_findings(operations.Offer(found.catalog, found.memo))))
+    assert reason in "\n".join(
+        map(str, operations.list_findings(operations.OperationToolSet(found.catalog, found.memo)))
+    )
 
 
 @pytest.mark.requirement("CV-17", "CV-30", "XL-088")
@@ -597,8 +599,8 @@ def test_body_of_get_or_delete_is_kept_if_version_or_operation_requires_it(
     content = {"application/json": {"schema": {"properties": {"a": {}}}}}
     found = peer({**one("/x", method, requestBody={"required": required, "content": content}), "openapi": version})
     assert list(tool(found).parameters) == (["a"] if kept else [])
-    said = f"HTTP gives the body of a {method.upper()} no meaning" if kept else "takes no body in OpenAPI 3.0"
-    assert said in findings(found)
+    text = f"HTTP gives the body of a {method.upper()} no meaning" if kept else "takes no body in OpenAPI 3.0"
+    assert text in findings(found)
     requests: list[Request] = []
     for arguments in ({}, {"a": 1} if kept else {}):
         drive(CODEC.send(found, Call(tool(found), arguments)), lambda one: requests.append(one) or Response(204))
@@ -639,11 +641,11 @@ def test_long_description_keeps_the_sentences_with_rules_for_callers(peer: Read,
     talk = "We made it with love and hope that all of you will like it as much as we do. "
     rules = ["The amount must be in cents.", "`currency` can be EUR or USD."]
     long = f"Pays. {talk * 9}{rules[0]} {talk * 9}{rules[1]} {talk * 9}"
-    said = tool(peer(one(summary="Pay", description=long))).description
-    assert said.startswith("Pays. ")
-    assert all(rule in said for rule in rules)
-    assert len(said) < 800
-    assert said.endswith("\u2026")
+    reply = tool(peer(one(summary="Pay", description=long))).description
+    assert reply.startswith("Pays. ")
+    assert all(rule in reply for rule in rules)
+    assert len(reply) < 800
+    assert reply.endswith("\u2026")
 
 
 @pytest.mark.requirement("XL-044")

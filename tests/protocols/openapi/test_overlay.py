@@ -127,11 +127,11 @@ def test_any_overlay_update_raises_no_exception(target: str, update: Any) -> Non
 
 def test_overlay_starter_makes_tools_of_a_foreign_document() -> None:
     start = overlay.build_starter(DOCUMENT)
-    said = {action["target"]: action["update"] for action in start["actions"]}
-    assert said["$['paths']['/pets']['get']"]["x-llm"] == {
+    reply = {action["target"]: action["update"] for action in start["actions"]}
+    assert reply["$['paths']['/pets']['get']"]["x-llm"] == {
         "enabled": True, "approval": "auto", "hint": "",
     }  # fmt: skip
-    assert said["$['paths']['/pets/{it\\'s}']['delete']"] == {
+    assert reply["$['paths']['/pets/{it\\'s}']['delete']"] == {
         "summary": "",
         "x-llm": {
             "enabled": True, "approval": "per-call", "blanketApprovalAllowed": False, "destructive": True, "hint": "",

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.model import Kind, Problem, Schema, Tool
-from toolwire.protocols.openapi.request.query import Field, Form, list_fields, read_query
+from toolwire.protocols.openapi.request.query import QueryField, QueryForm, list_fields, read_query
 
 
-def list_fields_by_name(schema: Schema | bool, *, required: bool = False, **members: Any) -> dict[str, Field]:
+def list_fields_by_name(schema: Schema | bool, *, required: bool = False, **members: Any) -> dict[str, QueryField]:
     whole = {"type": "object", "properties": {"a": schema}, "required": ["a"] if required else [], **members}
     return {field.name: field for field in list_fields(Tool(name="x", safe=True, input_schema=whole))}
 
@@ -52,28 +52,28 @@ def test_query_text_is_converted_by_its_schema_or_left_for_validation(schema: Sc
     assert type(got["a"]) is type(value)
 
 
-FORMS: list[tuple[Schema | bool, bool, Form]] = [
-    ({"type": "string"}, True, Form.TEXT),
-    ({"type": ["string", "null"]}, False, Form.TEXT),
-    ({"type": ["string", "null"]}, True, Form.JSON),
-    ({"type": ["string", "null"], "default": "x"}, False, Form.JSON),
-    ({"type": ["string", "integer"]}, True, Form.JSON),
-    ({"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}, False, Form.TEXT),
-    ({"$ref": "#/$defs/E"}, True, Form.TEXT),
-    ({"enum": ["1", 1]}, True, Form.JSON),
-    ({"type": "array", "items": {"type": "string"}}, True, Form.REPEATED),
-    ({"type": "array", "items": {"$ref": "#/$defs/E"}}, False, Form.REPEATED),
-    ({"type": "array", "items": {"type": "string"}, "default": ["a"]}, False, Form.JSON),
-    ({"type": "array", "items": {"type": ["string", "null"]}}, True, Form.JSON),
-    ({"type": "array"}, True, Form.JSON),
-    ({"type": "array", "prefixItems": [{"type": "string"}]}, True, Form.JSON),
-    ({"type": "object"}, True, Form.JSON),
-    ({"$ref": "#/$defs/Loop"}, True, Form.JSON),
-    ({"$ref": "#/$defs/Gone"}, True, Form.JSON),
-    ({"$ref": "#/$defs/Round"}, True, Form.JSON),
-    ({}, True, Form.JSON),
-    (True, True, Form.JSON),
-    (False, True, Form.JSON),
+FORMS: list[tuple[Schema | bool, bool, QueryForm]] = [
+    ({"type": "string"}, True, QueryForm.TEXT),
+    ({"type": ["string", "null"]}, False, QueryForm.TEXT),
+    ({"type": ["string", "null"]}, True, QueryForm.JSON),
+    ({"type": ["string", "null"], "default": "x"}, False, QueryForm.JSON),
+    ({"type": ["string", "integer"]}, True, QueryForm.JSON),
+    ({"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}, False, QueryForm.TEXT),
+    ({"$ref": "#/$defs/E"}, True, QueryForm.TEXT),
+    ({"enum": ["1", 1]}, True, QueryForm.JSON),
+    ({"type": "array", "items": {"type": "string"}}, True, QueryForm.REPEATED),
+    ({"type": "array", "items": {"$ref": "#/$defs/E"}}, False, QueryForm.REPEATED),
+    ({"type": "array", "items": {"type": "string"}, "default": ["a"]}, False, QueryForm.JSON),
+    ({"type": "array", "items": {"type": ["string", "null"]}}, True, QueryForm.JSON),
+    ({"type": "array"}, True, QueryForm.JSON),
+    ({"type": "array", "prefixItems": [{"type": "string"}]}, True, QueryForm.JSON),
+    ({"type": "object"}, True, QueryForm.JSON),
+    ({"$ref": "#/$defs/Loop"}, True, QueryForm.JSON),
+    ({"$ref": "#/$defs/Gone"}, True, QueryForm.JSON),
+    ({"$ref": "#/$defs/Round"}, True, QueryForm.JSON),
+    ({}, True, QueryForm.JSON),
+    (True, True, QueryForm.JSON),
+    (False, True, QueryForm.JSON),
 ]
 DEFS = {
     "E": {"enum": ["a", "b"]},
@@ -84,7 +84,7 @@ DEFS = {
 
 @pytest.mark.parametrize(("schema", "required", "form"), FORMS)
 def test_parameter_is_a_plain_text_only_if_its_schema_is_unambiguous(
-    schema: Schema | bool, required: bool, form: Form
+    schema: Schema | bool, required: bool, form: QueryForm
 ) -> None:
     assert list_fields_by_name(schema, required=required, **{"$defs": DEFS})["a"].form is form
 

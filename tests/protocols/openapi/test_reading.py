@@ -59,7 +59,7 @@ def plan(peer: Peer) -> Plan:
 
 
 def findings(peer: Peer) -> str:
-    return "\n".join(map(str, operations.list_findings(operations.Offer(peer.catalog, peer.memo))))
+    return "\n".join(map(str, operations.list_findings(operations.OperationToolSet(peer.catalog, peer.memo))))
 
 
 def has_balanced_counts(peer: Peer) -> bool:
@@ -183,12 +183,12 @@ def test_hidden_text_never_reaches_a_model_and_makes_its_tool_ask(read: Callable
         },
     )
     peer = read(json.dumps(whole, ensure_ascii=False).encode())
-    told = repr(
+    message = repr(
         [(one.name, one.description, one.input_schema, one.output_schema, one.hints) for one in peer.catalog.tools]
     )
-    assert "seen" in told
-    assert "\\u200b" not in told
-    assert "\\U000e00" not in told
+    assert "seen" in message
+    assert "\\u200b" not in message
+    assert "\\U000e00" not in message
     asks = {one.name: (one.approval, one.blanket_allowed) for one in peer.catalog.tools}
     assert asks.pop("clean") == (Approval.AUTO, True)
     assert set(asks.values()) == {(Approval.PER_CALL, False)}
@@ -373,8 +373,8 @@ def test_tag_of_a_discriminator_selects_the_branch(read: Callable[..., Peer]) ->
     refused = validate({"body": {"kind": "bird", "n": 1}})
     assert refused is not None
     assert refused.parameter_errors == {"body": '.kind "bird" is not one of "cat", "kitty", "dog" or "Fish"'}
-    said = [one["properties"]["kind"]["enum"] for one in found.parameters["body"]["anyOf"]]
-    assert said == [["cat", "kitty"], ["dog"], ["Fish"]]
+    replies = [one["properties"]["kind"]["enum"] for one in found.parameters["body"]["anyOf"]]
+    assert replies == [["cat", "kitty"], ["dog"], ["Fish"]]
 
 
 @pytest.mark.requirement("CV-19")
@@ -501,10 +501,10 @@ def test_hostile_patterns_and_huge_schemas_drop_no_tool(read: Callable[..., Peer
 @pytest.mark.requirement("XL-033", "XL-038", "XL-088")
 def test_misplaced_x_llm_is_a_finding(read: Callable[..., Peer]) -> None:
     whole = document({"/x": {"x-llm": {}, "get": {"operationId": "x"}}}, **{"x-llm": {}, "x-opentools": {}})
-    said = findings(read(whole))
-    assert "only one of an operation" in said
-    assert "the x-llm holds" in said
-    assert "no version" in said
+    reply = findings(read(whole))
+    assert "only one of an operation" in reply
+    assert "the x-llm holds" in reply
+    assert "no version" in reply
 
 
 @pytest.mark.requirement("OXP-007", "XL-120")
@@ -532,7 +532,7 @@ def test_vendor_extensions_tighten_also_with_all_operations_selected(read: Calla
         "post": {"x-mcp": False},
         "head": {"x-mcp": True},
     }
-    found = read(document({"/x": {method: {"operationId": method, **said} for method, said in methods.items()}}))
+    found = read(document({"/x": {method: {"operationId": method, **reply} for method, reply in methods.items()}}))
     tools = {one.name: one for one in found.catalog.tools}
     assert sorted(tools) == ["delete", "get"]
     assert (tools["get"].approval, tools["get"].blanket_allowed) == (Approval.PER_CALL, False)

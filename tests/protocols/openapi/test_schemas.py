@@ -50,9 +50,9 @@ def test_read_only_property_is_removed_from_all_branches_and_from_required(conve
 
 @pytest.mark.requirement("CV-30", "D-15")
 def test_invalid_property_name_pattern_is_dropped_and_reported(convert_schema: Callable[..., Any]) -> None:
-    argument, said = convert_schema({"patternProperties": {"(": {"type": "string"}, "^n": {"type": "integer"}}})
+    argument, reply = convert_schema({"patternProperties": {"(": {"type": "string"}, "^n": {"type": "integer"}}})
     assert argument == {"patternProperties": {"^n": {"type": "integer"}}}
-    assert "a pattern for names of properties in it cannot be used" in said
+    assert "a pattern for names of properties in it cannot be used" in reply
 
 
 @pytest.mark.requirement("CV-20")
@@ -72,10 +72,10 @@ def test_only_a_short_example_is_kept(convert_schema: Callable[..., Any], exampl
 def test_valid_keywords_are_kept_and_invalid_ones_reported(convert_schema: Callable[..., Any]) -> None:
     words = {"multipleOf": 0.5, "dependentRequired": {"a": ["b"]}}
     assert convert_schema(words) == (words, "")
-    argument, said = convert_schema({"multipleOf": 0, "dependentRequired": {"a": "b"}})
+    argument, reply = convert_schema({"multipleOf": 0, "dependentRequired": {"a": "b"}})
     assert argument == {}
-    assert '"multipleOf" of a schema in it is invalid' in said
-    assert '"dependentRequired" of a schema in it is invalid' in said
+    assert '"multipleOf" of a schema in it is invalid' in reply
+    assert '"dependentRequired" of a schema in it is invalid' in reply
 
 
 @pytest.mark.requirement("CV-19")
@@ -87,11 +87,11 @@ def test_branch_with_only_required_is_merged_into_its_object() -> None:
 
 @pytest.mark.requirement("CV-30")
 def test_unknown_types_and_keywords_are_ignored(convert_schema: Callable[..., Any]) -> None:
-    argument, said = convert_schema({"type": ["string", "date", "string"], "allOf": [], "colour": "red", "x-mine": 1})
-    assert (argument, said) == ({"type": ["string"]}, "")
-    argument, said = convert_schema({"type": ["date"]})
+    argument, reply = convert_schema({"type": ["string", "date", "string"], "allOf": [], "colour": "red", "x-mine": 1})
+    assert (argument, reply) == ({"type": ["string"]}, "")
+    argument, reply = convert_schema({"type": ["date"]})
     assert argument == {}
-    assert '"type" of a schema in it is invalid' in said
+    assert '"type" of a schema in it is invalid' in reply
 
 
 @pytest.mark.requirement("CV-18")

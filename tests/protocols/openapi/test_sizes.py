@@ -152,8 +152,8 @@ def test_result_enum_with_too_many_values_becomes_its_type(peer: Read, one: One)
         "description": "A place.",
         "enum": [f"place number {number}" for number in range(4_000)],
     }
-    said = {"200": {"content": {"application/json": {"schema": schema}}}}
-    assert tool(peer(one(responses=said))).output_schema == {"type": "string"}
+    reply = {"200": {"content": {"application/json": {"schema": schema}}}}
+    assert tool(peer(one(responses=reply))).output_schema == {"type": "string"}
 
 
 @pytest.mark.requirement("XL-103")
@@ -171,9 +171,9 @@ def test_data_above_the_resource_limit_is_described_without_a_handle() -> None:
     for media_type in (b"image/png", b"text/plain"):
         result = results.read(Response(200, ((b"content-type", media_type),), b"x" * 11), small)
         assert isinstance(result, Value)
-        said = result.value if isinstance(result.value, dict) else dict(result.notes or {})
-        assert "resource" not in said
-        assert 11 in (said.get("bytes_len"), said.get("total_bytes"))
+        reply = result.value if isinstance(result.value, dict) else dict(result.notes or {})
+        assert "resource" not in reply
+        assert 11 in (reply.get("bytes_len"), reply.get("total_bytes"))
 
 
 @pytest.fixture
@@ -299,8 +299,8 @@ def test_cutting_keeps_fields_used_by_an_example_longest(peer: Read, shown: bool
             peer(_build_document(listed, schemas, **({"example": [example["example"]]} if shown else {})))
         ).input_schema
     )
-    kept = schema.get("$defs", {}).keys() - _cut_in(schema)
-    assert ({"Option57", "Option57Inner"} <= kept) is shown
+    stored = schema.get("$defs", {}).keys() - _cut_in(schema)
+    assert ({"Option57", "Option57Inner"} <= stored) is shown
 
 
 @pytest.mark.requirement("CV-25", "O-10")

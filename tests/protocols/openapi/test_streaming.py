@@ -17,7 +17,7 @@ from toolwire.protocols.openapi import CODEC
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.response import results
 from toolwire.protocols.openapi.response.results import Expected
-from toolwire.protocols.openapi.tools.operations import OfferState
+from toolwire.protocols.openapi.tools.operations import OperationState
 
 ORIGIN = "https://a.test"
 ITEMS = [{"n": 1}, "two", [3], None, True, -4.5]
@@ -44,7 +44,7 @@ def peer(caps: ResultLimits = DEFAULT_RESULT_LIMITS) -> Peer:
         protocol="openapi",
         url=ORIGIN,
         catalog=Catalog(tools=(TOOL,)),
-        memo=OfferState(plans={TOOL.id: PLAN}),
+        memo=OperationState(plans={TOOL.id: PLAN}),
         result_limits=caps,
     )
 
@@ -56,29 +56,29 @@ def hear(
     flow = CODEC.send(peer(caps), Call(TOOL, {}))
     asked = next(flow)
     assert isinstance(asked, Listen)
-    heard: list[Progress] = []
+    received: list[Progress] = []
     try:
         answer: Response | Problem = Response(status, ((b"content-type", media_type),))
         for piece in pieces:
             try:
-                heard.extend(asked.read_chunk(piece))
+                received.extend(asked.read_chunk(piece))
             except ValueError as error:
                 answer = Problem(kind=Kind.BAD_ANSWER, message=str(error))
                 break
         flow.send(answer)
     except StopIteration as stop:
-        return stop.value, heard
+        return stop.value, received
     raise AssertionError("the flow asks for more")
 
 
 @pytest.mark.requirement("XL-106")
 @pytest.mark.parametrize(("body", "media_type"), STREAMS)
 def test_each_item_is_reported_on_arrival_and_all_form_the_result(body: bytes, media_type: bytes) -> None:
-    result, heard = hear([body[at : at + 1] for at in range(len(body))], media_type)
+    result, received = hear([body[at : at + 1] for at in range(len(body))], media_type)
     assert result == Value(ITEMS)
-    assert [progress.value for progress in heard] == ITEMS[: len(heard)]
-    assert len(heard) >= len(ITEMS) - 1, "only what has no end yet waits for the end of the stream"
-    assert [progress.event for progress in heard[:2]] == ["data", "word" if body is EVENTS else "data"]
+    assert [progress.value for progress in received] == ITEMS[: len(received)]
+    assert len(received) >= len(ITEMS) - 1, "only what has no end yet waits for the end of the stream"
+    assert [progress.event for progress in received[:2]] == ["data", "word" if body is EVENTS else "data"]
 
 
 @pytest.mark.requirement("XL-106")
@@ -101,17 +101,17 @@ def test_chunk_boundaries_do_not_change_the_stream_items(stream: tuple[bytes, by
 @pytest.mark.requirement("XL-103", "XL-106", "OQ-6")
 def test_result_items_are_limited_but_progress_reports_every_item() -> None:
     lines = [b'"%s"\n' % (b"x" * 98) for _ in range(100)]
-    result, heard = hear(lines, b"application/jsonl", caps=ResultLimits(bytes=1_012))
+    result, received = hear(lines, b"application/jsonl", caps=ResultLimits(bytes=1_012))
     assert isinstance(result, Value)
-    assert (len(result.value), len(heard)) == (10, 100)
+    assert (len(result.value), len(received)) == (10, 100)
     assert (result.notes or {})["truncated"] is True
 
 
 @pytest.mark.requirement("XL-106", "D-13")
 def test_stream_is_closed_after_the_item_limit() -> None:
-    result, heard = hear([b"1\n"] * 50, b"application/jsonl", caps=ResultLimits(items=20))
+    result, received = hear([b"1\n"] * 50, b"application/jsonl", caps=ResultLimits(items=20))
     assert isinstance(result, Value)
-    assert (result.value, len(heard), (result.notes or {})["truncated"]) == ([1] * 20, 20, True)
+    assert (result.value, len(received), (result.notes or {})["truncated"]) == ([1] * 20, 20, True)
 
 
 @pytest.mark.requirement("D-13")
@@ -125,10 +125,10 @@ def test_unfinished_item_above_one_mebibyte_is_a_bad_answer(start: bytes) -> Non
 @pytest.mark.requirement("XL-106")
 @pytest.mark.parametrize("reason", ["timeout", "too_large"])
 def test_stream_that_hit_a_limit_returns_its_items_as_truncated(reason: str) -> None:
-    heard = results.build_stream_reader(Expected(ORIGIN))
-    assert [progress.value for progress in heard.feed(b"data: 1\n\ndata: 2\n\nda")] == [1, 2]
+    received = results.build_stream_reader(Expected(ORIGIN))
+    assert [progress.value for progress in received.feed(b"data: 1\n\ndata: 2\n\nda")] == [1, 2]
     problem = Problem(kind=Kind.UNREACHABLE, message="It took too long.", details={"reason": reason, "sent": True})
-    result = results.read_stream_end(heard, problem, Expected(ORIGIN))
+    result = results.read_stream_end(received, problem, Expected(ORIGIN))
     assert isinstance(result, Value)
     assert (result.value, result.notes) == ([1, 2], {"origin": ORIGIN, "untrusted": True, "truncated": True})
     assert results.read_stream_end(results.build_stream_reader(Expected()), problem, Expected()) == problem
@@ -136,9 +136,9 @@ def test_stream_that_hit_a_limit_returns_its_items_as_truncated(reason: str) -> 
 
 @pytest.mark.requirement("XL-104", "XL-106")
 def test_items_are_cleaned_and_marked() -> None:
-    result, heard = hear([b'data: {"a": "b\xe2\x80\x8bc"}\n\n'], b"text/event-stream")
+    result, received = hear([b'data: {"a": "b\xe2\x80\x8bc"}\n\n'], b"text/event-stream")
     assert isinstance(result, Value)
-    assert (result.value, [progress.value for progress in heard]) == ([{"a": "bc"}], [{"a": "bc"}])
+    assert (result.value, [progress.value for progress in received]) == ([{"a": "bc"}], [{"a": "bc"}])
     assert result.notes == {"origin": ORIGIN, "untrusted": True}
 
 
@@ -163,17 +163,17 @@ def test_any_stream_bytes_give_a_value_or_a_problem(pieces: list[bytes], media_t
 @pytest.mark.requirement("XL-106")
 def test_item_above_the_limit_at_the_end_marks_the_result_truncated() -> None:
     for pieces in ([b"1\n2\n3"], [b"1\n", b"2\n", b"3"]):
-        result, heard = hear(pieces, b"application/jsonl", caps=ResultLimits(items=2))
+        result, received = hear(pieces, b"application/jsonl", caps=ResultLimits(items=2))
         assert isinstance(result, Value)
-        assert (result.value, len(heard)) == ([1, 2], 2)
+        assert (result.value, len(received)) == ([1, 2], 2)
         assert (result.notes or {})["truncated"] is True
 
 
 @pytest.mark.requirement("XL-103", "XL-106")
 def test_complete_stream_response_has_the_same_limits() -> None:
     def read(body: bytes, caps: ResultLimits = DEFAULT_RESULT_LIMITS) -> Result:
-        kept = Expected(ORIGIN, None, Resources(b"salt"), caps)
-        return results.read(Response(200, ((b"content-type", b"application/jsonl"),), body), kept)
+        stored = Expected(ORIGIN, None, Resources(b"salt"), caps)
+        return results.read(Response(200, ((b"content-type", b"application/jsonl"),), body), stored)
 
     for body in (b"1\n2\n3\n4", b"1\n2\n3"):
         result = read(body, ResultLimits(items=2))

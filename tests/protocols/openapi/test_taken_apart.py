@@ -195,7 +195,7 @@ def test_operations_with_a_shared_parameter_share_its_fault(peer: Read) -> None:
 @pytest.mark.requirement("CV-25")
 def test_document_has_one_plan_for_each_tool(peer: Read, recipes: dict[str, Any]) -> None:
     found = peer(recipes)
-    assert isinstance(found.memo, operations.OfferState)
+    assert isinstance(found.memo, operations.OperationState)
     assert len(found.memo.plans) == len(found.catalog.tools) == 3
     assert set(found.memo.plans) == {one.id for one in found.catalog.tools}
 

@@ -68,9 +68,9 @@ class Echo:
                 is_document = line.startswith(b"GET /document.json ")
                 if not is_document:
                     self.heard.append((line.decode("latin-1").removesuffix("\r\n"), fields, body))
-                said = self.document if is_document else b"{}"
-                head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(said)
-                connection.sendall(head + said)
+                reply = self.document if is_document else b"{}"
+                head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(reply)
+                connection.sendall(head + reply)
 
 
 class Expected:
@@ -103,15 +103,15 @@ class Expected:
         self._match("path", path[len(before) : len(path) - len(after)], "")
         self._match("querystring" if self._has("querystring") else "query", query, "&")
         assert bool(mark) is bool(query)
-        heard = dict(fields)
-        assert len(heard) == len(fields)
-        self._match("cookie", heard.get("cookie", ""), "; ")
+        received = dict(fields)
+        assert len(received) == len(fields)
+        self._match("cookie", received.get("cookie", ""), "; ")
         for one, value in self._given:
             if one.place == "header":
                 text = self._text(one, value)
-                assert self._is_said(one, value, heard.pop(one.name.lower(), ""), text or ""), (one, value, fields)
-        assert heard.keys() <= OWN_FIELDS
-        self._check_body(heard.get("content-type", ""), body)
+                assert self._is_said(one, value, received.pop(one.name.lower(), ""), text or ""), (one, value, fields)
+        assert received.keys() <= OWN_FIELDS
+        self._check_body(received.get("content-type", ""), body)
 
     def _has(self, place: str) -> bool:
         return any(one.place == place for one, _ in self._given)
@@ -129,9 +129,9 @@ class Expected:
                 if "content" in one.node and place != "querystring"
                 else None
             )
-            said = taken[0] if taken else rest if "content" in one.node else rest[: len(piece)]
-            assert self._is_said(one, value, said, piece), (one, value, text, piece)
-            rest, first = rest[len(said) :], False
+            reply = taken[0] if taken else rest if "content" in one.node else rest[: len(piece)]
+            assert self._is_said(one, value, reply, piece), (one, value, text, piece)
+            rest, first = rest[len(reply) :], False
         assert rest == "", (text, self._given)
 
     def _text(self, one: Made, value: Any) -> str | None:
@@ -165,8 +165,8 @@ class Expected:
         if not form or (old and not self._form and not any(one.required for one in self._document.properties)):
             assert (media_type, body) == ("", b"")
             return
-        said, _, boundary = media_type.partition("; boundary=")
-        assert said == form
+        reply, _, boundary = media_type.partition("; boundary=")
+        assert reply == form
         if form == FORM:
             fields = (
                 [

@@ -88,8 +88,8 @@ def test_schema_without_3_0_equivalent_is_dropped_but_values_kept() -> None:
         "paths": {"/a": {"post": {"requestBody": {"content": content}}}},
     }
     older = as_version(document, "3.0")
-    said = older["paths"]["/a"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert said == {
+    reply = older["paths"]["/a"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert reply == {
         "type": "object",
         "properties": {
             "x": {"nullable": True, "enum": [None]},
@@ -104,16 +104,16 @@ def test_schema_without_3_0_equivalent_is_dropped_but_values_kept() -> None:
 @pytest.mark.requirement("OQ-1")
 def test_document_is_named_by_llm_json_convention_and_api_catalog() -> None:
     table = build_routes(CATALOG, Site(root="/sub"))
-    said = {}
+    reply = {}
     for path in ("llm.json", "openapi.json", "api-catalog"):
         route = table["GET", f"/.well-known/{path}"]
         answer = route.read(Request("GET", f"/.well-known/{path}"))
         assert isinstance(answer, Response)
         assert route.is_public
-        said[path] = json.loads(answer.body)
-    assert said["llm.json"]["openapi"] == "/sub/openapi.json"
-    assert "x-llm" in said["openapi.json"]
-    assert said["api-catalog"]["linkset"][0]["service-desc"][0]["href"] == "/sub/openapi.json"
+        reply[path] = json.loads(answer.body)
+    assert reply["llm.json"]["openapi"] == "/sub/openapi.json"
+    assert "x-llm" in reply["openapi.json"]
+    assert reply["api-catalog"]["linkset"][0]["service-desc"][0]["href"] == "/sub/openapi.json"
 
 
 @pytest.mark.requirement("XL-124")

@@ -35,8 +35,8 @@ Part = tuple[str, str, bytes]
 
 def escape(text: str, keep: str = "") -> str:
     """Percent-encode all but what is unreserved, and ``keep``."""
-    kept = UNRESERVED + keep
-    return "".join(chr(byte) if chr(byte) in kept else f"%{byte:02X}" for byte in text.encode())
+    stored = UNRESERVED + keep
+    return "".join(chr(byte) if chr(byte) in stored else f"%{byte:02X}" for byte in text.encode())
 
 
 def escape_reserved(text: str, never: str, *, triples: bool) -> str:
@@ -164,12 +164,12 @@ def form_fields(data: dict[str, Any], encodings: dict[str, Any]) -> list[str]:
     """Return the fields of a form by the Encoding Object of each, else one for a scalar and for each item."""
     fields: list[str] = []
     for name, value in data.items():
-        said = encodings.get(name, {})
-        if said.keys() & STYLED:
-            text = write_styled("query", "", said, name, value)
+        reply = encodings.get(name, {})
+        if reply.keys() & STYLED:
+            text = write_styled("query", "", reply, name, value)
             fields += [text] if text is not None else []
             continue
-        texts = json_of if said.get("contentType") == "application/json" else text_or_json
+        texts = json_of if reply.get("contentType") == "application/json" else text_or_json
         fields += [f"{escape(name)}={escape(texts(one))}" for one in (value if isinstance(value, list) else [value])]
     return fields
 
@@ -191,12 +191,12 @@ def form_parts(data: dict[str, Any], encodings: dict[str, Any], files: frozenset
     """
     parts: list[Part] = []
     for name, value in data.items():
-        said = encodings.get(name, {})
-        if styles and said.keys() & STYLED:
-            parts += [(key, "", text.encode()) for key, text in plain_pairs(said, name, value)]
+        reply = encodings.get(name, {})
+        if styles and reply.keys() & STYLED:
+            parts += [(key, "", text.encode()) for key, text in plain_pairs(reply, name, value)]
             continue
         for one in value if isinstance(value, list) else [value]:
-            declared = said.get("contentType", "")
+            declared = reply.get("contentType", "")
             if name in files:
                 parts.append((name, declared or "application/octet-stream", base64.b64decode(one)))
             elif isinstance(one, dict) or declared == "application/json":

@@ -18,9 +18,9 @@ def frame(name: str, data: Json) -> bytes:
 
 
 def feed_pieces(*pieces: bytes) -> tuple[list[Progress], Value | Problem]:
-    ear = StreamReader(Tool(name="each", streams=True).output_name)
-    progress = [one for piece in pieces for one in ear.feed(piece)]
-    return progress, ear.result(ENDED)
+    listener = StreamReader(Tool(name="each", streams=True).output_name)
+    progress = [one for piece in pieces for one in listener.feed(piece)]
+    return progress, listener.result(ENDED)
 
 
 def data(result: Json) -> bytes:

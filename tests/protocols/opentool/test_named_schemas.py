@@ -71,11 +71,11 @@ class Drawing:
 
 @pytest.mark.requirement("A-01", "S-2")
 def test_served_document_has_no_references_and_cuts_recursion() -> None:
-    door = SyncAppTransport(build_app(build_toolbox(Drawing()), ServerOptions()))
+    transport = SyncAppTransport(build_app(build_toolbox(Drawing()), ServerOptions()))
     try:
-        body = door.send(Request("GET", f"{HERE}/opentool/load", ((b"host", b"127.0.0.1:9627"),))).body
+        body = transport.send(Request("GET", f"{HERE}/opentool/load", ((b"host", b"127.0.0.1:9627"),))).body
     finally:
-        door.close()
+        transport.close()
     assert b"$ref" not in body
     small = json.loads(body)["functions"][0]["parameters"][0]["schema"]["properties"]
     assert small["line"] == {"type": "array", "items": POINT}

@@ -66,8 +66,8 @@ def test_result_that_only_resembles_an_error_stays_a_result(data: Any) -> None:
 def test_error_message_with_json_inside_is_unwrapped_once() -> None:
     held = '{"code":500,"message":"Error: Fatal"}'
     assert answer({"error": {"code": 500, "message": held}}) == {"error": {"code": 500, "message": "Error: Fatal"}}
-    for kept in ("{not json", '{"other": 1}', '["message"]'):
-        assert answer({"error": {"message": kept}})["error"]["message"] == kept
+    for stored in ("{not json", '{"other": 1}', '["message"]'):
+        assert answer({"error": {"message": stored}})["error"]["message"] == stored
 
 
 @pytest.mark.requirement("C-7")

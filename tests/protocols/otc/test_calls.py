@@ -243,8 +243,8 @@ def test_unsupported_version_is_refused_with_the_schema_of_its_family(read_refus
 def test_universal_tool_client_gets_its_members_beside_those_of_oxp(ask):
     agent = (b"user-agent", b"universal-tool-sdk-py/0.0.2")
     json_ = (b"content-type", b"application/json")
-    said = json.loads(ask("/tools/call", {"request": ADD}, (json_, agent)).reply(Value(3), 1.0).body)
-    assert (said["value"], said["result"]["value"], said["success"]) == (3, 3, True)
+    data = json.loads(ask("/tools/call", {"request": ADD}, (json_, agent)).reply(Value(3), 1.0).body)
+    assert (data["value"], data["result"]["value"], data["success"]) == (3, 3, True)
     assert "value" not in json.loads(ask("/tools/call", {"request": ADD}).reply(Value(3), 1.0).body)
 
 

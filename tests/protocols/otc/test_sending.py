@@ -383,8 +383,8 @@ def test_call_and_result_arrive_unchanged(kind, arguments, end):
 @pytest.mark.parametrize("where", ["top", "output", "result"])
 def test_refusal_reason_is_read_in_each_answer_shape(result, status, where):
     error = {"message": "Not so.", "developer_message": "x", "parameter_errors": {"a": "no"}}
-    said = {"success": False, "error": error}
-    problem = result(said if where == "top" else {where: said}, status)
+    reply = {"success": False, "error": error}
+    problem = result(reply if where == "top" else {where: reply}, status)
     assert (problem.message, problem.developer_message, problem.parameter_errors) == ("Not so.", "x", {"a": "no"})
     assert problem.kind is (Kind.MALFORMED if status == 400 else Kind.INVALID_ARGUMENTS)
 

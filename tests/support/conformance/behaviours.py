@@ -59,10 +59,10 @@ def check_calls(session: CodecConnection) -> Iterator[str]:
 
 def check_streams(session: CodecConnection) -> Iterator[str]:
     """Check that progress values arrive in order, or not at all if the protocol has no progress."""
-    result, heard = session.listen("count", {"to": 3})
+    result, received = session.listen("count", {"to": 3})
     yield from _compare("the result of a stream", result, Value([1, 2, 3]))
-    if heard and heard != [1, 2, 3]:
-        yield f"heard was {heard}"
+    if received and received != [1, 2, 3]:
+        yield f"heard was {received}"
 
 
 def check_none_result(session: CodecConnection) -> Iterator[str]:

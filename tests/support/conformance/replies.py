@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from tests.support.wire import CannedTransport
 from toolwire.client.transport.drivers import run
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import CallQuery, Codec, Finding, Peer, Pending, Routes, SessionOffer, Streaming, Subscription
+from toolwire.core.codec import CallQuery, Codec, Finding, Peer, Pending, Routes, SessionStart, Streaming, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Value
 
@@ -65,7 +65,7 @@ def _check_reading(reading: object) -> Iterator[str]:
             yield from _check_response(reading.refuse(Problem(kind=Kind.OVERLOADED, message="Busy.")))
             if not all(isinstance(piece, bytes) for piece in (reading.opening(_EMPTY), reading.closing)):
                 yield "a subscription has a piece that is not bytes"
-        case SessionOffer():
+        case SessionStart():
             for response in (reading.stateless, reading.lasting):
                 yield from _check_response(response)
         case CallQuery():

@@ -82,12 +82,12 @@ def _open_async(codec: Codec, app: App, approve: Approver | None) -> Generator[C
             return runner.run(arun(flow, transport, approve))
 
         async def listen(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
-            heard: list[Json] = []
+            received: list[Json] = []
 
             async def notify(progress: Progress) -> None:
-                heard.append(progress.value)
+                received.append(progress.value)
 
-            return await remote.call(name, arguments, notify=notify), heard
+            return await remote.call(name, arguments, notify=notify), received
 
         yield CodecConnection(
             codec=codec,
@@ -110,9 +110,9 @@ def _open_blocking(codec: Codec, app: App, approve: Approver | None) -> Generato
         remote = SyncRemote(connection, transport, approve)
 
         def listen(name: str, arguments: Mapping[str, Json]) -> tuple[Result, list[Json]]:
-            heard: list[Progress] = []
-            result = remote.call(name, arguments, notify=heard.append)
-            return result, [progress.value for progress in heard]
+            received: list[Progress] = []
+            result = remote.call(name, arguments, notify=received.append)
+            return result, [progress.value for progress in received]
 
         yield CodecConnection(
             codec=codec,

@@ -46,10 +46,10 @@ from toolwire.stores.consent.open import (
     open_grants,
     open_levels,
 )
-from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, KEPT_LEVELS, KeptLevel
+from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, STORED_LEVELS, StoredLevel
 from toolwire.stores.paths import find_decisions_place, find_state_folder
 
-_SAID = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
+_NAMES = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
 _DONE = {Approval.PER_CALL: "is asked about each time", Approval.DENY: "is never called"}
 _CHANNEL = "terminal"
 _AGO = re.compile(r"([0-9]{1,6})([dhm])")
@@ -156,7 +156,7 @@ def _list(place: Place, *, as_json: bool) -> int:
         print_table(("grant", "tool", "connection", "site", "until", "covers", "covered so far"), rows, sys.stdout)
     if levels:
         rule_rows = [
-            (name_programs(one.site), escaped(_SAID.get(one.tool, one.tool)), one.level.value) for one in levels
+            (name_programs(one.site), escaped(_NAMES.get(one.tool, one.tool)), one.level.value) for one in levels
         ]
         print_table(("site", "your level for", "level"), rule_rows, sys.stdout)
     if not waiting and not granted and not levels:
@@ -204,19 +204,19 @@ def _change_level(place: Place, arguments: argparse.Namespace) -> int:
     general = EVERY_TOOL if arguments.every else EVERY_WRITE if arguments.writes else ""
     tool = general or (words.pop(0) if words else "")
     level = words.pop(0) if is_set and words else ""
-    if not arguments.id or not tool or words or (is_set and level not in KEPT_LEVELS):
+    if not arguments.id or not tool or words or (is_set and level not in STORED_LEVELS):
         how = "TOOL per-call|deny" if is_set else "TOOL"
         raise UsageError(
             f"Say it like: toolwire approvals {arguments.action} SITE {how}, with --writes or --every for TOOL."
         )
     site = find_site(arguments.id)
-    what = f"{escaped(_SAID.get(tool, tool))} of {site}"
+    what = f"{escaped(_NAMES.get(tool, tool))} of {site}"
     if is_set:
         store.set(site, tool, Approval(level))
         _record(place, f"rule: {level}", tool, site=site)
         print(f"From now on, {what} {_DONE[Approval(level)]}.", flush=True)
         if not general:
-            _check_tool(store, site, arguments.id, KeptLevel(site, tool, Approval(level)))
+            _check_tool(store, site, arguments.id, StoredLevel(site, tool, Approval(level)))
         return OK
     if store.unset(site, tool):
         _record(place, "rule: no level", tool, site=site)
@@ -225,7 +225,7 @@ def _change_level(place: Place, arguments: argparse.Namespace) -> int:
     raise ToolwireError(f"You have no level for {what}.")
 
 
-def _check_tool(store: StoredLevels, site: str, url: str, rule: KeptLevel) -> None:
+def _check_tool(store: StoredLevels, site: str, url: str, rule: StoredLevel) -> None:
     """Warn if the site at ``url`` has no tool of the name that was stored; store the name of a tool for its id."""
     # XL-042: a level for a misspelt name would have no effect, and the user would not notice. The level is stored
     # before the check: a site that does not answer must not prevent a stricter level.

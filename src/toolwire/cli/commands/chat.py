@@ -22,7 +22,7 @@ from typing import Any, Final
 from toolwire.adapters.conversation import Model, ModelCall, ModelError, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.find_tools import offer_find
-from toolwire.adapters.tool_declarations import NamedCaller, read_call, read_kept_result, write_result
+from toolwire.adapters.tool_declarations import NamedCaller, read_call, read_stored_result, write_result
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.context_options import read_context
@@ -101,10 +101,10 @@ def run(arguments: argparse.Namespace) -> int:
             print_warning(sentence)
         box: SyncRemote | CombinedRemote = remotes[0] if len(remotes) == 1 else CombinedRemote(remotes)
         provider = _MODELS[arguments.api][1]
-        offered = offer_find(box)  # FI-09: for as long as the chat lasts
-        model = _build_model(arguments, offered, _write_system(remotes))
-        _print_greeting(remotes, box, is_short=offered is not box)
-        return _run_conversation(model, box, offered, provider)
+        model_box = offer_find(box)  # FI-09: for as long as the chat lasts
+        model = _build_model(arguments, model_box, _write_system(remotes))
+        _print_greeting(remotes, box, is_short=model_box is not box)
+        return _run_conversation(model, box, model_box, provider)
 
 
 def _run_in_browser(arguments: argparse.Namespace) -> int:
@@ -173,7 +173,7 @@ def _run_conversation(
     def run_call(call: ModelCall) -> ModelResult:
         catalog = box.catalog()
         asked = read_call(catalog, provider, call.name, call.arguments)
-        if (stored := read_kept_result(box, asked)) is not None:
+        if (stored := read_stored_result(box, asked)) is not None:
             return stored
         home = ToolHome() if isinstance(asked, Problem) else find_home(box, asked.tool)
         result = asked if isinstance(asked, Problem) else box.call(asked.tool.id, dict(asked.arguments))

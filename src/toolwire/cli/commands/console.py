@@ -18,7 +18,7 @@ from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.consent import DefinitionLock
 from toolwire.console import Console, ConsoleSource, OneTimeKey
 from toolwire.console.app import PageGroup
-from toolwire.console.source import ConnectionRow, OfferedTool
+from toolwire.console.source import ConnectionRow, ToolRow
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.core.model import Kind, Problem
@@ -88,7 +88,7 @@ def build_source(
     source = ConsoleSource(
         place=place,
         list_connections=lambda: _list_connections(source, given),
-        find_offers=lambda url: _find_offers(source, url),
+        list_site_tools=lambda url: _list_site_tools(source, url),
         list_locked=lambda: [(url, len(tools)) for url, tools in _read_lock(lock).connections.items()],
         lock_name=lock.name,
         find_differences=lambda url: _find_differences(lock, url),
@@ -135,10 +135,10 @@ def _list_connections(source: ConsoleSource, given: Sequence[str]) -> list[Conne
     return [*found.values(), *rows]
 
 
-def _find_offers(source: ConsoleSource, url: str) -> list[OfferedTool] | Problem:
+def _list_site_tools(source: ConsoleSource, url: str) -> list[ToolRow] | Problem:
     """Return the tools at ``url`` as the user's rules see them. None is called, and no sign-in begins."""
     try:
-        with connect_sync(url, session=Session(kept=source.preferences)) as remote:
+        with connect_sync(url, session=Session(preference_store=source.preferences)) as remote:
             catalog: Catalog = remote.catalog()
             return [describe_tool(name, tool, remote.find_level(tool)) for name, tool in catalog.names.items()]
     except ToolwireError as error:

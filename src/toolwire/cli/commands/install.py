@@ -26,7 +26,7 @@ from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url, get_host
 from toolwire.hosting.mcp_hosts.host_files import HOSTS, Host, HostFile, build_entry, read_host_file
 from toolwire.hosting.open_upstreams import open_toolbox
-from toolwire.hosting.secret_words import choose_program_name, find_secret_word
+from toolwire.hosting.secret_detection import choose_program_name, find_secret_word
 from toolwire.hosting.targets.target import FileTarget, ModuleTarget, UrlTarget, read_target
 from toolwire.hosting.targets.url_options import read_url_options
 from toolwire.hosting.toml_file import SECRET_FIELD

@@ -12,7 +12,7 @@ from toolwire.cli.terminal.table import print_list
 from toolwire.core.content import describe_content
 from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Problem
-from toolwire.core.offered import PromptDefinition
+from toolwire.core.server_features import PromptDefinition
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from toolwire.cli.terminal.screen import escaped
 from toolwire.cli.terminal.table import print_list
 from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Problem, Value
-from toolwire.core.offered import ResourceDefinition
+from toolwire.core.server_features import ResourceDefinition
 
 
 def run(arguments: argparse.Namespace) -> int:

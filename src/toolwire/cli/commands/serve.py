@@ -251,7 +251,7 @@ def _describe_keys(settings: ServeSettings) -> str:
 def _count_offered(catalog: Catalog) -> str:
     """Return how many resources and prompts there are, in words."""
     # MC-08: the other protocols have no word for them, which a user must not find out by looking.
-    counts = (("resource", len(catalog.offered.resources)), ("prompt", len(catalog.offered.prompts)))
+    counts = (("resource", len(catalog.features.resources)), ("prompt", len(catalog.features.prompts)))
     return " and ".join(f"{number} {word}{'s' * (number != 1)}" for word, number in counts if number)
 
 
@@ -269,7 +269,7 @@ def _build_announcer(catalogs: Sequence[Catalog], *, keys: str, note: str) -> Ca
         for catalog in catalogs:
             title = apply_style(escaped(catalog.title), "bold", sys.stdout)
             print(f"{title} {escaped(catalog.version)}: {_list_names(catalog)}")
-            if catalog.offered.readers:
+            if catalog.features.readers:
                 print(f"also   {_count_offered(catalog)}, over the Model Context Protocol alone")
         print(f"at     {apply_style(url, 'green', sys.stdout)}")
         print(f"wires  {', '.join(codec.title for codec in BUILTIN)}")

@@ -35,13 +35,13 @@ from toolwire.core.model import (
     Tool,
     Value,
 )
-from toolwire.core.offered import PromptDefinition, ResourceDefinition, read_texts, write_messages
+from toolwire.core.no_user_input import INPUT_REQUEST
 from toolwire.core.resources import Resource
+from toolwire.core.server_features import PromptDefinition, ResourceDefinition, read_texts, write_messages
 from toolwire.core.toolbox import Toolbox
-from toolwire.core.unanswered import INPUT_REQUEST
 from toolwire.core.user_input import InputProvider, InputRequest
-from toolwire.framing.input_form import read_fields
-from toolwire.framing.input_words import write_input_response
+from toolwire.framing.form_schema import read_fields
+from toolwire.framing.input_messages import write_input_response
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.telemetry.redaction import hide_secrets, scrub_problem
 from toolwire.validation import build_arguments_check
@@ -90,20 +90,20 @@ class LocalTarget:
 
     def list_resources(self) -> tuple[ResourceDefinition, ...]:
         """Return what can be read."""
-        return self.catalog().offered.resources
+        return self.catalog().features.resources
 
     def list_prompts(self) -> tuple[PromptDefinition, ...]:
         """Return the prompts."""
-        return self.catalog().offered.prompts
+        return self.catalog().features.prompts
 
     def read_resource(self, uri: str, /) -> Result:
         """Return what is at ``uri``."""
-        found = self.catalog().offered.find_resource(uri)
+        found = self.catalog().features.find_resource(uri)
         return found if isinstance(found, Problem) else self._read(found[0].reader, found[1])
 
     def get_prompt(self, name: str, arguments: Mapping[str, str], /) -> Result:
         """Return the prompt ``name`` filled in: an object with ``description`` and ``messages``."""
-        found = self.catalog().offered.find_prompt(name)
+        found = self.catalog().features.find_prompt(name)
         if isinstance(found, Problem):
             return found
         result = self._read(found.reader, read_texts(arguments, found.reader))

@@ -6,7 +6,7 @@ import sys
 
 from toolwire.cli.exits import FAILED, OK, exit_code
 from toolwire.cli.output_file import STANDARD_OUTPUT, Output, OutputFile
-from toolwire.client.calls.pending_grants import find_missing_grants
+from toolwire.client.calls.grant_polling import find_missing_grants
 from toolwire.core.content import describe_content
 from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value

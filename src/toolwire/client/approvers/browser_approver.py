@@ -25,7 +25,7 @@ from urllib.parse import parse_qs
 import anyio.to_thread
 
 from toolwire.consent.binding import DECISION_VALID_S
-from toolwire.consent.bounds_form import ALWAYS, read_bounds
+from toolwire.consent.bounds_fields import ALWAYS, read_bounds
 from toolwire.consent.display import confirmation_text, find_unshown, needs_typed_confirmation
 from toolwire.consent.grant import GRANT_LIFETIME, describe_bounds
 from toolwire.consent.input_page import build_input_page, read_form

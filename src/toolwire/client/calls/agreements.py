@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import Decision, DefinitionLock
 from toolwire.consent.binding import CredentialRef
-from toolwire.consent.change_words import describe_change
+from toolwire.consent.change_description import describe_change
 from toolwire.consent.grant import UNASKED, GrantKey, covers_call
 from toolwire.consent.policy import CurrentPreferences, can_allow_always, can_rule_lift, find_unasked_writes
 from toolwire.consent.similar_tools import add_permission, find_covered, list_similar

@@ -92,7 +92,7 @@ class AskedCalls:
                     self._refusals.popitem(last=False)
 
 
-def share_result(asked: AskedCall, result: Result, state: CallOutcome) -> Result:
+def reuse_result(asked: AskedCall, result: Result, state: CallOutcome) -> Result:
     """Return the ``result`` of ``asked`` for the same call with ``state``, which was not made."""
     state.status, state.long_call = asked.state.status, asked.state.long_call
     if isinstance(result, Value):

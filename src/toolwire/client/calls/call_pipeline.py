@@ -98,7 +98,7 @@ class _CheckedCall(NamedTuple):
 class CallTerms:
     """What holds for the calls of one connection, also after its server was fetched again.
 
-    ``name`` is the connection's name in ``session``. ``kept`` has the levels that the user keeps for sites.
+    ``name`` is the connection's name in ``session``. ``preference_store`` has the levels that the user keeps for sites.
     ``credential`` returns how requests of a tool are signed at that moment. ``locked`` refuses tools that differ from
     their locked definitions. ``wait_s`` is how long a call waits for the end of a call that goes on at the server.
     ``program`` is the command of the program that is called, if it is one.
@@ -107,7 +107,7 @@ class CallTerms:
     session: Session
     name: str
     preferences: Preferences = NO_PREFERENCES
-    kept: PreferenceStore | None = None
+    preference_store: PreferenceStore | None = None
     credential: Callable[[Tool], CredentialRef] = lambda _: NO_CREDENTIAL
     retries: RetryLimits = DEFAULT_RETRIES
     locked: DefinitionLock | None = None
@@ -144,7 +144,7 @@ class CallPipeline:
         self.throttle: Throttle = self._budget.throttle
         self.costs: CostBudget = self._budget.costs
         given = merge_preferences(terms.session.preferences, terms.preferences)
-        self.preferences: CurrentPreferences = CurrentPreferences(given, terms.kept, self.site)
+        self.preferences: CurrentPreferences = CurrentPreferences(given, terms.preference_store, self.site)
         # Loaded here once: the name in a codec costs one more function call each time (docs/decisions/0049).
         self._codec = codec = replace(codec, send=load_function(codec.send))
         wait_s = terms.wait_s
@@ -300,7 +300,7 @@ class CallPipeline:
                 result = yield from self._converse(permitted, question, state)
                 self.session.marks.add_result(self.name, permitted.call, self.preferences.initial)
                 if isinstance(result, Problem):
-                    result = yield from self._settle_problem(tool, result, state)
+                    result = yield from self._finish_problem(tool, result, state)
                 if self.session.data_flow is not None:
                     yield from self._record_texts(self.session.data_flow, result, state)
             is_plain = permitted is prepared and not state.always_fault
@@ -405,7 +405,7 @@ class CallPipeline:
             data_flow.add_texts(self.name, list_texts(model_content(result)))
         return result
 
-    def _settle_problem(self, tool: Tool, problem: Problem, state: CallState) -> Flow[Result]:
+    def _finish_problem(self, tool: Tool, problem: Problem, state: CallState) -> Flow[Result]:
         """Return the result of a call that ended with ``problem``, or that goes on at the server."""
         result: Result = problem
         call_id = find_call_id(problem)

@@ -82,7 +82,7 @@ def read_file_arguments(call: Call, resources: Resources | None) -> FileArgument
     return FileArguments(call._replace(arguments=arguments), files)
 
 
-def _read(item: Any, form: _Form, resources: Resources | None) -> tuple[Json, str]:
+def _read(item: Any, form: _FileForm, resources: Resources | None) -> tuple[Json, str]:
     """Return a file in the form that a tool takes, and what it is, for the user; another value as it is.
 
     Raises:
@@ -117,14 +117,14 @@ def _read_path(path: Path) -> Content:
     return build_content(data, guess_type(path.name)[0] or UNTYPED, path.name)
 
 
-class _Form(NamedTuple):
+class _FileForm(NamedTuple):
     """How an argument takes a file. ``is_declared`` says that its schema speaks of one, and not of any text."""
 
     write: Callable[[Content], Json]
     is_declared: bool
 
 
-def _find_form(tool: Tool, name: str, *, in_list: bool) -> _Form:
+def _find_form(tool: Tool, name: str, *, in_list: bool) -> _FileForm:
     """Return how the argument ``name`` takes a file.
 
     The type and name go with it wherever that is possible: in a ``data:`` URL, or in an object.
@@ -135,15 +135,15 @@ def _find_form(tool: Tool, name: str, *, in_list: bool) -> _Form:
         branches = [one for branch in branches if "items" in branch for one in _iterate_branches(branch["items"], root)]
     texts = [one for one in branches if one.get("type", "string") in ("string", ["string", "null"])]
     if any(FILE_KEYWORD in one for one in texts):
-        return _Form(build_data_url, True)
+        return _FileForm(build_data_url, True)
     encodings = {str(one.get("contentEncoding")) for one in texts}
     for encoding, encode in (("base64", b64encode), ("base64url", urlsafe_b64encode)):
         if encoding in encodings:
-            return _Form(partial(_encode, encode), True)
+            return _FileForm(partial(_encode, encode), True)
     if any(find_content_kind(one) for one in branches):
-        return _Form(build_form_of, True)
+        return _FileForm(build_form_of, True)
     # A wire such as OpenTool has no word for the encoding; a data: URL says by itself what it is.
-    return _Form(build_data_url if texts or not tool.parameters else _refuse, False)
+    return _FileForm(build_data_url if texts or not tool.parameters else _refuse, False)
 
 
 def _encode(encode: Callable[[bytes], bytes], content: Content) -> Json:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
 from toolwire.consent.binding import DECISION_VALID_S, compute_binding
-from toolwire.consent.change_words import describe_change
+from toolwire.consent.change_description import describe_change
 from toolwire.consent.policy import can_allow_always
 from toolwire.consent.tool_definition import compute_digest, to_plain_json
 from toolwire.core.check import Answer, Check, Deny, Question
@@ -35,7 +35,7 @@ from toolwire.limits.throttle import build_rate_limited
 from toolwire.validation import copy_arguments
 
 from .agreements import Agreements, CallParties, CurrentDefinitions
-from .asked_calls import share_result
+from .asked_calls import reuse_result
 from .budget import Budget
 from .prepared_call import CallState, PreparedCall, build_refusal, prepare_call
 from .retry import RetryLimits
@@ -106,7 +106,7 @@ class Questions:
                     return prepared
             elif asked.result is not None:
                 self.agreements.record(prepared.call.tool, "", "joined", _REPEATED)
-                return share_result(asked, asked.result, state)
+                return reuse_result(asked, asked.result, state)
         state.asked = asked
         refusal = None
         try:
@@ -162,7 +162,7 @@ class Questions:
         answer = yield from ask(full)
         took_s = session.clock() - asked_at
         # Before the answer itself is judged: a user can deny this call and all later ones at once.
-        self._keep_level(tool, answer)
+        self._store_level(tool, answer)
         if answer.allowed is not True:
             is_unasked = answer is NO_APPROVER or answer.problem is not None
             decision = "unasked" if is_unasked else "timeout" if answer.reason == "timeout" else "denied"
@@ -208,12 +208,12 @@ class Questions:
         state.add_approval(full, bound, session.clock(), unseen=answer.unseen)
         return permitted
 
-    def _keep_level(self, tool: Tool, answer: Answer) -> None:
+    def _store_level(self, tool: Tool, answer: Answer) -> None:
         # XL-042: set from the question; a level that cannot be stored must not end the call that it is about.
         level = answer.keep_level
         if level is Approval.PER_CALL or level is Approval.DENY:
             with suppress(DefinitionError):
-                self.parties.preferences.keep(tool, level)
+                self.parties.preferences.set_level(tool, level)
 
     def _find_refusal(self, tool: Tool) -> Problem | None:
         """Return why the user must not be asked, or None."""

@@ -18,7 +18,7 @@ from toolwire.core.model import Call, Kind, Problem, Tool
 from toolwire.core.url_origin import get_authority, get_host
 
 if TYPE_CHECKING:  # an extra, and few servers want receipts
-    from toolwire.auth.receipt import KeptReceipt, ReceiptKey
+    from toolwire.auth.receipt import ReceiptKey, StoredReceipt
 
 STDIO: Final = "stdio"
 """What stands for the host of a server that is a program on standard input and output."""
@@ -51,12 +51,12 @@ def build_unseen_refusal(tool: Tool) -> Problem:
 
 def sign_decision(
     key: ReceiptKey, call: Call, request: Request, terms: ReceiptTerms, *, now: float, shown: str
-) -> KeptReceipt:
+) -> StoredReceipt:
     """Return the receipt that the user allowed ``call``, which is sent as ``request``.
 
     ``now`` is in seconds since 1970; ``shown`` is the client's digest of what the user was shown.
     """
-    from toolwire.auth.receipt import KeptReceipt, ReceiptBinding, digest_arguments  # as above
+    from toolwire.auth.receipt import ReceiptBinding, StoredReceipt, digest_arguments  # as above
 
     binding = ReceiptBinding(
         audience=find_audience(request.url),
@@ -67,7 +67,7 @@ def sign_decision(
         nonce=terms.nonce,
     )
     end = min(max(terms.expires_at, 0.0), now + MAX_VALIDITY_S)
-    return KeptReceipt(receipt=key.sign(binding, decided_at=now, expires_at=end, shown=shown), binding=binding)
+    return StoredReceipt(receipt=key.sign(binding, decided_at=now, expires_at=end, shown=shown), binding=binding)
 
 
 def find_audience(url: str) -> str:

@@ -12,7 +12,7 @@ from toolwire.core.model import Json, Kind, Result, Value
 from toolwire.core.response_fields import HEADERS, REFUSED_BY
 from toolwire.framing import text_cleaning
 
-_KEPT: Final = frozenset(
+_ALLOWED: Final = frozenset(
     (b"www-authenticate", b"location", b"etag", b"last-modified", b"retry-after", b"ratelimit", b"ratelimit-policy")
 )
 _CHALLENGED: Final = (401, 403)
@@ -46,7 +46,7 @@ def _encode_fields(fields: dict[str, Json]) -> Headers:
 def _read_fields(url: str, headers: Headers, status: int) -> dict[str, Json]:
     found: dict[str, Json] = {}
     for name, value in headers:
-        if name not in _KEPT or (name == b"www-authenticate" and status not in _CHALLENGED):
+        if name not in _ALLOWED or (name == b"www-authenticate" and status not in _CHALLENGED):
             continue
         text = text_cleaning.clean(value.decode("latin-1")[:_MAX_CHARACTERS]).text
         if name == b"location":

@@ -49,13 +49,13 @@ class Session:
     own, and ``rules`` are the user's rules for consent. ``limits`` is how often this client calls at most, whatever a
     tool declares; without it, each tool is called at most 60 times a minute and each connection 300 times, over the
     protocols that need a limit. ``grants`` and ``audit`` are kept in memory unless stores are given; see
-    ``open_stored_session``. ``kept`` has the levels that the user set with ``toolwire approvals set``; without it,
-    those in the state folder hold. ``receipt_key`` returns the ``ReceiptKey`` that signs the user's decision where a
-    server wants a receipt, or None; without it, nothing is signed. With ``traced``, texts of results are remembered,
-    so that a question can say when an argument carries them to another connection. ``cache`` keeps fetched documents
-    for as long as HTTP allows; without it, every connection fetches them again. ``telemetry`` sends spans and metrics
-    elsewhere than to those of the process. ``clock`` returns seconds and never goes back; ``wall`` returns seconds
-    since 1970.
+    ``open_stored_session``. ``preference_store`` has the levels that the user set with ``toolwire approvals set``;
+    without it, those in the state folder hold. ``receipt_key`` returns the ``ReceiptKey`` that signs the user's
+    decision where a server wants a receipt, or None; without it, nothing is signed. With ``traced``, texts of results
+    are remembered, so that a question can say when an argument carries them to another connection. ``cache`` keeps
+    fetched documents for as long as HTTP allows; without it, every connection fetches them again. ``telemetry`` sends
+    spans and metrics elsewhere than to those of the process. ``clock`` returns seconds and never goes back; ``wall``
+    returns seconds since 1970.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Session:
         limits: ClientRateLimits | None = None,
         grants: Grants | None = None,
         audit: Audit | None = None,
-        kept: PreferenceStore | None = None,
+        preference_store: PreferenceStore | None = None,
         receipt_key: FindKey | None = None,
         traced: bool = True,
         cache: Cache | None = None,
@@ -81,7 +81,7 @@ class Session:
         self.limits = limits
         self.grants: Grants = grants if grants is not None else MemoryGrants(clock=wall)
         self.audit: Audit = audit if audit is not None else MemoryAudit()
-        self.kept = kept
+        self.preference_store = preference_store
         self.receipt_key = receipt_key
         self.cache = cache
         self.telemetry = telemetry
@@ -279,7 +279,7 @@ def open_stored_session(place: Path | str | None = None, *, principal: str = "me
         principal=principal,
         grants=grants,
         audit=audit,
-        kept=open_levels(place),
+        preference_store=open_levels(place),
         receipt_key=None if keys is None else keys.find_current,
     )
     session.close_with(grants.close, audit.close)

@@ -26,7 +26,7 @@ from toolwire.core.url_origin import get_origin
 from .connection import Connection
 from .connection_factory import ConnectionFactory
 from .driver import AsyncDriver, BlockingDriver, Driver, NotifyT, TransportT
-from .offered_reading import load_offered
+from .feature_reading import load_features
 from .options import ConnectOptions
 from .remote import Remote, SyncRemote
 from .remote_core import RemoteCore
@@ -130,7 +130,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             self._auth_network = SyncNetwork(**factory.access())
             # Stored credentials are in files and may need a refresh over the network, both of which block.
             await self._driver.call(factory.load_auth, self._auth_network)
-            found, builder = await self._look(factory)
+            found, builder = await self._discover_server(factory)
             relocated = factory.relocate(found, builder.relocation) if remaining else None
             if relocated is None:
                 return factory.add_source(found, builder)
@@ -138,13 +138,13 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             self._auth_network.close()
             self._factory = relocated
 
-    async def _look(self, factory: ConnectionFactory) -> tuple[Discovery, SnapshotBuilder]:
+    async def _discover_server(self, factory: ConnectionFactory) -> tuple[Discovery, SnapshotBuilder]:
         """Return what is at the URL of ``factory``; a server of the HTTP+SSE transport is kept open for the calls."""
         if factory.has_stream_url:
             await self._driver.call(self._open_event_stream, factory)
         flow, builder = factory.discover(is_mcp=self._server is not None)
         found = await self._fetch(flow)
-        if found.peer is None and self._server is None and factory.is_said_to_be_mcp:
+        if found.peer is None and self._server is None and factory.is_declared_mcp:
             await self._driver.call(self._open_event_stream, factory)
             flow, builder = factory.discover(is_mcp=True)
             found = await self._fetch(flow)
@@ -247,20 +247,20 @@ class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
         if factory.options.credential_store is not None:
             self._auth_network = SyncNetwork(**factory.access())
             factory.load_auth(self._auth_network)
-        found, builder = await self._look(factory)
+        found, builder = await self._discover_server(factory)
         if found.peer is not None and (adopted := factory.relocate(found, None)) is not None:
             self._factory = factory = adopted
-            found, builder = await self._look(factory)
+            found, builder = await self._discover_server(factory)
         found = factory.add_source(found, builder)
         if self._auth_network is not None:
             factory.prepare_auth(found, self._auth_network)
         if found.peer is None:
             return found
-        offered = await self._fetch(load_offered(found.peer))
-        if isinstance(offered, Problem):
-            _log.warning("%s lists no resources and prompts: %s", get_origin(found.peer.url), offered.message)
+        features = await self._fetch(load_features(found.peer))
+        if isinstance(features, Problem):
+            _log.warning("%s lists no resources and prompts: %s", get_origin(found.peer.url), features.message)
             return found
-        return replace(found, peer=replace(found.peer, catalog=found.peer.catalog.with_offered(offered)))
+        return replace(found, peer=replace(found.peer, catalog=found.peer.catalog.with_features(features)))
 
     async def _begin_listening(self, remote: SyncRemote) -> None:
         remote.begin()

@@ -11,8 +11,8 @@ from toolwire.auth.loopback_hosts import is_loopback_host
 from toolwire.client.calls.api_keys import Keys, attach_keys
 from toolwire.client.calls.call_pipeline import CallPipeline, CallTerms
 from toolwire.client.calls.file_arguments import FileArguments, has_files, read_file_arguments
+from toolwire.client.calls.grant_polling import GrantUser, wait_for_grants
 from toolwire.client.calls.long_calls import LongCall
-from toolwire.client.calls.pending_grants import GrantUser, wait_for_grants
 from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
@@ -140,7 +140,7 @@ class Connection:
         # What the user allowed and what calls have stored belongs to the connection, not to the discovery.
         peer = replace(
             found.peer,
-            catalog=found.peer.catalog.with_offered(self.peer.catalog.offered),
+            catalog=found.peer.catalog.with_features(self.peer.catalog.features),
             origins=self.peer.origins,
             resources=self.peer.resources,
             result_limits=self.peer.result_limits,
@@ -161,7 +161,7 @@ class Connection:
         # A schema that is made at its first use reports its own findings, and is bounded when it is made.
         plain = (tool for tool in self.peer.catalog.tools if isinstance(get_stored_schemas(tool)["input_schema"], dict))
         faults = ((tool, find_schema_fault(tool.input_schema)) for tool in plain)
-        left_out = (*self.peer.findings(), *self.peer.catalog.offered.findings)
+        left_out = (*self.peer.findings(), *self.peer.catalog.features.findings)
         return (*left_out, *(f"{tool.id} cannot be called: {fault}." for tool, fault in faults if fault))
 
     def agree(self, tools: tuple[Tool, ...]) -> Connection:
@@ -199,7 +199,7 @@ class ConnectionTerms(TypedDict, total=False):
     locked: DefinitionLock | None
     credential: Callable[[Tool], CredentialRef]
     retries: RetryLimits
-    kept: PreferenceStore | None
+    preference_store: PreferenceStore | None
     wait_s: float
     program: str
 

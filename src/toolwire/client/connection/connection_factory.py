@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from toolwire.client.calls.api_keys import choose_keys, describe_key
-from toolwire.client.calls.pending_grants import GrantUser, MissingGrant
+from toolwire.client.calls.grant_polling import GrantUser, MissingGrant
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.auth_on_challenge import authenticate_on_challenge
@@ -170,7 +170,7 @@ class ConnectionFactory:
         return self._may_stream and path.rstrip("/").endswith("/sse")
 
     @property
-    def is_said_to_be_mcp(self) -> bool:
+    def is_declared_mcp(self) -> bool:
         """Whether the user says that the URL is an MCP server, whatever its path."""
         return self._may_stream and self.options.protocol == "mcp"
 
@@ -392,7 +392,7 @@ class ConnectionFactory:
             retries=RetryLimits(retries=options.retries),
             wait_s=options.timeout_s,
             session=session,
-            kept=None if options.preferences is None else session.kept or _open_own_levels(),
+            preference_store=None if options.preferences is None else session.preference_store or _open_own_levels(),
             name=options.name,
             locked=options.locked,
             credential=self.credential_of,

@@ -18,7 +18,7 @@ from toolwire.consent.definition_lock import Difference
 from toolwire.core.call_status import CallPage
 from toolwire.core.check import AsksCaller
 from toolwire.core.model import Call, Context, Json, Problem, Result
-from toolwire.core.offered import PromptDefinition, ResourceDefinition, is_reader
+from toolwire.core.server_features import PromptDefinition, ResourceDefinition, is_reader
 from toolwire.core.toolbox import Notify, complete, ignore_progress
 
 from .connection import Connection
@@ -137,13 +137,13 @@ class Remote(RemoteCore[Transport, Notify]):
 
     async def list_resources(self) -> tuple[ResourceDefinition, ...] | Problem:
         """Return what the server offers for reading; none over protocols without resources. It is asked only once."""
-        offered = await self._load_offered()
-        return offered if isinstance(offered, Problem) else offered.resources
+        features = await self._load_features()
+        return features if isinstance(features, Problem) else features.resources
 
     async def list_prompts(self) -> tuple[PromptDefinition, ...] | Problem:
         """Return the prompts of the server; none over protocols without prompts. The server is asked only once."""
-        offered = await self._load_offered()
-        return offered if isinstance(offered, Problem) else offered.prompts
+        features = await self._load_features()
+        return features if isinstance(features, Problem) else features.prompts
 
     async def read_resource(self, uri: str) -> Result:
         """Return what is at ``uri``: a text, the JSON form of content, or a list of both where it has several parts.
@@ -238,13 +238,13 @@ class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
 
     def list_resources(self) -> tuple[ResourceDefinition, ...] | Problem:
         """Return what the server offers for reading; none over protocols without resources. It is asked only once."""
-        offered = complete(self._load_offered())
-        return offered if isinstance(offered, Problem) else offered.resources
+        features = complete(self._load_features())
+        return features if isinstance(features, Problem) else features.resources
 
     def list_prompts(self) -> tuple[PromptDefinition, ...] | Problem:
         """Return the prompts of the server; none over protocols without prompts. The server is asked only once."""
-        offered = complete(self._load_offered())
-        return offered if isinstance(offered, Problem) else offered.prompts
+        features = complete(self._load_features())
+        return features if isinstance(features, Problem) else features.prompts
 
     def read_resource(self, uri: str) -> Result:
         """Return what is at ``uri``: a text, the JSON form of content, or a list of both where it has several parts.

@@ -39,8 +39,8 @@ from toolwire.core.model import (
     Value,
     make_call,
 )
-from toolwire.core.offered import Offered
 from toolwire.core.resources import Resource, ResultLimits
+from toolwire.core.server_features import ServerFeatures
 from toolwire.core.toolbox import OutputPromise, ignore_progress
 from toolwire.core.user_input import InputProvider
 
@@ -49,16 +49,16 @@ if TYPE_CHECKING:  # most programs look for nothing
 
 from .connection import Connection
 from .driver import Driver, Listening, NotifyT, TransportT
-from .freshness import FetchPeer, Freshness, explain_change, find_differences, suggests_stale_catalog
-from .held_calls import HeldCalls, ask_caller
-from .offered_reading import (
+from .feature_reading import (
     build_prompt_call,
     build_resource_call,
     listen_for_changes,
-    load_offered,
-    read_offered,
-    with_offered,
+    load_features,
+    read_feature,
+    with_features,
 )
+from .freshness import FetchPeer, Freshness, explain_change, find_differences, suggests_stale_catalog
+from .upstream_questions import UpstreamQuestions, ask_caller
 
 T = TypeVar("T")
 
@@ -90,8 +90,8 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         # The calls that run for a user who can be asked.
         self._running: list[CallInput] = []
         # MC-09: a server in front of others has callers, and no user of its own.
-        self._held = HeldCalls() if provide_input is ask_caller else None
-        self._has_loaded = bool(connection.peer.catalog.offered.readers)
+        self._held = UpstreamQuestions() if provide_input is ask_caller else None
+        self._has_loaded = bool(connection.peer.catalog.features.readers)
         self.closed: bool = False
 
     if not TYPE_CHECKING:
@@ -154,19 +154,23 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         return self._connection.findings()
 
     def resource(self, handle: str) -> Resource | None:
-        """Return the bytes of a handle from a result or from ``keep``, or None: the oldest are dropped for new ones."""
-        kept = self._connection.peer.resources
-        return None if kept is None else kept.find(handle)
+        """Return the bytes of a handle from a result or from ``store``, or None: the oldest are dropped first."""
+        preference_store = self._connection.peer.resources
+        return None if preference_store is None else preference_store.find(handle)
 
     def read_content(self, value: Json) -> Any:
         """Return like ``toolwire.read_content``; a handle of this connection becomes an Image, Audio or File too."""
         # MC-07: the bytes that an API sends reach a model as a handle, and the program as what they are.
         return read_content(embed_resource(value, self.resource))
 
-    def keep(self, data: bytes, *, media_type: str = "application/octet-stream", name: str = "") -> str:
+    def store(self, data: bytes, *, media_type: str = "application/octet-stream", name: str = "") -> str:
         """Keep ``data`` and return a handle to pass to a tool that takes a file, or ``""`` if it is too large."""
-        kept = self._connection.peer.resources
-        return "" if kept is None else kept.keep(Resource(data=data, media_type=media_type, name=name))
+        preference_store = self._connection.peer.resources
+        return (
+            ""
+            if preference_store is None
+            else preference_store.store(Resource(data=data, media_type=media_type, name=name))
+        )
 
     @property
     def name(self) -> str:
@@ -322,24 +326,24 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         return await self._read(build_resource_call(uri)) if refusal is None else refusal
 
     async def _get_prompt(self, name: str, arguments: Mapping[str, str] | None) -> Result:
-        offered = await self._load_offered()
-        call = offered if isinstance(offered, Problem) else build_prompt_call(offered, name, arguments)
+        features = await self._load_features()
+        call = features if isinstance(features, Problem) else build_prompt_call(features, name, arguments)
         return call if isinstance(call, Problem) else await self._read(call)
 
-    async def _load_offered(self) -> Offered | Problem:
+    async def _load_features(self) -> ServerFeatures | Problem:
         refusal = await self._ensure_fresh("")
         if refusal is not None:
             return refusal
         if not self._has_loaded:
-            offered = await self._driver.run(load_offered(self._connection.peer), self._transport)
-            if isinstance(offered, Problem):
-                return offered
-            self._freshness.connection = with_offered(self._connection, offered)
+            features = await self._driver.run(load_features(self._connection.peer), self._transport)
+            if isinstance(features, Problem):
+                return features
+            self._freshness.connection = with_features(self._connection, features)
             self._has_loaded = True
-        return self._connection.peer.catalog.offered
+        return self._connection.peer.catalog.features
 
     async def _read(self, call: Call) -> Result:
-        return await self._driver.run(read_offered(self._connection, call), self._transport)
+        return await self._driver.run(read_feature(self._connection, call), self._transport)
 
     # Fetching documents again
 
@@ -351,7 +355,7 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         problem = await self._refetch(_always, anew=True)
         if self._has_loaded:
             self._has_loaded = False
-            await self._load_offered()
+            await self._load_features()
         return problem if problem is not None else find_differences(before, self._connection)
 
     async def _ensure_fresh(self, reference: str) -> Problem | None:

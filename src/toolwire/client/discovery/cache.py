@@ -83,7 +83,7 @@ class Cache:
         return self._entries.get((url, identity))
 
     def recall(self, request: Request, trust: str) -> CachedResponse | None:
-        """Return the response to ``request`` that an earlier program stored; it is never fresh. See ``keep``."""
+        """Return the response to ``request`` that an earlier program stored; it is never fresh (``store_outcome``)."""
         stored = None if self._stored is None else self._stored.read(request, trust)
         if stored is None:
             return None
@@ -91,7 +91,9 @@ class Cache:
         # Strict: a server that fails is not spoken for by what another program saw.
         return replace(_build_validated(response, fetched_at=at, fresh_until=at, strict=True), recalled=True)
 
-    def keep(self, request: Request, reply: Response, outcome: Response, trust: str, *, is_public: bool) -> None:
+    def store_outcome(
+        self, request: Request, reply: Response, outcome: Response, trust: str, *, is_public: bool
+    ) -> None:
         """Store ``outcome``, which ``receive`` made of the ``reply`` of a server, for later programs.
 
         ``trust`` stands for the certificates that were trusted. What is stored is deleted if the response is not

@@ -81,7 +81,7 @@ def discover(
         find = codec.find if protocol is None or codec.find_explicit is None else codec.find_explicit
         flow = find(url) if codec.find_selected is None else codec.find_selected(url, selection)
         # Several protocols look at the same addresses; a site sees each request once.
-        finding = yield from _share_fetches(flow, replies)
+        finding = yield from _reuse_fetches(flow, replies)
         probes.extend(finding.probes)
         if finding.peer is not None:
             peer = _clean_texts(finding.peer)
@@ -149,23 +149,23 @@ def find_codecs(protocol: str | None) -> Sequence[Codec]:
     return chosen
 
 
-def _share_fetches(flow: Flow[Finding], replies: dict[Request, Response | Problem]) -> Flow[Finding]:
+def _reuse_fetches(flow: Flow[Finding], replies: dict[Request, Response | Problem]) -> Flow[Finding]:
     """Run ``flow`` and return its finding; a GET that another protocol made before is answered from ``replies``."""
 
     def find_reply(step: Request | Listen) -> Request | Listen | Response | Problem:
-        key = _build_share_key(step)
+        key = _build_reuse_key(step)
         return step if key is None else replies.get(key, step)
 
-    def keep_reply(step: FlowStep, reply: Any) -> Any:
-        key = _build_share_key(step)
+    def store_reply(step: FlowStep, reply: Any) -> Any:
+        key = _build_reuse_key(step)
         if key is not None:
             replies[key] = reply
         return reply
 
-    return intercept(flow, find_reply, keep_reply)
+    return intercept(flow, find_reply, store_reply)
 
 
-def _build_share_key(step: FlowStep) -> Request | None:
+def _build_reuse_key(step: FlowStep) -> Request | None:
     if not isinstance(step, Request) or step.method != "GET":
         return None
     # A list cannot be a key of a dict.

@@ -84,13 +84,13 @@ class SnapshotBuilder:
         self._is_recalled = recalled is not None
         return cached or recalled
 
-    def keep(self, request: Request, reply: Response, outcome: Response) -> None:
+    def store_outcome(self, request: Request, reply: Response, outcome: Response) -> None:
         """Store ``outcome``, which the cache made of ``reply``, for later programs, if anyone gets it."""
         if self.trust is None or request.method != "GET":
             return
         # What a 304 confirms may be a document in memory that once wanted credentials: only a stored one stays stored.
         if reply.status != _NOT_MODIFIED or self._is_recalled:
-            self.cache.keep(request, reply, outcome, self.trust, is_public=request.url not in self.challenged)
+            self.cache.store_outcome(request, reply, outcome, self.trust, is_public=request.url not in self.challenged)
 
     def record(self, request: Request, reply: Response | Problem) -> None:
         """Record the reply to ``request``."""

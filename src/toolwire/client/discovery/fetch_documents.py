@@ -90,7 +90,7 @@ class _Fetcher:
             return reply
         outcome = self._cache.receive(step, self._cached, reply, self._identity)
         if isinstance(reply, Response) and isinstance(outcome, Response):
-            self._builder.keep(step, reply, outcome)
+            self._builder.store_outcome(step, reply, outcome)
         return self._record(step, outcome)
 
     def _find(self, step: Request) -> CachedResponse | None:

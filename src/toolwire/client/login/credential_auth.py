@@ -197,10 +197,10 @@ class CredentialAuth:
         if signed.signed or not credential.is_for(signed.url):
             return answer
         prover = self._refresher.find_prover(credential)
-        if isinstance(prover, Prover) and prover.keep_nonce(signed, answer) and answer.status == 401:
+        if isinstance(prover, Prover) and prover.store_nonce(signed, answer) and answer.status == 401:
             answer = yield from send(prover.add_proof(_add_credential(signed, credential), credential.access), total_s)
             if isinstance(answer, Response):
-                prover.keep_nonce(signed, answer)
+                prover.store_nonce(signed, answer)
         return answer
 
 

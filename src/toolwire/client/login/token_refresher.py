@@ -43,7 +43,7 @@ class TokenRefresher:
     ) -> None:
         self._site, self._account = site, account
         self._credentials = credentials
-        self._held = stored
+        self._credential = stored
         self._transport = transport
         self._now = now
         self._lock = Lock()
@@ -52,22 +52,22 @@ class TokenRefresher:
     @property
     def is_empty(self) -> bool:
         """Whether there is no credential."""
-        return self._held is None
+        return self._credential is None
 
     @property
     def identity(self) -> tuple[str, tuple[str, ...]]:
         """The name and the scopes of the sign-in; a refresh does not change them."""
-        credential = self._held
+        credential = self._credential
         return ("", ()) if credential is None else (credential.storage_name, credential.scopes)
 
     @property
     def credential(self) -> Credential | None:
         """The last known credential, valid or not."""
-        return self._held
+        return self._credential
 
     def find_valid(self) -> Credential | None:
         """Return the credential if it needs no refresh now, else None. It never waits."""
-        credential = self._held
+        credential = self._credential
         return credential if credential is not None and not self._is_expiring(credential) else None
 
     def ensure_valid(self, refused: Secret | None = None, *, is_certain: bool = True) -> Credential | Problem:
@@ -76,9 +76,9 @@ class TokenRefresher:
         Without ``is_certain``, the server may have refused something else: then the token is kept if there is no other.
         """
         with self._lock:
-            credential = self._held
+            credential = self._credential
             if credential is None:  # another process may have signed in meanwhile
-                credential = self._held = self._credentials.find_covering(self._site, self._account)
+                credential = self._credential = self._credentials.find_covering(self._site, self._account)
             if credential is None:
                 return self._build_ended()
             with self._credentials.lock(credential.storage_name):
@@ -86,7 +86,7 @@ class TokenRefresher:
                 stored = self._credentials.get(credential.storage_name)
                 good = stored is not None and not self._is_expiring(stored) and stored.access != refused
                 if stored is None or good or stored.kind == "key":
-                    self._held = stored
+                    self._credential = stored
                     return stored if stored is not None and good else self._build_ended()
                 return self._refresh(stored, keeps_stored=not is_certain and not self._is_expiring(stored))
 
@@ -94,7 +94,7 @@ class TokenRefresher:
         """Use ``newer`` in place of the present credential, and store it in place of one for the same resource."""
         newer = replace(newer, principal=name_account(self._account))
         with self._lock, self._credentials.lock(newer.storage_name):
-            credential = self._held
+            credential = self._credential
             # I-23: a sign-in for another part of the site stays.
             if (
                 credential is not None
@@ -103,7 +103,7 @@ class TokenRefresher:
             ):
                 self._credentials.delete(credential.storage_name)
             self._credentials.put(newer)
-            self._held = newer
+            self._credential = newer
 
     def find_prover(self, credential: Credential) -> Prover | Problem | None:
         """Return what proves that the key of ``credential`` is held, None if its tokens are not bound to one."""
@@ -130,14 +130,14 @@ class TokenRefresher:
                 if stored.refresh is not None:
                     stored = replace(stored, refresh=None)
                     self._credentials.put(stored)
-                self._held = stored
+                self._credential = stored
             else:
                 self._credentials.delete(stored.storage_name)
-                self._held = None
+                self._credential = None
             return self._build_ended()
         # A crash after this line loses nothing: the new refresh token is stored.
         self._credentials.put(newer)
-        self._held = newer
+        self._credential = newer
         return newer
 
     def _is_expiring(self, credential: Credential) -> bool:

@@ -243,12 +243,12 @@ class ConnectionPool:
         """Add a new connection, which is busy."""
         self._busy.add(connection)
 
-    def release(self, connection: PooledConnection, *, now: float, keep: bool) -> None:
+    def release(self, connection: PooledConnection, *, now: float, is_reusable: bool) -> None:
         """Keep ``connection`` for a later request if it can be reused, or close it."""
         self._busy.discard(connection)
         if not connection.finish(now=now):
             return
-        if not keep or self.closed:
+        if not is_reusable or self.closed:
             connection.abort()
             return
         self._idle[connection] = None

@@ -63,8 +63,8 @@ class Transport(Protocol):
         """Return the response, or the Problem that the server was not reached."""
         ...
 
-    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return the response; a stream of events is given to ``hear`` piece by piece and not kept.
+    async def listen(self, request: Request, on_piece: PieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return the response; a stream of events is given to ``on_piece`` piece by piece and not kept.
 
         A ``brief`` exchange has the time of ``send``.
         """
@@ -82,8 +82,8 @@ class SyncTransport(Protocol):
         """Return the response, or the Problem that the server was not reached."""
         ...
 
-    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return the response; a stream of events is given to ``hear`` piece by piece and not kept.
+    def listen(self, request: Request, on_piece: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return the response; a stream of events is given to ``on_piece`` piece by piece and not kept.
 
         A ``brief`` exchange has the time of ``send``.
         """
@@ -254,12 +254,12 @@ def stream_progress(
         flow.close()
 
 
-def consume_pieces(pieces: Pieces, hear: SyncPieceHandler) -> Response | Problem:
-    """Give each of ``pieces`` to ``hear``, and return the response."""
+def consume_pieces(pieces: Pieces, on_piece: SyncPieceHandler) -> Response | Problem:
+    """Give each of ``pieces`` to ``on_piece``, and return the response."""
     reply: Problem | None = None
     try:
         while True:
-            reply = hear(pieces.send(reply))
+            reply = on_piece(pieces.send(reply))
     except StopIteration as stop:
         response: Response | Problem = stop.value
         return response
@@ -293,7 +293,7 @@ def _stream_pieces(
 async def _listen_async(
     asked: Listen, transport: Transport, notify: Notify, provide_input: InputProvider | None
 ) -> Response | Problem:
-    async def hear(piece: bytes) -> Problem | None:
+    async def on_piece(piece: bytes) -> Problem | None:
         items = _parse_piece(asked, piece)
         if isinstance(items, Problem):
             return items
@@ -306,13 +306,13 @@ async def _listen_async(
                 await transport.send(item.respond(await _ask_input_async(item, provide_input)))
         return None
 
-    return await transport.listen(asked.request, hear, brief=asked.is_brief)
+    return await transport.listen(asked.request, on_piece, brief=asked.is_brief)
 
 
 def _listen(
     asked: Listen, transport: SyncTransport, notify: SyncNotify | None, provide_input: InputProvider | None
 ) -> Response | Problem:
-    def hear(piece: bytes) -> Problem | None:
+    def on_piece(piece: bytes) -> Problem | None:
         items = _parse_piece(asked, piece)
         if isinstance(items, Problem):
             return items
@@ -323,7 +323,7 @@ def _listen(
                 notify(item)
         return None
 
-    return transport.listen(asked.request, hear, brief=asked.is_brief)
+    return transport.listen(asked.request, on_piece, brief=asked.is_brief)
 
 
 def _parse_piece(asked: Listen, piece: bytes) -> list[StreamItem] | Problem:

@@ -59,10 +59,10 @@ class AppNetwork(Network):
         super().__init__(**settings)
         self._app = app
 
-    async def _send_to_address(self, hop: SendRequest, hear: PieceHandler | None) -> Response | Problem:
+    async def _send_to_address(self, hop: SendRequest, on_piece: PieceHandler | None) -> Response | Problem:
         limits, origin = self._exchange.limits, hop.target.origin
-        incoming = ResponseCollector(origin, limits, streaming=hear is not None, echoes=hop.echoes)
-        exchange = _AppExchange(hop, incoming, hear)
+        incoming = ResponseCollector(origin, limits, streaming=on_piece is not None, echoes=hop.echoes)
+        exchange = _AppExchange(hop, incoming, on_piece)
         # A task of its own, so that what the application sets in its context does not reach the caller.
         running = asyncio.ensure_future(_run_app(self._app, exchange))
         try:
@@ -89,7 +89,7 @@ async def _run_app(app: Asgi, exchange: _AppExchange) -> None:
 class _AppExchange:
     """One request to an application, and what it has sent of its response."""
 
-    def __init__(self, hop: SendRequest, incoming: ResponseCollector, hear: PieceHandler | None) -> None:
+    def __init__(self, hop: SendRequest, incoming: ResponseCollector, on_piece: PieceHandler | None) -> None:
         head, _, self._body = write_request(hop).partition(b"\r\n\r\n")
         line, *fields = head.split(b"\r\n")
         target = line.split(b" ")[1]
@@ -111,7 +111,7 @@ class _AppExchange:
         }
         self.started = self.complete = False
         self.problem: Problem | None = None
-        self._incoming, self._hear = incoming, hear
+        self._incoming, self._pass_piece = incoming, on_piece
         self._requested = False
         self._ended = asyncio.Event()
 
@@ -132,8 +132,8 @@ class _AppExchange:
         elif message["type"] == "http.response.body":
             if piece := message.get("body", b""):
                 self._refuse(self._incoming.add_piece(bytes(piece)))
-            if self._hear is not None and self._incoming.is_streaming:
-                self._refuse(await self._hear(self._incoming.drain()))
+            if self._pass_piece is not None and self._incoming.is_streaming:
+                self._refuse(await self._pass_piece(self._incoming.drain()))
             if not message.get("more_body", False):
                 self.complete = True
                 self._ended.set()
@@ -165,14 +165,14 @@ class SyncAppNetwork:
 
         return self._portal.call(send)
 
-    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what ``send`` would, and give a stream of events to ``hear``, which runs in another thread."""
+    def listen(self, request: Request, on_piece: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return what ``send`` would, and give a stream of events to ``on_piece``, which runs in another thread."""
 
-        async def hear_in_thread(piece: bytes) -> Problem | None:
-            return await anyio.to_thread.run_sync(hear, piece)
+        async def handle_in_thread(piece: bytes) -> Problem | None:
+            return await anyio.to_thread.run_sync(on_piece, piece)
 
         async def listen() -> Response | Problem:
-            return await self._network.listen(request, hear_in_thread, brief=brief)
+            return await self._network.listen(request, handle_in_thread, brief=brief)
 
         return self._portal.call(listen)
 

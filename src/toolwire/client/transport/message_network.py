@@ -45,19 +45,19 @@ class SyncMessageNetwork:
         """Return the response to ``request``; see ``SyncNetwork.send``."""
         return self._exchange(request, None, total_s or self._limits.total_s)
 
-    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what ``send`` would, and give each message to ``hear`` as an event."""
-        return self._exchange(request, hear, self._limits.total_s if brief else self._limits.stream_s)
+    def listen(self, request: Request, on_piece: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return what ``send`` would, and give each message to ``on_piece`` as an event."""
+        return self._exchange(request, on_piece, self._limits.total_s if brief else self._limits.stream_s)
 
     def close(self) -> None:
         """Do nothing: the server belongs to the connection."""
 
-    def _exchange(self, request: Request, hear: SyncPieceHandler | None, within_s: float) -> Response | Problem:
+    def _exchange(self, request: Request, on_piece: SyncPieceHandler | None, within_s: float) -> Response | Problem:
         items: queue.SimpleQueue[bytes | ExchangeEnd] = queue.SimpleQueue()
         begun = self._server.begin(request, items.put)
         if not isinstance(begun, MessageExchange):
             return begun
-        answer = _Answer(self._server, begun, streams=hear is not None)
+        answer = _ProgramAnswer(self._server, begun, streams=on_piece is not None)
         deadline = time.monotonic() + answer.limit(within_s)
         try:
             while True:
@@ -66,7 +66,7 @@ class SyncMessageNetwork:
                 except queue.Empty:
                     return answer.time_out()
                 event = answer.take(item)
-                problem = hear(event) if hear is not None and event else None
+                problem = on_piece(event) if on_piece is not None and event else None
                 if problem is not None:
                     return problem
                 if isinstance(item, ExchangeEnd):
@@ -86,14 +86,14 @@ class MessageNetwork:
         """Return the response to ``request``; see ``Network.send``."""
         return await self._exchange(request, None, total_s or self._limits.total_s)
 
-    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what ``send`` would, and give each message to ``hear`` as an event."""
-        return await self._exchange(request, hear, self._limits.total_s if brief else self._limits.stream_s)
+    async def listen(self, request: Request, on_piece: PieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return what ``send`` would, and give each message to ``on_piece`` as an event."""
+        return await self._exchange(request, on_piece, self._limits.total_s if brief else self._limits.stream_s)
 
     async def aclose(self) -> None:
         """Do nothing: the server belongs to the connection."""
 
-    async def _exchange(self, request: Request, hear: PieceHandler | None, within_s: float) -> Response | Problem:
+    async def _exchange(self, request: Request, on_piece: PieceHandler | None, within_s: float) -> Response | Problem:
         items: asyncio.Queue[bytes | ExchangeEnd] = asyncio.Queue()
         deliver, exchanges = _build_delivery(items), list[MessageExchange]()
 
@@ -108,7 +108,7 @@ class MessageNetwork:
             begun = await anyio.to_thread.run_sync(begin)
             if not isinstance(begun, MessageExchange):
                 return begun
-            return await self._read(items, hear, begun, within_s)
+            return await self._read(items, on_piece, begun, within_s)
         finally:
             for exchange in exchanges:
                 self._server.cancel(exchange)
@@ -116,17 +116,17 @@ class MessageNetwork:
     async def _read(
         self,
         items: asyncio.Queue[bytes | ExchangeEnd],
-        hear: PieceHandler | None,
+        on_piece: PieceHandler | None,
         begun: MessageExchange,
         within_s: float,
     ) -> Response | Problem:
-        answer = _Answer(self._server, begun, streams=hear is not None)
+        answer = _ProgramAnswer(self._server, begun, streams=on_piece is not None)
         try:
             with anyio.fail_after(answer.limit(within_s)):
                 while True:
                     item = await items.get()
                     event = answer.take(item)
-                    problem = await hear(event) if hear is not None and event else None
+                    problem = await on_piece(event) if on_piece is not None and event else None
                     if problem is not None:
                         return problem
                     if isinstance(item, ExchangeEnd):
@@ -146,7 +146,7 @@ def _build_delivery(items: asyncio.Queue[bytes | ExchangeEnd]) -> Callable[[byte
     return deliver
 
 
-class _Answer:
+class _ProgramAnswer:
     """Builds the response from the messages of one exchange: events if other messages came before the answer."""
 
     def __init__(self, server: MessageServer, exchange: MessageExchange, *, streams: bool) -> None:

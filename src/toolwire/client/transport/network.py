@@ -156,15 +156,15 @@ class Network(_Transport):
         """
         return await self._drive(self._steps(request, total_s), None)
 
-    async def listen(self, request: Request, hear: PieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
+    async def listen(self, request: Request, on_piece: PieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return what ``send`` would, but give a stream of events to ``on_piece`` as it comes, and keep nothing of it.
 
         A ``brief`` exchange has the time of ``send``.
         """
         total_s = None if brief else self._exchange.limits.stream_s
-        return await self._drive(self._steps(request, total_s), hear)
+        return await self._drive(self._steps(request, total_s), on_piece)
 
-    async def _drive(self, steps: Steps[Response | Problem], hear: PieceHandler | None) -> Response | Problem:
+    async def _drive(self, steps: Steps[Response | Problem], on_piece: PieceHandler | None) -> Response | Problem:
         outcome: object = None
         while True:
             try:
@@ -181,7 +181,7 @@ class Network(_Transport):
                 text = f"{step.target.origin} is not connected to: its address was requested too often recently."
                 outcome = forbidden_target(text)
             else:
-                outcome = await self._send_to_address(step, hear)
+                outcome = await self._send_to_address(step, on_piece)
 
     async def aclose(self) -> None:
         """Close all connections and end the running calls. A later ``send`` opens new connections."""
@@ -205,7 +205,7 @@ class Network(_Transport):
         except (OSError, UnicodeError) as error:
             return _dns_failure(step.origin, error)
 
-    async def _send_to_address(self, hop: SendRequest, hear: PieceHandler | None) -> Response | Problem:
+    async def _send_to_address(self, hop: SendRequest, on_piece: PieceHandler | None) -> Response | Problem:
         limits, loop, key = self._exchange.limits, asyncio.get_running_loop(), build_pool_key(hop)
         pool = self._pools.get(loop)
         if pool is None:
@@ -223,21 +223,21 @@ class Network(_Transport):
                 connection.abort()
                 return local_close(hop.target.origin)
             pool.add(connection)
-        incoming = ResponseCollector(hop.target.origin, limits, streaming=hear is not None, echoes=hop.echoes)
+        incoming = ResponseCollector(hop.target.origin, limits, streaming=on_piece is not None, echoes=hop.echoes)
         reader = ResponseReader(hop.target.origin, hop.method, incoming, limits)
         try:
             connection.start(write_request(hop), reader, until - loop.time())
             while True:
                 await connection.wait()
-                if hear is not None and reader.has_pieces:
-                    problem = await hear(incoming.drain())
+                if on_piece is not None and reader.has_pieces:
+                    problem = await on_piece(incoming.drain())
                     if problem is not None:
                         return problem
                 elif reader.is_done:
                     break
         finally:
             # Also after an error: a connection with unread data is closed there.
-            pool.release(connection, now=loop.time(), keep=reader.status < _SERVER_ERROR)
+            pool.release(connection, now=loop.time(), is_reusable=reader.status < _SERVER_ERROR)
             if reader.status >= _SERVER_ERROR:
                 pool.drop(key)
         return reader.outcome()
@@ -267,12 +267,12 @@ class SyncNetwork(_Transport):
         """
         return consume_pieces(self._drive(self._steps(request, total_s), streaming=False), _discard_piece)
 
-    def listen(self, request: Request, hear: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
-        """Return what ``send`` would, but give a stream of events to ``hear`` as it comes, and keep nothing of it.
+    def listen(self, request: Request, on_piece: SyncPieceHandler, *, brief: bool = False) -> Response | Problem:
+        """Return what ``send`` would, but give a stream of events to ``on_piece`` as it comes, and keep nothing of it.
 
         A ``brief`` exchange has the time of ``send``.
         """
-        return consume_pieces(self.pieces(request, brief=brief), hear)
+        return consume_pieces(self.pieces(request, brief=brief), on_piece)
 
     def pieces(self, request: Request, *, brief: bool = False) -> Pieces:
         """Yield a stream of events piece by piece, and return what ``send`` would. Closing it closes the exchange.
@@ -329,7 +329,7 @@ class SyncNetwork(_Transport):
                         return problem
         finally:
             reusable = reader.is_done and reader.is_reusable and reader.status < _SERVER_ERROR
-            self._pool.release(connection, time.monotonic(), keep=reusable)
+            self._pool.release(connection, time.monotonic(), is_reusable=reusable)
             if reader.status >= _SERVER_ERROR:
                 self._pool.drop(key)
         return reader.outcome()

@@ -45,9 +45,9 @@ SiteHeaders: TypeAlias = Mapping[str, Sequence[tuple[str, str | Secret]]]
 
 _ADDRESSES_TRIED = 4
 _REPEATABLE = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})  # twice has the effect of once
-_ORIGINS_KEPT = 256
-_URLS_KEPT = 256
-_URL_CHARS_KEPT = 512
+_MAX_ORIGINS = 256
+_MAX_URLS = 256
+_MAX_URL_CHARS = 512
 
 
 class ResolveHost(NamedTuple):
@@ -203,8 +203,8 @@ class RequestRules:
                 return admitted
             target = admitted
             # Most calls go to the URL of an earlier one. A query is not kept: it may hold a secret.
-            if target.url.query is None and len(url) <= _URL_CHARS_KEPT:
-                if len(self._targets) >= _URLS_KEPT:
+            if target.url.query is None and len(url) <= _MAX_URL_CHARS:
+                if len(self._targets) >= _MAX_URLS:
                     self._targets.clear()
                 self._targets[url] = target
         # Asked each time: the user may have allowed another origin meanwhile.
@@ -284,7 +284,7 @@ class RequestRules:
         if not all(is_address_allowed(address, target.reach) for address in found):
             return refuse_address(target.origin, target.reach)
         # A cache that is emptied at its limit needs no bookkeeping for each call.
-        if len(self._pins) >= _ORIGINS_KEPT:
+        if len(self._pins) >= _MAX_ORIGINS:
             self._pins.clear()
         pin = self._pins[target.origin] = _PinnedAddress(
             tuple(found[:_ADDRESSES_TRIED]), self._clock() + self.limits.pin_s

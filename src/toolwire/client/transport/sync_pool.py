@@ -187,7 +187,7 @@ class SyncConnectionPool:
             self._busy.add(found)
         if found.is_usable(now):
             return found
-        self.release(found, now, keep=False)
+        self.release(found, now, is_reusable=False)
         self.drop(key)  # the server closed it, so it has closed those that were idle longer
         return None
 
@@ -196,14 +196,14 @@ class SyncConnectionPool:
         with self._lock:
             self._busy.add(connection)
 
-    def release(self, connection: SyncPooledConnection, now: float, *, keep: bool) -> None:
+    def release(self, connection: SyncPooledConnection, now: float, *, is_reusable: bool) -> None:
         """Keep ``connection`` for a later request, or close it."""
         closed: SyncPooledConnection | None = connection
         with self._lock:
             # close() may have taken it meanwhile: then it must not come back.
             known = connection in self._busy
             self._busy.discard(connection)
-            if keep and known:
+            if is_reusable and known:
                 connection.idle_since = now
                 self._idle[connection] = None
                 closed = next(iter(self._idle)) if len(self._idle) > MAX_IDLE else None

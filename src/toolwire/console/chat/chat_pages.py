@@ -45,8 +45,8 @@ from toolwire.framing.html_value import build_value
 from toolwire.framing.visible_text import make_visible, make_visible_json
 from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE
 
-from .conversation import MAX_MESSAGE_CHARS, Called, Choice, Conversation, Entry, Said, Site, Waiting
-from .settings_page import ModelChoice, build_settings, keep_settings
+from .conversation import MAX_MESSAGE_CHARS, Choice, Conversation, Entry, MessageEntry, Site, ToolCallEntry, Waiting
+from .settings_page import ModelChoice, build_settings, store_settings
 
 _STATES: Final = {
     "connecting": ("changes", "connecting"),
@@ -56,7 +56,7 @@ _STATES: Final = {
 _LEVELS: Final = {Approval.AUTO: "no question", Approval.PER_CALL: "asks you", Approval.DENY: "never called"}
 _MAX_TOOLS: Final = 200
 _RULES: Final = (("", "as the site says"), ("per-call", "ask me each time"), ("deny", "never"))
-_SAID_CHARS: Final = 50_000
+_MAX_SHOWN_CHARS: Final = 50_000
 _SAY: Final = Html(' class="say"')
 
 
@@ -97,7 +97,7 @@ class ChatPages:
             form = {name: list(values) for name, values in request.form.items()} | {"token": [waiting.token]}
             if fault := waiting.submit(form):
                 return self._build(request, "", wrong=id_, fault=fault)
-        self._chat.settle(id_)
+        self._chat.remove_question(id_)
         return Redirect("/chat#end")
 
     def change_sites(self, request: PageRequest) -> Page | Redirect:
@@ -219,7 +219,7 @@ class ChatPages:
             f'{forms or none}<p><a href="{link}">Rules for one tool</a></p></div>'
         )
 
-    def keep_rules(self, request: PageRequest) -> Redirect:
+    def store_rules(self, request: PageRequest) -> Redirect:
         """Keep the user's levels for one connected site."""
         site = request.get("site")
         if site not in {get_origin(one.url) for one in self._chat.list_sites()}:
@@ -248,19 +248,19 @@ def _build_remedy(request: PageRequest, site: Site) -> Html:
 
 
 def _build_entry(entry: Entry) -> Html:
-    if isinstance(entry, Said):
+    if isinstance(entry, MessageEntry):
         if entry.who == "fault":
             return build_alert(make_visible(entry.text))
         who = Html(f'<span class="who">{"You" if entry.who == "you" else "The model"}</span>')
-        lines = show_lines(entry.text[:_SAID_CHARS])
+        lines = show_lines(entry.text[:_MAX_SHOWN_CHARS])
         return Html(f'<div class="turn {escape_text(entry.who)}">{who}<p class="value">{lines}</p></div>')
     name, where = make_visible(entry.name), f" at {make_visible(entry.site)}" if entry.site else ""
     given = build_code_block(make_visible_json(entry.arguments, indent=1), f"What {name} got")
     head = build_fold(f"{name}{where}", given, kind="fold")
-    return Html(f'<div class="turn call"><span class="who">Called</span>{head}{_build_result(entry)}</div>')
+    return Html(f'<div class="turn call"><span class="who">ToolCallEntry</span>{head}{_build_result(entry)}</div>')
 
 
-def _build_result(called: Called) -> Html:
+def _build_result(called: ToolCallEntry) -> Html:
     result = called.result
     if isinstance(result, Problem):
         kind = "costs" if result.kind in (Kind.DENIED, Kind.UNCONFIRMED) else "destroys"
@@ -330,8 +330,8 @@ def build_chat_group(conversation: Conversation, source: ConsoleSource, choice: 
             "/chat": pages.send_message,
             "/chat/answer": pages.answer,
             "/chat/sites": pages.change_sites,
-            "/chat/rules": pages.keep_rules,
-            "/chat/settings": lambda request: keep_settings(
+            "/chat/rules": pages.store_rules,
+            "/chat/settings": lambda request: store_settings(
                 choice, request, pages.build_rules(request), conversation.choose_model_again
             ),
         },

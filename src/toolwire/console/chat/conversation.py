@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, TypeAlias
 from toolwire.adapters.conversation import Model, ModelCall, ModelResult, ModelTurn, converse
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.find_tools import offer_find
-from toolwire.adapters.tool_declarations import read_call, read_kept_result, write_result
+from toolwire.adapters.tool_declarations import read_call, read_stored_result, write_result
 from toolwire.client import Session, SyncRemote, connect_sync
 from toolwire.client.approvers.browser_approver import InputServer, QuestionServer
 from toolwire.client.connection.combined_remote import CombinedRemote
@@ -54,7 +54,7 @@ Raises:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessageEntry:
     """A message: of the user, of the model, or of the program itself about what went wrong."""
 
     who: Literal["you", "model", "fault"]
@@ -62,7 +62,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ToolCallEntry:
     """A call that the model asked for, and its result. ``tool`` is None if there is no such tool."""
 
     name: str
@@ -72,7 +72,7 @@ class Called:
     site: str
 
 
-Entry: TypeAlias = Said | Called
+Entry: TypeAlias = MessageEntry | ToolCallEntry
 
 
 class Choice:
@@ -126,7 +126,7 @@ class SiteBox:
     def __init__(self, find_remotes: Callable[[], list[SyncRemote]]) -> None:
         self._find_remotes = find_remotes
         self._combined: tuple[list[SyncRemote], SyncRemote | CombinedRemote | None] = ([], None)
-        self.offered: SyncRemote | CombinedRemote | None = None
+        self.model_box: SyncRemote | CombinedRemote | None = None
         """What the model has of it: three tools by which it finds the others, where they are too many."""
 
     @property
@@ -135,19 +135,19 @@ class SiteBox:
         remotes, (known, box) = self._find_remotes(), self._combined
         if remotes != known:
             box = None if not remotes else remotes[0] if len(remotes) == 1 else CombinedRemote(remotes)
-            self.offered = None if box is None else offer_find(box)  # FI-09: until a site comes or goes
+            self.model_box = None if box is None else offer_find(box)  # FI-09: until a site comes or goes
             self._combined = remotes, box
         return box
 
     def catalog(self) -> Catalog:
         """Return the tools of all sites, as the model has them."""
-        return _NO_TOOLS if self.box is None or self.offered is None else self.offered.catalog()
+        return _NO_TOOLS if self.box is None or self.model_box is None else self.model_box.catalog()
 
     def call(self, name: str, arguments: Any, /) -> Result:
         """Call a tool with all checks of its connection."""
-        if self.box is None or self.offered is None:
+        if self.box is None or self.model_box is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message="No site is connected.")
-        return self.offered.call(name, arguments)
+        return self.model_box.call(name, arguments)
 
 
 _NO_TOOLS: Final = Catalog()
@@ -239,7 +239,7 @@ class Conversation:
         if site is None:
             return False
         site.open_.close()
-        self._tell()
+        self._notify()
         return True
 
     def send(self, text: str) -> bool:
@@ -248,7 +248,7 @@ class Conversation:
             if self._is_busy:
                 return False
             self._is_busy = True
-        self._add(Said("you", text[:MAX_MESSAGE_CHARS]))
+        self._add(MessageEntry("you", text[:MAX_MESSAGE_CHARS]))
         threading.Thread(
             target=self._answer, args=(text[:MAX_MESSAGE_CHARS],), name="toolwire-chat", daemon=True
         ).start()
@@ -261,25 +261,25 @@ class Conversation:
                 self._number += len(self._entries)
                 self._entries.clear()
                 self._model = None
-        self._tell()
+        self._notify()
 
     def choose_model_again(self) -> None:
         """Take the model as it is set now, from the next message on; it does not know the earlier ones."""
         with self._lock:
             self._model = None
 
-    def settle(self, id_: str) -> None:
+    def remove_question(self, id_: str) -> None:
         """Take away what was answered."""
         with self._lock:
             waiting = self._waiting.pop(id_, None)
         if waiting is not None:
             waiting.done.set()
-        self._tell()
+        self._notify()
 
     def close(self) -> None:
         """Deny what waits, and close all sites."""
         for id_, _ in self.list_waiting():
-            self.settle(id_)
+            self.remove_question(id_)
         for site in self.list_sites():
             self.disconnect(site.id)
 
@@ -312,7 +312,7 @@ class Conversation:
             is_gone = site.id not in self._sites
         if is_gone:
             site.open_.close()
-        self._tell()
+        self._notify()
 
     def _list_remotes(self) -> list[SyncRemote]:
         return [one.remote for one in self.list_sites() if one.remote is not None and one.state == "connected"]
@@ -323,35 +323,37 @@ class Conversation:
                 self._model = self._make_model(self._box)
             model, provider = self._model
             if not converse(model, text, lambda call: self._run_call(provider, call), self._show_turn):
-                self._add(Said("fault", "The model requested too many calls in one turn. It waits for you now."))
+                self._add(
+                    MessageEntry("fault", "The model requested too many calls in one turn. It waits for you now.")
+                )
         except ToolwireError as error:
-            self._add(Said("fault", str(error)))
+            self._add(MessageEntry("fault", str(error)))
         except Exception:  # noqa: BLE001 - the user learns that it failed, and the log has the details
             _log.exception("answering a message failed")
-            self._add(Said("fault", "The program failed. Its log has the details."))
+            self._add(MessageEntry("fault", "The program failed. Its log has the details."))
         finally:
             with self._lock:
                 self._is_busy = False
-            self._tell()
+            self._notify()
 
     def _show_turn(self, turn: ModelTurn) -> None:
         if turn.text.strip():
-            self._add(Said("model", turn.text.strip()))
+            self._add(MessageEntry("model", turn.text.strip()))
 
     def _run_call(self, provider: Provider, call: ModelCall) -> ModelResult:
         catalog = self._box.catalog()
         asked = read_call(catalog, provider, call.name, call.arguments)
-        if (stored := read_kept_result(self._box, asked)) is not None:
+        if (stored := read_stored_result(self._box, asked)) is not None:
             return stored
         home = ToolHome()
         if isinstance(asked, Call):
-            home = find_home(self._box.offered, asked.tool)
+            home = find_home(self._box.model_box, asked.tool)
             result, tool = self._box.call(asked.tool.id, dict(asked.arguments)), asked.tool
             arguments: Json = dict(asked.arguments)
             self._drop_links()
         else:
             result, tool, arguments = asked, None, call.arguments
-        self._add(Called(call.name, arguments, tool, result, self._find_site(tool)))
+        self._add(ToolCallEntry(call.name, arguments, tool, result, self._find_site(tool)))
         return write_result(catalog, asked, result, provider, home=home, toolbox=self._box)
 
     def _find_site(self, tool: Tool | None) -> str:
@@ -371,9 +373,9 @@ class Conversation:
             if len(self._entries) > MAX_MESSAGES:
                 del self._entries[0]
                 self._number += 1
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.notify("chat")
 
     # What the user is asked, by the threads
@@ -381,11 +383,11 @@ class Conversation:
     def _wait(self, id_: str, waiting: Waiting) -> None:
         with self._lock:
             self._waiting[id_] = waiting
-        self._tell()
+        self._notify()
         waiting.done.wait(WAIT_S)
         with self._lock:
             self._waiting.pop(id_, None)
-        self._tell()
+        self._notify()
 
     def _approve(self, question: Question) -> Answer:
         asked = QuestionServer(question)
@@ -409,7 +411,7 @@ class Conversation:
         self._drop_links()
         with self._lock:
             self._waiting[choice.id] = choice
-        self._tell()
+        self._notify()
         return True
 
     def _drop_links(self) -> None:

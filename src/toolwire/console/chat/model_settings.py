@@ -81,7 +81,7 @@ class ModelStore:
         found = self._credentials.get(_build_credential(settings, Secret("")).storage_name)
         return None if found is None else found.access
 
-    def keep_key(self, settings: ModelSettings, key: Secret) -> None:
+    def store_key(self, settings: ModelSettings, key: Secret) -> None:
         """Keep ``key`` for the URL of ``settings``, and for no other."""
         self._credentials.put(_build_credential(settings, key))
 

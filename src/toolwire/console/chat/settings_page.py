@@ -99,7 +99,7 @@ def build_settings(choice: ModelChoice, request: PageRequest, rules: Html, *, pr
     return Page("Settings of the chat", html, (), status=400 if problem else 200, width="")
 
 
-def keep_settings(
+def store_settings(
     choice: ModelChoice, request: PageRequest, rules: Html, when_kept: Callable[[], object]
 ) -> Page | Redirect:
     """Keep the model in the form, and its key among the credentials."""
@@ -109,7 +109,7 @@ def keep_settings(
     settings = ModelSettings(api=api, base_url=base_url, model=model)
     choice.store.write(settings)
     if key:
-        choice.store.keep_key(settings, Secret(key))
+        choice.store.store_key(settings, Secret(key))
     elif request.get("forget"):
         choice.store.forget_key(settings)
     when_kept()

@@ -33,7 +33,7 @@ class _Member(NamedTuple):
     end: int
 
 
-class _Place(NamedTuple):
+class _Object(NamedTuple):
     """An object in a text: where it begins, its members, and where its closing bracket is."""
 
     start: int
@@ -122,7 +122,7 @@ def _blank_out(text: str) -> str:
     return "".join(letters)
 
 
-def _find_object(plain: str, start: int) -> _Place:
+def _find_object(plain: str, start: int) -> _Object:
     """Return the object that begins at ``start`` of valid JSON."""
     members: list[_Member] = []
     at = _skip_space(plain, start + 1)
@@ -135,15 +135,15 @@ def _find_object(plain: str, start: int) -> _Place:
         at = _skip_space(plain, end)
         if plain[at] == ",":
             at = _skip_space(plain, at + 1)
-    return _Place(start, members, at)
+    return _Object(start, members, at)
 
 
-def _find_member(place: _Place, name: str) -> _Member | None:
+def _find_member(place: _Object, name: str) -> _Member | None:
     found = [member for member in place.members if member.name == name]
     return found[-1] if found else None  # of two with one name, readers take the last
 
 
-def _insert(text: str, place: _Place, name: str, value: Mapping[str, Json]) -> str:
+def _insert(text: str, place: _Object, name: str, value: Mapping[str, Json]) -> str:
     """Return ``text`` with one more member at the end of the object at ``place``."""
     indent = _find_indent(text, place.members[-1].start if place.members else place.start)
     if not place.members:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from toolwire.core.codec import Codec, LongCallMethods, OfferedMethods
+from toolwire.core.codec import Codec, FeatureMethods, LongCallMethods
 from toolwire.core.lazy_import import import_lazily
 
 from .server import build_routes, refuse
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         find_named,
         send,
     )
-    from .offered_client import load, read
+    from .feature_client import load, read
     from .task_client import cancel as cancel_task
     from .task_client import list_calls
     from .task_client import read as read_task
@@ -45,7 +45,7 @@ else:
         import_lazily(f"{__name__}.client", *names)
     )
     (find_listed,) = import_lazily(f"{__name__}.card_client", "find_listed")
-    load, read = import_lazily(f"{__name__}.offered_client", "load", "read")
+    load, read = import_lazily(f"{__name__}.feature_client", "load", "read")
     read_task, cancel_task, list_calls = import_lazily(f"{__name__}.task_client", "read", "cancel", "list_calls")
     names = ("asks_while_listening", "listen_for_changes")
     asks_while_listening, listen_for_changes = import_lazily(f"{__name__}.change_listener", *names)
@@ -65,7 +65,7 @@ _CODEC = Codec(
     confirm=confirm,
     cancel=cancel,
     end_session=end_session,
-    offered=OfferedMethods(load, read),
+    features=FeatureMethods(load, read),
     long_calls=LongCallMethods(read_task, cancel_task, list_calls),
     listen_for_changes=listen_for_changes,
     asks_while_listening=asks_while_listening,

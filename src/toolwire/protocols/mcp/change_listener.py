@@ -17,7 +17,7 @@ from toolwire.framing import sse
 from . import post_message
 from .change_notices import METHOD, NOTICES
 from .client import renew_session
-from .post_message import Conversation, Session
+from .post_message import Conversation, McpClientSession
 from .revision import SESSION_HEADER, STATELESS, VERSION_HEADER
 from .stream_reader import MAX_REPLIES, reply_to_server
 
@@ -41,7 +41,7 @@ def listen_for_changes(peer: Peer) -> Flow[bool]:
     session = conversation.session
     if session.version != STATELESS:
         return (yield from _listen_in_session(conversation, session))
-    if "listChanged" not in session.offers:
+    if "listChanged" not in session.server_capabilities:
         return False
     wanted: dict[str, Json] = {"notifications": dict.fromkeys(NOTICES, True)}
     response: Response | Problem = yield Listen(
@@ -50,7 +50,7 @@ def listen_for_changes(peer: Peer) -> Flow[bool]:
     return isinstance(response, Problem) or response.status == 200
 
 
-def _listen_in_session(conversation: Conversation, session: Session) -> Flow[bool]:
+def _listen_in_session(conversation: Conversation, session: McpClientSession) -> Flow[bool]:
     if not session.id:
         return False
     # Also where the server declares no changes: some tell of them all the same, and the stream has room for more.
@@ -71,7 +71,7 @@ def _listen_in_session(conversation: Conversation, session: Session) -> Flow[boo
 class _ChangeReader:
     """Reads the events of one stream. Several changes in one piece count as one."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: McpClientSession) -> None:
         self._session = session
         self._events = sse.Decoder()
         self._replies = 0

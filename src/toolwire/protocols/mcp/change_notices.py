@@ -53,12 +53,12 @@ def open_subscription(asked: AskedMethod) -> Reading:
     def acknowledge(now: Catalog) -> bytes:
         notifications = granted
         if uris:
-            known: list[Json] = [uri for uri in uris if resources.add(uri, now.offered) is None]
+            known: list[Json] = [uri for uri in uris if resources.add(uri, now.features) is None]
             notifications = {**granted, "resourceSubscriptions": known}
         return write("notifications/subscriptions/acknowledged", notifications=notifications)
 
     def frame_updates(now: Catalog, remote: RemoteChanges) -> bytes:
-        return b"".join(write(UPDATED, uri=uri) for uri in resources.find_changed(now.offered, remote))
+        return b"".join(write(UPDATED, uri=uri) for uri in resources.find_changed(now.features, remote))
 
     def frame(before: Catalog, now: Catalog, remote: RemoteChanges) -> bytes:
         changed = find_changed(before, now)
@@ -76,7 +76,7 @@ def find_changed(before: Catalog, now: Catalog) -> frozenset[str]:
     """Return the names in ``NOTICES`` of the lists that differ."""
     changed = {
         "toolsListChanged": before.tools != now.tools,
-        "promptsListChanged": before.offered.prompts != now.offered.prompts,
-        "resourcesListChanged": before.offered.resources != now.offered.resources,
+        "promptsListChanged": before.features.prompts != now.features.prompts,
+        "resourcesListChanged": before.features.resources != now.features.resources,
     }
     return frozenset(name for name, is_changed in changed.items() if is_changed)

@@ -13,12 +13,12 @@ from toolwire.core.url_display import show_url
 from toolwire.framing import call_context, jsontext
 from toolwire.framing.jsontext import get_object
 
-from . import document, elicitation, post_message, result, resume_stream, task_client
+from . import client_stream_resumption, document, elicitation, post_message, result, task_client
 from .elicitation import WantedInput
 from .handshake import list_tools, open_session, reopen_session
 from .header_arguments import Mirror
 from .headers import write_mirrored
-from .post_message import Conversation, Refused, Session, is_message
+from .post_message import Conversation, McpClientSession, Refused, is_message
 from .revision import CONFIRMATION_META, CONSENT_META, LOG_LEVEL_META, RECEIPT_META, SESSION_HEADER, STATELESS
 from .stream_reader import fetch_answer
 
@@ -111,7 +111,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     return (yield from _send(conversation.session, call)) or _SESSION_ENDED
 
 
-def renew_session(conversation: Conversation, ended: Session) -> Flow[bool]:
+def renew_session(conversation: Conversation, ended: McpClientSession) -> Flow[bool]:
     """Open a new session in place of ``ended``; return whether there is one."""
     renewed = yield from reopen_session(ended)
     if renewed is None:
@@ -125,7 +125,7 @@ def renew_session(conversation: Conversation, ended: Session) -> Flow[bool]:
     return True
 
 
-def _send(session: Session, call: Call) -> Flow[Result | None]:
+def _send(session: McpClientSession, call: Call) -> Flow[Result | None]:
     """Return how ``call`` ended in ``session``, or None where the server says that there is no such session.
 
     Where the server needs input, the user is asked, and the call is sent again with the answers.
@@ -153,7 +153,7 @@ def _send(session: Session, call: Call) -> Flow[Result | None]:
 
 
 def _post(
-    session: Session, call: Call, added: dict[str, Json], number: int
+    session: McpClientSession, call: Call, added: dict[str, Json], number: int
 ) -> Flow[dict[str, Json] | WantedInput | Problem | None]:
     """Send ``call`` with the parameters ``added``, for the ``number``-th time, and return the result in its answer."""
     id_ = call.call_id or _FIRST_ID
@@ -166,7 +166,7 @@ def _post(
     if response.status == 404 and session.id:
         return None
     if session.version != STATELESS:
-        response = yield from resume_stream.complete_stream(session, response, id_)
+        response = yield from client_stream_resumption.complete_stream(session, response, id_)
         if isinstance(response, Problem):
             return response
     answer = post_message.read(response, id_)
@@ -177,7 +177,7 @@ def _post(
     return answer
 
 
-def _build_request(session: Session, call: Call, added: dict[str, Json], id_: str) -> Request:
+def _build_request(session: McpClientSession, call: Call, added: dict[str, Json], id_: str) -> Request:
     tool = call.tool
     facts = get_object(tool.hints, "mcp")
     name = facts.get("name")

@@ -18,7 +18,7 @@ from toolwire.core.catalog import NAME, VERSION, Catalog, build_toolkit_name
 from toolwire.core.codec import Describe
 from toolwire.core.content import MEDIA_RANGES, build_content_schema, find_content_kind
 from toolwire.core.model import Approval, Json, Schema, Tool
-from toolwire.core.offered import PAGE_URIS
+from toolwire.core.server_features import PAGE_URIS
 from toolwire.core.subschemas import change_subschemas
 from toolwire.core.tool_names import assign_names, describe_renamed
 from toolwire.framing import xllm
@@ -32,7 +32,7 @@ from toolwire.validation.json_size import MAX_PARTS, TOO_LARGE, is_within_size
 
 from . import foreign_members
 from .header_arguments import find_mirrored
-from .output_form import FASTMCP_MARK, OutputForm, build_output_form, lists_same, unwrap_schema
+from .output_schema import FASTMCP_MARK, OutputForm, build_output_form, lists_same, unwrap_schema
 from .revision import IDENTITY_META, POLICY_META
 
 _MAX_TITLE_LENGTH = 200
@@ -89,7 +89,7 @@ def read(server: Mapping[str, Json], description: str, entries: Iterable[Json]) 
     try:
         catalog = Catalog(title=title, version=version, description=description, tools=tools)
     except ValueError:  # declared toolkits can make two names meet; the names on the wire cannot
-        tools = _read_tools(listed, names, build_toolkit_name(title), _keep_identity, [])
+        tools = _read_tools(listed, names, build_toolkit_name(title), _return_listed, [])
         catalog = Catalog(title=title, version=version, description=description, tools=tools)
     renamed = [describe_renamed(tool.original_name, tool.name) for tool in catalog.tools if tool.original_name]
     return ReadCatalog(catalog, (*findings, *renamed))
@@ -223,7 +223,7 @@ def _read_identity(entry: dict[str, Json], listed: Identity) -> Identity:
             return listed
 
 
-def _keep_identity(_: dict[str, Json], listed: Identity) -> Identity:
+def _return_listed(_: dict[str, Json], listed: Identity) -> Identity:
     return listed
 
 

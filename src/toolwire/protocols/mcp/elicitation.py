@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from toolwire.core.codec import Flow, pause
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.user_input import InputAction, InputRequest, InputResponse
-from toolwire.framing.input_form import FormError
-from toolwire.framing.input_words import read_input_request, write_input_response
+from toolwire.framing.form_schema import FormError
+from toolwire.framing.input_messages import read_input_request, write_input_response
 from toolwire.framing.jsontext import get_object
 
 CAPABILITIES: Final[dict[str, Json]] = {"elicitation": {"form": {}, "url": {}}}

@@ -13,7 +13,7 @@ from toolwire.core.url_display import show_url
 from toolwire.framing.jsontext import get_object
 
 from .header_arguments import find_fault
-from .post_message import CLIENT, Refused, Session, get_capabilities, read, write
+from .post_message import CLIENT, McpClientSession, Refused, get_capabilities, read, write
 from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, TASKS, UNSUPPORTED_VERSION
 from .stream_reader import fetch_answer
 
@@ -28,7 +28,7 @@ _NEEDS_KEY = (401, 403)
 class OpenedEndpoint(NamedTuple):
     """An endpoint ready for calls: how to speak to it, and how it presents itself."""
 
-    session: Session
+    session: McpClientSession
     server: dict[str, Json]
     instructions: str
 
@@ -46,7 +46,7 @@ def open_session(endpoint: str, probes: list[Probe], *, can_ask: bool = False) -
     The stateless revision is tried first: a server that speaks it has nothing to remember of us. One that refuses it
     and says what it speaks is taken at its word. With ``can_ask``, it is told that our user can be asked for input.
     """
-    stateless = Session(endpoint=endpoint, version=STATELESS, can_ask=can_ask)
+    stateless = McpClientSession(endpoint=endpoint, version=STATELESS, can_ask=can_ask)
     opened = yield from _discover(stateless, probes)
     if isinstance(opened, Refused) and STATELESS in _list_revisions(opened):
         opened = yield from _discover(stateless, probes)
@@ -56,20 +56,20 @@ def open_session(endpoint: str, probes: list[Probe], *, can_ask: bool = False) -
         return None
     spoken = () if opened is None else _list_revisions(opened)
     version = next((known for known in HANDSHAKE if known in spoken), HANDSHAKE[0])
-    begun = yield from _initialize(Session(endpoint=endpoint, can_ask=can_ask), version, probes)
+    begun = yield from _initialize(McpClientSession(endpoint=endpoint, can_ask=can_ask), version, probes)
     if isinstance(begun, Refused) and STATELESS in _list_revisions(begun):
         # A program that was slow to start, as one that is downloaded first: it began with our first question.
         begun = yield from _discover(stateless, probes)
     return begun if isinstance(begun, OpenedEndpoint) else None
 
 
-def reopen_session(ended: Session) -> Flow[Session | None]:
+def reopen_session(ended: McpClientSession) -> Flow[McpClientSession | None]:
     """Return a new session in place of one that the server has ended, or None where it opens no other."""
-    opened = yield from _initialize(Session(endpoint=ended.endpoint, can_ask=ended.can_ask), ended.version, [])
+    opened = yield from _initialize(McpClientSession(endpoint=ended.endpoint, can_ask=ended.can_ask), ended.version, [])
     return opened.session if isinstance(opened, OpenedEndpoint) else None
 
 
-def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]:
+def list_tools(session: McpClientSession, probes: list[Probe]) -> Flow[list[Json] | None]:
     """Return what every page of ``tools/list`` holds, or None where a page cannot be read.
 
     At most 100 pages and 10,000 tools are read, and no page twice. Tools that this client may not call are left out:
@@ -98,7 +98,7 @@ def list_tools(session: Session, probes: list[Probe]) -> Flow[list[Json] | None]
     return entries
 
 
-def _remove_faulty(session: Session, entries: list[Json], probes: list[Probe]) -> list[Json]:
+def _remove_faulty(session: McpClientSession, entries: list[Json], probes: list[Probe]) -> list[Json]:
     """Return ``entries`` without the tools that may not be called; the first of them are told of."""
     find_why = _FAULTS[session.version]
     sound: list[Json] = []
@@ -114,18 +114,20 @@ def _remove_faulty(session: Session, entries: list[Json], probes: list[Probe]) -
     return sound
 
 
-def _find_header_fault(_: Session, entry: Mapping[str, Json]) -> str:
+def _find_header_fault(_: McpClientSession, entry: Mapping[str, Json]) -> str:
     """Return why a proxy could be misled about a call of the tool, or an empty string."""
     return find_fault(entry.get("inputSchema"))
 
 
-def _find_required_task(session: Session, entry: Mapping[str, Json]) -> str:
+def _find_required_task(session: McpClientSession, entry: Mapping[str, Json]) -> str:
     """Return why the tool cannot be called, if it runs only as a task as 2025-11-25 has them; else an empty string."""
     is_required = get_object(entry, "execution").get("taskSupport") == "required"
-    return "it runs only as a task of 2025-11-25" if is_required and REQUIRED_TASKS in session.offers else ""
+    return (
+        "it runs only as a task of 2025-11-25" if is_required and REQUIRED_TASKS in session.server_capabilities else ""
+    )
 
 
-_FAULTS: Final[Mapping[str, Callable[[Session, Mapping[str, Json]], str]]] = {
+_FAULTS: Final[Mapping[str, Callable[[McpClientSession, Mapping[str, Json]], str]]] = {
     STATELESS: _find_header_fault,
     HANDSHAKE[0]: _find_required_task,
 }
@@ -139,7 +141,7 @@ def _list_revisions(refused: Refused) -> Sequence[Json]:
     return supported if refused.code == UNSUPPORTED_VERSION and isinstance(supported, list) else ()
 
 
-def _discover(session: Session, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | None]:
+def _discover(session: McpClientSession, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | None]:
     answered = yield from _ask(session, "server/discover", {}, 1, probes)
     if not isinstance(answered, AnsweredRequest):
         return answered
@@ -149,11 +151,11 @@ def _discover(session: Session, probes: list[Probe]) -> Flow[OpenedEndpoint | Re
         return None
     probes.append(_build_probe(session, answered.response.status, f"speaks MCP {STATELESS}"))
     server = get_object(get_object(answered.result, "_meta"), SERVER_META)
-    session = replace(session, offers=_read_offers(answered.result))
+    session = replace(session, server_capabilities=_read_offers(answered.result))
     return OpenedEndpoint(session, dict(server), _read_instructions(answered.result))
 
 
-def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | None]:
+def _initialize(session: McpClientSession, wanted: str, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | None]:
     params: dict[str, Json] = {
         "protocolVersion": wanted,
         "capabilities": get_capabilities(session),
@@ -167,8 +169,8 @@ def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[Open
         probes.append(_build_probe(session, answered.response.status, "wants a revision of MCP that we do not speak"))
         return None
     probes.append(_build_probe(session, answered.response.status, f"speaks MCP {version}"))
-    id_, offers = _read_session_id(answered.response), _read_offers(answered.result)
-    session = replace(session, version=version, id=id_, offers=offers)
+    id_, server_capabilities = _read_session_id(answered.response), _read_offers(answered.result)
+    session = replace(session, version=version, id=id_, server_capabilities=server_capabilities)
     answered_notice = yield from fetch(write(session, "notifications/initialized", {}, None))
     status = None if isinstance(answered_notice, Problem) else answered_notice.status
     probes.append(_build_probe(session, status, "was told that the handshake is done"))
@@ -176,7 +178,7 @@ def _initialize(session: Session, wanted: str, probes: list[Probe]) -> Flow[Open
 
 
 def _ask(
-    session: Session, method: str, params: dict[str, Json], id_: int, probes: list[Probe]
+    session: McpClientSession, method: str, params: dict[str, Json], id_: int, probes: list[Probe]
 ) -> Flow[AnsweredRequest | Refused | None]:
     response = yield from fetch_answer(write(session, method, params, id_), session, id_)
     if isinstance(response, Problem):
@@ -195,7 +197,7 @@ def _ask(
     return result if isinstance(result, Refused) else None
 
 
-def _build_probe(session: Session, status: int | None, meaning: str) -> Probe:
+def _build_probe(session: McpClientSession, status: int | None, meaning: str) -> Probe:
     return Probe("mcp", show_url(session.endpoint), status, meaning)
 
 
@@ -211,14 +213,16 @@ def _read_offers(result: dict[str, Json]) -> frozenset[str]:
     and ``REQUIRED_TASKS`` if a tool may insist on one of 2025-11-25.
     """
     declared = get_object(result, "capabilities")
-    offers = {name for name in ("resources", "prompts", "completions") if isinstance(declared.get(name), dict)}
+    server_capabilities = {
+        name for name in ("resources", "prompts", "completions") if isinstance(declared.get(name), dict)
+    }
     if any(get_object(declared, name).get("listChanged") is True for name in ("tools", "resources", "prompts")):
-        offers.add("listChanged")
+        server_capabilities.add("listChanged")
     if isinstance(get_object(declared, "extensions").get(TASKS), dict):
-        offers.add("tasks")
+        server_capabilities.add("tasks")
     if isinstance(get_object(get_object(get_object(declared, "tasks"), "requests"), "tools").get("call"), dict):
-        offers.add(REQUIRED_TASKS)
-    return frozenset(offers)
+        server_capabilities.add(REQUIRED_TASKS)
+    return frozenset(server_capabilities)
 
 
 def _read_instructions(result: dict[str, Json]) -> str:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from toolwire.core.http import Headers, Request, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.core.unanswered import REQUIRED_CAPABILITIES
+from toolwire.core.no_user_input import REQUIRED_CAPABILITIES
 from toolwire.core.version import __version__
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS
@@ -55,25 +55,25 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class McpClientSession:
     """How to speak to one endpoint: the revision agreed on, "" before that, and the server's session, if it has one.
 
-    ``can_ask`` means that the server may ask our user for input, and is told so. ``offers`` are the names of the
-    capabilities that the server declares.
+    ``can_ask`` means that the server may ask our user for input, and is told so. ``server_capabilities`` are the names
+    of the capabilities that the server declares.
     """
 
     endpoint: str
     version: str = ""
     id: bytes = field(default=b"", repr=False)
     can_ask: bool = False
-    offers: frozenset[str] = frozenset()
+    server_capabilities: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
 class Conversation:
     """The session that calls to one endpoint use now. A server may end it; a call then opens the next."""
 
-    session: Session
+    session: McpClientSession
 
 
 class Refused(NamedTuple):
@@ -85,7 +85,7 @@ class Refused(NamedTuple):
 
 
 def write(
-    session: Session, method: str, params: dict[str, Json], id_: str | int | None, extra: Headers = ()
+    session: McpClientSession, method: str, params: dict[str, Json], id_: str | int | None, extra: Headers = ()
 ) -> Request:
     """Return the POST that says ``method``; a notification where ``id_`` is None."""
     headers = [*_HEADERS, *extra]
@@ -105,13 +105,17 @@ def write(
     return Request("POST", session.endpoint, headers, jsontext.write(message), opens_session=method in _OPENING)
 
 
-def get_capabilities(session: Session) -> dict[str, Json]:
+def get_capabilities(session: McpClientSession) -> dict[str, Json]:
     """Return what this client declares to the server of ``session``."""
     capabilities = CAPABILITIES if session.can_ask else {}
-    return {**capabilities, **_TASKS} if "tasks" in session.offers and session.version == STATELESS else capabilities
+    return (
+        {**capabilities, **_TASKS}
+        if "tasks" in session.server_capabilities and session.version == STATELESS
+        else capabilities
+    )
 
 
-def write_end(session: Session) -> Request | None:
+def write_end(session: McpClientSession) -> Request | None:
     """Return the DELETE that ends ``session``, or None where the server keeps none."""
     if not session.id:
         return None
@@ -120,7 +124,7 @@ def write_end(session: Session) -> Request | None:
 
 
 def write_reply(
-    session: Session, id_: Json, error: dict[str, Json] | None, result: dict[str, Json] | None = None
+    session: McpClientSession, id_: Json, error: dict[str, Json] | None, result: dict[str, Json] | None = None
 ) -> Request:
     """Return the POST that answers the server's own request ``id_``: with ``result``, or with ``error``."""
     outcome: dict[str, Json] = {"result": result or {}} if error is None else {"error": error}

@@ -58,9 +58,9 @@ def _list_parts(name: str, catalog: Catalog) -> Mapping[str, tuple[object, tuple
         case "toolsListChanged":
             return {one.id: (one, _sort_scopes(one)) for one in catalog.tools}
         case "promptsListChanged":
-            return {one.name: (one, _sort_scopes(one.reader)) for one in catalog.offered.prompts}
+            return {one.name: (one, _sort_scopes(one.reader)) for one in catalog.features.prompts}
         case _:
-            return {one.public_uri: (one, _sort_scopes(one.reader)) for one in catalog.offered.resources}
+            return {one.public_uri: (one, _sort_scopes(one.reader)) for one in catalog.features.resources}
 
 
 def _sort_scopes(tool: Tool) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from typing import Final
 
 from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.core.offered import Offered
 from toolwire.core.resource_changes import ResourceChanges
+from toolwire.core.server_features import ServerFeatures
 
 SUBSCRIBE: Final = "resources/subscribe"
 UNSUBSCRIBE: Final = "resources/unsubscribe"
@@ -44,14 +44,14 @@ class ResourceSubscriptions:
 
     def __init__(self) -> None:
         self._watched: dict[str, _Watched] = {}
-        self._offered: Offered | None = None
+        self._offered: ServerFeatures | None = None
 
-    def add(self, uri: Json, offered: Offered) -> Problem | None:
-        """Watch ``uri`` from now on; return why that cannot be. ``offered`` is what the client may see."""
+    def add(self, uri: Json, features: ServerFeatures) -> Problem | None:
+        """Watch ``uri`` from now on; return why that cannot be. ``features`` is what the client may see."""
         if not isinstance(uri, str) or len(uri) > MAX_URI:
             text = f'"uri" must be the URI of a resource, as a string of at most {MAX_URI:,} characters.'
             return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
-        found = _find_changes(uri, offered)
+        found = _find_changes(uri, features)
         if isinstance(found, Problem):
             return found
         if uri in self._watched:
@@ -67,16 +67,16 @@ class ResourceSubscriptions:
         if isinstance(uri, str):
             self._watched.pop(uri, None)
 
-    def find_changed(self, offered: Offered, remote: RemoteChanges = NO_REMOTE_CHANGES) -> list[str]:
+    def find_changed(self, features: ServerFeatures, remote: RemoteChanges = NO_REMOTE_CHANGES) -> list[str]:
         """Return the URIs that have changed since the last time, here or as ``remote`` by other processes.
 
-        ``offered`` is what the client may see now.
+        ``features`` is what the client may see now.
         """
         if not self._watched:
             return []
-        if offered is not self._offered:
-            self._offered = offered
-            self._find_again(offered)
+        if features is not self._offered:
+            self._offered = features
+            self._find_again(features)
         changed: list[str] = []
         for uri, watched in self._watched.items():
             changes = watched.changes
@@ -88,9 +88,9 @@ class ResourceSubscriptions:
                 changed.append(uri)
         return changed
 
-    def _find_again(self, offered: Offered) -> None:
+    def _find_again(self, features: ServerFeatures) -> None:
         for uri, watched in self._watched.items():
-            found = _find_changes(uri, offered)
+            found = _find_changes(uri, features)
             if isinstance(found, Problem):
                 watched.changes = None
             elif found[1] is not watched.changes:  # another toolkit has it, or a new one after its file has changed
@@ -98,13 +98,13 @@ class ResourceSubscriptions:
                 watched.known = -1
 
 
-def can_subscribe(offered: Offered) -> bool:
+def can_subscribe(features: ServerFeatures) -> bool:
     """Return whether anything tells of changes of a resource."""
-    return any(one.changes is not None for one in offered.resources)
+    return any(one.changes is not None for one in features.resources)
 
 
-def _find_changes(uri: str, offered: Offered) -> tuple[str, ResourceChanges] | Problem:
-    found = offered.find_resource(uri)
+def _find_changes(uri: str, features: ServerFeatures) -> tuple[str, ResourceChanges] | Problem:
+    found = features.find_resource(uri)
     if isinstance(found, Problem):
         return found
     resource = found[0]

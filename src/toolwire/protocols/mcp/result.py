@@ -22,10 +22,10 @@ from toolwire.framing.problem_members import CAMEL_CASE
 from toolwire.validation.results import TOO_LARGE_TO_CHECK, FindFault, build_foreign_result_check
 
 from . import content_blocks, foreign_members
-from .output_form import OutputForm, is_plain_text, is_untyped
+from .output_schema import OutputForm, is_plain_text, is_untyped
 from .revision import HEADERS_META, PROBLEM_META, SERVER_META, STATELESS, TEXT_META, VERSION_HEADER
 
-_TOLD: Final = AFTER_START | {
+_ERRORS_FOR_MODEL: Final = AFTER_START | {
     Kind.ACCEPTED,
     Kind.INVALID_ARGUMENTS,
     Kind.DENIED,
@@ -52,7 +52,7 @@ def is_tool_error(problem: Problem) -> bool:
     shows no sentence of a 403 or 503. Only a challenge, which is about the caller's own credentials, is an error.
     """
     # CR-04
-    if problem.kind in _TOLD:
+    if problem.kind in _ERRORS_FOR_MODEL:
         return True
     is_challenge = problem.kind is Kind.UNAUTHORIZED or isinstance(problem.details.get("scopes"), list)
     return "status" in problem.details and not is_challenge

@@ -20,15 +20,15 @@ from toolwire.core.codec import (
     Reading,
     Route,
     Routes,
-    SessionOffer,
+    SessionStart,
     Site,
     Streaming,
     make_pending,
 )
 from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, Request, Response, get_header, make_response
 from toolwire.core.model import ANONYMOUS, Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
+from toolwire.core.no_user_input import REQUIRED_CAPABILITIES
 from toolwire.core.toolbox import OutputPromise
-from toolwire.core.unanswered import REQUIRED_CAPABILITIES
 from toolwire.framing import call_context, jsonrpc, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from toolwire.framing.jsontext import encode_fragment, get_object, read_object
@@ -49,11 +49,11 @@ from .answers import (
     write_pages,
     write_static,
 )
+from .feature_methods import build_capabilities, build_feature_methods
 from .header_arguments import Mirror, find_mirrored
 from .headers import find_mismatch
 from .list_choice import ListChoice
-from .offered_methods import build_capabilities, build_offered_methods
-from .output_form import OutputForm, build_output_form
+from .output_schema import OutputForm, build_output_form
 from .progress import Notifications
 from .result import is_tool_error, read_handshake_version, write_ending, write_failure, write_value
 from .revision import (
@@ -115,7 +115,7 @@ class _Calls(NamedTuple):
 
     catalog: Catalog
     known: dict[str, _KnownTool]
-    said: _ServerWords
+    texts: _ServerWords
     mirrors: bool
     find_form: FindForm
 
@@ -147,10 +147,10 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
 
     lists: dict[str, Method] = {
         "tools/list": _answer_tool_lists(catalog, site, choice, write_tools),
-        **build_offered_methods(catalog.offered, cached, server, end),
+        **build_feature_methods(catalog.features, cached, server, end),
     }
     usual = _build_usual_context(site)
-    said = _ServerWords(
+    texts = _ServerWords(
         server,
         end,
         site.host_confirmation,
@@ -160,11 +160,11 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         site.cuts_results,
     )
     known: dict[str, _KnownTool] = {}
-    about: dict[str, Json] = {"capabilities": build_capabilities(catalog.offered)}
+    about: dict[str, Json] = {"capabilities": build_capabilities(catalog.features)}
     if catalog.description:
         about["instructions"] = catalog.description
     # Every server declares a log: what a tool behind a gateway may write to it is not known beforehand.
-    capabilities = build_capabilities(catalog.offered, notifies=True) | {"logging": {}}
+    capabilities = build_capabilities(catalog.features, notifies=True) | {"logging": {}}
     notifying = {**about, "capabilities": capabilities}
     tasks = task_server.build_task_methods(catalog, server, end, find_form)
     discovered = {**about, "capabilities": task_server.add_capability(capabilities, tasks)}
@@ -178,11 +178,11 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     }
 
     def answer_calls(*, mirrors: bool) -> Method:
-        whole: Method = partial(_call_tool, _Calls(catalog, known, said, mirrors, find_form))
+        whole: Method = partial(_call_tool, _Calls(catalog, known, texts, mirrors, find_form))
         if choice is None:
             return whole
         shorten = choice.shorten
-        find_short = cache(lambda: _Calls(shorten(), {}, said, mirrors, find_form))
+        find_short = cache(lambda: _Calls(shorten(), {}, texts, mirrors, find_form))
         return choice.answer_calls(lambda asked: _call_tool(find_short(), asked), whole)
 
     handshake: dict[str, Method] = {
@@ -317,7 +317,7 @@ def _find_known(calls: _Calls, name: str) -> _KnownTool | Problem:
     """Return the tool that ``name`` means, and keep what each call of it needs."""
     catalog, known = calls.catalog, calls.known
     tool = catalog.names.get(name) or catalog.find(name)
-    if isinstance(tool, Problem) and calls.said.cuts_results and name == find_reading_name(catalog):
+    if isinstance(tool, Problem) and calls.texts.cuts_results and name == find_reading_name(catalog):
         tool = READ_RESULT
     if isinstance(tool, Problem):
         return tool
@@ -349,14 +349,14 @@ def _read_call(calls: _Calls, asked: AskedMethod) -> tuple[_KnownTool, dict[str,
     # FI-07: from here on it is the call of the tool that is meant. A model reads what is wrong, as it named the tool.
     meant = read_named_call(calls.catalog, arguments)
     if isinstance(meant, Problem):
-        server = calls.said.server if asked.status else None
+        server = calls.texts.server if asked.status else None
         return Response(200, JSON_HEADERS, write_failure(asked.id, meant, server))
     # No header says what the arguments of this tool are: its host knows ``call`` alone.
     return _build_known(calls, meant.tool)._replace(mirror=()), dict(meant.arguments)
 
 
 def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
-    said, mirrors = calls.said, calls.mirrors
+    texts, mirrors = calls.texts, calls.mirrors
     asked_id, params, request, status = asked
     read = _read_call(calls, asked)
     if isinstance(read, Response):
@@ -366,15 +366,15 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
     if mirrors and mirror and (header := find_mismatch(mirror, arguments, request.headers)):
         text = f"The header {header} does not say what its argument says."
         return build_error(asked_id, HEADER_MISMATCH, text, 400)
-    context = said.usual_context if consent_question.says_nothing(params) else _read_context(params, tool, said)
+    context = texts.usual_context if consent_question.says_nothing(params) else _read_context(params, tool, texts)
     if isinstance(context, Problem):
-        return Response(200, JSON_HEADERS, write_failure(asked_id, context, said.server if status else None))
+        return Response(200, JSON_HEADERS, write_failure(asked_id, context, texts.server if status else None))
     if not is_plain and tool.long and status and task_server.declares_tasks(params):  # since 2026-07-28
         context = replace(context, wait_s=0.0)
-    if said.cuts_results and not _is_own_client(request):
+    if texts.cuts_results and not _is_own_client(request):
         context = replace(context, reads_parts=True)
     # I-32: what older clients do not know reaches the model.
-    end, handshake = (said.end, None) if status else (_PLAIN_END, request)
+    end, handshake = (texts.end, None) if status else (_PLAIN_END, request)
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
@@ -382,7 +382,7 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
             body = write_value(asked_id, _PART_FORM if is_part else form, result.value, end, handshake)
             whole = body if result.notes is None else _pass_on(asked, body, result, tool)
             return make_response((200, JSON_HEADERS, whole))
-        return _answer_problem(asked, call, result, said)
+        return _answer_problem(asked, call, result, texts)
 
     call = make_call((tool, arguments, request.id, context, ""))
     streaming = None if is_plain else _find_streaming(asked, call, reply)
@@ -416,16 +416,16 @@ def _build_usual_context(site: Site) -> Context:
     return replace(context, confirmation=site.host_confirmation) if site.host_confirmation else context
 
 
-def _read_context(params: Mapping[str, Json], tool: Tool, said: _ServerWords) -> Context | Problem:
+def _read_context(params: Mapping[str, Json], tool: Tool, texts: _ServerWords) -> Context | Problem:
     """Return the context of a call: its trace, and its confirmation; a Problem if its user did not allow it."""
-    confirmed = _read_confirmation(params, said)
+    confirmed = _read_confirmation(params, texts)
     context = _add_required(confirmed, params) if tool.requirements else confirmed
-    if isinstance(context, Problem) or not said.find_inbox_page():
+    if isinstance(context, Problem) or not texts.find_inbox_page():
         return context
     return consent_question.read_page_answer(context, params, tool.name)
 
 
-def _read_confirmation(params: Mapping[str, Json], said: _ServerWords) -> Context:
+def _read_confirmation(params: Mapping[str, Json], texts: _ServerWords) -> Context:
     context = envelope.read_trace(params)
     takes_input = consent_question.can_show_forms(params)
     can_ask = takes_input and consent_question.can_ask(params)
@@ -433,7 +433,7 @@ def _read_confirmation(params: Mapping[str, Json], said: _ServerWords) -> Contex
         context = replace(context, takes_input=True)
     # QF-07: who cannot be asked is never trusted more than who can.
     is_unanswered = consent_question.has_unanswered_question(params)
-    if (said.requires_confirmation or is_unanswered) and not can_ask:
+    if (texts.requires_confirmation or is_unanswered) and not can_ask:
         context = replace(context, must_confirm=True, needs_inbox=not consent_question.handles_consent(params))
     if "_meta" in params:
         context = consent_question.add_proof(context, params)
@@ -445,27 +445,27 @@ def _read_confirmation(params: Mapping[str, Json], said: _ServerWords) -> Contex
         return replace(consent_question.add_reply(context, params), can_ask=can_ask)
     if can_ask:
         return replace(context, can_ask=True)
-    if said.host_confirmation and not (context.confirmation or is_unanswered):
-        return replace(context, confirmation=said.host_confirmation)
+    if texts.host_confirmation and not (context.confirmation or is_unanswered):
+        return replace(context, confirmation=texts.host_confirmation)
     return context
 
 
-def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, said: _ServerWords) -> Response:
+def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, texts: _ServerWords) -> Response:
     """Return the answer to a call that has no value: a question to its user, a result with an error, or an error."""
-    wanted = consent_question.write_wanted_input(asked, call, problem, said.server, said.find_inbox_page)
+    wanted = consent_question.write_wanted_input(asked, call, problem, texts.server, texts.find_inbox_page)
     if wanted is not None:
         return Response(200, JSON_HEADERS, wanted)
     if problem.kind is Kind.UNCONFIRMED:
         problem = consent_question.explain_refusal(call, problem, asked.params)
     if problem.kind is Kind.ACCEPTED and asked.status and task_server.declares_tasks(asked.params):
-        return task_server.write_task(asked.id, problem, said.server)
+        return task_server.write_task(asked.id, problem, texts.server)
     required = get_object(problem.details, REQUIRED_CAPABILITIES)
     if required and asked.status:  # I-29
         return build_error(asked.id, MISSING_CAPABILITY, problem.message, 400, {"requiredCapabilities": dict(required)})
     if is_tool_error(problem):
         # A host that stays connected is still asked for its user's decision, and that must be told from an answer.
         is_new = asked.status or problem.kind is Kind.UNCONFIRMED
-        return Response(200, JSON_HEADERS, write_failure(asked.id, problem, said.server if is_new else None))
+        return Response(200, JSON_HEADERS, write_failure(asked.id, problem, texts.server if is_new else None))
     return build_refusal(asked.id, problem)
 
 
@@ -518,7 +518,7 @@ def _initialize(
         return answer
     # MC-10
     capabilities = get_object(asked.params, "capabilities")
-    offer = SessionOffer(
+    start = SessionStart(
         answer,
         build_answer(lasting[version], asked),
         capabilities,
@@ -528,8 +528,8 @@ def _initialize(
         refuse=partial(build_refusal, asked.id),
     )
     if choice is None:
-        return offer
-    return choice.choose(asked, lambda chosen: offer._replace(capabilities={**capabilities, LIST_META: chosen}))
+        return start
+    return choice.choose(asked, lambda chosen: start._replace(capabilities={**capabilities, LIST_META: chosen}))
 
 
 def _refuse_unreadable(request: Request, problem: Problem) -> Response:

@@ -18,12 +18,12 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.user_input import InputRequest
 from toolwire.framing import jsontext, sse
-from toolwire.framing.input_form import FormError
-from toolwire.framing.input_words import read_input_request, write_input_response
+from toolwire.framing.form_schema import FormError
+from toolwire.framing.input_messages import read_input_request, write_input_response
 from toolwire.framing.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 from . import elicitation, post_message, progress
-from .post_message import MAX_EVENT_BYTES, Session
+from .post_message import MAX_EVENT_BYTES, McpClientSession
 from .revision import STATELESS
 
 MAX_REPLIES: Final = 100
@@ -43,7 +43,7 @@ class Listener:
     ``has_large_event`` is True. With ``leave`` the stream is left as soon as the answer is there.
     """
 
-    def __init__(self, session: Session, id_: str | int, *, leave: bool = False, log_level: str = "") -> None:
+    def __init__(self, session: McpClientSession, id_: str | int, *, leave: bool = False, log_level: str = "") -> None:
         self._log_level = log_level
         self.has_begun: bool = False
         self.answered: bool = False
@@ -51,12 +51,12 @@ class Listener:
         self._id = id_
         self._leave = leave
         self._events: sse.Decoder | None = None
-        self._kept: list[str] = []
-        self._kept_size = 0
+        self._stored: list[str] = []
+        self._stored_size = 0
         self.has_large_event: bool = False
         self._replies = 0
 
-    def hear(self, piece: bytes) -> Iterator[StreamItem]:
+    def read_piece(self, piece: bytes) -> Iterator[StreamItem]:
         """Yield the progress, the replies to the server and the questions to the user that ``piece`` calls for.
 
         Raises:
@@ -74,7 +74,7 @@ class Listener:
             return
         for event in events:
             if _is_large_answer(event.data):
-                self._keep(event.data)
+                self._store(event.data)
                 continue
             for message in post_message.list_messages(event.data.encode("utf-8", "replace")):
                 yield from self._message(message, event.data)
@@ -84,7 +84,7 @@ class Listener:
     @property
     def may_have_answer(self) -> bool:
         """Whether what is kept is the answer, or is too large to be looked at here."""
-        return self.answered or bool(self._kept)
+        return self.answered or bool(self._stored)
 
     def build_body(self) -> bytes:
         """Return the answer as a stream of one event, and where to go on with a stream that has none."""
@@ -93,24 +93,24 @@ class Listener:
         if not self.may_have_answer and not self.has_large_event:
             with suppress(ValueError):  # the end of its last event is one that some servers leave out
                 for event in self._events.feed(b"\n\n"):
-                    self._keep(event.data)
+                    self._store(event.data)
         last_id, retry_ms = self._events.last_id, self._events.retry_ms
         place = (f"id: {last_id}\n" if last_id else "") + ("" if retry_ms is None else f"retry: {retry_ms}\n")
-        frames = ["".join(f"data: {line}\n" for line in text.split("\n")) for text in self._kept] or [""]
+        frames = ["".join(f"data: {line}\n" for line in text.split("\n")) for text in self._stored] or [""]
         return (place + "".join(f"{frame}\n" for frame in frames)).encode("utf-8", "replace")
 
-    def _keep(self, text: str) -> None:
-        self._kept_size += len(text)
-        if self._kept_size > MAX_EVENT_BYTES:
+    def _store(self, text: str) -> None:
+        self._stored_size += len(text)
+        if self._stored_size > MAX_EVENT_BYTES:
             raise ValueError(f"its answers are larger than {MAX_EVENT_BYTES:,} bytes")
-        self._kept.append(text)
+        self._stored.append(text)
 
     def _message(self, message: dict[str, Json], text: str) -> Iterator[StreamItem]:
         method, id_ = message.get("method"), message.get("id")
         if not isinstance(method, str):
             if not self.answered and post_message.is_answer(message, self._id):
                 self.answered = True
-                self._keep(text)
+                self._store(text)
         elif id_ is not None:
             self._replies += 1
             if self._replies > MAX_REPLIES:
@@ -126,7 +126,9 @@ class Listener:
                 yield entry
 
 
-def reply_to_server(session: Session, method: str, id_: Json, message: dict[str, Json]) -> Request | InputRequest:
+def reply_to_server(
+    session: McpClientSession, method: str, id_: Json, message: dict[str, Json]
+) -> Request | InputRequest:
     """Return the reply to a request of the server, or what the user must be asked first."""
     if method == "ping":
         return post_message.write_reply(session, id_, None)
@@ -143,7 +145,7 @@ def reply_to_server(session: Session, method: str, id_: Json, message: dict[str,
 
 
 def fetch_answer(
-    request: Request, session: Session, id_: str | int, *, is_brief: bool = False, log_level: str = ""
+    request: Request, session: McpClientSession, id_: str | int, *, is_brief: bool = False, log_level: str = ""
 ) -> Flow[Response | Problem]:
     """Return the whole response to ``request``; what its stream asks and tells is dealt with while it comes.
 
@@ -152,7 +154,7 @@ def fetch_answer(
     """
     listener = Listener(session, id_, log_level=log_level)
     # A user takes longer to answer than a server, so a call in which they may be asked has the time of a stream.
-    response: Response | Problem = yield Listen(request, listener.hear, is_brief=is_brief or not session.can_ask)
+    response: Response | Problem = yield Listen(request, listener.read_piece, is_brief=is_brief or not session.can_ask)
     if isinstance(response, Problem):
         return Response(200, (STREAM,), listener.build_body()) if listener.may_have_answer else response
     if listener.has_large_event and not listener.may_have_answer:

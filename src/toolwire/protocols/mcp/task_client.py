@@ -24,7 +24,7 @@ from toolwire.framing.jsontext import get_object
 from toolwire.framing.rate_headers import parse_wait_ms
 
 from . import elicitation, post_message, result
-from .post_message import Conversation, Refused, Session
+from .post_message import Conversation, McpClientSession, Refused
 from .revision import CALL_META, STATELESS
 from .stream_reader import fetch_answer
 
@@ -38,10 +38,10 @@ _STATES: Final = {
 _ANY_TOOL: Final = Tool(name="call")
 
 
-def read_started(session: Session, tool: Tool, answer: Mapping[str, Json]) -> Problem:
+def read_started(session: McpClientSession, tool: Tool, answer: Mapping[str, Json]) -> Problem:
     """Return the Problem that the call of ``tool`` goes on as the task ``answer``, or that this cannot be."""
     task_id = answer.get("taskId")
-    if session.version != STATELESS or "tasks" not in session.offers or not is_call_id(task_id):
+    if session.version != STATELESS or "tasks" not in session.server_capabilities or not is_call_id(task_id):
         text = f"The server answers {tool.name} with a task that this client cannot read."
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     status = _read_task(answer, task_id, None)
@@ -156,7 +156,7 @@ def _read_end(answer: Mapping[str, Json], status: CallStatus, tool: Tool) -> Res
 
 def _ask(peer: Peer, method: str, params: dict[str, Json]) -> Flow[dict[str, Json] | Problem]:
     session = _get_session(peer)
-    if session.version != STATELESS or "tasks" not in session.offers:
+    if session.version != STATELESS or "tasks" not in session.server_capabilities:
         text = "This MCP server has no tasks, so it cannot say how a call stands."
         return Problem(kind=Kind.NOT_FOUND, message=text, details={"sent": False})
     if not is_call_id(params["taskId"]):
@@ -174,6 +174,6 @@ def _ask(peer: Peer, method: str, params: dict[str, Json]) -> Flow[dict[str, Jso
     return replace(problem, kind=Kind.NOT_FOUND) if answer.code == INVALID_PARAMS else problem
 
 
-def _get_session(peer: Peer) -> Session:
+def _get_session(peer: Peer) -> McpClientSession:
     conversation: Conversation = peer.memo
     return conversation.session

@@ -24,7 +24,7 @@ from toolwire.framing.jsontext import write as to_json
 
 from . import foreign_members
 from .answers import AskedMethod, Method, build_answer, build_error, build_invalid, build_refusal, write_static
-from .output_form import OutputForm
+from .output_schema import OutputForm
 from .result import is_tool_error, write_failure, write_opening, write_value
 from .revision import CALL_META, CAPABILITIES_META, MISSING_CAPABILITY, SERVER_META, TASKS
 

@@ -32,7 +32,7 @@ from . import problems
 from .request.plan import Plan
 from .response import results
 from .response.results import Expected
-from .tools.operations import OfferState
+from .tools.operations import OperationState
 
 _PLACES: Final = (b"operation-location", b"azure-asyncoperation", b"location")
 _LETTERS = re.compile("[^a-z]")
@@ -214,7 +214,7 @@ def _read_small(response: Response) -> Json:
 
 def _find_plan(peer: Peer, tool: Tool | None) -> Plan | None:
     memo = peer.memo
-    return memo.plans.get(tool.id) if isinstance(memo, OfferState) and tool is not None else None
+    return memo.plans.get(tool.id) if isinstance(memo, OperationState) and tool is not None else None
 
 
 def _build_expected(peer: Peer, plan: Plan | None) -> Expected:

@@ -17,7 +17,7 @@ from .request import build_request
 from .request.plan import Plan
 from .response import results
 from .response.results import Expected
-from .tools.operations import OfferState
+from .tools.operations import OperationState
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
@@ -84,7 +84,7 @@ def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
 
 def describe_plan(peer: Peer, tool: Tool) -> Mapping[str, object]:
     """Return the part of the plan of ``tool`` that decides its requests."""
-    plan = peer.memo.plans.get(tool.id) if isinstance(peer.memo, OfferState) else None
+    plan = peer.memo.plans.get(tool.id) if isinstance(peer.memo, OperationState) else None
     if plan is None:
         return {}
     return {each.name: getattr(plan, each.name) for each in fields(plan) if each.name not in _OTHER_FIELDS}
@@ -96,7 +96,7 @@ _OTHER_FIELDS = frozenset({"responses", "streams", "write_only", "content", "ori
 
 def _find_plan(peer: Peer, call: Call) -> Plan | Problem:
     memo = peer.memo
-    plan = memo.plans.get(call.tool.id) if isinstance(memo, OfferState) else None
+    plan = memo.plans.get(call.tool.id) if isinstance(memo, OperationState) else None
     if plan is None:
         return Problem(kind=Kind.UNKNOWN_TOOL, message=f"{peer.site or peer.url} has no operation {call.tool.name!r}.")
     there, home = plan.origin, get_origin(peer.url)

@@ -307,34 +307,38 @@ def _build_peer(probe: _PlannedProbe, loaded: Loaded, selection: Selection) -> F
         hides = hidden_text.NOTHING if not loaded.hidden and not others else hidden_text.find_hidden_text(document)
         write_only = loaded.write_only or bool(others)
         # Reading makes many objects that all stay; collecting garbage meanwhile would find none of them.
-        offer = operations.read_operations(document, base, selection, hides=hides, write_only=write_only, site=site)
-    offer.memo.notes.extend((*loaded.notes, *notes))
+        found_tools = operations.read_operations(
+            document, base, selection, hides=hides, write_only=write_only, site=site
+        )
+    found_tools.memo.notes.extend((*loaded.notes, *notes))
     if unread:  # O-30
         text = f"Other documents are not read from {unread[0][:SHOWN]} on, because together they are larger than"
         more = f"{selection.document_bytes:,} bytes: a larger document_bytes, or --document-bytes, reads on"
-        offer.memo.notes.append(Note("", f"{text} {more}"))
-    offer.memo.notes.extend(Note("", text) for text in _find_broken_references(as_written, probe.url, loaded, others))
+        found_tools.memo.notes.append(Note("", f"{text} {more}"))
+    found_tools.memo.notes.extend(
+        Note("", text) for text in _find_broken_references(as_written, probe.url, loaded, others)
+    )
     if probe.entry is not None:
-        offer.memo.notes.extend(Note("", text) for text in llm_json.find_contradictions(probe.entry, document))
+        found_tools.memo.notes.extend(Note("", text) for text in llm_json.find_contradictions(probe.entry, document))
     peer = Peer(
-        tags=offer.memo.tags,
+        tags=found_tools.memo.tags,
         protocol=NAME,
         url=url,
-        catalog=offer.catalog,
+        catalog=found_tools.catalog,
         site=site.name,
-        memo=offer.memo,
-        findings=lambda: offer.memo.findings,
+        memo=found_tools.memo,
+        findings=lambda: found_tools.memo.findings,
         api_url=api if is_elsewhere else "",
         declared_auth=DeclaredAuth(
             # A file has no origin; what it declares about sign-in is relative to its server then.
             base,
-            offer.memo.schemes,
+            found_tools.memo.schemes,
             *(probe.entry.auth[1:] if probe.entry is not None else ()),
         ),
     )
-    left_out = f", {len(offer.memo.notes)} findings" if offer.memo.notes else ""
+    left_out = f", {len(found_tools.memo.notes)} findings" if found_tools.memo.notes else ""
     kind = "is an OpenAPI document with x-llm" if selection.include != "all" else "is an OpenAPI document"
-    return peer, f"{kind}; tools: {len(offer.catalog.tools)}{left_out}"
+    return peer, f"{kind}; tools: {len(found_tools.catalog.tools)}{left_out}"
 
 
 def _find_broken_references(

@@ -26,7 +26,7 @@ from .document import identity
 from .document.descriptions import describe_own
 from .document.references import Unusable, resolve
 from .request import query
-from .request.query import Field, Form
+from .request.query import QueryField, QueryForm
 
 OAUTH: Final = "oauth"
 KEY: Final = "key"
@@ -58,7 +58,7 @@ _RESPONSES = {
 }
 
 
-class OfferedTool(NamedTuple):
+class PublishedTool(NamedTuple):
     """One tool of a catalog, its path and its operationId."""
 
     tool: Tool
@@ -66,12 +66,12 @@ class OfferedTool(NamedTuple):
     operation_id: str
 
 
-def list_offered(catalog: Catalog) -> Iterator[OfferedTool]:
+def list_published(catalog: Catalog) -> Iterator[PublishedTool]:
     """Yield every tool of ``catalog``: the newest of a name at ``/api/NAME``, older ones at ``/api/NAME@VERSION``."""
     unique = {(tool.toolkit, tool.name): name for name, tool in catalog.names.items()}
     taken = set(catalog.names)
     for name, tool in catalog.names.items():
-        yield OfferedTool(tool, f"/api/{name}", name)
+        yield PublishedTool(tool, f"/api/{name}", name)
     for tool in catalog.tools:
         name = unique[tool.toolkit, tool.name]
         if catalog.names[name] is not tool:
@@ -81,7 +81,7 @@ def list_offered(catalog: Catalog) -> Iterator[OfferedTool]:
             while operation_id in taken:
                 operation_id += "_"
             taken.add(operation_id)
-            yield OfferedTool(tool, f"/api/{name}@{tool.version}", operation_id)
+            yield PublishedTool(tool, f"/api/{name}@{tool.version}", operation_id)
 
 
 class Parts(NamedTuple):
@@ -102,7 +102,7 @@ def assemble(catalog: Catalog, outline: dict[str, Json], describe: Callable[[Too
     paths: dict[str, Json] = {**outline["paths"]}
     # Later parts win; their names begin with a unique operationId, so none replaces a common component.
     schemas: dict[str, Json] = {**outline["components"]["schemas"]}
-    for tool, path, operation_id in list_offered(catalog):
+    for tool, path, operation_id in list_published(catalog):
         parts = describe(tool, operation_id)
         paths[path] = parts.path_item
         schemas.update(parts.schemas)
@@ -205,13 +205,13 @@ def _write_policy(tool: Tool) -> dict[str, Json]:
     return {**policy, "readOnly": True} if tool.safe else policy
 
 
-def _write_parameter(field: Field, schema: dict[str, Json]) -> dict[str, Json]:
+def _write_parameter(field: QueryField, schema: dict[str, Json]) -> dict[str, Json]:
     parameter: dict[str, Json] = {"name": field.name, "in": "query"}
     if field.required:
         parameter["required"] = True
     if isinstance(schema.get("description"), str):
         parameter["description"] = schema["description"]
-    if field.form is Form.JSON:
+    if field.form is QueryForm.JSON:
         return {**parameter, "content": {"application/json": {"schema": schema}}}
     return {**parameter, "schema": schema}
 

@@ -44,8 +44,8 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     table |= {("GET", path): Route(described, is_public=True) for path in CONVENTIONAL}
     table["GET", CATALOG] = Route(_build_constant_reader(_build_api_catalog(site)), is_public=True, is_tool_free=True)
     # FI-01: what is not listed can be called.
-    whole = () if catalog.whole is None else document_writer.list_offered(catalog.whole)
-    for tool, path, _ in (*whole, *document_writer.list_offered(catalog)):
+    whole = () if catalog.whole is None else document_writer.list_published(catalog.whole)
+    for tool, path, _ in (*whole, *document_writer.list_published(catalog)):
         if tool is CALL:
             table["POST", path] = Route(partial(_read_named_call, catalog), runs_tool=True)
             continue
@@ -154,7 +154,7 @@ def _build_reading(
 
 def _build_query_reader(tool: Tool) -> Reader:
     write = _find_writer(tool)
-    known: Mapping[str, query.Field] = {field.name: field for field in query.list_fields(tool)}
+    known: Mapping[str, query.QueryField] = {field.name: field for field in query.list_fields(tool)}
 
     def read(request: Request) -> Reading:
         arguments = query.read_query(request.url.partition("?")[2], known)

@@ -24,7 +24,7 @@ from .document.consent_policy import SAFE_METHODS, SitePolicy, get_extension, re
 from .document.operation_list import list_operations
 from .document.references import References, Unusable
 from .document.servers import list_unfilled_variables
-from .document.swagger_places import locate_original
+from .document.swagger_pointers import locate_original
 from .tools import operations
 
 MAX_TOOLS: Final = 128
@@ -103,7 +103,7 @@ def find_text_faults(
 
 
 def _find_faults(data: Json) -> Sequence[PathFault]:
-    nulls = remove_nulls(data, maps=_FREE_NAME_MAPS, values=_MEANINGFUL_NULLS, kept=frozenset(("paths",)))
+    nulls = remove_nulls(data, maps=_FREE_NAME_MAPS, values=_MEANINGFUL_NULLS, nullable=frozenset(("paths",)))
     return [*warn_of_nulls(nulls, "CV-30"), *_list_faults(_examine(data))]
 
 
@@ -322,12 +322,12 @@ def _check_misplaced(data: dict[str, Any]) -> Iterator[XllmFault]:
 def _check_left_out(data: dict[str, Any], selection: Selection) -> Iterator[XllmFault]:
     """Yield what reading the document as tools finds: operations that become none, and too many of them."""
     # XL-088
-    offer = operations.read_operations(data, _URL, selection)
-    count = len(offer.catalog.tools)
+    found_tools = operations.read_operations(data, _URL, selection)
+    count = len(found_tools.catalog.tools)
     if count > MAX_TOOLS:
         text = f"These are {count:,} tools: a model chooses badly among so many, and some providers take {MAX_TOOLS}."
         yield XllmFault(("paths",), "warning", "CV-25", text)
-    for note in offer.memo.notes:
+    for note in found_tools.memo.notes:
         # The checks above have said what is wrong with an x-llm already, with its place.
         if "x-llm" not in note.text:
             yield XllmFault(

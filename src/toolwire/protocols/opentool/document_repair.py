@@ -20,7 +20,7 @@ from toolwire.framing.report import Path
 
 from .relations import list_members
 from .schema import read_numeral
-from .shapes import NULL_NAMES, SHAPES, Form, Member, shape_of
+from .shapes import NULL_NAMES, SHAPES, Member, SchemaForm, shape_of
 
 _NEEDED: Final = frozenset((("object", "properties"), ("array", "items")))
 """What a schema of a type must have."""
@@ -48,7 +48,7 @@ def _mend_one(name: str, data: Json, path: Path, depth: int) -> Json:
             mended[member.name] = _change_parts(member, value, path, depth, _mend_one)
         elif member.is_needed and member.mended is not None:
             mended[member.name] = copy(member.mended)
-        elif not member.is_needed and member.form is not Form.ONE_OR_NULL:
+        elif not member.is_needed and member.form is not SchemaForm.ONE_OR_NULL:
             mended.pop(member.name, None)
     return mended | _mend_schema(mended) if shape == "schema" else mended
 
@@ -60,11 +60,11 @@ _Change: TypeAlias = Callable[[str, Json, Path, int], Json]
 def _change_parts(member: Member, value: Json, path: Path, depth: int, change: _Change) -> Json:
     """Return the ``value`` of ``member``, at ``path``, in which ``change`` has replaced each object directly inside."""
     match member.form, value:
-        case ((Form.ONE | Form.ONE_OR_NULL), dict()):
+        case ((SchemaForm.ONE | SchemaForm.ONE_OR_NULL), dict()):
             return change(member.shape, value, path, depth + 1)
-        case Form.LIST, list():
+        case SchemaForm.LIST, list():
             return [change(member.shape, item, (path, place), depth + 2) for place, item in enumerate(value)]
-        case Form.MAP, dict():
+        case SchemaForm.MAP, dict():
             return {name: change(member.shape, item, (path, name), depth + 2) for name, item in value.items()}
         case _:
             return value

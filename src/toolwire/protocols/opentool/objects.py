@@ -24,7 +24,7 @@ from toolwire.framing.report import list_steps
 from .document_repair import mend
 from .relations import lacks_server, list_members
 from .rules import examine
-from .shapes import SHAPES, Form, Member, shape_of
+from .shapes import SHAPES, Member, SchemaForm, shape_of
 
 LATEST: Final = "1.1.0"
 
@@ -234,13 +234,13 @@ def _read(name: str, data: Mapping[str, Json]) -> Any:
 
 def _read_member(member: Member, value: Json) -> Any:
     match member.form:
-        case Form.ONE | Form.ONE_OR_NULL:
+        case SchemaForm.ONE | SchemaForm.ONE_OR_NULL:
             return NOTHING if value is None else _read(member.shape, value)
-        case Form.LIST:
+        case SchemaForm.LIST:
             return tuple(_read(member.shape, item) for item in value)
-        case Form.MAP:
+        case SchemaForm.MAP:
             return {name: _read(member.shape, item) for name, item in value.items()}
-        case Form.VALUES | Form.NAMES:
+        case SchemaForm.VALUES | SchemaForm.NAMES:
             return tuple(value)
         case _:
             return value
@@ -262,13 +262,13 @@ def _write(one: Object) -> dict[str, Json]:
 
 def _write_member(member: Member, value: Any) -> Json:
     match member.form:
-        case Form.ONE | Form.ONE_OR_NULL:
+        case SchemaForm.ONE | SchemaForm.ONE_OR_NULL:
             return None if value is NOTHING else _write(value)
-        case Form.LIST:
+        case SchemaForm.LIST:
             return [_write(item) for item in value]
-        case Form.MAP:
+        case SchemaForm.MAP:
             return {name: _write(item) for name, item in value.items()}
-        case Form.VALUES | Form.NAMES:
+        case SchemaForm.VALUES | SchemaForm.NAMES:
             return list(value)
         case _:
             return value

@@ -17,7 +17,7 @@ from toolwire.framing.report import Path, Report
 
 from . import relations
 from .references import check_references, note_reference
-from .shapes import Form, Member, shape_of
+from .shapes import Member, SchemaForm, shape_of
 
 _MAX_DEPTH: Final = jsontext.MAX_DEPTH
 
@@ -41,12 +41,12 @@ def examine(data: Json) -> Report:
         return report
     tasks = [_Task("document", data, None, 1)]
     while tasks and not report.is_full:
-        tasks += _look(tasks.pop(), report)
+        tasks += _check_object(tasks.pop(), report)
     check_references(report, jsontext.get_object(data, "schemas"))
     return report
 
 
-def _look(task: _Task, report: Report) -> Iterator[_Task]:
+def _check_object(task: _Task, report: Report) -> Iterator[_Task]:
     """Note what is wrong with one object; yield the objects in it."""
     if task.depth > _MAX_DEPTH:
         report.add_error(task.path, "D-16", f"This is nested deeper than {_MAX_DEPTH} levels.")
@@ -55,35 +55,40 @@ def _look(task: _Task, report: Report) -> Iterator[_Task]:
     relations.examine(shape, task.data, task.path, report)
     for member in relations.list_members(shape, task.data):
         if member.name in task.data:
-            yield from _look_at(member, task, report)
+            yield from _check_member(member, task, report)
         elif member.is_needed:
             report.add_error(task.path, member.rule, f'"{member.name}" is missing: it must be {member.what}.')
     if shape == "reference" and isinstance(task.data["$ref"], str):
         note_reference(task.data["$ref"], (task.path, "$ref"), task.owner, report)
 
 
-def _look_at(member: Member, task: _Task, report: Report) -> Iterator[_Task]:
+def _check_member(member: Member, task: _Task, report: Report) -> Iterator[_Task]:
     value = task.data[member.name]
     path: Path = (task.path, member.name)
     match member.form, value:
-        case (Form.TEXT, str()) | (Form.FLAG, bool()) | (Form.VALUES, list()) | (Form.ONE_OR_NULL, None):
+        case (
+            (SchemaForm.TEXT, str())
+            | (SchemaForm.FLAG, bool())
+            | (SchemaForm.VALUES, list())
+            | (SchemaForm.ONE_OR_NULL, None)
+        ):
             return
-        case ((Form.ONE | Form.ONE_OR_NULL), dict()):
+        case ((SchemaForm.ONE | SchemaForm.ONE_OR_NULL), dict()):
             yield _Task(member.shape, value, path, task.depth + 1, task.owner)
-        case ((Form.LIST | Form.NAMES), list()):
-            yield from _look_into(member, enumerate(value), path, task, report)
-        case Form.MAP, dict():
-            yield from _look_into(member, value.items(), path, task, report)
+        case ((SchemaForm.LIST | SchemaForm.NAMES), list()):
+            yield from _check_inner(member, enumerate(value), path, task, report)
+        case SchemaForm.MAP, dict():
+            yield from _check_inner(member, value.items(), path, task, report)
         case _:
             report.add_error(
                 path, member.rule, f'"{member.name}" is {jsontext.describe_type(value)}; it must be {member.what}.'
             )
 
 
-def _look_into(
+def _check_inner(
     member: Member, parts: Iterable[tuple[PathStep, Json]], path: Path, task: _Task, report: Report
 ) -> Iterator[_Task]:
-    due = str if member.form is Form.NAMES else dict
+    due = str if member.form is SchemaForm.NAMES else dict
     for step, value in parts:
         if report.is_full:
             return

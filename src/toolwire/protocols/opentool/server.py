@@ -36,34 +36,34 @@ Id: TypeAlias = str | int | float | None
 _NO_VERSION = "1.0.0"
 
 
-class Form(NamedTuple):
+class AnswerForm(NamedTuple):
     """What stands beside a value in an answer, and what beside an error."""
 
     value: Mapping[str, Json]
     error: Mapping[str, Json]
 
 
-BOTH = Form({"error": None}, {"result": {}})
-STRICT = Form({}, {})
+BOTH = AnswerForm({"error": None}, {"result": {}})
+STRICT = AnswerForm({}, {})
 
 
-class _Function(NamedTuple):
+class _ServedFunction(NamedTuple):
     name: str
     tool: Tool
     shape: Shape
-    form: Form
+    form: AnswerForm
 
 
 class _Functions:
     """The functions of a catalog, each built when it is first called."""
 
-    def __init__(self, catalog: Catalog, site: Site, form: Form) -> None:
+    def __init__(self, catalog: Catalog, site: Site, form: AnswerForm) -> None:
         self.names = catalog.names
         self._catalog, self._site, self._form = catalog, site, form
-        self._built: dict[str, _Function] = {}
+        self._built: dict[str, _ServedFunction] = {}
         self._whole: _Functions | None = None if catalog.whole is None else _Functions(catalog.whole, site, form)
 
-    def find_meant(self, params: Mapping[str, Json]) -> tuple[_Function, dict[str, Json]] | Problem:
+    def find_meant(self, params: Mapping[str, Json]) -> tuple[_ServedFunction, dict[str, Json]] | Problem:
         """Return the function that a call of ``CALL`` names, and its arguments."""
         meant = read_named_call(self._catalog, params)
         if isinstance(meant, Problem):
@@ -75,7 +75,7 @@ class _Functions:
             return _build_not_supported(meant.tool.name, whole.names)
         return function, dict(meant.arguments)
 
-    def find(self, name: str) -> _Function | None:
+    def find(self, name: str) -> _ServedFunction | None:
         """Return the function ``name``; a renamed tool is also found by the name that its own server has for it."""
         found = self._built.get(name)
         if found is None:
@@ -83,7 +83,7 @@ class _Functions:
             if tool is None:
                 return None if self._whole is None else self._whole.find(name)
             shape = self._site.cache.get(_find_shape, tool, name)
-            found = self._built[name] = _Function(name, tool, shape, self._form)
+            found = self._built[name] = _ServedFunction(name, tool, shape, self._form)
         return found
 
     def _find_renamed(self, name: str) -> Tool | None:
@@ -93,11 +93,11 @@ class _Functions:
         return tool if any(tool is newest for newest in self.names.values()) else None
 
 
-_Accept: TypeAlias = Callable[[_Function, Call, Id], Reading]
-_Decline: TypeAlias = Callable[[Problem, Id, Form], Response]
+_Accept: TypeAlias = Callable[[_ServedFunction, Call, Id], Reading]
+_Decline: TypeAlias = Callable[[Problem, Id, AnswerForm], Response]
 
 
-def build_routes(catalog: Catalog, site: Site, form: Form = BOTH) -> Routes:
+def build_routes(catalog: Catalog, site: Site, form: AnswerForm = BOTH) -> Routes:
     """Return the readers of every path of OpenTool. There is no ``/stop``."""
     # OTRPC-001, S-17, A-28
     functions = _Functions(catalog, site, form)
@@ -124,13 +124,13 @@ def _serialize_function(tool: Tool, name: str) -> Json:
     return jsontext.encode_fragment(document.write_function(tool, name))
 
 
-def refuse(problem: Problem, form: Form = BOTH) -> Response:
+def refuse(problem: Problem, form: AnswerForm = BOTH) -> Response:
     """Return the answer to a request that no reader saw: the status of its kind, and an envelope with id null."""
     # S-5
     return _build_envelope(problem, None, STATUS_BY_KIND[problem.kind], form)
 
 
-def _read(functions: _Functions, form: Form, accept: _Accept, decline: _Decline, request: Request) -> Reading:
+def _read(functions: _Functions, form: AnswerForm, accept: _Accept, decline: _Decline, request: Request) -> Reading:
     """Return what ``accept`` makes of a call that can run, what ``decline`` says to one for what is not there."""
     data = jsontext.read_object(request)
     if isinstance(data, Problem):
@@ -155,7 +155,7 @@ def _read(functions: _Functions, form: Form, accept: _Accept, decline: _Decline,
     )
 
 
-def _read_call(functions: _Functions, message: jsonrpc.Message) -> tuple[_Function, dict[str, Json]] | Problem:
+def _read_call(functions: _Functions, message: jsonrpc.Message) -> tuple[_ServedFunction, dict[str, Json]] | Problem:
     """Return the function that ``message`` calls, and its arguments."""
     function = functions.find(message.method)
     if function is None:
@@ -168,7 +168,7 @@ def _read_call(functions: _Functions, message: jsonrpc.Message) -> tuple[_Functi
     return functions.find_meant(params) if function.tool is CALL else (function, params)
 
 
-def _refuse_unreadable(problem: Problem, request: Request, form: Form) -> Response:
+def _refuse_unreadable(problem: Problem, request: Request, form: AnswerForm) -> Response:
     """Return the answer to a body that is no JSON object: -32700 if it is no JSON at all, else -32600."""
     # S-5, A-17
     is_json = problem.kind is not Kind.MALFORMED or not isinstance(jsontext.read(request.body), Problem)
@@ -184,7 +184,7 @@ def _build_not_supported(method: str, names: Mapping[str, Tool]) -> Problem:
     )
 
 
-def _build_pending(function: _Function, call: Call, id_: Id) -> Pending:
+def _build_pending(function: _ServedFunction, call: Call, id_: Id) -> Pending:
     beside = function.form.value
 
     def reply(outcome: Result, _duration_ms: float) -> Response:
@@ -198,7 +198,7 @@ def _build_pending(function: _Function, call: Call, id_: Id) -> Pending:
     return make_pending((call, reply))
 
 
-def _build_stream(function: _Function, call: Call, id_: Id) -> Streaming:
+def _build_stream(function: _ServedFunction, call: Call, id_: Id) -> Streaming:
     """Return the stream of a call, in the frames the Dart SDK reads: start, data..., then done or error.
 
     The pieces of a tool that streams are its result; the value of any other is the one ``data`` frame. What a tool
@@ -235,15 +235,15 @@ def _write_frame(event: str, data: Json) -> bytes:
     return sse.write(event, jsontext.write(data))
 
 
-def _write_error_frame(problem: Problem, id_: Id, form: Form) -> bytes:
+def _write_error_frame(problem: Problem, id_: Id, form: AnswerForm) -> bytes:
     return _write_frame("error", {"jsonrpc": "2.0", **form.error, "error": error_object.write(problem), "id": id_})
 
 
-def _refuse_call(problem: Problem, id_: Id, form: Form) -> Response:
+def _refuse_call(problem: Problem, id_: Id, form: AnswerForm) -> Response:
     return _build_envelope(problem, id_, _choose_status(problem), form)
 
 
-def _refuse_stream(problem: Problem, id_: Id, form: Form) -> Response:
+def _refuse_stream(problem: Problem, id_: Id, form: AnswerForm) -> Response:
     """Return ``problem`` as a stream of one frame: the Dart client takes a body without frames for success."""
     headers = (*EVENT_HEADERS, *_build_hint_headers(problem))
     return Response(_choose_status(problem), headers, _write_error_frame(problem, id_, form))
@@ -255,7 +255,7 @@ def _choose_status(problem: Problem) -> int:
     return STATUS_BY_KIND[problem.kind] if problem.kind in (Kind.UNAUTHORIZED, Kind.OVERLOADED) else 200
 
 
-def _build_envelope(problem: Problem, id_: Id, status: int, form: Form, code: int | None = None) -> Response:
+def _build_envelope(problem: Problem, id_: Id, status: int, form: AnswerForm, code: int | None = None) -> Response:
     error = error_object.write(problem, code)
     body: dict[str, Json] = {"jsonrpc": "2.0", **form.error, "error": error, "id": id_}
     if problem.kind is Kind.UNAUTHORIZED:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 from toolwire.core.model import Json
 
 
-class Form(Enum):
+class SchemaForm(Enum):
     """What a member's value must be."""
 
     TEXT = "a string"
@@ -33,7 +33,7 @@ class Member(NamedTuple):
 
     name: str
     rule: str
-    form: Form
+    form: SchemaForm
     what: str
     shape: str = ""
     is_needed: bool = False
@@ -53,52 +53,66 @@ def _shape(*members: Member) -> Shape:
 SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
     {
         "document": _shape(
-            Member("opentool", "OT-001", Form.TEXT, 'the version of the specification, like "1.1.0"', is_needed=True),
-            Member("info", "OT-002", Form.ONE, 'an object with "title" and "version"', "info", is_needed=True),
-            Member("server", "OT-003", Form.ONE, 'an object with "url"', "server"),
-            Member("functions", "OT-004", Form.LIST, "an array of functions", "function", is_needed=True),
-            Member("schemas", "OT-005", Form.MAP, "an object with a schema under each name", "schema"),
+            Member(
+                "opentool", "OT-001", SchemaForm.TEXT, 'the version of the specification, like "1.1.0"', is_needed=True
+            ),
+            Member("info", "OT-002", SchemaForm.ONE, 'an object with "title" and "version"', "info", is_needed=True),
+            Member("server", "OT-003", SchemaForm.ONE, 'an object with "url"', "server"),
+            Member("functions", "OT-004", SchemaForm.LIST, "an array of functions", "function", is_needed=True),
+            Member("schemas", "OT-005", SchemaForm.MAP, "an object with a schema under each name", "schema"),
         ),
         "info": _shape(
-            Member("title", "OT-006", Form.TEXT, "the title of the document, a string", is_needed=True),
-            Member("description", "OT-007", Form.TEXT, "a string"),
-            Member("version", "OT-008", Form.TEXT, "the document's own version, a string", is_needed=True),
+            Member("title", "OT-006", SchemaForm.TEXT, "the title of the document, a string", is_needed=True),
+            Member("description", "OT-007", SchemaForm.TEXT, "a string"),
+            Member("version", "OT-008", SchemaForm.TEXT, "the document's own version, a string", is_needed=True),
         ),
         "server": _shape(
-            Member("url", "OT-009", Form.TEXT, "the URL of the server, a string", is_needed=True),
-            Member("description", "OT-010", Form.TEXT, "a string"),
+            Member("url", "OT-009", SchemaForm.TEXT, "the URL of the server, a string", is_needed=True),
+            Member("description", "OT-010", SchemaForm.TEXT, "a string"),
         ),
         "function": _shape(
-            Member("name", "OT-011", Form.TEXT, "1 to 64 of a-z A-Z 0-9 - _", is_needed=True),
-            Member("description", "OT-012", Form.TEXT, "what it does, a string", is_needed=True, mended=""),
-            Member("parameters", "OT-013", Form.LIST, "an array of parameters", "parameter", is_needed=True, mended=[]),
-            Member("return", "OT-014", Form.ONE_OR_NULL, "an object, or null for no return value", "return"),
-            Member("stream", "A-11", Form.MAP, "an object with a return under each event", "return"),
+            Member("name", "OT-011", SchemaForm.TEXT, "1 to 64 of a-z A-Z 0-9 - _", is_needed=True),
+            Member("description", "OT-012", SchemaForm.TEXT, "what it does, a string", is_needed=True, mended=""),
+            Member(
+                "parameters",
+                "OT-013",
+                SchemaForm.LIST,
+                "an array of parameters",
+                "parameter",
+                is_needed=True,
+                mended=[],
+            ),
+            Member("return", "OT-014", SchemaForm.ONE_OR_NULL, "an object, or null for no return value", "return"),
+            Member("stream", "A-11", SchemaForm.MAP, "an object with a return under each event", "return"),
         ),
         "parameter": _shape(
-            Member("name", "OT-015", Form.TEXT, "a string that is not empty", is_needed=True),
-            Member("description", "OT-016", Form.TEXT, "a string"),
-            Member("schema", "OT-017", Form.ONE, "a schema", "schema", is_needed=True),
-            Member("required", "OT-018", Form.FLAG, "true or false", is_needed=True, mended=False),
+            Member("name", "OT-015", SchemaForm.TEXT, "a string that is not empty", is_needed=True),
+            Member("description", "OT-016", SchemaForm.TEXT, "a string"),
+            Member("schema", "OT-017", SchemaForm.ONE, "a schema", "schema", is_needed=True),
+            Member("required", "OT-018", SchemaForm.FLAG, "true or false", is_needed=True, mended=False),
         ),
         "return": _shape(
-            Member("name", "OT-019", Form.TEXT, "a string", is_needed=True),
-            Member("description", "OT-020", Form.TEXT, "a string"),
-            Member("schema", "OT-021", Form.ONE, "a schema", "schema", is_needed=True),
+            Member("name", "OT-019", SchemaForm.TEXT, "a string", is_needed=True),
+            Member("description", "OT-020", SchemaForm.TEXT, "a string"),
+            Member("schema", "OT-021", SchemaForm.ONE, "a schema", "schema", is_needed=True),
         ),
         "schema": _shape(
             Member(
-                "type", "OT-022", Form.TEXT, "one of boolean, integer, number, string, array, object", is_needed=True
+                "type",
+                "OT-022",
+                SchemaForm.TEXT,
+                "one of boolean, integer, number, string, array, object",
+                is_needed=True,
             ),
-            Member("description", "OT-023", Form.TEXT, "a string"),
-            Member("properties", "OT-024", Form.MAP, "an object with a schema under each name", "schema"),
-            Member("items", "OT-025", Form.ONE, "a schema", "schema"),
-            Member("enum", "OT-026", Form.VALUES, "an array of the values there are"),
-            Member("required", "OT-027", Form.NAMES, "an array of names, each a string"),
+            Member("description", "OT-023", SchemaForm.TEXT, "a string"),
+            Member("properties", "OT-024", SchemaForm.MAP, "an object with a schema under each name", "schema"),
+            Member("items", "OT-025", SchemaForm.ONE, "a schema", "schema"),
+            Member("enum", "OT-026", SchemaForm.VALUES, "an array of the values there are"),
+            Member("required", "OT-027", SchemaForm.NAMES, "an array of names, each a string"),
         ),
         "reference": _shape(
-            Member("$ref", "A-01", Form.TEXT, '"#/schemas/NAME"', is_needed=True),
-            Member("description", "OT-023", Form.TEXT, "a string"),
+            Member("$ref", "A-01", SchemaForm.TEXT, '"#/schemas/NAME"', is_needed=True),
+            Member("description", "OT-023", SchemaForm.TEXT, "a string"),
         ),
     }
 )

@@ -83,11 +83,11 @@ class StreamReader:
             case _:
                 value = self._read_result(mended, Shape.ANY if name == PROGRESS else self._shape)
                 if name != PROGRESS:
-                    self._keep(value)
+                    self._add(value)
                 if name == PROGRESS or not self._whole:
                     yield Progress(value, name)
 
-    def _keep(self, value: Json) -> None:
+    def _add(self, value: Json) -> None:
         # GR-02
         self._count += 1
         if self._whole:

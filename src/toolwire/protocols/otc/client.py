@@ -69,7 +69,7 @@ def _find_at(base: str) -> Flow[Finding]:
     memo = Memo(dialect=listing.dialect, ids=listing.ids)
     meaning = f"{listing.dialect.title}; tools: {len(listing.catalog.tools)}"
     probe = Probe("otc", address, 200, meaning, accepted=True)
-    has_call_ids = listing.dialect.keeps_calls
+    has_call_ids = listing.dialect.stores_calls
     peer = Peer(
         protocol="otc",
         url=base,

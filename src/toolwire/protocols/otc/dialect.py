@@ -25,7 +25,7 @@ class Dialect(NamedTuple):
     write: Callable[[Call, str], Json]
     read: Callable[[Json, str], Result]
     kinds: Mapping[int, Kind]
-    keeps_calls: bool = False
+    stores_calls: bool = False
 
 
 def _read_value(data: Json, _call_id: str) -> Result:
@@ -35,8 +35,8 @@ def _read_value(data: Json, _call_id: str) -> Result:
 _FRAMEWORK = {400: Kind.INVALID_ARGUMENTS, 404: Kind.UNKNOWN_TOOL, 500: Kind.TOOL_FAILED}
 
 RFC = Dialect(
-    "Open Tool Calling (RFC)", ("/call", "/tools/call"), call_request.write, call_response.read, {}, keeps_calls=True
+    "Open Tool Calling (RFC)", ("/call", "/tools/call"), call_request.write, call_response.read, {}, stores_calls=True
 )
-OXP = Dialect("OXP 1.0", ("/tools/call", "/call"), call_request.write, call_response.read, {}, keeps_calls=True)
+OXP = Dialect("OXP 1.0", ("/tools/call", "/call"), call_request.write, call_response.read, {}, stores_calls=True)
 UNIVERSAL = Dialect("universal-tool", ("/tools/call",), call_request.write_universal, call_response.read, _FRAMEWORK)
 OPEN_TOOL = Dialect("open-tool", ("/tools/call",), call_request.write_legacy, _read_value, _FRAMEWORK)

@@ -14,11 +14,11 @@ _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "obj
 _REFERS: Final = ("$ref", "$dynamicRef", "$defs", "definitions")
 
 
-def look_at_schema(schema: Json, path: Path, report: Report, *, parameters: bool) -> None:
+def check_schema_members(schema: Json, path: Path, report: Report, *, parameters: bool) -> None:
     """Note what is wrong with ``schema``; the ``parameters`` of a tool are an object of described members."""
     # OTC-010
     if parameters:
-        _look_at_parameters(schema, path, report)
+        _check_parameters(schema, path, report)
     tasks: list[tuple[Json, Path, int]] = [(schema, path, 1)]
     while tasks and not report.is_full:
         data, here, depth = tasks.pop()
@@ -27,11 +27,11 @@ def look_at_schema(schema: Json, path: Path, report: Report, *, parameters: bool
         if not isinstance(data, dict) or depth > MAX_DEPTH:
             report.add_error(here, "OTC-010", f"This is {describe_type(data)}; a schema is an object, true or false.")
             continue
-        _look_at_keywords(data, here, report)
+        _check_keywords(data, here, report)
         tasks += [(inner, way, depth + 1) for inner, way in _inner(data, here, report)]
 
 
-def _look_at_parameters(schema: Mapping[str, Json], path: Path, report: Report) -> None:
+def _check_parameters(schema: Mapping[str, Json], path: Path, report: Report) -> None:
     if schema.get("type", "object") != "object":
         report.add_error((path, "type"), "OTC-008", 'The inputs of a tool are an object: "type" must be "object".')
     properties = schema.get("properties")
@@ -44,7 +44,7 @@ def _look_at_parameters(schema: Mapping[str, Json], path: Path, report: Report) 
             report.add_warning(here, "OTC-011", f"The description of {quote_text(name)} is empty.")
 
 
-def _look_at_keywords(schema: Mapping[str, Json], path: Path, report: Report) -> None:
+def _check_keywords(schema: Mapping[str, Json], path: Path, report: Report) -> None:
     for word in _REFERS:
         if word in schema:
             report.add_error(

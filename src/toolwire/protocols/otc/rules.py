@@ -18,11 +18,11 @@ from toolwire.core.write_names import warn_of_unasked_write
 from toolwire.framing.jsontext import describe_type
 from toolwire.framing.report import Path, PathFault, Report, quote_text
 
-from .parameters import look_at_schema
+from .parameters import check_schema_members
 
 _ID: Final = re.compile(rf"[A-Za-z0-9_]+\.[A-Za-z0-9_]+@({VERSION.pattern})", re.ASCII)
 
-Look = Callable[[Json, Path, Report], None]
+ObjectCheck = Callable[[Json, Path, Report], None]
 
 
 class Member(NamedTuple):
@@ -31,7 +31,7 @@ class Member(NamedTuple):
     rule: str
     what: str
     is_right: Callable[[Json], bool]
-    look: Look | None = None
+    check: ObjectCheck | None = None
     is_needed: bool = True
 
 
@@ -112,8 +112,8 @@ def check_members(data: Mapping[str, Json], path: Path, members: Mapping[str, Me
                 report.add_error(path, member.rule, f'"{name}" is missing: it must be {member.what}.')
         elif not member.is_right(data[name]):
             report.add_error(here, member.rule, f'"{name}" is {_show(data[name])}; it must be {member.what}.')
-        elif member.look is not None:
-            member.look(data[name], here, report)
+        elif member.check is not None:
+            member.check(data[name], here, report)
 
 
 def _show(value: Json) -> str:
@@ -141,12 +141,12 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Json], bool]:
 
 
 def _check_inputs(schema: Json, path: Path, report: Report) -> None:
-    look_at_schema(schema, path, report, parameters=True)
+    check_schema_members(schema, path, report, parameters=True)
 
 
 def _check_output(schema: Json, path: Path, report: Report) -> None:
     if schema is not None:
-        look_at_schema(schema, path, report, parameters=False)
+        check_schema_members(schema, path, report, parameters=False)
 
 
 def _check_wrapped_inputs(wrapper: Json, path: Path, report: Report) -> None:
@@ -155,10 +155,10 @@ def _check_wrapped_inputs(wrapper: Json, path: Path, report: Report) -> None:
         report.add_warning(path, "A-35", 'This is OXP\'s form: the RFC has the schema under "parameters".')
 
 
-def _each(members: Mapping[str, Member], rule: str) -> Look:
-    """Look into a list of objects of one form."""
+def _each(members: Mapping[str, Member], rule: str) -> ObjectCheck:
+    """ObjectCheck into a list of objects of one form."""
 
-    def look(entries: Json, path: Path, report: Report) -> None:
+    def check(entries: Json, path: Path, report: Report) -> None:
         for place, entry in enumerate(entries):
             if isinstance(entry, dict):
                 check_members(entry, (path, place), members, report)
@@ -167,11 +167,11 @@ def _each(members: Mapping[str, Member], rule: str) -> Look:
                     (path, place), rule, f'This is {describe_type(entry)}; it must be an object with an "id".'
                 )
 
-    return look
+    return check
 
 
-def _within(members: Mapping[str, Member]) -> Look:
-    """Look into one object of a form."""
+def _within(members: Mapping[str, Member]) -> ObjectCheck:
+    """ObjectCheck into one object of a form."""
     return lambda data, path, report: check_members(data, path, members, report)
 
 

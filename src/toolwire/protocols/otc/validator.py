@@ -15,7 +15,7 @@ from .rules import examine
 _MAPS: Final = frozenset(NAMED)
 _VALUES: Final = frozenset(("const", "default", "examples"))
 _NEEDED: Final = frozenset(("id", "name", "description", "version", "input_schema", "output_schema"))
-_KEPT: Final = frozenset(("id", "parameters"))
+_NULLABLE: Final = frozenset(("id", "parameters"))
 
 
 def check(text: str | bytes) -> tuple[Fault, ...]:
@@ -41,7 +41,7 @@ def _nulls(tool: Json, start: Path) -> list[Path]:
         del tool[name]
     nulls: list[Path] = [(start, name) for name in unset]
     for name, part in tool.items():
-        nulls += remove_nulls(part, (start, name), maps=_MAPS, values=_VALUES, kept=_KEPT)
+        nulls += remove_nulls(part, (start, name), maps=_MAPS, values=_VALUES, nullable=_NULLABLE)
     return nulls
 
 

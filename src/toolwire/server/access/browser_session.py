@@ -44,7 +44,7 @@ class BrowserSession:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def by_account(self) -> bool:
+    def has_account(self) -> bool:
         """Whether the session is valid only while the user is signed in at the server itself."""
         return self.kind == "account"
 

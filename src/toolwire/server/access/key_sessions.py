@@ -27,7 +27,7 @@ from toolwire.core.codec import BlockingTask, Reader, Reading
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
-from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.csrf import find_form_origin
 from toolwire.server.http.cookies import build_cookie, find_cookie, is_by_https, name_server_cookie
 from toolwire.server.http.exchange import Scope
 from toolwire.server.page.browser_request import FOREIGN_FORM
@@ -36,8 +36,8 @@ from toolwire.server.page.form_fields import parse_form_fields
 from .api_keys import ApiKeyCallers
 from .browser_session import BrowserSession, SessionSigner
 from .callers import Caller, Callers, CombinedCallers, Fields
-from .people import SignedInUser
 from .session_ends import SessionEnds
+from .signed_in_user import BrowserUser
 
 SESSION_S: Final = 3_600.0
 _TOKEN_S: Final = 900.0
@@ -48,7 +48,7 @@ _MAX_COOKIE: Final = 3_800
 class _FoundSession(NamedTuple):
     """Whose session a cookie is, and the session."""
 
-    user: SignedInUser
+    user: BrowserUser
     session: BrowserSession
 
     @property
@@ -102,13 +102,13 @@ class KeySessions:
 
     async def end(self, scope: Scope, fields: Fields) -> tuple[bytes, bytes] | Problem:
         """End the session of the browser that sent these header fields; return the one that deletes its cookie."""
-        if find_form_sender(fields) == "foreign":  # D-22
+        if find_form_origin(fields) == "cross_site":  # D-22
             return FOREIGN_FORM
         found = self._find(scope, fields)
         problem = None if found is None else await self._ends.end(found.session)
         return problem or self._build_cookie(scope, fields, "", "SameSite=Strict; Max-Age=0")
 
-    async def find(self, scope: Scope, fields: Fields) -> SignedInUser | Problem | None:
+    async def find(self, scope: Scope, fields: Fields) -> BrowserUser | Problem | None:
         """Return who is signed in at the browser that sent these header fields, or None; a Problem if it is unknown."""
         found = self._find(scope, fields) if b"cookie" in fields else None
         if found is None:
@@ -143,7 +143,7 @@ class KeySessions:
             )
         if caller is None:
             return None
-        return _FoundSession(SignedInUser(caller, caller.name, by_key=True), replace(session, name=caller.name))
+        return _FoundSession(BrowserUser(caller, caller.name, has_key=True), replace(session, name=caller.name))
 
     def _build_cookie(self, scope: Scope, fields: Fields, value: str, more: str) -> tuple[bytes, bytes]:
         name, path = _name_cookie(scope, fields), scope.get("root_path") or "/"
@@ -167,7 +167,7 @@ def read_session_change(
     from toolwire.server.page.refusal_page import build_refusal_page
 
     # D-22: a form of another site could let a browser in as somebody else.
-    if find_form_sender(dict(request.headers)) == "foreign":
+    if find_form_origin(dict(request.headers)) == "cross_site":
         return build_refusal_page(FOREIGN_FORM)
     if cookie is None:
         return fallback(request)

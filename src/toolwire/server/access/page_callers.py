@@ -16,7 +16,7 @@ from toolwire.server.route_table import RouteEntry, RouteTable, refuse_request
 from .admission import Admission
 from .callers import Caller, Fields
 from .key_sessions import KeySessions, find_form_step, read_session_change
-from .people import PeopleSignIn
+from .signed_in_user import PeopleSignIn
 
 
 class PageCallers:
@@ -55,8 +55,8 @@ class PageCallers:
         user = person or await sessions.find(scope, fields)
         if user is None or isinstance(user, Problem):
             return user or refusal, entry
-        read = page.build_reader(user.name, user.by_key)
-        if user.by_key and step == "sign-out":
+        read = page.build_reader(user.name, user.has_key)
+        if user.has_key and step == "sign-out":
             read = partial(read_session_change, root, await sessions.end(scope, fields), read)
         return user.caller, replace(entry, read=read)
 

@@ -54,7 +54,7 @@ class SessionEnds:
     async def end(self, session: BrowserSession) -> Problem | None:
         """End ``session``. Return a Problem if that cannot be kept."""
         if self._place:
-            return await self._ask(lambda store: store.end(_build_kept(session)), "ended")
+            return await self._ask(lambda store: store.end(_build_stored(session)), "ended")
         self._here[_digest(session)] = session.began_at
         if len(self._here) > MAX_HERE:
             self._all_until = max(self._here.values()) + 1.0
@@ -64,11 +64,11 @@ class SessionEnds:
     async def begin(self, session: BrowserSession) -> Problem | None:
         """Remember that ``session`` began here, where others can read what signs its cookie."""
         # AT-42
-        return await self._ask(lambda store: store.begin(_build_kept(session)), "begun") if self._place else None
+        return await self._ask(lambda store: store.begin(_build_stored(session)), "begun") if self._place else None
 
     async def has_ended(self, session: BrowserSession, *, is_kept: bool = False) -> bool | Problem:
         """Return whether ``session`` was ended or, with ``is_kept``, did not begin here; a Problem if it is unknown."""
-        stored_session = _build_kept(session)
+        stored_session = _build_stored(session)
 
         def has_ended(store: EndedSessions) -> bool:
             return store.has_ended(stored_session) or (is_kept and not store.has_session(stored_session))
@@ -94,7 +94,7 @@ class SessionEnds:
         return await asyncio.to_thread(ask_store)
 
 
-def _build_kept(session: BrowserSession) -> ConsoleSession:
+def _build_stored(session: BrowserSession) -> ConsoleSession:
     # A caller is nobody of a console that shares the place.
     return session.build_record(f"calls of {session.name}")
 

@@ -20,7 +20,7 @@ from toolwire.core.call_by_name import TOOLKIT
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.model import Call, Cost, Kind, Problem, Tool
-from toolwire.core.offered import is_reader
+from toolwire.core.server_features import is_reader
 from toolwire.core.toolbox import ToolUpstream, find_upstreams
 from toolwire.limits import NO_BOUND, Effect, RulesByCaller, ToolBound, ToolBundle
 
@@ -63,10 +63,10 @@ class BoundedTools:
         if known is not None and known[0] is catalog:
             return known[1]
         tools = tuple(filter(self.permits, catalog.tools))
-        offered = catalog.offered.filter(self.permits)
+        features = catalog.features.filter(self.permits)
         title = self._title or catalog.title
-        is_all = len(tools) == len(catalog.tools) and offered == catalog.offered and title == catalog.title
-        narrowed = catalog if is_all else replace(catalog, title=title, tools=tools, offered=offered)
+        is_all = len(tools) == len(catalog.tools) and features == catalog.features and title == catalog.title
+        narrowed = catalog if is_all else replace(catalog, title=title, tools=tools, features=features)
         self._narrowed[id(catalog)] = catalog, narrowed
         if len(self._narrowed) > _MAX_CATALOGS:
             self._narrowed.popitem(last=False)
@@ -171,7 +171,7 @@ def list_effects(tool: Tool, upstream: ToolUpstream) -> frozenset[Effect]:
     # HTTP says what its methods do, and a server that is not trusted does not change that.
     facts = tool.hints.get("openapi")
     deletes = isinstance(facts, Mapping) and facts.get("method") == "DELETE"
-    is_destructive = tool.destructive or deletes or not upstream.says_effects
+    is_destructive = tool.destructive or deletes or not upstream.declares_effects
     kind: Effect = "reads" if tool.safe or is_reader(tool) else "destructive" if is_destructive else "writes"
     return frozenset((kind, "costs")) if tool.cost not in (None, Cost.FREE) else frozenset((kind,))
 

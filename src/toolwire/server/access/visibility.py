@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import CallQuery, Reading, SessionOffer, Subscription
+from toolwire.core.codec import CallQuery, Reading, SessionStart, Subscription
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.server.route_table import PAGE_PATH, RouteEntry, RouteTable
@@ -59,7 +59,7 @@ def filter_reading(
     # Long calls are those of the caller alone.
     if isinstance(reading, CallQuery) and not lists_tools:
         return reading
-    if isinstance(reading, (Response, SessionOffer, CallQuery)):
+    if isinstance(reading, (Response, SessionStart, CallQuery)):
         if is_limited:
             reading = read(_find_own_entry(table, caller, bounded, request.method, path), request)
     elif is_limited:
@@ -70,7 +70,7 @@ def filter_reading(
             if isinstance(visible, Response) and is_there and not permits(caller.scopes, tool):
                 return build_insufficient_scopes(tool)
             reading = visible
-    if isinstance(reading, SessionOffer):
+    if isinstance(reading, SessionStart):
         return reading._replace(stateless=mark_private(reading.stateless), lasting=mark_private(reading.lasting))
     return mark_private(reading) if isinstance(reading, Response) else reading
 

@@ -32,7 +32,7 @@ from toolwire.stores.consent.open import UsedNonces, open_used_nonces
 from toolwire.stores.outage_log import OutageLog
 
 from .decision_log import DecisionLog, find_channel
-from .inbox import THIS_SERVER, HearAnswer, Inbox, UpstreamTool, ignore_answer
+from .inbox import THIS_SERVER, AnswerHandler, Inbox, UpstreamTool, ignore_answer
 from .receipts import ReceiptVerifier
 
 CONFIRMATION = CONFIRMATION_FIELD
@@ -164,17 +164,18 @@ class Confirmations:
         *,
         upstream: UpstreamTool | None = None,
         always_allowed: bool = False,
-        hear: HearAnswer = ignore_answer,
+        on_answer: AnswerHandler = ignore_answer,
     ) -> Problem | None:
         """Return None if ``call`` is confirmed, which then is spent, or the Problem that asks ``question``.
 
         ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
         whether the user consents. ``upstream`` says whose tool it is, if another server's. With ``always_allowed``, an
-        answer in the inbox may cover later calls too. ``hear`` gets the answer in the inbox that decides, if one does.
+        answer in the inbox may cover later calls too. ``on_answer`` gets the answer in the inbox that decides, if one
+        does.
         """
         try:
             refusal = self._find_refusal(
-                call, subject, question, reasons, upstream, always_allowed=always_allowed, hear=hear
+                call, subject, question, reasons, upstream, always_allowed=always_allowed, on_answer=on_answer
             )
         except ConnectionError as error:
             text = "A call of %s was refused: its confirmation cannot be checked (%s)."
@@ -192,7 +193,7 @@ class Confirmations:
         upstream: UpstreamTool | None,
         *,
         always_allowed: bool,
-        hear: HearAnswer,
+        on_answer: AnswerHandler,
     ) -> Problem | None:
         context = call.context
         if self.receipts is not None:
@@ -202,7 +203,7 @@ class Confirmations:
         if self._inbox is not None and context.needs_inbox:
             why = reasons if reasons is not None else (question,)
             return self._inbox.find_refusal(
-                call, subject, why, upstream=upstream, always_allowed=always_allowed, hear=hear
+                call, subject, why, upstream=upstream, always_allowed=always_allowed, on_answer=on_answer
             )
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
 
@@ -228,7 +229,7 @@ class Confirmations:
         if not fault and not self.words.redeem(context.confirmation, subject):
             fault = "it was used before, or is too old"
         if not fault:
-            if is_proved or receipts.keep(call, subject):
+            if is_proved or receipts.record(call, subject):
                 return None
             return build_store_problem(call, "its receipt cannot be kept now")
         terms = receipts.build_terms(call)
@@ -270,7 +271,7 @@ def build_confirmation_check(
             answer = call.context.user_answer
             if answer is None or (answer.allowed and _is_decided_elsewhere(call, answer, handles_consent)):
                 return ALLOW
-            decide = partial(decision_check.keep, call, answer)
+            decide = partial(decision_check.record, call, answer)
         return DeferredVerdict(decide) if is_remote else decide()
 
     return check
@@ -304,7 +305,7 @@ class _DecisionCheck(NamedTuple):
         subject = digest_call(call)
         whose = None if upstream is None else _describe_own(call.tool, upstream)
         refusal = self.confirmations.find_refusal(
-            call, subject, question, reasons, upstream=whose, always_allowed=always_allowed, hear=answers.append
+            call, subject, question, reasons, upstream=whose, always_allowed=always_allowed, on_answer=answers.append
         )
         # A receipt was kept as what was decided.
         if (refusal is None or answers) and self.confirmations.receipts is None:
@@ -313,7 +314,7 @@ class _DecisionCheck(NamedTuple):
                 return Deny(build_store_problem(call, _UNKEPT))
         return ALLOW if refusal is None else Deny(refusal)
 
-    def keep(self, call: Call, answer: UserAnswer) -> Verdict:
+    def record(self, call: Call, answer: UserAnswer) -> Verdict:
         """Return whether ``call`` runs, whose user answered a question that has no word, or allowed nothing."""
         subject = digest_call(call)
         if not answer.allowed and call.context.confirmation:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # loads sqlite3
     from toolwire.consent.prompt_limit import PromptLimit
     from toolwire.stores.consent.approvals import Approvals
     from toolwire.stores.consent.grants import StoredGrants
-    from toolwire.stores.consent.waiting_call import WaitingCall
+    from toolwire.stores.consent.resumable_call import ResumableCall
 
 MAX_WAITING: Final = 200
 MAX_WAITING_EACH: Final = 50
@@ -78,7 +78,7 @@ class QuestionNotice(NamedTuple):
     arguments: Mapping[str, Json]
 
 
-HearAnswer: TypeAlias = Callable[[Answer], object]
+AnswerHandler: TypeAlias = Callable[[Answer], object]
 """Gets the answer that decides about a call, with who gave it and where."""
 
 
@@ -86,7 +86,7 @@ def ignore_answer(_answer: Answer) -> None:
     """Do nothing."""
 
 
-TellQuestion: TypeAlias = Callable[[QuestionNotice], None]
+QuestionHandler: TypeAlias = Callable[[QuestionNotice], None]
 """Gets each new question. It returns at once: the call waits for it."""
 
 
@@ -105,7 +105,7 @@ class Inbox:
         is_default: bool,
         clock: Callable[[], float] = time.monotonic,
         page_url: str = "",
-        on_question: TellQuestion | None = None,
+        on_question: QuestionHandler | None = None,
         self_approval: bool = True,
     ) -> None:
         """Open the store.
@@ -133,7 +133,7 @@ class Inbox:
         return open_grants(self._place)
 
     @property
-    def on_question(self) -> TellQuestion | None:
+    def on_question(self) -> QuestionHandler | None:
         """What gets each new question."""
         return self._on_question
 
@@ -145,16 +145,18 @@ class Inbox:
         *,
         upstream: UpstreamTool | None = None,
         always_allowed: bool = False,
-        hear: HearAnswer = ignore_answer,
+        on_answer: AnswerHandler = ignore_answer,
     ) -> Problem | None:
         """Return None if the user has allowed ``call``, which then is spent, or why it does not run now.
 
-        ``subject`` is the digest of what the answer counts for, and ``upstream`` whose tool it is. ``hear`` gets the
-        answer, or one at the channel ``permission`` if an earlier permission covers the call. With
+        ``subject`` is the digest of what the answer counts for, and ``upstream`` whose tool it is. ``on_answer`` gets
+        the answer, or one at the channel ``permission`` if an earlier permission covers the call. With
         ``always_allowed``, the policy of the tool lets an answer cover later calls too.
         """
         try:
-            refusal = self._ask(call, subject.hex(), reasons, upstream, always_allowed=always_allowed, hear=hear)
+            refusal = self._ask(
+                call, subject.hex(), reasons, upstream, always_allowed=always_allowed, on_answer=on_answer
+            )
         except list_store_errors(DefinitionError) as error:
             message = "A call of %s was refused: its question cannot be kept (%s)."
             self._outages.record_failure(message, call.tool.id, error)
@@ -175,17 +177,17 @@ class Inbox:
         """Return whether a question has an answer that was not used. It blocks, and raises as ``list_open``."""
         return self._approvals.is_answered(id_)
 
-    def add_call(self, waiting: WaitingCall) -> None:
+    def add_call(self, waiting: ResumableCall) -> None:
         """Remember that a long call goes on when a question is over. It blocks, and raises as ``list_open``."""
         self._approvals.add_call(waiting)
 
-    def list_over_calls(self, limit: int) -> Sequence[tuple[WaitingCall, bool]]:
+    def list_over_calls(self, limit: int) -> Sequence[tuple[ResumableCall, bool]]:
         """Return long calls whose questions are over, and whether each was answered. It raises as ``list_open``."""
         waiting = self._approvals.list_calls(limit)
         still_open = self._approvals.list_open() if waiting else frozenset()
         return [(one, self._approvals.is_answered(one.question)) for one in waiting if one.question not in still_open]
 
-    def remove_call(self, waiting: WaitingCall) -> None:
+    def remove_call(self, waiting: ResumableCall) -> None:
         """Forget a long call that has been told to go on. It blocks, and raises as ``list_open``."""
         self._approvals.remove_call(waiting)
 
@@ -197,12 +199,12 @@ class Inbox:
         upstream: UpstreamTool | None,
         *,
         always_allowed: bool,
-        hear: HearAnswer,
+        on_answer: AnswerHandler,
     ) -> Problem | None:
         name = call.tool.name
         key = self._build_key(call, upstream) if always_allowed else None
         if key is not None and (channel := self._spend_grant(key, call)):
-            hear(Answer(allowed=True, channel=channel))
+            on_answer(Answer(allowed=True, channel=channel))
             return None
         id_ = self._approvals.find(binding)
         if id_ is None:
@@ -213,7 +215,7 @@ class Inbox:
         answer = self._approvals.take(id_, binding)
         if answer is None:
             return self._build_refusal(name, id_)
-        hear(answer)
+        on_answer(answer)
         if answer.allowed:
             if answer.always and key is not None:
                 self._add_grant(key, call, answer.bounds, upstream)

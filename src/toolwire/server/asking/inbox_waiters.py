@@ -27,8 +27,8 @@ from toolwire.stores.outage_log import OutageLog, list_store_errors
 from .confirmation import ConfirmationCheck, DeferredVerdict, is_declined
 from .inbox import Inbox
 
-_LOOK_S: Final = 0.25
-_REMOTE_LOOK_S: Final = 1.0
+_POLL_INTERVAL_S: Final = 0.25
+_REMOTE_POLL_INTERVAL_S: Final = 1.0
 _WAITERS: Final = 1_000
 _WAITERS_EACH: Final = 50
 
@@ -66,7 +66,7 @@ class InboxWaiters:
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._outages = OutageLog(_log, "Questions that calls wait for can be read again.")
-        self._look_s = _REMOTE_LOOK_S if inbox.is_remote else _LOOK_S
+        self._poll_interval_s = _REMOTE_POLL_INTERVAL_S if inbox.is_remote else _POLL_INTERVAL_S
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._waiters: Counter[str] = Counter()
         self._looking: asyncio.Task[None] | None = None
@@ -75,7 +75,7 @@ class InboxWaiters:
     def drain(self) -> None:
         """Let each call that waits be answered now, without a decision."""
         self._is_draining = True
-        self._wake(self._waiting)
+        self._notify(self._waiting)
 
     async def wait(self, question: str, principal: str, wait_s: float) -> bool:
         """Return whether ``question`` is answered within ``wait_s`` seconds."""
@@ -86,7 +86,7 @@ class InboxWaiters:
             over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(question, set()).add(over)
             if self._looking is None or self._looking.done():
-                self._looking = asyncio.create_task(self._look())
+                self._looking = asyncio.create_task(self._poll())
             try:
                 await asyncio.wait({over}, timeout=wait_s)
             finally:
@@ -104,10 +104,10 @@ class InboxWaiters:
             self._outages.record_success()
             return is_answered
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """Wake the calls whose questions are over, until none waits."""
         while self._waiting:
-            await asyncio.sleep(self._look_s)
+            await asyncio.sleep(self._poll_interval_s)
             # A question that comes while the inbox is read may be missing in what was read, and is not over.
             asked = frozenset(self._waiting)
             try:
@@ -115,9 +115,9 @@ class InboxWaiters:
             except list_store_errors() as error:
                 _log.debug("looking for answers failed: %s", error)
                 continue
-            self._wake(asked - still_open)
+            self._notify(asked - still_open)
 
-    def _wake(self, questions: Iterable[str]) -> None:
+    def _notify(self, questions: Iterable[str]) -> None:
         for question in questions:
             for over in self._waiting.get(question, ()):
                 if not over.done():

@@ -95,14 +95,14 @@ class ReceiptVerifier:
             self._keys.renew()  # perhaps the key is a new one, which then counts for the next call
         return fault
 
-    def keep(self, call: Call, subject: bytes) -> bool:
+    def record(self, call: Call, subject: bytes) -> bool:
         """Add the receipt of ``call`` to the log, under the digest ``subject``. Return whether that was possible."""
         if self._audit is None:
             return True
-        from toolwire.auth.receipt import KeptReceipt  # as above
+        from toolwire.auth.receipt import StoredReceipt  # as above
         from toolwire.consent.decision_record import Decision  # as above
 
-        stored = KeptReceipt(receipt=call.context.receipt, binding=self._bind(call))
+        stored = StoredReceipt(receipt=call.context.receipt, binding=self._bind(call))
         record = Decision(
             at=self._clock(),
             principal=call.context.principal,

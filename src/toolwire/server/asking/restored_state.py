@@ -23,11 +23,11 @@ _log = logging.getLogger("toolwire")
 
 
 def ask_after_restore(
-    place: str, kept_s: float, *, clock: Callable[[], float] = time.time
+    place: str, stored_s: float, *, clock: Callable[[], float] = time.time
 ) -> ConfirmationQuestion | None:
     """Return a question about calls that may have run before, if the state was restored a while ago.
 
-    ``place`` is that of the state, empty for none, and ``kept_s`` for how many seconds keys are remembered, unless
+    ``place`` is that of the state, empty for none, and ``stored_s`` for how many seconds keys are remembered, unless
     a tool names a longer time.
 
     Raises:
@@ -38,9 +38,9 @@ def ask_after_restore(
     from toolwire.stores.restores import find_restore  # loads sqlite3
 
     found = find_restore(place)
-    if found is None or found.is_current or clock() >= found.at + max(kept_s, MAX_KEEP_S):
+    if found is None or found.is_current or clock() >= found.at + max(stored_s, MAX_KEEP_S):
         return None
-    until = found.at + kept_s
+    until = found.at + stored_s
     when = datetime.fromtimestamp(found.made_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     if clock() < until:
         _log.warning(

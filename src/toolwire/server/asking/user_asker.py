@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple, cast
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Json, Kind, Problem, Result
-from toolwire.core.unanswered import INPUT_REQUEST, InputNeeded, Unanswered
-from toolwire.define.user_form import build_user_form, describe_fault
+from toolwire.core.no_user_input import INPUT_REQUEST, InputNeeded, NoUserInput
+from toolwire.define.user_input_form import build_user_form, describe_fault
 from toolwire.framing import jsontext
-from toolwire.framing.input_form import FormError, read_fields
+from toolwire.framing.form_schema import FormError, read_fields
 from toolwire.framing.jsontext import get_object
 from toolwire.stores.outage_log import OutageLog
 
@@ -46,7 +46,7 @@ class UserAsker:
         self._on_nobody = on_nobody
 
     def ask(self, form: type[Any], question: str, name: str = "") -> Any:
-        """Return the answer as an instance of ``form``, or ``Unanswered``.
+        """Return the answer as an instance of ``form``, or ``NoUserInput``.
 
         Raises:
             InputNeeded: there is no answer yet.
@@ -61,7 +61,7 @@ class UserAsker:
             raise DefinitionError(text) from None
         if not context.takes_input:
             self._on_nobody()
-            return Unanswered("cannot_ask", question)
+            return NoUserInput("cannot_ask", question)
         self._number += 1
         if self._number > MAX_QUESTIONS:
             raise DefinitionError(f"{self._call.tool.name}() asks more than {MAX_QUESTIONS} questions in one call.")
@@ -76,7 +76,7 @@ class UserAsker:
             except Exception as error:  # noqa: BLE001 - whatever a validator of the author's model raises
                 message = f"{question}\n\nThe answer before could not be used: {describe_fault(error)}"
         elif given:
-            return Unanswered("cancelled" if given.get("action") == "cancel" else "declined", question)
+            return NoUserInput("cancelled" if given.get("action") == "cancel" else "declined", question)
         raise InputNeeded(key, name or key, message, described.schema)
 
 

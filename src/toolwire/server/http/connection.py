@@ -43,7 +43,7 @@ _PARSED_AT_ONCE = 2_048
 """How many bytes are parsed at once where they may hold many requests."""
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One HTTP/1.1 connection, under ``config.deadlines`` or the default deadlines."""
 
     transport: asyncio.Transport

@@ -38,7 +38,7 @@ except ModuleNotFoundError as _error:
 from toolwire.core.errors import DefinitionError, ToolwireError
 from toolwire.telemetry.logs import is_json_log, log_json
 
-from .connection import Connection
+from .connection import HttpConnection
 from .deadlines import DEADLINES, Deadlines
 from .graceful_shutdown import FLUSH_S, GracefulShutdown, StoppableApp, list_stop_signals
 from .prompt_server import PromptServer
@@ -132,7 +132,7 @@ class ServerConfig(Config):
             app,
             factory=isinstance(app, str),
             interface="asgi3",
-            http=Connection,
+            http=HttpConnection,
             loop="uvloop",
             # No protocol here uses WebSockets (docs/decisions/0061).
             ws="none",

@@ -16,7 +16,7 @@ except ModuleNotFoundError as _error:
 _TICK_S = 1.0
 """How often the date in the responses is set anew."""
 
-_LOOK_S = 0.002
+_POLL_INTERVAL_S = 0.002
 """How often a stopping server looks whether its last connections have ended."""
 
 
@@ -30,7 +30,7 @@ class PromptServer(Server):
     def __init__(self, config: Config) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._should_exit = False
-        self._woken = asyncio.Event()
+        self._has_woken = asyncio.Event()
         super().__init__(config)
 
     @property
@@ -43,7 +43,7 @@ class PromptServer(Server):
         self._should_exit = value
         if value and (loop := self._loop) is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the server has stopped already
-                loop.call_soon_threadsafe(self._woken.set)
+                loop.call_soon_threadsafe(self._has_woken.set)
 
     async def main_loop(self) -> None:
         """Wait until the server should stop."""
@@ -52,7 +52,7 @@ class PromptServer(Server):
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
-                    await self._woken.wait()
+                    await self._has_woken.wait()
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Accept no more connections, wait for those that are open, and end the application, all as uvicorn does."""
@@ -64,7 +64,7 @@ class PromptServer(Server):
         try:
             async with asyncio.timeout(self.config.timeout_graceful_shutdown):
                 while (state.connections or state.tasks) and not self.force_exit:  # noqa: ASYNC110 - they are sets of uvicorn
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(_POLL_INTERVAL_S)
                 for server in self.servers:
                     await server.wait_closed()
         except TimeoutError:

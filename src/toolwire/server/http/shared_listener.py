@@ -32,7 +32,7 @@ from .listener_filter import let_in_connections
 PATIENCE_S = 0.01
 """How long a worker leaves a new connection to one that has fewer, in seconds."""
 
-_LOOK_S = 0.001
+_POLL_INTERVAL_S = 0.001
 """How often it looks meanwhile whether it is its turn again, in seconds."""
 
 _TURNS = 4
@@ -260,7 +260,7 @@ class SharedListener:
     def _wait(self, seconds: float) -> None:
         self._ignore()
         self._until = self._loop.time() + seconds
-        self._pause = self._loop.call_later(_LOOK_S, self._look)
+        self._pause = self._loop.call_later(_POLL_INTERVAL_S, self._poll)
 
     def _accept_in_turn(self) -> None:
         # One connection in each turn of the event loop: the next one may be for another worker.
@@ -269,12 +269,12 @@ class SharedListener:
         else:
             self._accept()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """Accept again once it is this worker's turn, or take what the others left for too long."""
         is_late = self._loop.time() >= self._until
         is_leaving = self._load.is_leaving()
         if is_leaving or (self._load.is_ahead() and not is_late):
-            self._pause = self._loop.call_later(PATIENCE_S if is_leaving else _LOOK_S, self._look)
+            self._pause = self._loop.call_later(PATIENCE_S if is_leaving else _POLL_INTERVAL_S, self._poll)
             return
         self._pause = None
         if is_late:

@@ -42,8 +42,8 @@ from toolwire.core.long_call import (
     read_progress,
 )
 from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.no_user_input import INPUT_REQUEST
 from toolwire.core.toolbox import Notify, find_consent_handling, find_missing_consent
-from toolwire.core.unanswered import INPUT_REQUEST
 from toolwire.engines.local_engine import LocalEngine
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import write_status
@@ -52,7 +52,7 @@ from toolwire.server.asking.inbox import Inbox
 from toolwire.server.asking.inbox_waiters import WaitTurn, find_question
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import ServerLimits
-from toolwire.stores.consent.waiting_call import WaitingCall
+from toolwire.stores.consent.resumable_call import ResumableCall
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets
@@ -66,7 +66,7 @@ MAX_WAIT_S = 60.0
 """The longest time that a request waits for a change of a call, in seconds."""
 RETRY_AFTER_S = 1
 """After how many seconds a caller should ask again."""
-_LOOK_S = 1.0
+_POLL_INTERVAL_S = 1.0
 _REMOVAL_S = 60.0
 _READY_AT_ONCE = 64
 _FIRST_PAUSE_S = 0.02
@@ -107,11 +107,11 @@ class _Stop(Enum):
 class _Run:
     """A call that runs here, with what its tool has sent. ``dropped`` pieces were forgotten."""
 
-    def __init__(self, lease: Lease, task: asyncio.Task[None] | None, *, keeps_all: bool) -> None:
+    def __init__(self, lease: Lease, task: asyncio.Task[None] | None, *, stores_all: bool) -> None:
         self.lease = lease
         self.task = task
         self.stop: _Stop | None = None
-        self.keeps_all = keeps_all
+        self.stores_all = stores_all
         self.pieces: list[Progress] = []
         self.dropped = 0
         self.progress: float | None = None
@@ -123,7 +123,7 @@ class _Run:
         """Keep a piece, and what it says of how far the call is."""
         self.pieces.append(piece)
         # The items of a tool that streams are its result, which is kept anyway; of progress only the last is of use.
-        if not self.keeps_all and len(self.pieces) > _MAX_PIECES:
+        if not self.stores_all and len(self.pieces) > _MAX_PIECES:
             del self.pieces[: _MAX_PIECES // 2]
             self.dropped += _MAX_PIECES // 2
         progress, message = read_progress(piece)
@@ -174,9 +174,9 @@ class LongCalls:
         self._waiters: Counter[str] = Counter()
         # D-34: the calls of one caller take at most half of the places to run; more of them wait in their order.
         self._ready: frozenset[str] = frozenset()
-        self._share = (limits.long_running + 1) // 2
+        self._find_owner = (limits.long_running + 1) // 2
         self._offered: dict[str, str] = {}
-        self._offered_each: Counter[str] = Counter()
+        self._queued_each: Counter[str] = Counter()
         self._queued: dict[str, deque[str]] = {}
 
     def prepare(self) -> None:
@@ -239,7 +239,7 @@ class LongCalls:
             request=b"" if is_bound else _write_request(call),
             can_rerun=can_rerun(tool),
             keep_s=tool.keep_s or self._limits.keep_s,
-            is_offered=self._engine is not None and self._engine.is_shared,
+            is_queued=self._engine is not None and self._engine.is_shared,
         )
         status = await store.accept(new)
         if isinstance(status, Problem):
@@ -247,7 +247,7 @@ class LongCalls:
         if status.state is LongCallState.ACCEPTED:
             if is_bound:
                 self._bound[status.id] = call
-            await self._offer(status.id, context.principal)
+            await self._enqueue(status.id, context.principal)
         result = await self._await_end(store, call, status, notify)
         return result if status.id == new.id else _mark_replayed(result)
 
@@ -298,7 +298,7 @@ class LongCalls:
         status = await store.cancel(principal, call_id)
         if isinstance(status, CallStatus) and status.cancel_asked and not status.is_over:
             self._stop(call_id, _Stop.CANCELLED)
-        self._wake(call_id)
+        self._notify(call_id)
         return NO_CALL if status is None else status
 
     async def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem:
@@ -308,8 +308,8 @@ class LongCalls:
             return store
         status = await store.answer(principal, call_id, answers)
         if isinstance(status, CallStatus) and status.state is LongCallState.ACCEPTED:
-            await self._offer(call_id, principal)
-        self._wake(call_id)
+            await self._enqueue(call_id, principal)
+        self._notify(call_id)
         return NO_CALL if status is None else status
 
     async def run(self, call_id: str) -> None:
@@ -325,27 +325,27 @@ class LongCalls:
     async def _run_claimed(self, store: LongCallStore, call_id: str) -> None:
         lease = await store.claim(call_id)
         if not isinstance(lease, Lease):
-            self._wake(call_id)
+            self._notify(call_id)
             return
         call = self._restore(lease)
         tool = call.tool if isinstance(call, Call) else None
-        run = _Run(lease, asyncio.current_task(), keeps_all=tool is not None and tool.streams)
+        run = _Run(lease, asyncio.current_task(), stores_all=tool is not None and tool.streams)
         self._running[call_id] = run
-        self._wake(call_id)
+        self._notify(call_id)
         try:
             change = CallChange(result=call) if isinstance(call, Problem) else await self._run_tool(store, call, run)
             if change is not None:
-                await self._settle(store, lease, change)
+                await self._record_end(store, lease, change)
         finally:
             del self._running[call_id]
-            self._wake(call_id)
+            self._notify(call_id)
 
     async def _run_tool(self, store: LongCallStore, call: Call, run: _Run) -> CallChange | None:
         """Return how the call ended or what it asks; None if another process has it now."""
 
         async def notify(piece: Progress) -> None:
             run.add(piece)
-            self._wake(call.call_id)
+            self._notify(call.call_id)
 
         # What runs the call may be a connection to another server: it cancels the call there only if it was cancelled.
         call = call._replace(context=replace(call.context, is_over=lambda: run.stop is not None))
@@ -380,7 +380,7 @@ class LongCalls:
         """Return the change that lets the call wait until ``question`` is over."""
         # Before the call waits: from then on, any process may find that the question is over.
         try:
-            await to_thread.run_sync(inbox.add_call, WaitingCall(question, lease.principal, lease.id))
+            await to_thread.run_sync(inbox.add_call, ResumableCall(question, lease.principal, lease.id))
         except list_store_errors() as error:
             self._outages.record_failure("A long call ends: that it waits for its user cannot be kept (%s).", error)
             return CallChange(result=result, pinned=False)
@@ -401,10 +401,10 @@ class LongCalls:
             await run.has_news.wait()
             run.has_news.clear()
             await store.change(run.lease, CallChange(progress=run.progress, message=run.message))
-            self._wake(run.lease.id)
+            self._notify(run.lease.id)
             await asyncio.sleep(_REPORT_EVERY_S)
 
-    async def _settle(self, store: LongCallStore, lease: Lease, change: CallChange) -> None:
+    async def _record_end(self, store: LongCallStore, lease: Lease, change: CallChange) -> None:
         """Record how a run ended, as soon as the store can be written; a lost lease changes nothing."""
         pause = _FIRST_PAUSE_S
         while isinstance(await store.change(lease, change), Problem):
@@ -518,7 +518,7 @@ class LongCalls:
             if not events and self._changed.get(call_id) is events:
                 del self._changed[call_id]
 
-    def _wake(self, call_id: str) -> None:
+    def _notify(self, call_id: str) -> None:
         for changed in self._changed.get(call_id, ()):
             changed.set()
 
@@ -531,18 +531,18 @@ class LongCalls:
             run.stop = why
             run.task.cancel()
 
-    async def _offer(self, call_id: str, principal: str) -> None:
+    async def _enqueue(self, call_id: str, principal: str) -> None:
         """Offer an accepted call to the engine, now or when the caller's earlier calls leave room."""
         if self._engine is None:
             return
         if self._engine.is_shared:
-            await self._engine.offer(call_id)
-        elif self._offered_each[principal] >= self._share:
+            await self._engine.enqueue(call_id)
+        elif self._queued_each[principal] >= self._find_owner:
             self._queued.setdefault(principal, deque()).append(call_id)
         elif call_id not in self._offered:
             self._offered[call_id] = principal
-            self._offered_each[principal] += 1
-            if not await self._engine.offer(call_id):  # it stays in the store, and is found there later
+            self._queued_each[principal] += 1
+            if not await self._engine.enqueue(call_id):  # it stays in the store, and is found there later
                 await self._release(call_id)
 
     async def _release(self, call_id: str) -> None:
@@ -550,15 +550,15 @@ class LongCalls:
         principal = self._offered.pop(call_id, None)
         if principal is None:
             return
-        self._offered_each[principal] -= 1
-        if not self._offered_each[principal]:
-            del self._offered_each[principal]
+        self._queued_each[principal] -= 1
+        if not self._queued_each[principal]:
+            del self._queued_each[principal]
         queued = self._queued.get(principal)
         if queued:
             following = queued.popleft()
             if not queued:
                 del self._queued[principal]
-            await self._offer(following, principal)
+            await self._enqueue(following, principal)
 
     async def _use_store(self) -> LongCallStore | Problem:
         """Return the store; the first call of a server without long tools at its start opens it."""
@@ -586,17 +586,17 @@ class LongCalls:
     async def _maintain(self, store: LongCallStore) -> None:
         """Keep the calls of this process, and run those that no process runs."""
         while True:
-            pause_s = _LOOK_S
+            pause_s = _POLL_INTERVAL_S
             try:
                 if self._is_removed is not None and self._removal_checks:
                     await self._cancel_removed(store, self._is_removed)
-                if await self._look(store):
+                if await self._poll(store):
                     pause_s = _FIRST_PAUSE_S
             except Exception:  # noqa: BLE001 - it goes on with the next second
                 _log.exception("looking after long calls failed")
             await asyncio.sleep(pause_s)
 
-    async def _look(self, store: LongCallStore) -> bool:
+    async def _poll(self, store: LongCallStore) -> bool:
         """Look after the calls of this process, and offer those that are ready; return whether there are more."""
         known = dict(self._running)
         mine = await store.renew()
@@ -618,7 +618,7 @@ class LongCalls:
         queued = {call_id for calls in self._queued.values() for call_id in calls}
         for call_id in ready:
             if call_id not in self._offered and call_id not in queued:
-                await self._engine.offer(call_id)
+                await self._engine.enqueue(call_id)
         if self._inbox is not None:
             await self._take_decisions(self._inbox)
         return has_more

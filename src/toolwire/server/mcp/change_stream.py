@@ -59,8 +59,8 @@ class CallerView(NamedTuple):
 
     def __call__(self, catalog: Catalog) -> Catalog:
         """Return the part of ``catalog`` that the caller may see: the same object where that is all."""
-        offered = self.find_catalog(catalog)
-        return filter_visible(offered if self.narrow is None else self.narrow(offered), self.scopes)
+        features = self.find_catalog(catalog)
+        return filter_visible(features if self.narrow is None else self.narrow(features), self.scopes)
 
     def permits(self, scopes: frozenset[str]) -> bool:
         """Return whether the caller may see what needs ``scopes``."""
@@ -108,7 +108,7 @@ class ChangeStreams:
         """Whether any stream is open."""
         return bool(self._waiting)
 
-    def tell(self, names: Collection[str], *, has_gap: bool) -> None:
+    def report_changes(self, names: Collection[str], *, has_gap: bool) -> None:
         """Tell all streams what changed in another process; ``has_gap``: more has changed, and it is not known what."""
         for one in self._waiting:
             one.names.update(dict.fromkeys(names))
@@ -117,7 +117,7 @@ class ChangeStreams:
                 one.names, one.has_gap = {}, True
 
     @contextmanager
-    def hear(self, view: CallerView) -> Generator[Callable[[], RemoteChanges], None, None]:
+    def track_changes(self, view: CallerView) -> Generator[Callable[[], RemoteChanges], None, None]:
         """Give a function that returns what has changed in other processes since its last call, or since now."""
         waiting = _WaitingChanges()
         self._waiting.add(waiting)
@@ -147,7 +147,7 @@ class ChangeStreams:
         self._open[owner] += 1
         ended = asyncio.Event() if ended is None else ended
         # From here on, and not only from the first turn of the task: nothing that changes meanwhile is missed.
-        with self.hear(view) as take_changes:
+        with self.track_changes(view) as take_changes:
             sending = self._send_changes(exchange, subscription, view, take_changes, ended)
             try:
                 await send_until_disconnect(exchange, sending)

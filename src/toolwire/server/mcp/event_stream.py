@@ -75,7 +75,7 @@ class EventStream:
             if message:
                 self._add(message)
             self.is_over = True
-            self._wake()
+            self._notify()
 
     async def wait_for_event(self) -> None:
         """Return when something was written, or nothing will be."""
@@ -120,11 +120,11 @@ class EventStream:
 
     def _add(self, message: bytes) -> None:
         if self.is_empty and self._is_primed:
-            self._keep(b"")
-        self._keep(message)
-        self._wake()
+            self._store(b"")
+        self._store(message)
+        self._notify()
 
-    def _keep(self, message: bytes) -> None:
+    def _store(self, message: bytes) -> None:
         self._last += 1
         data = b"id: %b%d-%d\ndata: %b\n\n" % (self._prefix, self.number, self._last, message)
         self._events.append(_Event(self._last, data))
@@ -138,8 +138,8 @@ class EventStream:
         self._read = max(self._read, number)
         while self._read_bytes > MAX_READ and len(self._events) > 1:
             self._read_bytes -= len(self._events.popleft().data)
-        self._wake()
+        self._notify()
 
-    def _wake(self) -> None:
+    def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.http import JSON_HEADERS, Response
 from toolwire.core.model import DEFAULT_LOG_LEVEL, LOG_LEVELS, Json, Kind
-from toolwire.core.offered import Offered
+from toolwire.core.server_features import ServerFeatures
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.jsontext import get_object, get_text
@@ -55,7 +55,7 @@ FORM: Final = "form"
 
 _ASKING: Final = ("tools/call", "prompts/get", "resources/read")
 _QUESTION: Final = b'"resultType":"input_required"'
-_UNDECIDED: Final = f'"{Kind.UNCONFIRMED}"'.encode()
+_UNCONFIRMED: Final = f'"{Kind.UNCONFIRMED}"'.encode()
 _NO_ANSWER: Final[Mapping[str, Json]] = {"action": "cancel"}
 
 
@@ -113,11 +113,11 @@ class McpHost:
         body: bytes,
         post: Post,
         write: Write,
-        find_offered: Callable[[], Offered],
+        find_features: Callable[[], ServerFeatures],
     ) -> Response:
         """Return the answer of the application to ``message``, a request of the host, which has the text ``body``.
 
-        The user of the host is asked meanwhile if need be. ``find_offered`` returns what the host may see.
+        The user of the host is asked meanwhile if need be. ``find_features`` returns what the host may see.
         """
         if message.get("method") == SET_LEVEL:
             return self._set_level(message)
@@ -125,9 +125,9 @@ class McpHost:
         if (
             is_request
             and message.get("method") in (SUBSCRIBE, UNSUBSCRIBE)
-            and can_subscribe(offered := find_offered())
+            and can_subscribe(features := find_features())
         ):
-            return self._subscribe(message, offered)
+            return self._subscribe(message, features)
         params = message.get("params", {})
         if message.get("method") not in _ASKING or not isinstance(params, dict):
             return await post(body)
@@ -178,11 +178,11 @@ class McpHost:
         self.log_level = str(level)
         return _build_response({"jsonrpc": "2.0", "id": message.get("id"), "result": {}})
 
-    def _subscribe(self, message: Mapping[str, Json], offered: Offered) -> Response:
+    def _subscribe(self, message: Mapping[str, Json], features: ServerFeatures) -> Response:
         uri = get_object(message, "params").get("uri")
         if message.get("method") == UNSUBSCRIBE:
             self.subscriptions.remove(uri)
-        elif (problem := self.subscriptions.add(uri, offered)) is not None:
+        elif (problem := self.subscriptions.add(uri, features)) is not None:
             is_unknown = problem.details.get("reason") == "unknown_resource"
             code = RESOURCE_NOT_FOUND if is_unknown else INVALID_PARAMS
             return build_error(message.get("id"), code, problem.message)
@@ -252,7 +252,7 @@ def _list_finished_pages(requests: Mapping[str, Json], responses: Mapping[str, J
         for name, one in requests.items()
         if (page := _read_page_id(one)) and get_object(responses, name).get("action") == "accept"
     ]
-    if not opened or _is_undecided(response):
+    if not opened or _is_unconfirmed(response):
         return []
     again = {_read_page_id(one) for one in get_object(_read_question(response) or {}, "inputRequests").values()}
     return [page for page in opened if page not in again]
@@ -263,9 +263,9 @@ def _read_page_id(request: Json) -> str:
     return get_text(get_object(request, "params"), "elicitationId") if isinstance(request, dict) else ""
 
 
-def _is_undecided(response: Response) -> bool:
+def _is_unconfirmed(response: Response) -> bool:
     """Return whether the call in ``response`` still needs the decision of its user."""
-    if _UNDECIDED not in response.body:  # nearly always, and a result may be large
+    if _UNCONFIRMED not in response.body:  # nearly always, and a result may be large
         return False
     data = jsontext.read(response.body)
     result = get_object(data, "result") if isinstance(data, dict) else {}
@@ -278,10 +278,10 @@ def build_error(id_: Json, code: int, text: str, status: int = 200) -> Response:
 
 
 def write_updates(
-    subscriptions: ResourceSubscriptions, offered: Offered, remote: RemoteChanges = NO_REMOTE_CHANGES
+    subscriptions: ResourceSubscriptions, features: ServerFeatures, remote: RemoteChanges = NO_REMOTE_CHANGES
 ) -> list[bytes]:
     """Return the messages that tell which of the watched resources have changed, here or in other processes."""
-    changed = subscriptions.find_changed(offered, remote)
+    changed = subscriptions.find_changed(features, remote)
     return [jsontext.write({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}}) for uri in changed]
 
 

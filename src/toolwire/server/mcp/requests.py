@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import RemoteChanges, SessionOffer, Subscription
+from toolwire.core.codec import RemoteChanges, SessionStart, Subscription
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing.jsontext import get_text
@@ -108,15 +108,15 @@ class McpRequests:
             return
         await manager.answer(SessionRequest(scope, exchange, session, client, refuse), body)
 
-    async def take_offer(self, scope: Scope, offer: SessionOffer, client: McpClient) -> Response:
+    async def start_session(self, scope: Scope, start: SessionStart, client: McpClient) -> Response:
         """Return the answer to a ``client`` that begins: within a session if it gets one."""
         if STDIO_EXTENSION in scope.get("extensions", ()):
-            choice = get_text(offer.capabilities, LIST_META).encode()
-            return offer.lasting._replace(headers=(*offer.lasting.headers, (LIST_HEADER, choice)))
-        is_wanted = self._use == "all" or (self._use == "needed" and offer.has_forms)
-        if not is_wanted or not offer.has_id or self._is_draining():
-            return offer.stateless
-        return await self._load_manager().open_session(offer, client)
+            choice = get_text(start.capabilities, LIST_META).encode()
+            return start.lasting._replace(headers=(*start.lasting.headers, (LIST_HEADER, choice)))
+        is_wanted = self._use == "all" or (self._use == "needed" and start.has_forms)
+        if not is_wanted or not start.has_id or self._is_draining():
+            return start.stateless
+        return await self._load_manager().open_session(start, client)
 
     async def stream_changes(
         self, scope: Scope, exchange: Exchange, subscription: Subscription, client: McpClient
@@ -129,7 +129,7 @@ class McpRequests:
     async def subscribe_to_remote_changes(self) -> AsyncGenerator[Callable[[], RemoteChanges], None]:
         """Give a function that returns what has changed in other processes of the same state since its last call."""
         await self._prepare_stream()
-        with self._changes.hear(CallerView(None)) as take_changes:
+        with self._changes.track_changes(CallerView(None)) as take_changes:
             yield take_changes
 
     async def _prepare_stream(self) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges
 from toolwire.core.model import Json, Problem
-from toolwire.core.offered import Offered
+from toolwire.core.server_features import ServerFeatures
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_text
 from toolwire.protocols.mcp import change_notices
@@ -103,9 +103,9 @@ class McpSession:
         oldest = self.notices[0][0] if self.notices else self.noticed + 1
         return 0 < notice <= self.noticed and oldest <= notice + 1
 
-    def add_notice(self, before: Catalog, now: Catalog, told: RemoteChanges = NO_REMOTE_CHANGES) -> bytes:
+    def add_notice(self, before: Catalog, now: Catalog, notified: RemoteChanges = NO_REMOTE_CHANGES) -> bytes:
         """Return the events that tell of the changes between two catalogs, or in other processes, and keep them."""
-        changed = {name for name in change_notices.NOTICES if told.has_list(name)}
+        changed = {name for name in change_notices.NOTICES if notified.has_list(name)}
         return self.add_list_notices(change_notices.find_changed(before, now) | changed, now)
 
     def add_list_notices(self, changed: frozenset[str], now: Catalog) -> bytes:
@@ -114,21 +114,21 @@ class McpSession:
         events = b""
         for name, method in change_notices.NOTICES.items():
             if name in changed:
-                events += self._keep_notice(jsontext.write({"jsonrpc": "2.0", "method": method}))
+                events += self._store_notice(jsontext.write({"jsonrpc": "2.0", "method": method}))
         return events
 
     def add_updates(self, now: Catalog, _: RemoteChanges) -> bytes:
         """Return the events that tell of changed resources to which the host has subscribed, and keep them."""
-        return b"".join(self._keep_notice(one) for one in write_updates(self.host.subscriptions, now.offered))
+        return b"".join(self._store_notice(one) for one in write_updates(self.host.subscriptions, now.features))
 
     def take_updates(self, now: Catalog, _: RemoteChanges = NO_REMOTE_CHANGES) -> bytes:
         """Return the events that tell of the resources in ``updated`` that the host may see, and keep them."""
         if not self.updated:  # twice a second
             return b""
         uris, self.updated = self.updated, {}
-        return b"".join(self._keep_notice(_write_update(uri)) for uri in uris if _may_see(uri, now.offered))
+        return b"".join(self._store_notice(_write_update(uri)) for uri in uris if _may_see(uri, now.features))
 
-    def _keep_notice(self, message: bytes) -> bytes:
+    def _store_notice(self, message: bytes) -> bytes:
         self.noticed += 1
         event = b"id: %b%d-%d\ndata: %b\n\n" % (self.prefix, LISTENING, self.noticed, message)
         self.notices.append((self.noticed, event))
@@ -139,5 +139,5 @@ def _write_update(uri: str) -> bytes:
     return jsontext.write({"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": uri}})
 
 
-def _may_see(uri: str, offered: Offered) -> bool:
-    return not isinstance(offered.find_resource(uri), Problem)
+def _may_see(uri: str, features: ServerFeatures) -> bool:
+    return not isinstance(features.find_resource(uri), Problem)

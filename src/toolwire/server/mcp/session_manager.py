@@ -25,10 +25,10 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.codec import SessionOffer, Subscription
+from toolwire.core.codec import SessionStart, Subscription
 from toolwire.core.http import EVENT_HEADERS, Response
 from toolwire.core.model import Json, Kind, Problem
-from toolwire.core.offered import Offered
+from toolwire.core.server_features import ServerFeatures
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from toolwire.framing.jsontext import get_object
@@ -51,8 +51,8 @@ from .host import CANCELLED, SET_LEVEL, InnerExchange, Serve, Write, build_error
 from .session import ELICITATION, LISTENING, McpSession
 from .shared_sessions import FRESH_S, MAX_ANSWER, SharedSessions, StreamChannel
 
-KEPT_S: Final = 60.0
-MAX_KEPT: Final = 64 * 1024 * 1024
+STORED_S: Final = 60.0
+MAX_STORED_BYTES: Final = 64 * 1024 * 1024
 MAX_ID: Final = 1_024
 """The longest id of a request whose end is told to other processes, in bytes."""
 
@@ -68,7 +68,7 @@ _UNKNOWN = Problem(
     kind=Kind.NOT_FOUND,
     message="There is no such session here: it has ended, or another process has it. Begin again with initialize.",
 )
-_NOT_KEPT = Problem(
+_NOT_STORED = Problem(
     kind=Kind.MALFORMED,
     message="The events after this last-event-id are not kept here. Listen without it, or call again.",
 )
@@ -121,7 +121,7 @@ class McpSessionManager:
         self._sessions: OrderedDict[bytes, McpSession] = OrderedDict()
         self._counts: Counter[Hashable] = Counter()
         self._ended_streams: OrderedDict[tuple[bytes, int], tuple[float, int]] = OrderedDict()
-        self._kept_bytes = 0
+        self._stored_bytes = 0
         self._shared: SharedSessions | None = None
         if rows is not None:
             self._shared = SharedSessions(
@@ -138,39 +138,39 @@ class McpSessionManager:
         if self._shared is not None:
             await self._shared.prepare_stream()
 
-    async def open_session(self, offer: SessionOffer, client: McpClient) -> Response:
+    async def open_session(self, start: SessionStart, client: McpClient) -> Response:
         """Return the answer that opens a session for ``client``, or a refusal if there is no room."""
         seen = client.view(self._find_catalog())
         id_ = secrets.token_urlsafe(32).encode()
         if self._shared is None:
-            is_open = self._open_here(_digest(id_), offer, client, seen)
+            is_open = self._open_here(_digest(id_), start, client, seen)
         else:
             names = _write_owner(client.owner), _write_owner(client.quota_key)
             try:
-                is_open = await self._shared.open(_digest(id_), *names, offer.capabilities, seen)
+                is_open = await self._shared.open(_digest(id_), *names, start.capabilities, seen)
             except ConnectionError:
-                return offer.refuse(_LOST) if offer.has_forms else offer.stateless
+                return start.refuse(_LOST) if start.has_forms else start.stateless
         if not is_open:
-            return offer.refuse(_FULL) if offer.has_forms else offer.stateless
-        return offer.lasting._replace(headers=(*offer.lasting.headers, (SESSION_HEADER, id_)))
+            return start.refuse(_FULL) if start.has_forms else start.stateless
+        return start.lasting._replace(headers=(*start.lasting.headers, (SESSION_HEADER, id_)))
 
-    def _open_here(self, key: bytes, offer: SessionOffer, client: McpClient, seen: Catalog) -> bool:
+    def _open_here(self, key: bytes, start: SessionStart, client: McpClient, seen: Catalog) -> bool:
         """Add a session that this process alone has, and return whether there was room."""
         now = asyncio.get_running_loop().time()
         for session in [one for one in self._sessions.values() if one.is_over(now, self._limits)]:
             self._end(session)
         if self._counts[client.quota_key] >= self._limits.sessions_each:
             # The oldest of the same caller, so that a flood harms nobody else.
-            own = _choose_leaving((one for one in self._sessions.values() if one.quota_key == client.quota_key), offer)
+            own = _choose_leaving((one for one in self._sessions.values() if one.quota_key == client.quota_key), start)
             if own is None:
                 return False
             self._end(own)
         if len(self._sessions) >= self._limits.sessions:
-            idle = _choose_leaving((one for one in self._sessions.values() if not one.is_busy), offer)
+            idle = _choose_leaving((one for one in self._sessions.values() if not one.is_busy), start)
             if idle is None:
                 return False
             self._end(idle)
-        self._add(McpSession(key, client.owner, client.quota_key, offer.capabilities, self._limits, seen=seen))
+        self._add(McpSession(key, client.owner, client.quota_key, start.capabilities, self._limits, seen=seen))
         return True
 
     def _add(self, session: McpSession) -> None:
@@ -216,12 +216,12 @@ class McpSessionManager:
         session = McpSession(
             key,
             row.owner,
-            row.share,
+            row.quota_key,
             capabilities if isinstance(capabilities, dict) else {},
             self._limits,
             node=shared.node,
         )
-        session.position = row.told.position
+        session.position = row.notified.position
         self._add(session)
         return session
 
@@ -353,7 +353,7 @@ class McpSessionManager:
             finally:
                 session.running.pop(key, None)
                 stream.end()
-                self._keep(session, stream)
+                self._store(session, stream)
 
         task = session.running[key] = asyncio.ensure_future(work())
         if self._shared is not None:
@@ -385,19 +385,19 @@ class McpSessionManager:
         own = _leave_session(request.scope, session)
 
         def post(text: bytes) -> Awaitable[Response]:
-            return post_message(self._serve, own, text, write, MAX_KEPT)
+            return post_message(self._serve, own, text, write, MAX_STORED_BYTES)
 
         if b"text/event-stream" not in fields.get(b"accept", b"").lower():
             return await session.host.refuse_with_pages(message, body, post)  # nothing can be asked on the way
 
-        def find_offered() -> Offered:
-            return request.client.view(self._find_catalog()).offered
+        def find_features() -> ServerFeatures:
+            return request.client.view(self._find_catalog()).features
 
         if self._shared is None or message.get("method") not in (SET_LEVEL, SUBSCRIBE, UNSUBSCRIBE):
-            return await session.host.answer(message, body, post, write, find_offered)
+            return await session.host.answer(message, body, post, write, find_features)
         # What the client watches is in the state; only this one request is judged here.
         session.host.subscriptions = ResourceSubscriptions()
-        response = await session.host.answer(message, body, post, write, find_offered)
+        response = await session.host.answer(message, body, post, write, find_features)
         if b'"result"' not in response.body:
             return response
         try:
@@ -459,7 +459,7 @@ class McpSessionManager:
         elif self._shared is not None and not is_here:
             await self._follow(request, self._shared, node, number, after)
         elif stream is None or not stream.can_read_after(after):
-            await request.respond(request.refuse(_NOT_KEPT))
+            await request.respond(request.refuse(_NOT_STORED))
         else:
             leaving = asyncio.ensure_future(wait_for_disconnect(request.exchange))
             try:
@@ -498,7 +498,7 @@ class McpSessionManager:
         leaving = asyncio.ensure_future(wait_for_disconnect(request.exchange))
         try:
             if not await channel.open(number, after):
-                await request.respond(request.refuse(_NOT_KEPT))
+                await request.respond(request.refuse(_NOT_STORED))
                 return
             send = request.exchange.send
             await send({"type": "http.response.start", "status": 200, "headers": list(EVENT_HEADERS)})
@@ -528,15 +528,15 @@ class McpSessionManager:
         if not task.done():
             loop.call_later(self._limits.resume_s, check)
 
-    def _keep(self, session: McpSession, stream: EventStream) -> None:
+    def _store(self, session: McpSession, stream: EventStream) -> None:
         """Keep what a stream that is over has sent, for a client that has not got all of it."""
         now = asyncio.get_running_loop().time()
         if not stream.is_empty and self._sessions.get(session.key) is session:
             self._ended_streams[session.key, stream.number] = now, stream.size
-            self._kept_bytes += stream.size
+            self._stored_bytes += stream.size
         while self._ended_streams:
             (key, number), (ended_at, _) = next(iter(self._ended_streams.items()))
-            if now - ended_at <= KEPT_S and self._kept_bytes <= MAX_KEPT:
+            if now - ended_at <= STORED_S and self._stored_bytes <= MAX_STORED_BYTES:
                 break
             self._drop(key, number)
 
@@ -544,7 +544,7 @@ class McpSessionManager:
         ended = self._ended_streams.pop((key, number), None)
         if ended is None:
             return
-        self._kept_bytes -= ended[1]
+        self._stored_bytes -= ended[1]
         session = self._sessions.get(key)
         if session is not None:
             session.streams.pop(number, None)
@@ -586,13 +586,13 @@ def _write_id(id_: Json) -> bytes:
     return jsontext.write(id_)
 
 
-def _choose_leaving(sessions: Iterable[McpSession], offer: SessionOffer) -> McpSession | None:
+def _choose_leaving(sessions: Iterable[McpSession], start: SessionStart) -> McpSession | None:
     """Return which of ``sessions``, from the least recently used, ends for a new one; None if none does.
 
     Those whose hosts cannot be asked end first. A new one of such a host ends no others.
     """
     # I-26: they can do without, and they are many where hosts begin anew for each call.
-    asks = ELICITATION in offer.capabilities
+    asks = ELICITATION in start.capabilities
     fitting = (one for one in sessions if asks or not one.asks)
     return min(fitting, key=lambda one: (one.is_busy, one.asks), default=None)
 

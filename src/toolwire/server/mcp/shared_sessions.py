@@ -29,8 +29,8 @@ from typing import Any, Final, TypeVar
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import DEFAULT_LOG_LEVEL, Json, Tool
-from toolwire.core.offered import add_uri_prefix
 from toolwire.core.resource_changes import ResourceChanges
+from toolwire.core.server_features import add_uri_prefix
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.mcp.remote_changes import name_list_changes
@@ -59,9 +59,9 @@ MAX_CAPABILITIES: Final = 4 * 1024
 FORGET_S: Final = 60.0
 """After how long a process forgets a session of which nothing runs here; it finds the session again in the state."""
 
-_LOOK_S: Final = 0.5
+_POLL_INTERVAL_S: Final = 0.5
 _IDLE_S: Final = 5.0
-_KEEP_S: Final = 20.0
+_STORE_USE_S: Final = 20.0
 _PAUSE_S: Final = 1.0
 _OPEN_S: Final = 3.0
 _READER_S: Final = 45.0
@@ -83,12 +83,12 @@ class _Relay:
     def __init__(self) -> None:
         self.unread = 0
         self.changed = asyncio.Event()
-        self.heard_at = asyncio.get_running_loop().time()
+        self.seen_at = asyncio.get_running_loop().time()
 
     def take_receipt(self, size: int) -> None:
         """Note that the reader has taken ``size`` bytes."""
         self.unread -= size
-        self.heard_at = asyncio.get_running_loop().time()
+        self.seen_at = asyncio.get_running_loop().time()
         self.changed.set()
 
     async def wait_for_room(self) -> None:
@@ -98,7 +98,7 @@ class _Relay:
             TimeoutError: it gives no sign.
         """
         while self.unread:
-            left = self.heard_at + _READER_S - asyncio.get_running_loop().time()
+            left = self.seen_at + _READER_S - asyncio.get_running_loop().time()
             if left > 0 and self.unread <= _WINDOW:
                 return
             self.changed.clear()
@@ -117,7 +117,7 @@ class StreamChannel:
         self._node = node
         self._is_over = False
         self._taken = 0
-        self._told_at = 0.0
+        self._notified_at = 0.0
 
     async def open(self, number: int, after: int) -> bool:
         """Ask for the stream ``number`` after its event ``after``; return whether that is still kept."""
@@ -143,8 +143,8 @@ class StreamChannel:
             return None
         self._taken += len(message.body)
         now = asyncio.get_running_loop().time()
-        if self._taken >= _WINDOW // 2 or now > self._told_at + _IDLE_S:
-            taken, self._taken, self._told_at = self._taken, 0, now
+        if self._taken >= _WINDOW // 2 or now > self._notified_at + _IDLE_S:
+            taken, self._taken, self._notified_at = self._taken, 0, now
             with suppress(ConnectionError):
                 await self._sessions.send(self.session, self._node, "taken", self.name, str(taken).encode())
         return message.body
@@ -180,16 +180,16 @@ class SharedSessions:
         self._find_catalog = find_catalog
         self._end = end
         self._streams = streams
-        self._keep_s = max(POLL_S, min(_KEEP_S, idle_s / 4))
+        self._store_use_s = max(POLL_S, min(_STORE_USE_S, idle_s / 4))
         self._thread = ThreadPoolExecutor(1, "toolwire-sessions")
         self._waiting = 0
         self._task: asyncio.Task[None] | None = None
         self._woken = asyncio.Event()
         self._read_until = 0
-        self._kept_at = 0.0
+        self._stored_at = 0.0
         self._is_lost = False
         self._relays: dict[str, tuple[_Relay, asyncio.Task[None]]] = {}
-        self._told: dict[bytes, tuple[asyncio.Event, NoticePosition]] = {}
+        self._notified: dict[bytes, tuple[asyncio.Event, NoticePosition]] = {}
         self._digests: OrderedDict[int, tuple[Catalog, dict[str, str]]] = OrderedDict()
         self._catalog: Catalog | None = None
         self._compared = find_catalog()
@@ -197,7 +197,7 @@ class SharedSessions:
         # The lists that have changed here and were not told yet; and the number of the last update of another process
         # that the streams were told of.
         self._changed_lists: dict[str, None] = {}
-        self._heard = 0
+        self._last_position = 0
         self._looked_at = 0.0
         self._preparing = 0
 
@@ -205,10 +205,10 @@ class SharedSessions:
         """Begin to look for messages, before this process has a part in any session."""
         if self._task is None:
             self._compared = self._watch_catalog()
-            number, heard = await self.run(lambda: (self._rows.find_last_message(), self._rows.find_position()))
+            number, newest = await self.run(lambda: (self._rows.find_last_message(), self._rows.find_position()))
             if self._task is None:
-                self._read_until, self._heard = number, heard
-                self._kept_at = asyncio.get_running_loop().time()
+                self._read_until, self._last_position = number, newest
+                self._stored_at = asyncio.get_running_loop().time()
                 self._task = asyncio.create_task(self._work())
 
     async def close(self) -> None:
@@ -230,7 +230,7 @@ class SharedSessions:
             await self.begin()
             position = await self.run(self._rows.find_position)
             if not self._streams.has_readers:
-                self._heard = position
+                self._last_position = position
         except ConnectionError as error:
             _log.debug("a stream begins without the state: %s", error)
         finally:
@@ -254,7 +254,9 @@ class SharedSessions:
         finally:
             self._waiting -= 1
 
-    async def open(self, key: bytes, owner: str, share: str, capabilities: Mapping[str, Json], seen: Catalog) -> bool:
+    async def open(
+        self, key: bytes, owner: str, quota_key: str, capabilities: Mapping[str, Json], seen: Catalog
+    ) -> bool:
         """Add a session whose host is offered ``seen``, and return whether there was room."""
         await self.begin()
         position_sent = NoticePosition(await self.run(self._digest_lists, seen), 0)
@@ -263,7 +265,7 @@ class SharedSessions:
         stored_use = jsontext.write(used)
         if len(stored_use) > MAX_CAPABILITIES:
             stored_use = jsontext.write({name: {"form": {}} if name == "elicitation" else used[name] for name in used})
-        stored = StoredSession(owner, share, stored_use.decode(), DEFAULT_LOG_LEVEL, {}, position_sent)
+        stored = StoredSession(owner, quota_key, stored_use.decode(), DEFAULT_LOG_LEVEL, {}, position_sent)
         return await self.run(self._rows.open, key, stored)
 
     async def find(self, key: bytes) -> StoredSession | None:
@@ -313,9 +315,9 @@ class SharedSessions:
             row = await self.run(self._rows.find, session.key)
             if row is not None:
                 lists = await self.run(self._digest_lists, now)
-                changed = frozenset(name for name, digest in lists.items() if row.told.lists.get(name) != digest)
+                changed = frozenset(name for name, digest in lists.items() if row.notified.lists.get(name) != digest)
                 events = session.add_list_notices(changed, now)
-                session.position, session.updated = row.told.position, {}
+                session.position, session.updated = row.notified.position, {}
         await self._take_updates([session])
         return events + session.take_updates(now)
 
@@ -338,9 +340,9 @@ class SharedSessions:
                     await self._take_messages()
                     await self._take_updates([one for one in self._sessions.values() if one.listening is not None])
                 now = asyncio.get_running_loop().time()
-                if now >= self._kept_at + self._keep_s:
-                    self._kept_at = now
-                    await self._keep_sessions(now)
+                if now >= self._stored_at + self._store_use_s:
+                    self._stored_at = now
+                    await self._store_use(now)
                 if self._is_lost:
                     self._is_lost = False
                     _log.info("The MCP sessions can be read again.")
@@ -366,7 +368,7 @@ class SharedSessions:
             return
         self._woken.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(_LOOK_S, self._keep_s)):
+            async with asyncio.timeout(min(_POLL_INTERVAL_S, self._store_use_s)):
                 await self._woken.wait()
 
     async def _take_messages(self) -> None:
@@ -395,9 +397,9 @@ class SharedSessions:
         elif message.kind == "resume":
             self._begin_relay(message, session)
         elif session is not None:
-            self._tell_session(message, session)
+            self._notify_session(message, session)
 
-    def _tell_session(self, message: SessionMessage, session: McpSession) -> None:
+    def _notify_session(self, message: SessionMessage, session: McpSession) -> None:
         match message.kind:
             case "answer":
                 data = jsontext.read(message.body)
@@ -466,7 +468,7 @@ class SharedSessions:
         catalog = self._find_catalog()
         if catalog is self._catalog:
             return catalog
-        found = [(one.prefix, one.changes) for one in catalog.offered.resources if one.changes is not None]
+        found = [(one.prefix, one.changes) for one in catalog.features.resources if one.changes is not None]
         self._changes = {
             (prefix, id(changes)): self._changes.get((prefix, id(changes)), (changes, 0)) for prefix, changes in found
         }
@@ -487,40 +489,40 @@ class SharedSessions:
             if (last := changes.last) != known:
                 own.update(dict.fromkeys(add_uri_prefix(uri, key[0]) for uri in reversed(changes.find_since(known))))
                 numbers[key] = changes, last
-        hears = self._preparing > 0 or self._streams.has_readers
-        heard, now = self._heard, asyncio.get_running_loop().time()
+        is_reading = self._preparing > 0 or self._streams.has_readers
+        newest, now = self._last_position, asyncio.get_running_loop().time()
         updates: Sequence[tuple[str, int]] = ()
         if own:
-            found = await self.run(self._rows.add_updates, list(own), heard if hears else None)
-            updates, self._heard = found.updates, found.newest
+            found = await self.run(self._rows.add_updates, list(own), newest if is_reading else None)
+            updates, self._last_position = found.updates, found.newest
             self._changes.update({key: one for key, one in numbers.items() if key in self._changes})
             self._changed_lists = {name: None for name in self._changed_lists if name not in own}
-        elif hears and now >= self._looked_at + _LOOK_S:
+        elif is_reading and now >= self._looked_at + _POLL_INTERVAL_S:
             self._looked_at = now
-            updates = await self.run(self._rows.find_updates, heard)
-            self._heard = updates[-1][1] if updates else heard
+            updates = await self.run(self._rows.find_updates, newest)
+            self._last_position = updates[-1][1] if updates else newest
         if updates:
-            self._streams.tell([name for name, _ in updates], has_gap=updates[-1][1] > heard + MAX_UPDATES)
+            self._streams.report_changes([name for name, _ in updates], has_gap=updates[-1][1] > newest + MAX_UPDATES)
 
-    async def _keep_sessions(self, now: float) -> None:
+    async def _store_use(self, now: float) -> None:
         """Note in the state which sessions are in use here, and end those here that have ended elsewhere."""
         used: dict[bytes, NoticePosition | None] = {}
         known: dict[bytes, tuple[asyncio.Event, NoticePosition]] = {}
         for session in list(self._sessions.values()):
-            if session.is_busy or session.used > now - self._keep_s:
+            if session.is_busy or session.used > now - self._store_use_s:
                 used[session.key] = None
             if session.listening is not None and session.seen is not None:
                 # What was told some time ago on a stream that is still open has arrived.
-                before = self._told.get(session.key)
+                before = self._notified.get(session.key)
                 if before is not None and before[0] is session.listening:
                     used[session.key] = before[1]
                 position_sent = NoticePosition(await self.run(self._digest_lists, session.seen), session.position)
                 known[session.key] = session.listening, position_sent
-        self._told = known
+        self._notified = known
         if not self._sessions:
             return
         keys = list(self._sessions)
-        existing = await self.run(self._rows.keep, used, keys)
+        existing = await self.run(self._rows.store, used, keys)
         for key in keys:
             found = self._sessions.get(key)
             if found is not None and (key not in existing or self._can_forget(found, now)):
@@ -540,9 +542,9 @@ class SharedSessions:
 
 
 def _digest_lists(catalog: Catalog) -> dict[str, str]:
-    offered = catalog.offered
-    resources = ((one.public_uri, one.title, one.media_type, one.description) for one in offered.resources)
-    prompts = ((one.name, one.title, one.description, repr(one.arguments)) for one in offered.prompts)
+    features = catalog.features
+    resources = ((one.public_uri, one.title, one.media_type, one.description) for one in features.resources)
+    prompts = ((one.name, one.title, one.description, repr(one.arguments)) for one in features.prompts)
     return {
         "toolsListChanged": _digest(map(_describe_tool, catalog.tools)),
         "promptsListChanged": _digest(prompts),

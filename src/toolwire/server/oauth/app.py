@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from toolwire.auth.grants import Grant
+from toolwire.auth.grants import OAuthGrant
 from toolwire.auth.server_metadata import (
     RESOURCE_PATH,
     SERVER_PATH,
@@ -140,7 +140,7 @@ class AuthorizationServer:
         """Return the value of ``token`` for a form on your own page that posts to ``/oauth/logout``."""
         return (await find_session(self._context, _build_request(headers))).form_token
 
-    async def list_grants(self, user_id: str) -> list[Grant]:
+    async def list_grants(self, user_id: str) -> list[OAuthGrant]:
         """Return the active grants of a user, newest first, for a page of connected clients."""
         return await self._context.run_in_thread(list_grants, self._context, user_id)
 

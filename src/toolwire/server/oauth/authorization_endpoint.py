@@ -22,7 +22,7 @@ from toolwire.auth.authorization_request import (
     read_authorization_request,
 )
 from toolwire.auth.clients import Client, client_fingerprint, hash_secret
-from toolwire.auth.grants import Grant
+from toolwire.auth.grants import OAuthGrant
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import display_host, form_action_source, is_loopback_uri
 from toolwire.auth.request_parameters import RequestParameters, read_parameters
@@ -48,7 +48,7 @@ async def handle_authorization(context: ServerContext, request: OAuthRequest) ->
     if isinstance(read, OAuthError):
         return build_error_page(read.description)
     parameters, client, redirect_uri = read
-    authorization = read_authorization_request(parameters, client, redirect_uri, context.settings.offered_scopes)
+    authorization = read_authorization_request(parameters, client, redirect_uri, context.settings.supported_scopes)
     session = await find_session(context, request)
     if isinstance(authorization, OAuthError):
         trusted = await _is_trusted(context, session, client)
@@ -95,7 +95,7 @@ async def _is_trusted(context: ServerContext, session: AccountSession, client: C
     return session.user is not None and bool(await context.run_in_thread(_find_grants, context, session.user, client))
 
 
-def _find_grants(context: ServerContext, user: Account, client: Client) -> list[Grant]:
+def _find_grants(context: ServerContext, user: Account, client: Client) -> list[OAuthGrant]:
     """Return the active grants of the user for the client, newest first."""
     with context.store.read_transaction() as rows:
         return [
@@ -184,7 +184,7 @@ async def _show_consent(
         is_local=all(is_loopback_uri(uri) for uri in client.redirect_uris),
         user_name=user.name,
         scopes=[
-            (scope, words[scope], scope in context.settings.offered_scopes.defaults) for scope in authorization.scopes
+            (scope, words[scope], scope in context.settings.supported_scopes.defaults) for scope in authorization.scopes
         ],
         lifetime=_describe_lifetime(context.settings),
         connected_url=context.settings.grants_url,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from toolwire.auth.grants import Grant
+from toolwire.auth.grants import OAuthGrant
 from toolwire.auth.oauth_error import OAuthError
 from toolwire.core.http import Response
 from toolwire.core.url_origin import get_host
@@ -21,7 +21,7 @@ _ID_CHARS = 6
 """How much of the id of an app tells it from others with its name."""
 
 
-def list_grants(context: ServerContext, user_id: str) -> list[Grant]:
+def list_grants(context: ServerContext, user_id: str) -> list[OAuthGrant]:
     """Return the active grants of a user, newest first."""
     with context.store.read_transaction() as rows:
         return [grant for grant in rows.list_grants(user_id) if grant.used and grant.is_active(context.now())]
@@ -72,7 +72,9 @@ async def handle_connected(context: ServerContext, request: OAuthRequest) -> Res
     return page._replace(headers=(*page.headers, build_cookie(context, session.secret))) if session.is_new else page
 
 
-def _describe_grants(context: ServerContext, grants: Sequence[Grant], used: Mapping[str, float]) -> list[ConnectedApp]:
+def _describe_grants(
+    context: ServerContext, grants: Sequence[OAuthGrant], used: Mapping[str, float]
+) -> list[ConnectedApp]:
     names = Counter(clean_name(grant.client_name) for grant in grants)
     marks = {grant.id: get_host(grant.client_id) or grant.client_id[-_ID_CHARS:] for grant in grants}
     # The same app can have been allowed twice, by one user on two machines: then the time tells them apart.
@@ -87,14 +89,14 @@ def _describe_grants(context: ServerContext, grants: Sequence[Grant], used: Mapp
     return described
 
 
-def _describe_grant(context: ServerContext, grant: Grant, used: float, told_apart: str) -> ConnectedApp:
+def _describe_grant(context: ServerContext, grant: OAuthGrant, used: float, qualifier: str) -> ConnectedApp:
     settings, now = context.settings, context.now()
     idle = round(settings.idle_s / 86_400)
     return ConnectedApp(
         grant=grant.id,
         name=grant.client_name,
         origin=_describe_origin(settings, grant.client_id),
-        told_apart=told_apart,
+        qualifier=qualifier,
         scopes=[(scope, settings.scopes.get(scope, scope)) for scope in grant.scopes],
         since=_show_day(grant.created, now),
         last_use=_show_day(used, now),

@@ -115,13 +115,13 @@ def build_login_page(
 class ConnectedApp(NamedTuple):
     """One grant on the page of connected apps: the id of the grant, the app, what it may do, and days in words.
 
-    ``origin`` says where the app comes from, and ``told_apart`` is what another app with the same name does not have.
+    ``origin`` says where the app comes from, and ``qualifier`` is what another app with the same name does not have.
     """
 
     grant: str
     name: str
     origin: str
-    told_apart: str
+    qualifier: str
     scopes: Sequence[tuple[str, str]]
     since: str
     last_use: str
@@ -159,7 +159,7 @@ def build_connected_page(
 
 def _build_app(app: ConnectedApp, action: str, hidden: Sequence[tuple[str, str]]) -> Html:
     # AO-03: two apps can have one name, and each must be taken back by itself.
-    name = escape_text(clean_name(app.name) + (f" ({_drop_invisible(app.told_apart)})" if app.told_apart else ""))
+    name = escape_text(clean_name(app.name) + (f" ({_drop_invisible(app.qualifier)})" if app.qualifier else ""))
     days = (("Comes from", app.origin), ("Allowed", app.since), ("Last used", app.last_use), ("Ends", app.until))
     rows = [("It may", build_list(_build_scope(scope, words) for scope, words in app.scopes))]
     rows += [(label, escape_text(_drop_invisible(text))) for label, text in days]

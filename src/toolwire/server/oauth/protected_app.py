@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
-from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.csrf import find_form_origin
 from toolwire.server.access.callers import Caller, Callers
 from toolwire.server.http.exchange import Receive, Scope, Send, get_exchange
 from toolwire.server.http.messages import send_response
@@ -80,7 +80,7 @@ async def _find_user(scope: Scope, identify_user: IdentifyUser) -> Caller | Prob
     if scope["method"] in ("GET", "HEAD", "OPTIONS"):
         return user
     # D-22: a browser adds the cookies of the application to requests of other sites too.
-    return user if find_form_sender(fields) == "own" else _FOREIGN
+    return user if find_form_origin(fields) == "same_site" else _FOREIGN
 
 
 async def identify_caller(

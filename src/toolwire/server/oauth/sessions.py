@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 
 from toolwire.auth.clients import hash_secret
 from toolwire.auth.oauth_error import OAuthError
-from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.csrf import find_form_origin
 from toolwire.server.http.cookies import build_cookie as build_browser_cookie
 from toolwire.server.http.cookies import find_cookie
 
@@ -83,7 +83,7 @@ def find_forgery(
 ) -> OAuthError | None:
     """Return an error if a form came from another site, or without the token of its session; else None."""
     # D-22
-    if find_form_sender(request.headers, context.settings.origin) == "foreign":
+    if find_form_origin(request.headers, context.settings.origin) == "cross_site":
         return OAuthError(error="access_denied", description="This form came from another site.", status=403)
     # A browser without our cookie has not seen our page, so the form cannot be ours.
     if session.is_new or not compare_digest(token.encode(), session.form_token.encode()):

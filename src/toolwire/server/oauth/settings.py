@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from urllib.parse import urlsplit
 
-from toolwire.auth.authorization_request import OfferedScopes
+from toolwire.auth.authorization_request import SupportedScopes
 from toolwire.auth.clients import Client
 from toolwire.auth.jwt import SigningKey
 from toolwire.auth.oauth_error import OAuthError
@@ -69,7 +69,7 @@ class OAuthSettings:
     connected_url: str = ""
     sign_up_url: str = ""
     find_scopes: Callable[[str], frozenset[str] | None] | None = None
-    offered_scopes: OfferedScopes = field(init=False)
+    supported_scopes: SupportedScopes = field(init=False)
     cookie_name: str = field(init=False)
 
     @property
@@ -86,13 +86,13 @@ class OAuthSettings:
         defaults = self.default_scopes or tuple(self.scopes)[:1]
         if not set(defaults) <= set(self.scopes):
             raise DefinitionError("default_scopes names a scope that is not in scopes.")
-        offered = OfferedScopes(
+        supported = SupportedScopes(
             resource=canonical_uri(self.resource),
             scopes=tuple(self.scopes),
             defaults=defaults,
             drop_unknown=self.drop_unknown_scopes,
         )
-        object.__setattr__(self, "offered_scopes", offered)
+        object.__setattr__(self, "supported_scopes", supported)
         # AS-19: all ports of a host share their cookies, so a name that two servers had would sign users out of one.
         own = sha256(canonical_uri(self.issuer).encode()).hexdigest()[:12]
         object.__setattr__(self, "cookie_name", f"toolwire-session-{own}")

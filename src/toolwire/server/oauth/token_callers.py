@@ -15,7 +15,7 @@ from time import monotonic
 
 from toolwire.auth.challenge import write_challenge
 from toolwire.auth.clients import hash_secret
-from toolwire.auth.grants import Grant, Token
+from toolwire.auth.grants import OAuthGrant, Token
 from toolwire.auth.scopes import write_scopes
 from toolwire.auth.server_metadata import RESOURCE_PATH, build_server_metadata, well_known_url
 from toolwire.core.http import Headers
@@ -112,7 +112,7 @@ class TokenCallers:
             parameters |= {"error": "invalid_token"} if problem.details.get("error") == "invalid_token" else {}
             named = problem.details.get("scopes")
             wanted = [scope for scope in named if scope in settings.scopes] if isinstance(named, list) else []
-            parameters |= {"scope": write_scopes(wanted or settings.offered_scopes.scopes)}
+            parameters |= {"scope": write_scopes(wanted or settings.supported_scopes.scopes)}
         return ((b"www-authenticate", write_challenge("Bearer", parameters).encode("latin-1", "replace")),)
 
     def _forget(self) -> None:
@@ -120,7 +120,7 @@ class TokenCallers:
         self._cache.clear()
 
 
-def _find_grant(context: ServerContext, text: str) -> tuple[Token, Grant, Mapping[str, Json]] | None:
+def _find_grant(context: ServerContext, text: str) -> tuple[Token, OAuthGrant, Mapping[str, Json]] | None:
     """Return a valid token with its grant, and what the issuer says of its user where users sign in at one."""
     found = find_access_token(context, text)
     if found is None or context.identity_provider is None:

@@ -11,7 +11,7 @@ from toolwire.auth.clients import Client, client_fingerprint, hash_secret
 from toolwire.auth.grants import (
     AuthorizationCode,
     CodeExchange,
-    Grant,
+    OAuthGrant,
     RepeatTokens,
     Token,
     TokenRefresh,
@@ -36,7 +36,7 @@ def create_code(
     """Store a grant and return a new code for it. The database has only the digest of the code."""
     # AS-05
     now, code = context.now(), context.make_secret()
-    grant = Grant(
+    grant = OAuthGrant(
         id=context.make_secret(),
         user=user,
         client_id=client.id,
@@ -58,7 +58,7 @@ def create_code(
                 until=now + context.settings.code_s,
             )
         )
-        rows.keep_client(client.id)
+        rows.store_client(client.id)
         context.record_event(rows, "granted", user=user, client_id=client.id, grant=grant.id, token=code)
     return code
 
@@ -134,7 +134,7 @@ def revoke_token(context: ServerContext, client: Client, token_text: str) -> Non
         context.record_event(rows, "revoked", user=grant.user, client_id=client.id, grant=grant.id, token=token_text)
 
 
-def find_access_token(context: ServerContext, token_text: str) -> tuple[Token, Grant] | None:
+def find_access_token(context: ServerContext, token_text: str) -> tuple[Token, OAuthGrant] | None:
     """Return an access token that is valid for our resource now, with its grant; else None."""
     # AS-08
     name = _token_digest(context, token_text)
@@ -142,13 +142,13 @@ def find_access_token(context: ServerContext, token_text: str) -> tuple[Token, G
         return None
     with context.store.read_transaction() as rows:
         found = rows.find_token_with_grant(name)
-    if found is None or not is_valid_at(*found, context.settings.offered_scopes.resource, context.now()):
+    if found is None or not is_valid_at(*found, context.settings.supported_scopes.resource, context.now()):
         return None
     return found
 
 
 def _issue_tokens(
-    context: ServerContext, rows: OAuthRows, grant: Grant, client: Client, scopes: tuple[str, ...], successor: str
+    context: ServerContext, rows: OAuthRows, grant: OAuthGrant, client: Client, scopes: tuple[str, ...], successor: str
 ) -> dict[str, Json]:
     now, settings = context.now(), context.settings
     access, name = _create_access_token(context, grant, scopes, now)
@@ -172,7 +172,9 @@ def _issue_tokens(
     return body
 
 
-def _create_access_token(context: ServerContext, grant: Grant, scopes: tuple[str, ...], now: float) -> tuple[str, str]:
+def _create_access_token(
+    context: ServerContext, grant: OAuthGrant, scopes: tuple[str, ...], now: float
+) -> tuple[str, str]:
     """Return a new access token, and the text whose digest names it in the database."""
     name, key = context.make_secret(), context.settings.key
     if key is None:
@@ -200,7 +202,7 @@ def _token_digest(context: ServerContext, token_text: str) -> str | None:
 
 
 def _end_family(
-    context: ServerContext, rows: OAuthRows, grant: Grant | None, kind: str, token: str, verdict: TokenReused
+    context: ServerContext, rows: OAuthRows, grant: OAuthGrant | None, kind: str, token: str, verdict: TokenReused
 ) -> OAuthError:
     if grant is not None:
         context.revoke_grant(rows, grant.id)

@@ -23,7 +23,7 @@ from toolwire.core.codec import CallAction, CallQuery, Reading
 from toolwire.core.content import has_content
 from toolwire.core.http import STATUS_BY_KIND, Request, Response
 from toolwire.core.model import Kind, Problem, Value
-from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.csrf import find_form_origin
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_call import build_call_state, build_moment, build_state
 from toolwire.framing.html_fields import build_form, build_submit
@@ -231,9 +231,9 @@ class CallPages:
         return self.needs_key and not self.person
 
     def _is_own_form(self, request: Request) -> bool:
-        sender = find_form_sender(dict(request.headers))
+        sender = find_form_origin(dict(request.headers))
         # A key proves who sent the form; the session of a browser proves nothing about the page.
-        return sender == "own" or (sender == "unsaid" and not self.person)
+        return sender == "same_site" or (sender == "unknown" and not self.person)
 
     def _build_key_field(self, field_id: str) -> Html:
         return build_key_field(field_id) if self._asks_key else NO_HTML

@@ -12,15 +12,15 @@ from toolwire.core.call_status import CallStatus
 from toolwire.core.content import has_content
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.user_input import FieldKind, InputAction, InputRequest, InputResponse
+from toolwire.framing.form_schema import FormError, write_fields
 from toolwire.framing.html import NO_HTML, Html, escape_text
+from toolwire.framing.html_arguments import build_form_fields, change_items, read_form
 from toolwire.framing.html_call import build_progress
 from toolwire.framing.html_content import build_content, shorten_content
 from toolwire.framing.html_fields import build_form
-from toolwire.framing.html_form import build_form_fields, change_items, read_form
 from toolwire.framing.html_page import build_alert, build_code_block, build_fold, build_notice
 from toolwire.framing.html_value import build_value
-from toolwire.framing.input_form import FormError, write_fields
-from toolwire.framing.input_words import read_input_request, write_input_response
+from toolwire.framing.input_messages import read_input_request, write_input_response
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.visible_text import make_visible
 

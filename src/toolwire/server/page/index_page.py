@@ -16,8 +16,8 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem, Tool, Value
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
+from toolwire.framing.html_arguments import build_form_fields, has_lists, write_link_fields
 from toolwire.framing.html_fields import build_form, build_submit
-from toolwire.framing.html_form import build_form_fields, has_lists, write_link_fields
 from toolwire.framing.html_page import (
     NO_STORE,
     build_alert,
@@ -53,14 +53,14 @@ _MAX_LISTED = 200
 _MAX_LIST_CHARS = 36_000
 """How much HTML the list may be: a page has at most 60 kB, without the answer of a tool."""
 _MAX_UNGROUPED = 20
-_LONGEST_LINE, _LONGEST_LINK = 160, 2_000
+_MAX_LINE_LENGTH, _MAX_LINK_LENGTH = 160, 2_000
 _POLICY = build_policy(script="'self'")
 _MAX_REQUESTS = 4
 _NOTHING: Mapping[str, Json] = {}
 _NO_FAULTS: Mapping[str, str] = {}
 
 
-class Answer(NamedTuple):
+class CallAnswer(NamedTuple):
     """How a call ended: its result as HTML, and the call on each protocol with its notices and the response to it.
 
     Notices are the messages that came before the response. ``id`` is that of the call, and ``end`` says in words how
@@ -93,7 +93,7 @@ class View:
     problem: str = ""
     html: Html = NO_HTML
     is_live: bool = False
-    answer: Answer | None = None
+    answer: CallAnswer | None = None
     exchanges: Sequence[WireExchange] = ()
     focus: str = ""
 
@@ -220,7 +220,7 @@ class IndexPage:
     def _build_item(self, name: str, tool: Tool, chosen: str) -> Html:
         current = Html(' aria-current="page"') if name == chosen else NO_HTML
         line = tool.description.partition("\n")[0]
-        line = line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE].rstrip()}…"
+        line = line if len(line) <= _MAX_LINE_LENGTH else f"{line[:_MAX_LINE_LENGTH].rstrip()}…"
         about = Html(f'<span class="muted">{show_text(line)}</span>')
         address = escape_text(f"{self._root}/?tool={quote(name, safe='')}#tool")
         return Html(
@@ -298,12 +298,12 @@ class IndexPage:
         """Return the field for the key of a server that needs one; the page never shows a key again."""
         return build_key_field(field_id) if self._needs_key else NO_HTML
 
-    def _build_answer(self, view: View, tool: Tool, answer: Answer) -> Html:
+    def _build_answer(self, view: View, tool: Tool, answer: CallAnswer) -> Html:
         fields = write_link_fields(tool.input_schema, view.arguments)
         query = urlencode([("tool", view.name), *fields.items()], quote_via=quote)
         address = f"{self._root}/?{query}"
         link = NO_HTML
-        if len(address) <= _LONGEST_LINK:
+        if len(address) <= _MAX_LINK_LENGTH:
             link = Html(f' · <a href="{escape_text(address)}">link to this call</a>')
         entry = _write_entry(answer.id, view.name, address if link else "", answer.end)
         took = Html(f'<p class="muted">{answer.duration_ms:.1f} ms{link}</p>')

@@ -50,10 +50,10 @@ from toolwire.core.model import (
 from toolwire.core.toolbox import ignore_progress
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import is_call_id, read_status
-from toolwire.framing.form_sender import find_form_sender
+from toolwire.framing.csrf import find_form_origin
 from toolwire.framing.html import NO_HTML, Html
+from toolwire.framing.html_arguments import change_items, find_changed_item, read_form
 from toolwire.framing.html_fields import build_form
-from toolwire.framing.html_form import change_items, find_changed_item, read_form
 from toolwire.framing.html_page import build_alert, build_notice
 from toolwire.framing.jsontext import get_object
 from toolwire.validation import build_arguments_check
@@ -61,7 +61,7 @@ from toolwire.validation import build_arguments_check
 from .browser_request import FOREIGN_FORM
 from .call_part import NO_QUESTION, AnswerForm, build_problem, build_result, read_call_answer, write_answers
 from .form_fields import parse_form_fields
-from .index_page import Answer, IndexPage, View, asks_first
+from .index_page import CallAnswer, IndexPage, View, asks_first
 from .refusal_page import build_refusal_page
 from .wire_exchange import Wires, build_exchanges
 
@@ -102,7 +102,7 @@ class PageReader:
 
     def read_post(self, request: Request) -> Reading:
         """Return the call that a form of the page asks for, or the page that says what is needed first."""
-        if find_form_sender(dict(request.headers)) == "foreign":
+        if find_form_origin(dict(request.headers)) == "cross_site":
             return build_refusal_page(FOREIGN_FORM)
         view = View(base=self._find_base(request))
         fields = parse_form_fields(request.body.decode("utf-8", "replace"))
@@ -184,7 +184,7 @@ class PageReader:
             return self._deny(view, tool, fields.get("word", ""))
         # D-20: allowed is what was shown. Other arguments or a changed tool have another signature.
         if not compare_digest(fields.get("seen", "").encode(), _sign(tool, text).encode()):
-            return self._ask(view, tool, fields, _LOOK_AGAIN)
+            return self._ask(view, tool, fields, _RELOAD)
         wanted = confirmation_text(_build_question(view, tool, ""))
         if tool.destructive and fields.get("confirm", "").strip() != wanted:
             return self._ask(view, tool, fields, f"To allow this, type: {wanted}")
@@ -244,7 +244,7 @@ class PageReader:
             ]
             shows_media = not isinstance(result, Problem) and has_content(result.value)
             end = result.kind.value if isinstance(result, Problem) else "done"
-            answer = Answer(html, answered, duration_ms, secrets.token_hex(6), end, shows_media)
+            answer = CallAnswer(html, answered, duration_ms, secrets.token_hex(6), end, shows_media)
             return self._page.build(replace(shown, answer=answer), status)
 
         return reply
@@ -298,7 +298,7 @@ class PageReader:
         return f"{scheme}://{host}{self._site.root}/"
 
 
-_LOOK_AGAIN = "This question is not from here, or the tool has changed since. Look at it again."
+_RELOAD = "This question is not from here, or the tool has changed since. Look at it again."
 
 
 def build_page_readers(

@@ -23,7 +23,7 @@ from toolwire.core.codec import (
     Pending,
     Reading,
     Routes,
-    SessionOffer,
+    SessionStart,
     Site,
     Streaming,
     Subscription,
@@ -65,7 +65,7 @@ class WireExchange(NamedTuple):
             return _cut(reading.opening + reading.closing(result, duration_ms))
         if isinstance(reading, (Subscription, CallQuery)):  # no request of the page is one
             return ""
-        reading = reading.stateless if isinstance(reading, SessionOffer) else reading
+        reading = reading.stateless if isinstance(reading, SessionStart) else reading
         response = reading.reply(result, duration_ms) if isinstance(reading, Pending) else reading
         kinds = [value.decode("latin-1") for name, value in response.headers if name == b"content-type"]
         lines = [f"HTTP {response.status}", *(f"content-type: {kind}" for kind in kinds)]

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias, assert_never
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
+from toolwire.core.no_user_input import REQUIRED_CAPABILITIES, InputNeeded
 from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
-from toolwire.core.unanswered import REQUIRED_CAPABILITIES, InputNeeded
 from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.define.function import LETS_OTHERS_RUN, LargeArguments
 from toolwire.server.asking.user_asker import build_input_problem, find_needed
@@ -229,7 +229,7 @@ class FunctionToolbox:
         """Return how to run ``function`` by its kind; None if it is only awaited."""
         call, write = function.call, function.write
 
-        def build_kept(of: Call) -> StoredItems:
+        def build_stored(of: Call) -> StoredItems:
             return StoredItems(function.tool.name, takes_items=of.context.takes_items)
 
         async def run_inline(arguments: dict[str, Any], _: Notify, __: Call) -> Result:
@@ -240,14 +240,14 @@ class FunctionToolbox:
             return await self._pool.run(get_thread_owner(of), lambda: write(call(**arguments)))
 
         async def run_async_generator(arguments: dict[str, Any], notify: Notify, of: Call) -> Result:
-            return await _collect_items(function, call(**arguments), notify, build_kept(of))
+            return await _collect_items(function, call(**arguments), notify, build_stored(of))
 
         async def run_generator(arguments: dict[str, Any], notify: Notify, of: Call) -> Result:
             reporting = ProgressReporter(function, notify)
             try:
                 return await self._pool.run(
                     get_thread_owner(of),
-                    lambda: _collect_items_in_thread(function, call(**arguments), reporting, build_kept(of)),
+                    lambda: _collect_items_in_thread(function, call(**arguments), reporting, build_stored(of)),
                 )
             finally:
                 reporting.over = True

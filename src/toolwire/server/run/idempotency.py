@@ -146,10 +146,10 @@ class IdempotencyRunner:
             if recorded is None:
                 result = await run(call, notify)
                 stored = await write_in_parts(result) if is_large_result(result) else result
-                await ledger.settle(outcome, build_ending(tool, stored))
+                await ledger.finish(outcome, build_ending(tool, stored))
             else:
                 result = await run(call, recorded.notify)
-                await ledger.settle(outcome, recorded.build_ending(tool, result))
+                await ledger.finish(outcome, recorded.build_ending(tool, result))
         except BaseException:
             # With a result the tool has run, and only the ledger failed.
             if result is None:
@@ -157,7 +157,7 @@ class IdempotencyRunner:
             else:
                 ended = build_ending(tool, result) if recorded is None else recorded.build_ending(tool, result)
             with anyio.CancelScope(shield=True):  # a cancelled call is settled, too; settling twice does no harm
-                await ledger.settle(outcome, ended)
+                await ledger.finish(outcome, ended)
             raise
         return result
 

@@ -25,14 +25,14 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.content import has_content
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.core.resources import Resource
-from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, ignore_progress
+from toolwire.core.toolbox import Notify, StoresResources, Toolbox, ignore_progress
 from toolwire.framing import jsontext
 from toolwire.framing.long_result import PART_NOTE, cut_result, find_reading_name, is_reading, read_part, returns_little
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.stores.sessions.session_rows import ResultRows
 
-KEPT_S: Final = 3_600.0
+STORED_S: Final = 3_600.0
 MAX_BYTES: Final = 64 * 1024 * 1024
 _HANDLE_BYTES: Final = 18
 _log = logging.getLogger("toolwire")
@@ -47,25 +47,25 @@ class MemoryResults:
     """The results of one process. ``clock`` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._kept: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
+        self._stored: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
         self._bytes = 0
         self._clock = clock
         self._lock = Lock()
 
-    def keep(self, key: bytes, body: bytes) -> None:
+    def store(self, key: bytes, body: bytes) -> None:
         """Keep ``body`` under ``key``; the oldest go if there is no more room."""
         now = self._clock()
         with self._lock:
-            self._kept[key] = now, body
+            self._stored[key] = now, body
             self._bytes += len(body)
-            while self._bytes > MAX_BYTES or next(iter(self._kept.values()))[0] < now - KEPT_S:
-                self._bytes -= len(self._kept.popitem(last=False)[1][1])
+            while self._bytes > MAX_BYTES or next(iter(self._stored.values()))[0] < now - STORED_S:
+                self._bytes -= len(self._stored.popitem(last=False)[1][1])
 
     def find(self, key: bytes) -> bytes | None:
         """Return what is under ``key``, or None."""
         with self._lock:
-            kept_at, body = self._kept.get(key, (0.0, None))
-        return None if body is None or kept_at < self._clock() - KEPT_S else body
+            stored_at, body = self._stored.get(key, (0.0, None))
+        return None if body is None or stored_at < self._clock() - STORED_S else body
 
 
 class LongResults:
@@ -80,7 +80,7 @@ class LongResults:
 
     def resource(self, handle: str, /) -> Resource | None:
         """Return the bytes of a handle, or None if there are none."""
-        return self._toolbox.resource(handle) if isinstance(self._toolbox, KeepsResources) else None
+        return self._toolbox.resource(handle) if isinstance(self._toolbox, StoresResources) else None
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` and return its result, or the first part of it."""
@@ -101,7 +101,7 @@ class LongResults:
         if len(body) > MAX_BYTES:
             return result
         try:
-            self._store.keep(_make_key(call, handle), body)
+            self._store.store(_make_key(call, handle), body)
         except ConnectionError as error:  # the call has run, so its result goes out whole
             _log.warning("a long result cannot be kept: %s", error)
             return result

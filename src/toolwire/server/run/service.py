@@ -18,7 +18,7 @@ from toolwire.core.call_by_name import TOOLKIT
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.response_fields import HEADERS, REFUSED_BY
-from toolwire.core.toolbox import KeepsResources, Notify, Toolbox, embed_kept_bytes, ignore_progress
+from toolwire.core.toolbox import Notify, StoresResources, Toolbox, embed_stored_bytes, ignore_progress
 from toolwire.limits import RulesByCaller
 from toolwire.server.asking.confirmation import ConfirmationCheck, ConfirmationTokens, DeferredVerdict, decide_in_thread
 from toolwire.server.asking.user_asker import InputStates
@@ -77,7 +77,7 @@ class Service:
         self._inputs = InputStates(ConfirmationTokens(), None) if inputs is None else inputs
         self._toolbox = toolbox
         self._own_tools: OwnTools | None = None
-        self._keeps_resources = isinstance(toolbox, KeepsResources)
+        self._stores_resources = isinstance(toolbox, StoresResources)
         self._idempotency = idempotency
         self._checks = tuple(checks)
         self._count = count
@@ -273,7 +273,7 @@ class Service:
             elif REFUSED_BY in result.details:
                 result = _build_foreign_refusal(call, result)
             return scrub_problem(result)  # before it is stored or logged
-        return embed_kept_bytes(result, self._toolbox) if self._keeps_resources else result
+        return embed_stored_bytes(result, self._toolbox) if self._stores_resources else result
 
 
 def _build_unfinished(call: Call) -> Problem:

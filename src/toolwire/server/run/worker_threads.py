@@ -17,7 +17,7 @@ from contextvars import copy_context
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
-from toolwire.core.unanswered import InputNeeded
+from toolwire.core.no_user_input import InputNeeded
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ _Outcome: TypeAlias = tuple[Any, BaseException | None]
 """What a function returned, or what it raised."""
 
 
-def default_share(size: int) -> int:
+def find_max_per_caller(size: int) -> int:
     """Return how many of ``size`` threads one caller may hold: three in four, at least one."""
     return max(1, size * 3 // 4)
 
@@ -64,9 +64,9 @@ class ThreadPool:
     How many jobs may wait is for the user of the pool to bound; a server does so by ``Limits.running``.
     """
 
-    def __init__(self, size: int, share: int | None = None, *, idle_s: float = IDLE_S) -> None:
+    def __init__(self, size: int, max_per_caller: int | None = None, *, idle_s: float = IDLE_S) -> None:
         self._size = size
-        self._share = default_share(size) if share is None else share
+        self._share = find_max_per_caller(size) if max_per_caller is None else max_per_caller
         self._idle_s = idle_s
         self._lock = threading.Lock()
         self._callers: dict[Hashable, _Caller] = {}
@@ -275,9 +275,9 @@ def _run(job: _Job) -> _Outcome:
 
 def _deliver(job: _Job, outcome: _Outcome) -> None:
     with suppress(RuntimeError):  # the loop has ended, and no task waits for the outcome
-        job.loop.call_soon_threadsafe(_settle, job.future, outcome)
+        job.loop.call_soon_threadsafe(_set_outcome, job.future, outcome)
 
 
-def _settle(future: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
+def _set_outcome(future: asyncio.Future[_Outcome], outcome: _Outcome) -> None:
     if not future.done():
         future.set_result(outcome)

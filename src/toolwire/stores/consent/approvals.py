@@ -28,8 +28,8 @@ from toolwire.core.grant_bounds import GrantBounds
 from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.database import SharedRows
 
+from .resumable_call import ResumableCall
 from .tables import APPROVALS, open_consent_file
-from .waiting_call import WaitingCall
 
 _FIND_SAME = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
 # Only the first answer counts: a question that has one cannot be answered again (allowed IS NULL).
@@ -235,7 +235,7 @@ class Approvals:
         rows: Any = self._database.select_rows(_COUNT_OPEN, now, now, principal)
         return int(rows[0][0])
 
-    def count_kept(self) -> int:
+    def count_stored(self) -> int:
         """Return how many questions are kept, also those that are over: for a day after their end."""
         rows: Any = self._database.select_rows("SELECT count(*) FROM questions")
         return int(rows[0][0])
@@ -250,17 +250,17 @@ class Approvals:
             found.setdefault(principal, (0, []))[1].append(id_)
         return found
 
-    def add_call(self, waiting: WaitingCall) -> None:
+    def add_call(self, waiting: ResumableCall) -> None:
         """Remember that a long call goes on when a question is over."""
         with self._database.transaction() as cursor:
             cursor.execute("INSERT INTO question_calls VALUES (?, ?, ?) ON CONFLICT DO NOTHING", waiting)
 
-    def list_calls(self, limit: int) -> Sequence[WaitingCall]:
+    def list_calls(self, limit: int) -> Sequence[ResumableCall]:
         """Return at most ``limit`` of the long calls that wait for a question, whether or not it is over."""
         rows: Any = self._database.select_rows(_LIST_CALLS, limit)
-        return [WaitingCall(*row) for row in rows]
+        return [ResumableCall(*row) for row in rows]
 
-    def remove_call(self, waiting: WaitingCall) -> None:
+    def remove_call(self, waiting: ResumableCall) -> None:
         """Forget a long call that has been told to go on."""
         with self._database.transaction() as cursor:
             cursor.execute("DELETE FROM question_calls WHERE id = ? AND call = ?", (waiting.question, waiting.call))

@@ -23,7 +23,7 @@ from toolwire.stores.database import SharedRows
 from .tables import ENDED_SESSIONS, open_consent_file
 
 MAX_EACH: Final = 1_000
-_KEPT_S: Final = 86_400.0
+_STORED_S: Final = 86_400.0
 _FIND: Final = "SELECT 1 FROM ended_sessions WHERE digest = ? OR (digest = ? AND began_at >= ?)"
 _FORGET_OLDEST: Final = (
     "DELETE FROM ended_sessions WHERE owner = ? AND digest NOT IN"
@@ -70,7 +70,7 @@ class EndedSessions:
         # RE-01: a clock that is wrong for a moment must not make a session valid again.
         passed = self._passed.find(self._clock())
         with self._rows.transaction() as cursor:
-            cursor.execute("DELETE FROM ended_sessions WHERE until < ?", (passed - _KEPT_S,))
+            cursor.execute("DELETE FROM ended_sessions WHERE until < ?", (passed - _STORED_S,))
             statement = "SELECT count(*), max(began_at), max(until) FROM ended_sessions WHERE owner = ?"
             count, began_at, until = cursor.execute(statement, (owner,)).fetchone()
             row = (_digest("cookie", session.cookie), owner, session.began_at, session.until)
@@ -84,7 +84,7 @@ class EndedSessions:
         owner = _digest("begun of", session.name)
         passed = self._passed.find(self._clock())
         with self._rows.transaction() as cursor:
-            cursor.execute("DELETE FROM ended_sessions WHERE until < ?", (passed - _KEPT_S,))
+            cursor.execute("DELETE FROM ended_sessions WHERE until < ?", (passed - _STORED_S,))
             cursor.execute(_FORGET_OLDEST, (owner, owner, MAX_EACH - 1))
             cursor.execute(_ADD, (_digest("begun", session.cookie), owner, session.began_at, session.until))
 

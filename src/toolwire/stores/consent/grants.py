@@ -66,7 +66,7 @@ _DELETE_OUTDATED = (
 )
 # RE-01: nothing is deleted where the clock was set back. What was given before is not used until the clock is again
 # where it was; after that, no grant lasts longer than the user agreed to.
-_HOLD = (
+_EXTEND_ONLY = (
     "INSERT INTO held_grants SELECT id, ? FROM grants WHERE true ON CONFLICT (id) DO NOTHING",
     "INSERT INTO held_grants SELECT id, ? FROM bounded_grants WHERE true ON CONFLICT (id) DO NOTHING",
 )
@@ -219,7 +219,7 @@ class StoredGrants:
         with self._database.transaction() as cursor:
             if is_set_back(now, latest):
                 # The user decides now, so this is the time from here on.
-                for statement in _HOLD:
+                for statement in _EXTEND_ONLY:
                     cursor.execute(statement, (latest,))
                 cursor.execute(_WRITE_LATEST, (now,))
             else:

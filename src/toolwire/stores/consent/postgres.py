@@ -31,7 +31,7 @@ from toolwire.stores.confirmed_time import ConfirmedTime
 from toolwire.stores.database import SharedRows
 
 from .audit import read_records
-from .preferences import KEPT_LEVELS, KeptLevel, build_preferences
+from .preferences import STORED_LEVELS, StoredLevel, build_preferences
 
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"
 _NEWEST = "SELECT number, record, digest FROM audit WHERE number < ? AND number > 0 ORDER BY number DESC LIMIT ?"
@@ -143,10 +143,10 @@ class PostgresPreferences:
             found = self._found[site] = made
         return found
 
-    def list_levels(self) -> list[KeptLevel]:
+    def list_levels(self) -> list[StoredLevel]:
         """Return each level, by site and tool."""
         rows: list[Any] = self._rows.select_rows("SELECT site, tool, level FROM levels ORDER BY site, tool")
-        return [KeptLevel(site, tool, Approval(level)) for site, tool, level in rows]
+        return [StoredLevel(site, tool, Approval(level)) for site, tool, level in rows]
 
     def set(self, site: str, tool: str, level: Approval) -> None:
         """Store ``level`` for ``tool`` of ``site``, an origin.
@@ -155,7 +155,7 @@ class PostgresPreferences:
             DefinitionError: the level is auto, which would loosen.
             ConnectionError: the database cannot be asked.
         """
-        if level not in KEPT_LEVELS:
+        if level not in STORED_LEVELS:
             raise DefinitionError(f"{level!r} cannot be stored: a preference is per-call or deny, never looser.")
         statement = "INSERT INTO levels VALUES (?, ?, ?) ON CONFLICT (site, tool) DO UPDATE SET level = excluded.level"
         self._rows.change_row(statement, site, tool, Approval(level).value)

@@ -29,10 +29,10 @@ EVERY_TOOL = "*"
 """In place of the name of a tool: every tool of the site."""
 EVERY_WRITE = "*writes"
 """In place of the name of a tool: every tool of the site that changes something."""
-KEPT_LEVELS = (Approval.PER_CALL, Approval.DENY)
+STORED_LEVELS = (Approval.PER_CALL, Approval.DENY)
 
 
-class KeptLevel(NamedTuple):
+class StoredLevel(NamedTuple):
     """The level that the user set for ``tool`` of ``site``, which is an origin."""
 
     site: str
@@ -68,7 +68,7 @@ class StoredPreferences:
         # The same object, so that a caller can compare by identity whether the preferences changed.
         return found
 
-    def list_levels(self) -> list[KeptLevel]:
+    def list_levels(self) -> list[StoredLevel]:
         """Return each level, by site and tool.
 
         Raises:
@@ -76,7 +76,7 @@ class StoredPreferences:
         """
         self._refresh()
         rows = ((site, tool, level) for site, tools in self._levels.items() for tool, level in tools.items())
-        return [KeptLevel(*row) for row in sorted(rows)]
+        return [StoredLevel(*row) for row in sorted(rows)]
 
     def set(self, site: str, tool: str, level: Approval) -> None:
         """Store ``level`` for ``tool`` of ``site``, an origin.
@@ -84,7 +84,7 @@ class StoredPreferences:
         Raises:
             DefinitionError: the level is auto, which would loosen, or the file cannot be written.
         """
-        if level not in KEPT_LEVELS:
+        if level not in STORED_LEVELS:
             raise DefinitionError(f"{level!r} cannot be stored: a preference is per-call or deny, never looser.")
         with self._change() as levels:
             levels.setdefault(site, {})[tool] = Approval(level)
@@ -149,6 +149,6 @@ def _read_levels(file: Path) -> dict[str, dict[str, Approval]]:
         text = f"{file} has your levels of consent, and cannot be read: correct it, or delete it to begin again."
         raise DefinitionError(text) from error
     # A file that was edited by hand must not loosen what a site declares.
-    if any(level not in KEPT_LEVELS for tools in levels.values() for level in tools.values()):
+    if any(level not in STORED_LEVELS for tools in levels.values() for level in tools.values()):
         raise DefinitionError(f"{file} has the level auto: a preference is per-call or deny, never looser.")
     return levels

@@ -50,7 +50,7 @@ class CallerVault:
             place.delete(name)
         return len(names)
 
-    def keep_started(self, state: str, text: str, until: float, now: float) -> bool:
+    def store_started(self, state: str, text: str, until: float, now: float) -> bool:
         """Keep ``text`` about a sign-in until ``until``; return False if too many wait.
 
         Raises:

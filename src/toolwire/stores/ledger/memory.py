@@ -43,10 +43,10 @@ from . import result_bytes
 ROW_BYTES = 460
 """The bytes of a row without the caller's id of the call and the answer. Rows share the other texts of their keys."""
 IN_MEMORY = LedgerLimits(bytes=64 << 20, answer_bytes=256 << 10)
-_SHARE_BYTES = 700
+_CALLER_BYTES = 700
 """The bytes of a caller without their calls."""
 _ROWS_A_CALL = 64
-_SHARES_A_CALL = 4
+_CHECKS_A_CALL = 4
 """How many rows of one caller, and how many callers, one call checks for rows that have expired."""
 _SWEEP_S = 60.0
 _ROWS_A_SWEEP = 2_048
@@ -68,7 +68,7 @@ _EndedCall: TypeAlias = tuple[bytes, int, int, _Answer, bool, bool, float]
 and until when it is kept, in seconds of the ledger's clock."""
 
 
-class _Share:
+class _CallerCalls:
     """The calls of one caller, ``size`` bytes in all. Ended calls stand in the order in which they ended."""
 
     __slots__ = ("rows", "size")
@@ -92,9 +92,9 @@ class MemoryLedger:
         # not computed.
         self._free_rows, self._free_bytes = limits.rows * 3 // 4, limits.bytes * 3 // 4
         self._spare_rows = limits.rows // _SPARE_PART
-        self._max_answer_bytes, self._keep_s = limits.answer_bytes, limits.keep_s
+        self._max_answer_bytes, self._store_use_s = limits.answer_bytes, limits.keep_s
         self._clock = clock
-        self._shares: OrderedDict[str, _Share] = OrderedDict()
+        self._by_caller: OrderedDict[str, _CallerCalls] = OrderedDict()
         self._rows = 0
         self._bytes = 0
         self._sweeping: asyncio.AbstractEventLoop | None = None  # the event loop that will call _sweep()
@@ -116,36 +116,36 @@ class MemoryLedger:
             fingerprint = claim[1]
         # A plain tuple: the garbage collector skips those, but not a NamedTuple.
         name = key[:]
-        share = self._shares.get(name[0])
-        if share is None:
-            share = _Share()
-        elif name in share.rows:
-            known = self._claim_again(share, name, claim)
+        caller_calls = self._by_caller.get(name[0])
+        if caller_calls is None:
+            caller_calls = _CallerCalls()
+        elif name in caller_calls.rows:
+            known = self._claim_again(caller_calls, name, claim)
             if known is not None:
                 return known
         size = _row_bytes(name)
         if (self._bytes + size > self._free_bytes or self._rows >= self._free_rows) and not self._make_room(
-            share, size, 1
+            caller_calls, size, 1
         ):
             return FULL
-        if not share.rows:
-            self._add_share(name[0], share)
+        if not caller_calls.rows:
+            self._add_caller(name[0], caller_calls)
         self._rows += 1
         self._bytes += size
-        share.size += size
+        caller_calls.size += size
         own = b"%b" % fingerprint  # a copy of its own size, as of an answer: see _write_answer()
-        ticket = share.rows[name] = make_ticket((key, (name, own, size, None), 1))
+        ticket = caller_calls.rows[name] = make_ticket((key, (name, own, size, None), 1))
         return ticket
 
-    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
+    async def finish(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         _, (name, fingerprint, size, before), attempt = ticket
-        share = self._shares.get(name[0])
+        caller_calls = self._by_caller.get(name[0])
         # A second ending of one ticket changes nothing, not even if another run has the key meanwhile.
-        if share is None or share.rows.get(name) is not ticket:
+        if caller_calls is None or caller_calls.rows.get(name) is not ticket:
             return
-        rows, now = share.rows, self._clock()
-        until = now + self._keep_s
+        rows, now = caller_calls.rows, self._clock()
+        until = now + self._store_use_s
         if ending is not None:
             state, result, pinned = ending
             answer, more = _write_answer(result, self._max_answer_bytes)
@@ -153,25 +153,25 @@ class MemoryLedger:
                 more += _row_bytes(name) - size  # until now it used the room of the earlier run and its answer
             if more:
                 if self._bytes + more > self._free_bytes:
-                    self._make_room(share, more, 0)
+                    self._make_room(caller_calls, more, 0)
                 self._bytes += more
-                share.size += more
+                caller_calls.size += more
                 size += more
             rows[name] = (fingerprint, attempt, size, answer, state is _FAILED, pinned, until)
         elif before is not None:
             rows[name] = (*before[:-1], until)
         else:
-            self._remove(share, name, size)
+            self._remove(caller_calls, name, size)
             return
         # The oldest ending stays first, so that expired calls are found without a search.
         rows.move_to_end(name)
         self._expire_next(now)
         if self._sweeping is None or self._sweeping.is_closed():
-            self._plan_sweep(min(_SWEEP_S, self._keep_s))
+            self._plan_sweep(min(_SWEEP_S, self._store_use_s))
 
-    def _claim_again(self, share: _Share, name: _CallName, claim: Claim) -> ClaimOutcome | None:
+    def _claim_again(self, caller_calls: _CallerCalls, name: _CallName, claim: Claim) -> ClaimOutcome | None:
         """Return the outcome for a key that has a row, or None if that row has expired."""
-        before = share.rows[name]
+        before = caller_calls.rows[name]
         if isinstance(before, Ticket):
             run = LedgerRow(before.owner[1], CallState.RUNNING, owned=True, pinned=False, attempt=before.attempt)
             return (
@@ -179,7 +179,7 @@ class MemoryLedger:
             )
         fingerprint, attempt, size, answer, failed, pinned, until = before
         if until <= self._clock():
-            self._remove(share, name, size)
+            self._remove(caller_calls, name, size)
             return None
         state = CallState.FAILED if failed else CallState.DONE
         step = decide_claim(LedgerRow(fingerprint, state, owned=True, pinned=pinned, attempt=attempt), claim)
@@ -188,16 +188,16 @@ class MemoryLedger:
         if step is ClaimAction.REPLAY:
             return StoredResult(_read_answer(answer))
         ticket = Ticket(claim.key, (name, fingerprint, size, before), attempt + 1)  # in the room that the call has
-        share.rows[name] = ticket
+        caller_calls.rows[name] = ticket
         return ticket
 
-    def _make_room(self, share: _Share, size: int, rows: int) -> bool:
+    def _make_room(self, caller_calls: _CallerCalls, size: int, rows: int) -> bool:
         """Remove the caller's oldest ended calls until ``size`` and ``rows`` fit; return whether they do."""
         now = self._clock()
-        for _ in range(min(_SHARES_A_CALL, len(self._shares))):
+        for _ in range(min(_CHECKS_A_CALL, len(self._by_caller))):
             self._expire_next(now)
-        known, running = share.rows, 0
-        while excess := self._count_excess(share, size, rows):
+        known, running = caller_calls.rows, 0
+        while excess := self._count_excess(caller_calls, size, rows):
             if running >= len(known):
                 return False
             # A full ledger is the usual state of a busy server. So some more are removed than are in excess, and most
@@ -209,30 +209,30 @@ class MemoryLedger:
                     known.move_to_end(name)
                     running += 1
                 else:
-                    self._remove(share, name, row[2])
+                    self._remove(caller_calls, name, row[2])
         return True
 
-    def _count_excess(self, share: _Share, size: int, rows: int) -> int:
+    def _count_excess(self, caller_calls: _CallerCalls, size: int, rows: int) -> int:
         """Return how many calls the caller must lose before it may have more room; 0 if it may have that now."""
-        excess = compute_excess(len(share.rows), rows, self._rows, self._max_rows)
+        excess = compute_excess(len(caller_calls.rows), rows, self._rows, self._max_rows)
         # How many calls hold the bytes in excess is known only after they have been removed, one by one.
-        return excess or int(compute_excess(share.size, size, self._bytes, self._max_bytes) > 0)
+        return excess or int(compute_excess(caller_calls.size, size, self._bytes, self._max_bytes) > 0)
 
     def _expire_next(self, now: float) -> None:
         """Remove a few expired calls of one caller; the next time, those of the next caller."""
-        if not self._shares:
+        if not self._by_caller:
             return
-        principal = next(iter(self._shares))
-        self._shares.move_to_end(principal)
-        share = self._shares[principal]
-        for _ in range(min(_ROWS_A_CALL, len(share.rows))):
-            name, row = next(iter(share.rows.items()))
+        principal = next(iter(self._by_caller))
+        self._by_caller.move_to_end(principal)
+        caller_calls = self._by_caller[principal]
+        for _ in range(min(_ROWS_A_CALL, len(caller_calls.rows))):
+            name, row = next(iter(caller_calls.rows.items()))
             if isinstance(row, Ticket):
-                share.rows.move_to_end(name)
+                caller_calls.rows.move_to_end(name)
             elif row[-1] > now:
                 return
             else:
-                self._remove(share, name, row[2])
+                self._remove(caller_calls, name, row[2])
 
     def _plan_sweep(self, after_s: float) -> None:
         # GR-03: what is over leaves a quiet server too, on the event loop that uses this ledger
@@ -243,23 +243,23 @@ class MemoryLedger:
         """Remove expired calls, and look again after a minute, or at once if there may be more."""
         self._sweeping = None
         now, left = self._clock(), self._rows
-        for _ in range(min(_ROWS_A_SWEEP // _ROWS_A_CALL, len(self._shares))):
+        for _ in range(min(_ROWS_A_SWEEP // _ROWS_A_CALL, len(self._by_caller))):
             self._expire_next(now)
         if self._rows:
-            self._plan_sweep(0.0 if self._rows < left else min(_SWEEP_S, self._keep_s))
+            self._plan_sweep(0.0 if self._rows < left else min(_SWEEP_S, self._store_use_s))
 
-    def _add_share(self, principal: str, share: _Share) -> None:
-        if self._shares.setdefault(principal, share) is share:
-            self._bytes += _SHARE_BYTES
+    def _add_caller(self, principal: str, caller_calls: _CallerCalls) -> None:
+        if self._by_caller.setdefault(principal, caller_calls) is caller_calls:
+            self._bytes += _CALLER_BYTES
 
-    def _remove(self, share: _Share, name: _CallName, size: int) -> None:
-        del share.rows[name]
+    def _remove(self, caller_calls: _CallerCalls, name: _CallName, size: int) -> None:
+        del caller_calls.rows[name]
         self._rows -= 1
         self._bytes -= size
-        share.size -= size
-        if not share.rows:
-            del self._shares[name[0]]
-            self._bytes -= _SHARE_BYTES
+        caller_calls.size -= size
+        if not caller_calls.rows:
+            del self._by_caller[name[0]]
+            self._bytes -= _CALLER_BYTES
 
 
 def _row_bytes(name: _CallName) -> int:

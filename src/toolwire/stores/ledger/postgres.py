@@ -51,7 +51,7 @@ from . import result_bytes
 from .postgres_statements import POSTGRES
 from .sql_calls import SqlCalls, row_bytes
 from .tables import CALLS
-from .tally import LedgerTally, Room, add_room, sum_rooms
+from .usage import LedgerUsage, Room, add_room, sum_rooms
 
 LEASE_S = 3.0
 """How long after its last renewal a process still has its running calls, in seconds of the database's clock."""
@@ -91,8 +91,8 @@ class PostgresLedger:
         # Random, so that no two processes have the same number, and 62 bits, which fit a signed column of 64.
         self._owner = secrets.randbits(62)
         self._session = 0
-        self._tally = LedgerTally(POSTGRES)
-        self._calls = SqlCalls(POSTGRES, limits, self._tally, now=self._read_now, is_alive=self._is_alive)
+        self._usage = LedgerUsage(POSTGRES)
+        self._calls = SqlCalls(POSTGRES, limits, self._usage, now=self._read_now, is_alive=self._is_alive)
         self._queue: queue.SimpleQueue[Change | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -126,12 +126,12 @@ class PostgresLedger:
             return UNAVAILABLE
         return await self._submit(digest_fingerprint(claim), _refuse, self._give_back)
 
-    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
+    async def finish(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         work = _Settlement(ticket, ending)
         if self._is_lost:
-            return self._keep_unsaved(work)
-        return await self._submit(work, lambda: self._keep_unsaved(work), _ignore_outcome)
+            return self._store_unsaved(work)
+        return await self._submit(work, lambda: self._store_unsaved(work), _ignore_outcome)
 
     async def _submit(self, work: Any, on_refusal: Callable[[], _T], on_abandon: Callable[[_T], None]) -> _T:
         future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
@@ -151,7 +151,7 @@ class PostgresLedger:
         if isinstance(outcome, Ticket):
             self._queue.put(Change(_Settlement(outcome, None), _return_none, _ignore_outcome))
 
-    def _keep_unsaved(self, work: _Settlement) -> None:
+    def _store_unsaved(self, work: _Settlement) -> None:
         # The first ending holds, as in the database.
         self._unsaved.setdefault(work.ticket, work.ending)
 
@@ -258,11 +258,11 @@ class PostgresLedger:
         for principal, tool, call_id, attempt in connection.execute(sql.FIND_OWN, (self._owner,)).fetchall():
             ticket = Ticket(CallKey(principal, tool, call_id), self._owner, attempt)
             if ticket not in self._live:
-                self._settle_alone(connection, _Settlement(ticket, None))
+                self._finish_alone(connection, _Settlement(ticket, None))
 
     def _save_endings(self, connection: PostgresConnection) -> None:
         for ticket, ending in list(self._unsaved.items()):
-            self._settle_alone(connection, _Settlement(ticket, ending))
+            self._finish_alone(connection, _Settlement(ticket, ending))
             self._unsaved.pop(ticket, None)
 
     def _make_changes(self, connection: PostgresConnection, changes: Sequence[Change]) -> None:
@@ -271,7 +271,7 @@ class PostgresLedger:
         endings = [change for change in wanted if isinstance(change.work, _Settlement)]
         claims = [change for change in wanted if not isinstance(change.work, _Settlement)]
         # Endings first, so that a claim of the same key finds the result.
-        for some, make in ((endings, self._settle_all), (claims, self._claim_all)):
+        for some, make in ((endings, self._finish_all), (claims, self._claim_all)):
             try:
                 if self._connection is None:
                     outcomes: Sequence[Any] = [change.on_refusal() for change in some]
@@ -322,7 +322,7 @@ class PostgresLedger:
         for names in added:
             key = CallKey(*names)
             tickets[key] = Ticket(key, self._owner, 1)
-            self._tally.add(key.principal, Room(1, row_bytes(key)))
+            self._usage.add(key.principal, Room(1, row_bytes(key)))
         return tickets
 
     def _claim_alone(self, connection: PostgresConnection, claim: Claim) -> ClaimOutcome:
@@ -337,7 +337,7 @@ class PostgresLedger:
         self._refusals.record_success()
         return outcome
 
-    def _settle_all(self, connection: PostgresConnection, endings: Sequence[_Settlement]) -> list[None]:
+    def _finish_all(self, connection: PostgresConnection, endings: Sequence[_Settlement]) -> list[None]:
         plain = [
             (work.ticket, work.ending, result_bytes.write_result(work.ending.result, self._limits.answer_bytes))
             for work in endings
@@ -356,26 +356,26 @@ class PostgresLedger:
             columns = map(list, zip(*rows, strict=True))
             values = (self._owner, self._session, self._limits.keep_s, *columns, self._owner)
             try:
-                connection.execute(sql.SETTLE_ALL, values)
+                connection.execute(sql.FINISH_ALL, values)
             except psycopg.Error as error:
                 self._raise_if_lost(connection, error)
                 is_ample = False
         if is_ample:
-            self._tally.add_all(needs)
+            self._usage.add_all(needs)
         for work in endings:
             if is_ample and work.ending is not None and work.ticket.attempt == 1:
                 self._live.discard(work.ticket)
                 continue
             try:
-                self._settle_alone(connection, work)
+                self._finish_alone(connection, work)
             except psycopg.Error as error:
                 self._raise_if_lost(connection, error)
-                self._keep_unsaved(work)
+                self._store_unsaved(work)
         return [None] * len(endings)
 
     def _make_room(self, connection: PostgresConnection, needs: Mapping[str, Room]) -> bool:
         """Return whether each caller has room for what it needs; if not, their oldest ended calls are removed first."""
-        if self._tally.has_ample_room(sum_rooms(needs.values()), self._limits):
+        if self._usage.has_ample_room(sum_rooms(needs.values()), self._limits):
             return True
         try:
             return self._in_transaction(connection, lambda: self._calls.make_room(needs))
@@ -383,13 +383,13 @@ class PostgresLedger:
             self._raise_if_lost(connection, error)
             return False
 
-    def _settle_alone(self, connection: PostgresConnection, work: _Settlement) -> None:
-        self._in_transaction(connection, lambda: self._calls.settle(*work))
+    def _finish_alone(self, connection: PostgresConnection, work: _Settlement) -> None:
+        self._in_transaction(connection, lambda: self._calls.finish(*work))
         self._live.discard(work.ticket)
 
     def _in_transaction(self, connection: PostgresConnection, work: Callable[[], _T]) -> _T:
         """Return what ``work`` returns, once it is committed in this session."""
-        counted = self._tally.totals
+        counted = self._usage.totals
         connection.execute("BEGIN")
         try:
             # ST-02: the row of the session stays locked, so that the session cannot end before this change is
@@ -402,8 +402,8 @@ class PostgresLedger:
             connection.execute("COMMIT")
         except BaseException as error:
             # The rows that were counted in this transaction are not there after all.
-            self._tally.totals = counted
-            self._tally.forget_shares()
+            self._usage.totals = counted
+            self._usage.forget_callers()
             if isinstance(error, psycopg.Error) and is_connection_lost(connection, error):
                 raise
             connection.execute("ROLLBACK")

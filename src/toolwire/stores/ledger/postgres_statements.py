@@ -40,7 +40,7 @@ ADD_ALL = (
     " ON CONFLICT DO NOTHING RETURNING principal, tool, call_id"
 )
 """Add new calls, in the order of their keys, so that no two processes wait for each other."""
-SETTLE_ALL = (
+FINISH_ALL = (
     "WITH mine AS MATERIALIZED"
     " (SELECT toolwire_now() AS now FROM toolwire_owners WHERE owner = %s AND session = %s FOR SHARE)"
     " UPDATE toolwire_calls c SET state = ended.state, pinned = ended.pinned, answer = ended.answer,"

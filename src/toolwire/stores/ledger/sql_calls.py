@@ -31,7 +31,7 @@ from toolwire.stores.database import Cursor
 
 from . import result_bytes
 from .statements import LedgerStatements, StoredCall
-from .tally import NOTHING, LedgerTally, Room, sum_rooms
+from .usage import NOTHING, LedgerUsage, Room, sum_rooms
 
 ROW_BYTES = 400
 """The bytes of a row and its index without its texts."""
@@ -54,7 +54,7 @@ class SqlCalls:
         self,
         statements: LedgerStatements,
         limits: LedgerLimits,
-        tally: LedgerTally,
+        usage: LedgerUsage,
         *,
         now: Callable[[], float],
         is_alive: Callable[[int], bool],
@@ -63,7 +63,7 @@ class SqlCalls:
         self.new_calls: int = 0
         self._sql = statements
         self._limits = limits
-        self._tally = tally
+        self._usage = usage
         self._now = now
         self._is_alive = is_alive
         self._after_sweep = after_sweep
@@ -75,7 +75,7 @@ class SqlCalls:
 
     def recount(self) -> None:
         """Count the rows of the ledger, and store the count for all processes."""
-        self._tally.recount(self._connection)
+        self._usage.recount(self._connection)
 
     def interrupt_orphans(self, owners: set[int]) -> None:
         """Mark the running calls whose owner is not in ``owners`` as interrupted."""
@@ -101,7 +101,7 @@ class SqlCalls:
             case _:
                 return self._start_call(claim, found, owner)
 
-    def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
+    def finish(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
         # ST-02: the statements name owner and attempt, so an owner whose call another one took changes nothing.
         mine, earlier, principal = (*ticket.key, ticket.owner, ticket.attempt), 0, ticket.key.principal
@@ -112,13 +112,13 @@ class SqlCalls:
             earlier = len(found[2] or b"")
         elif ending is None:
             gone = self._connection.execute(self._sql.forget, mine).fetchall()
-            return self._tally.add(principal, Room(-len(gone), -sum(size for (size,) in gone)))
+            return self._usage.add(principal, Room(-len(gone), -sum(size for (size,) in gone)))
         answer = result_bytes.write_result(ending.result, self._limits.answer_bytes)
         more = len(answer) - earlier
         values = (ending.state.value, ending.pinned, answer, more, self._now() + self._limits.keep_s, *mine)
         self.make_room({principal: Room(0, more)})  # before this call ends: only ended calls are removed for room
-        if self._connection.execute(self._sql.settle, values).rowcount:
-            self._tally.add(principal, Room(0, more))
+        if self._connection.execute(self._sql.finish, values).rowcount:
+            self._usage.add(principal, Room(0, more))
         return None
 
     def make_room(self, needs: Mapping[str, Room]) -> bool:
@@ -128,7 +128,7 @@ class SqlCalls:
         than is added.
         """
         of_all = sum_rooms(needs.values())
-        if self._tally.has_ample_room(of_all, self._limits):
+        if self._usage.has_ample_room(of_all, self._limits):
             return True
         has_room = True
         for principal, own in needs.items():
@@ -138,7 +138,7 @@ class SqlCalls:
     def _make_room_of(self, principal: str, own: Room, of_all: Room) -> bool:
         removed, removed_size, at_once = 0, 0, max(_MAX_REMOVED, own.rows)
         while removed < at_once:
-            excess = self._tally.count_excess(self._connection, principal, own, of_all, self._limits)
+            excess = self._usage.count_excess(self._connection, principal, own, of_all, self._limits)
             if excess == NOTHING:
                 return True
             # A full ledger is the usual state of a busy server. So some more are removed than are in excess, and most
@@ -148,7 +148,7 @@ class SqlCalls:
             if not gone:
                 return False
             gone_size = sum(size for (size,) in gone)
-            self._tally.add(principal, Room(-len(gone), -gone_size))
+            self._usage.add(principal, Room(-len(gone), -gone_size))
             removed, removed_size = removed + len(gone), removed_size + gone_size
         return removed_size >= own.size
 
@@ -160,7 +160,7 @@ class SqlCalls:
         found = self._connection.execute(self._sql.find_expired, (self._now(),)).fetchall()
         for expired in found:
             self._remove(*expired)
-        self._tally.exchange_counts(self._connection)
+        self._usage.exchange_counts(self._connection)
         if self._after_sweep is not None:
             self._after_sweep()
         return len(found)
@@ -196,7 +196,7 @@ class SqlCalls:
             return FULL
         if not self._connection.execute(self._sql.add, (*key, fingerprint, rerun, False, owner, 1, size)).rowcount:
             return InFlight(1)  # another process has just recorded this key; its caller waits and claims again
-        self._tally.add(key.principal, Room(1, size))
+        self._usage.add(key.principal, Room(1, size))
         return Ticket(key, owner, 1)
 
     def _restart_call(self, claim: Claim, found: StoredCall, owner: int) -> Ticket:
@@ -215,14 +215,14 @@ class SqlCalls:
 
     def _remove(self, number: int, principal: str, size: int) -> None:
         self._connection.execute(self._sql.remove, (number,))
-        self._tally.add(principal, Room(-1, -size))
+        self._usage.add(principal, Room(-1, -size))
 
     def _interrupt(self, number: int, key: CallKey, size: int, *, rerun: bool) -> bytes:
         """Mark a call as interrupted: it is unknown whether it did its work. Return the answer to it."""
         answer = result_bytes.write_result(build_interrupted(key), self._limits.answer_bytes)
         until = self._now() + self._limits.keep_s
         self._connection.execute(self._sql.interrupt, (not rerun, answer, size + len(answer), until, number))
-        self._tally.add(key.principal, Room(0, len(answer)))
+        self._usage.add(key.principal, Room(0, len(answer)))
         return answer
 
 

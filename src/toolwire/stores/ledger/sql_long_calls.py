@@ -138,18 +138,18 @@ class _Statements:
         )
         self.find_expired = f"SELECT {_COLUMNS} FROM long_calls WHERE until <= ? ORDER BY until LIMIT {_MAX_REMOVED}"
         self.remove = "DELETE FROM long_calls WHERE number = ? RETURNING number"
-        self.read_share = "SELECT rows, bytes, open FROM long_shares WHERE principal = ?"
-        self.add_share = (
-            "INSERT INTO long_shares AS held VALUES (?, ?, ?, ?) ON CONFLICT (principal) DO UPDATE SET"
+        self.read_caller = "SELECT rows, bytes, open FROM totals WHERE principal = ?"
+        self.add_to_caller = (
+            "INSERT INTO totals AS held VALUES (?, ?, ?, ?) ON CONFLICT (principal) DO UPDATE SET"
             " rows = held.rows + excluded.rows, bytes = held.bytes + excluded.bytes, open = held.open + excluded.open"
         )
-        self.find_callers = "SELECT principal FROM long_shares WHERE open > 0"
+        self.find_callers = "SELECT principal FROM totals WHERE open > 0"
         self.find_open = (
             "SELECT id FROM long_calls WHERE principal = ? AND cancel_asked = 0 AND state IN ('accepted', 'running',"
             " 'waiting')"
         )
-        self.forget_share = "DELETE FROM long_shares WHERE principal = ? AND rows <= 0"
-        self.count_all = "SELECT coalesce(sum(rows), 0) FROM long_shares"
+        self.forget_caller = "DELETE FROM totals WHERE principal = ? AND rows <= 0"
+        self.count_all = "SELECT coalesce(sum(rows), 0) FROM totals"
 
 
 class SqlLongCalls:
@@ -338,7 +338,7 @@ class SqlLongCalls:
         wall = self._read_wall()
         values = (
             new.principal, new.id, new.key or None, new.tool, new.fingerprint, LongCallState.ACCEPTED.value,
-            int(new.can_rerun), 0 if new.is_offered and new.request else owner, 0, None, "", None, None, 0, new.request,
+            int(new.can_rerun), 0 if new.is_queued and new.request else owner, 0, None, "", None, None, 0, new.request,
             None, 1, size, wall, wall, None, new.keep_s, 1,
         )  # fmt: skip
         added = self._fetch(self._sql.add, *values)
@@ -346,7 +346,7 @@ class SqlLongCalls:
             return None
         self._accepted += 1
         self._held += 1
-        self._add_share(new.principal, 1, size, 1)
+        self._add_caller(new.principal, 1, size, 1)
         return self._write_status(added)
 
     def _restart(self, found: _Stored, new: NewCall, owner: int) -> Acceptance:
@@ -354,9 +354,9 @@ class SqlLongCalls:
         refusal = self._make_room(new.principal, 0, size - found.bytes)
         if refusal is not None:
             return refusal
-        held_by = 0 if new.is_offered and new.request else owner
-        values = (held_by, new.request, size, self._read_wall(), found.number)
-        self._add_share(found.principal, 0, size - found.bytes, 1)
+        owned_by = 0 if new.is_queued and new.request else owner
+        values = (owned_by, new.request, size, self._read_wall(), found.number)
+        self._add_caller(found.principal, 0, size - found.bytes, 1)
         return self._write_status(self._fetch(self._sql.restart, *values) or found)
 
     def _make_room(self, principal: str, rows: int, size: int) -> Problem | None:
@@ -364,17 +364,17 @@ class SqlLongCalls:
         limits = self._limits
         if self._held + rows > limits.rows:
             return FULL
-        held, held_size, opened = self._connection.execute(self._sql.read_share, (principal,)).fetchone() or (0, 0, 0)
+        used, used_size, opened = self._connection.execute(self._sql.read_caller, (principal,)).fetchone() or (0, 0, 0)
         if opened >= limits.open_each:
             return build_too_many(limits)
         for _ in range(_MAX_REMOVED):
-            if held + rows <= limits.each and held_size + size <= limits.each_bytes:
+            if used + rows <= limits.each and used_size + size <= limits.each_bytes:
                 return None
             oldest = self._fetch(self._sql.find_oldest, principal)
             if oldest is None:
                 break
             self._remove(oldest)
-            held, held_size = held - 1, held_size - oldest.bytes
+            used, used_size = used - 1, used_size - oldest.bytes
         return build_too_many(limits)
 
     def _end(self, found: _Stored, result: Result, last: CallChange | None = None, *, pinned: bool) -> CallStatus:
@@ -388,7 +388,7 @@ class SqlLongCalls:
             self._now(), self._read_wall(), found.number,
         )  # fmt: skip
         ended = self._fetch(self._sql.end, *values) or found
-        self._add_share(found.principal, 0, size - found.bytes, -1)
+        self._add_caller(found.principal, 0, size - found.bytes, -1)
         return self._write_status(ended)
 
     def _remove(self, found: _Stored) -> None:
@@ -396,11 +396,11 @@ class SqlLongCalls:
             return  # another process has removed it
         opened = 0 if LongCallState(found.state).is_final else -1
         self._held -= 1
-        self._add_share(found.principal, -1, -found.bytes, opened)
-        self._run(self._sql.forget_share, found.principal)
+        self._add_caller(found.principal, -1, -found.bytes, opened)
+        self._run(self._sql.forget_caller, found.principal)
 
-    def _add_share(self, principal: str, rows: int, size: int, opened: int) -> None:
-        self._run(self._sql.add_share, principal, rows, size, opened)
+    def _add_caller(self, principal: str, rows: int, size: int, opened: int) -> None:
+        self._run(self._sql.add_to_caller, principal, rows, size, opened)
 
     def _find_live(self, statement: str, name: str) -> _Stored | None:
         """Return the row that ``statement`` finds, locked; one that has expired is removed."""

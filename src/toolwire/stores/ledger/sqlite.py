@@ -44,7 +44,7 @@ from .process_lock import ProcessLock, find_owners, is_alive
 from .sql_calls import SqlCalls, row_bytes
 from .statements import AGE, FORGET_AGE, SAVE_AGE, SQLITE
 from .tables import CALLS_FILE
-from .tally import LedgerTally, Room, add_room
+from .usage import LedgerUsage, Room, add_room
 
 ON_DISK = LedgerLimits()
 SWEEP_S: Final = 60.0
@@ -64,8 +64,8 @@ class _Claiming(NamedTuple):
         return self.make(self.claim)
 
 
-class _Settling(NamedTuple):
-    """The change that ``settle`` asks for; ``make`` makes it in a transaction."""
+class _Finishing(NamedTuple):
+    """The change that ``finish`` asks for; ``make`` makes it in a transaction."""
 
     ticket: Ticket
     ending: CallEnding | None
@@ -76,8 +76,8 @@ class _Settling(NamedTuple):
 
 
 _make_claiming = cast("Callable[[tuple[Claim, Any]], Callable[[], ClaimOutcome]]", MethodType(tuple.__new__, _Claiming))
-_make_settling = cast(
-    "Callable[[tuple[Ticket, CallEnding | None, Any]], Callable[[], None]]", MethodType(tuple.__new__, _Settling)
+_make_finishing = cast(
+    "Callable[[tuple[Ticket, CallEnding | None, Any]], Callable[[], None]]", MethodType(tuple.__new__, _Finishing)
 )
 
 
@@ -99,11 +99,11 @@ class SqliteLedger:
         self._path = Path(path).absolute()
         self._limits = limits
         self._age = LedgerClock(read_boot_id() if boot is None else boot, clock)
-        self._tally = LedgerTally(SQLITE)
+        self._usage = LedgerUsage(SQLITE)
         self._calls = SqlCalls(
             SQLITE,
             limits,
-            self._tally,
+            self._usage,
             now=self._age.now,
             is_alive=partial(is_alive, self._path),
             after_sweep=self._save_age,
@@ -111,14 +111,14 @@ class SqliteLedger:
         self._outages = OutageLog(_log, f"the ledger {self._path.name} can be written again.")
         self._unsaved: dict[Ticket, CallEnding | None] = {}
         self._saved: set[Ticket] = set()
-        self._counted = self._tally.totals
+        self._counted = self._usage.totals
         self._changes = GroupCommit(
             begin=self._begin_transaction,
             commit=self._commit,
             roll_back=self._roll_back,
             busy_s=_BUSY_S,
             # Endings first, so that a claim of the same key finds the result.
-            at_once={_Settling: self._settle_many, _Claiming: self._add_many},
+            at_once={_Finishing: self._finish_many, _Claiming: self._add_many},
         )
         self._is_open = False
         self._open_file()
@@ -143,10 +143,10 @@ class SqliteLedger:
         work = _make_claiming((digest_fingerprint(claim), self._claim))
         return await self._changes.run_change(work, on_refusal=_refuse, on_abandon=self._give_back)
 
-    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
+    async def finish(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember how the call of ``ticket`` ended; None forgets this run of it."""
-        work = _make_settling((ticket, ending, self._calls.settle))
-        await self._changes.run_change(work, on_refusal=partial(self._keep_unsaved, ticket, ending))
+        work = _make_finishing((ticket, ending, self._calls.finish))
+        await self._changes.run_change(work, on_refusal=partial(self._store_unsaved, ticket, ending))
 
     def post_sweep(self) -> None:
         """Remove the calls whose time is over, also on a server without new calls; 64 in each transaction."""
@@ -163,7 +163,7 @@ class SqliteLedger:
 
     # What the thread that commits does: many changes at once, or ``begin``, changes, and ``commit`` or ``roll_back``
 
-    def _settle_many(self, works: Sequence[_Settling]) -> list[Any] | None:
+    def _finish_many(self, works: Sequence[_Finishing]) -> list[Any] | None:
         """Settle the first runs among ``works`` by one statement."""
         outcomes: list[Any] = [NOT_MADE] * len(works)
         places: dict[Ticket, int] = {}
@@ -183,16 +183,16 @@ class SqliteLedger:
         if not rows:
             return None
         self._calls.make_room(needs)  # before these calls end: only ended calls are removed for room
-        recorded = sqlite_batch.settle_calls(self._connection, rows)
+        recorded = sqlite_batch.finish_calls(self._connection, rows)
         self._outages.record_success()
         for place in places.values():
             outcomes[place] = None
         if not all(recorded):
             needs.clear()
-            for row, is_settled in zip(rows, recorded, strict=True):
-                if is_settled:
+            for row, is_finished in zip(rows, recorded, strict=True):
+                if is_finished:
                     add_room(needs, row[0], 0, row[7])
-        self._tally.add_all(needs)
+        self._usage.add_all(needs)
         return outcomes
 
     def _add_many(self, works: Sequence[_Claiming]) -> list[Any] | None:
@@ -214,7 +214,7 @@ class SqliteLedger:
         if not (self._calls.make_room(needs) and sqlite_batch.add_calls(self._connection, rows)):
             return None
         self._outages.record_success()
-        self._tally.add_all(needs)
+        self._usage.add_all(needs)
         for key, place in places.items():
             outcomes[place] = make_ticket((key, owner, 1))
         if self._calls.count_new(len(rows)):
@@ -230,16 +230,16 @@ class SqliteLedger:
     def _give_back(self, standing: ClaimOutcome) -> None:
         """Forget a call whose caller left before the call could run."""
         if isinstance(standing, Ticket):
-            self._changes.post_change(partial(self._calls.settle, standing, None))
+            self._changes.post_change(partial(self._calls.finish, standing, None))
 
-    def _keep_unsaved(self, ticket: Ticket, ending: CallEnding | None) -> None:
+    def _store_unsaved(self, ticket: Ticket, ending: CallEnding | None) -> None:
         """Remember an ending that cannot be written, to write it when that is possible again."""
         if len(self._unsaved) < _MAX_UNSAVED:
             self._unsaved[ticket] = ending
 
     def _save_endings(self) -> None:
         for ticket, ending in list(self._unsaved.items()):
-            self._calls.settle(ticket, ending)
+            self._calls.finish(ticket, ending)
             self._saved.add(ticket)
 
     # A transaction
@@ -247,7 +247,7 @@ class SqliteLedger:
     def _begin_transaction(self) -> None:
         """Take the file for changes."""
         self._connection.execute("BEGIN IMMEDIATE")
-        self._counted = self._tally.totals
+        self._counted = self._usage.totals
 
     def _commit(self) -> None:
         """Write what was changed."""
@@ -261,8 +261,8 @@ class SqliteLedger:
     def _roll_back(self, error: Exception) -> None:
         """Undo what was changed, and say in the log why."""
         self._saved.clear()
-        self._tally.totals = self._counted
-        self._tally.forget_shares()
+        self._usage.totals = self._counted
+        self._usage.forget_callers()
         self._outages.record_failure("the ledger %s cannot be written: %s.", self._path.name, error)
         try:
             if self._connection.in_transaction:

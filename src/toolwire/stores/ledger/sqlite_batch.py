@@ -30,18 +30,18 @@ def add_calls(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> bool:
     return True
 
 
-def settle_calls(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
+def finish_calls(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> list[bool]:
     """Store the endings of first runs. Return for each whether its row was still running.
 
     A row is principal, tool, id, owner, state, whether it is pinned, answer, its bytes, and until when it is kept.
     """
-    if db.execute(*_bind(_write_settle, rows)).rowcount == len(rows):
+    if db.execute(*_bind(_write_finish, rows)).rowcount == len(rows):
         return [True] * len(rows)
     # Another process has taken one, or it was settled before. Those of this statement have its time and answer.
-    return [db.execute(_FIND_SETTLED, (*row[:4], row[8], row[6])).fetchone() is not None for row in rows]
+    return [db.execute(_FIND_FINISHED, (*row[:4], row[8], row[6])).fetchone() is not None for row in rows]
 
 
-_FIND_SETTLED: Final = (
+_FIND_FINISHED: Final = (
     "SELECT 1 FROM calls WHERE principal = ? AND tool = ? AND call_id = ? AND owner = ? AND attempt = 1"
     " AND until = ? AND answer = ?"
 )
@@ -67,7 +67,7 @@ def _write_add(width: int, places: int) -> str:
 
 
 @lru_cache
-def _write_settle(width: int, places: int) -> str:
+def _write_finish(width: int, places: int) -> str:
     return (
         "UPDATE calls SET state = v.column5, pinned = v.column6, answer = v.column7, bytes = bytes + v.column8,"
         f" until = v.column9 FROM ({_write_values(width, places)}) AS v WHERE {_MINE} AND calls.until IS NULL"

@@ -46,7 +46,7 @@ class LedgerStatements:
             f"UPDATE calls SET number = {next_number}, state = 'running', rerun = ?, owner = ?, attempt = ?,"
             " until = NULL WHERE number = ?"
         )
-        self.settle: str = (
+        self.finish: str = (
             f"UPDATE calls SET state = ?, pinned = ?, answer = ?, bytes = bytes + ?, until = ? WHERE {mine}"
         )
         self.find_earlier: str = f"SELECT number, bytes, answer FROM calls WHERE {mine}{lock}"
@@ -66,7 +66,7 @@ class LedgerStatements:
             "SELECT number, principal, bytes FROM calls WHERE number IN (SELECT number FROM calls ORDER BY number"
             f" LIMIT 64) AND until <= ?{skip_locked}"
         )
-        self.count_share: str = "SELECT count(*), coalesce(sum(bytes), 0) FROM calls WHERE principal = ?"
+        self.count_caller: str = "SELECT count(*), coalesce(sum(bytes), 0) FROM calls WHERE principal = ?"
         self.find_running: str = (
             "SELECT number, principal, tool, call_id, rerun, owner, bytes FROM calls WHERE until IS NULL"
         )

@@ -19,7 +19,7 @@ from .tables import RATES, RATES_FILE
 
 _MAX_CLOCK_STEP_BACK_S = 1.0
 _LIST = "SELECT key, at FROM taken WHERE at > ? ORDER BY at DESC LIMIT ?"
-_MOST = 100_000
+_MAX_ROWS = 100_000
 
 
 class SqliteWindows:
@@ -85,6 +85,6 @@ class CountOverview:
         with open_overview(self._place, RATES) as rows:
             if rows is not None:
                 now = rows.clock()
-                for key, at in rows.select_rows(_LIST, now - within_s, _MOST):
+                for key, at in rows.select_rows(_LIST, now - within_s, _MAX_ROWS):
                     found.setdefault(str(key), []).append(now - float(at))
         return found

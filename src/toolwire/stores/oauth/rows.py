@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, fields
 from typing import Any, TypeVar
 
-from toolwire.auth.grants import CLOCK_SKEW_S, AuthorizationCode, Grant, Token
+from toolwire.auth.grants import CLOCK_SKEW_S, AuthorizationCode, OAuthGrant, Token
 from toolwire.stores.database import Rows
 
-_EVENT_KEPT_S = 400 * 86_400.0
-_CODE_KEPT_S = 86_400.0
+_EVENT_STORED_S = 400 * 86_400.0
+_CODE_STORED_S = 86_400.0
 _MAX_PRUNED = 1_000
 _CURRENT = "since <= ? AND until > ?"
 _T = TypeVar("_T")
@@ -58,20 +58,20 @@ class OAuthRows:
 
     # grants, codes, tokens
 
-    def add(self, record: Grant | AuthorizationCode | Token | GrantEvent) -> None:
+    def add(self, record: OAuthGrant | AuthorizationCode | Token | GrantEvent) -> None:
         """Add a record."""
         values = [" ".join(value) if isinstance(value, tuple) else value for value in astuple(record)]
         kind = type(record)
         self._run(f"INSERT INTO {_TABLES[kind]} ({_COLUMNS[kind]}) VALUES ({_write_marks(values)})", *values)
 
-    def find_grant(self, grant_id: str) -> Grant | None:
+    def find_grant(self, grant_id: str) -> OAuthGrant | None:
         """Return the grant with this id, and lock its row until the end of the transaction."""
-        return _read(Grant, self._find(f"{_SELECT[Grant]} WHERE id = ?{self._lock}", grant_id))
+        return _read(OAuthGrant, self._find(f"{_SELECT[OAuthGrant]} WHERE id = ?{self._lock}", grant_id))
 
-    def list_grants(self, user: str, client_id: str | None = None) -> list[Grant]:
+    def list_grants(self, user: str, client_id: str | None = None) -> list[OAuthGrant]:
         """Return the grants of ``user`` that were not revoked, newest first."""
-        rows = self._list(f'{_SELECT[Grant]} WHERE "user" = ? AND revoked IS NULL ORDER BY created DESC', user)
-        grants = [grant for row in rows if (grant := _read(Grant, row)) is not None]
+        rows = self._list(f'{_SELECT[OAuthGrant]} WHERE "user" = ? AND revoked IS NULL ORDER BY created DESC', user)
+        grants = [grant for row in rows if (grant := _read(OAuthGrant, row)) is not None]
         return [grant for grant in grants if client_id is None or grant.client_id == client_id]
 
     def list_last_uses(self, user: str) -> dict[str, float]:
@@ -92,13 +92,13 @@ class OAuthRows:
         """Return the token with this digest, and lock it and its grant until the end of the transaction."""
         return self._lock_with_grant(Token, digest)
 
-    def find_token_with_grant(self, digest: str) -> tuple[Token, Grant] | None:
+    def find_token_with_grant(self, digest: str) -> tuple[Token, OAuthGrant] | None:
         """Return a token and its grant without locks."""
         # For the check of each call: a lock would make calls with one grant wait for each other.
         token = _read(Token, self._find(f"{_SELECT[Token]} WHERE digest = ?", digest))
         if token is None:
             return None
-        owner = _read(Grant, self._find(f"{_SELECT[Grant]} WHERE id = ?", token.grant))
+        owner = _read(OAuthGrant, self._find(f"{_SELECT[OAuthGrant]} WHERE id = ?", token.grant))
         return None if owner is None else (token, owner)
 
     def spend_code(self, digest: str, now: float) -> None:
@@ -138,7 +138,7 @@ class OAuthRows:
         unused = "SELECT id FROM oauth_clients WHERE until IS NOT NULL ORDER BY until DESC LIMIT ? OFFSET ?"
         self._run(f"DELETE FROM oauth_clients WHERE id IN ({unused})", _MAX_PRUNED, most)
 
-    def keep_client(self, client_id: str) -> None:
+    def store_client(self, client_id: str) -> None:
         """Store a client for ever, because a user granted it something."""
         self._run("UPDATE oauth_clients SET until = NULL WHERE id = ?", client_id)
 
@@ -238,16 +238,16 @@ class OAuthRows:
         # AS-05, AS-11: used codes and refresh tokens stay for a time, because a second use shows that they were stolen.
         for table in ("oauth_sessions", "oauth_attempts", "oauth_kept", "oauth_clients"):
             self._run(f"DELETE FROM {table} WHERE until < ?", now)
-        self._run("DELETE FROM oauth_codes WHERE until < ?", now - _CODE_KEPT_S)
+        self._run("DELETE FROM oauth_codes WHERE until < ?", now - _CODE_STORED_S)
         self._run("DELETE FROM oauth_tokens WHERE kind = 'access' AND until < ?", now)
         # The grants are locked first, as in every transaction that changes their tokens, so that no two wait for each
         # other. The limit keeps the transaction short.
         over = f"SELECT id FROM oauth_grants WHERE until < ? OR revoked < ? LIMIT ?{self._lock}"
-        ended = [id_ for (id_,) in self._list(over, now, now - _EVENT_KEPT_S, _MAX_PRUNED)]
+        ended = [id_ for (id_,) in self._list(over, now, now - _EVENT_STORED_S, _MAX_PRUNED)]
         if ended:
             self._run(f'DELETE FROM oauth_tokens WHERE "grant" IN ({_write_marks(ended)})', *ended)
             self._run(f"DELETE FROM oauth_grants WHERE id IN ({_write_marks(ended)})", *ended)
-        self._run("DELETE FROM oauth_events WHERE at < ?", now - _EVENT_KEPT_S)
+        self._run("DELETE FROM oauth_events WHERE at < ?", now - _EVENT_STORED_S)
 
     def _lock_with_grant(self, kind: type[_T], digest: str) -> _T | None:
         """Return the row of a code or token, after locking its grant and it until the end of the transaction."""
@@ -258,7 +258,7 @@ class OAuthRows:
 
 
 _TABLES: dict[type, str] = {
-    Grant: "oauth_grants",
+    OAuthGrant: "oauth_grants",
     AuthorizationCode: "oauth_codes",
     Token: "oauth_tokens",
     GrantEvent: "oauth_events",
@@ -280,7 +280,7 @@ def _read(kind: type[_T], row: Any) -> _T | None:
     values = _name(kind, row)
     if "scopes" in values:
         values["scopes"] = tuple(values["scopes"].split())
-    if kind is Grant:
+    if kind is OAuthGrant:
         values["used"] = bool(values["used"])  # SQLite has numbers only
     return kind(**values)
 

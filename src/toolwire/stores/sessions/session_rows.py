@@ -23,7 +23,7 @@ from .tables import SESSIONS
 
 IN_USE_S: Final = 60.0
 """A session that was used in this time is not ended for one of another caller."""
-KEPT_S: Final = 60.0
+STORED_S: Final = 60.0
 MAX_WAITING: Final = 100
 """How many messages about one session wait for their readers, without the events of its streams."""
 MAX_WAITING_BYTES: Final = 512 * 1024
@@ -61,11 +61,11 @@ class StoredSession(NamedTuple):
     """One session. ``watched`` has the number of the last update when each of its resources began to be watched."""
 
     owner: str
-    share: str
+    quota_key: str
     capabilities: str
     log_level: str
     watched: Mapping[str, int]
-    told: NoticePosition
+    notified: NoticePosition
 
 
 class SessionMessage(NamedTuple):
@@ -101,7 +101,7 @@ class SessionRows:
         with self._change() as (cursor, now):
             self._sweep(cursor, now)
             statement = "SELECT key, capabilities FROM sessions WHERE share = ? ORDER BY used_at"
-            rows: list[Any] = cursor.execute(statement, (session.share,)).fetchall()
+            rows: list[Any] = cursor.execute(statement, (session.quota_key,)).fetchall()
             # I-26: hosts that cannot be asked can do without, so theirs end first, and end none of others.
             own = sorted(rows, key=lambda row: _FORMS in row[1])
             leaving = own[: max(0, len(own) - self._bounds.most_each + 1)]
@@ -118,8 +118,8 @@ class SessionRows:
                 ended = [] if oldest is None else [bytes(oldest[0])]
             for one in ended:
                 _end(cursor, one, now)
-            told = json.dumps([dict(session.told.lists), _read_position(cursor)])
-            row = (key, *session[:4], json.dumps(dict(session.watched)), told, now, now)
+            notified = json.dumps([dict(session.notified.lists), _read_position(cursor)])
+            row = (key, *session[:4], json.dumps(dict(session.watched)), notified, now, now)
             cursor.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         return True
 
@@ -134,13 +134,13 @@ class SessionRows:
         rows = self._select(statement, key, now - self._bounds.idle_s, now - self._bounds.longest_s)
         return _read_session(*rows[0]) if rows else None
 
-    def keep(self, used: Mapping[bytes, NoticePosition | None], known: Iterable[bytes]) -> set[bytes]:
+    def store(self, used: Mapping[bytes, NoticePosition | None], known: Iterable[bytes]) -> set[bytes]:
         """Note that sessions are in use, and what their clients know; return which of ``known`` there still are."""
         with self._change() as (cursor, now):
-            for key, told in used.items():
+            for key, notified in used.items():
                 cursor.execute("UPDATE sessions SET used_at = ? WHERE key = ?", (now, key))
-                if told is not None:
-                    text = json.dumps([dict(told.lists), told.position])
+                if notified is not None:
+                    text = json.dumps([dict(notified.lists), notified.position])
                     cursor.execute("UPDATE sessions SET told = ? WHERE key = ?", (text, key))
             statement, oldest = "SELECT 1 FROM sessions WHERE key = ? AND began_at >= ?", now - self._bounds.longest_s
             return {key for key in known if cursor.execute(statement, (key, oldest)).fetchone() is not None}
@@ -249,7 +249,7 @@ class SessionRows:
             # Two statements, because one with OR would read all sessions.
             cursor.execute("DELETE FROM sessions WHERE used_at < ?", (passed - self._bounds.idle_s,))
             cursor.execute("DELETE FROM sessions WHERE began_at < ?", (passed - self._bounds.longest_s,))
-            cursor.execute("DELETE FROM session_messages WHERE sent_at < ?", (passed - KEPT_S,))
+            cursor.execute("DELETE FROM session_messages WHERE sent_at < ?", (passed - STORED_S,))
 
     def _select(self, statement: str, *values: object) -> list[Any]:
         """Return the rows that ``statement`` selects."""
@@ -311,16 +311,18 @@ def _read_position(cursor: Cursor) -> int:
 
 
 def _read_session(
-    owner: str, share: str, capabilities: str, level: str, watched: str, told: str
+    owner: str, quota_key: str, capabilities: str, level: str, watched: str, notified: str
 ) -> StoredSession | None:
     """Return the session of a row, or None if this program did not write the row."""
     try:
-        lists, position = json.loads(told)
+        lists, position = json.loads(notified)
     except (TypeError, ValueError):
         return None
     if not isinstance(lists, dict) or not isinstance(position, int):
         return None
-    return StoredSession(owner, share, capabilities, level, _parse_watched(watched), NoticePosition(lists, position))
+    return StoredSession(
+        owner, quota_key, capabilities, level, _parse_watched(watched), NoticePosition(lists, position)
+    )
 
 
 def _read_watched(cursor: Cursor, key: bytes) -> dict[str, int]:
@@ -342,18 +344,18 @@ def _write_watched(cursor: Cursor, key: bytes, watched: Mapping[str, int]) -> No
 
 # QF-10, ST-01
 class ResultRows:
-    """The results in one file or database: those of the last ``kept_s`` seconds, and at most ``most_bytes`` of them."""
+    """The results in one file or database: those of the last ``stored_s`` seconds, at most ``most_bytes`` of them."""
 
-    def __init__(self, rows: SharedRows, *, kept_s: float, most_bytes: int) -> None:
-        self._rows, self._kept_s, self._most_bytes = rows, kept_s, most_bytes
+    def __init__(self, rows: SharedRows, *, stored_s: float, most_bytes: int) -> None:
+        self._rows, self._stored_s, self._most_bytes = rows, stored_s, most_bytes
 
-    def keep(self, key: bytes, body: bytes) -> None:
+    def store(self, key: bytes, body: bytes) -> None:
         """Keep ``body`` under ``key``; the oldest go if there is no more room."""
         with name_errors(), self._rows.transaction() as cursor:
             now = self._rows.clock()
-            cursor.execute("DELETE FROM kept_results WHERE kept_at < ?", (now - self._kept_s,))
+            cursor.execute("DELETE FROM kept_results WHERE stored_at < ?", (now - self._stored_s,))
             cursor.execute("INSERT INTO kept_results VALUES (?, ?, ?, ?)", (key, body, len(body), now))
-            rows: list[Any] = cursor.execute("SELECT key, size FROM kept_results ORDER BY kept_at DESC").fetchall()
+            rows: list[Any] = cursor.execute("SELECT key, size FROM kept_results ORDER BY stored_at DESC").fetchall()
             total = 0
             for one, size in rows:
                 total += size
@@ -362,16 +364,16 @@ class ResultRows:
 
     def find(self, key: bytes) -> bytes | None:
         """Return what is under ``key``, or None."""
-        statement = "SELECT body FROM kept_results WHERE key = ? AND kept_at >= ?"
+        statement = "SELECT body FROM kept_results WHERE key = ? AND stored_at >= ?"
         with name_errors():
-            rows: list[Any] = self._rows.select_rows(statement, key, self._rows.clock() - self._kept_s)
+            rows: list[Any] = self._rows.select_rows(statement, key, self._rows.clock() - self._stored_s)
         return bytes(rows[0][0]) if rows else None
 
 
-def open_results(place: str, *, kept_s: float, most_bytes: int) -> ResultRows:
+def open_results(place: str, *, stored_s: float, most_bytes: int) -> ResultRows:
     """Return the results in the file or database ``place``.
 
     Raises:
         DefinitionError: it cannot be used.
     """
-    return ResultRows(open_rows(place, SESSIONS), kept_s=kept_s, most_bytes=most_bytes)
+    return ResultRows(open_rows(place, SESSIONS), stored_s=stored_s, most_bytes=most_bytes)

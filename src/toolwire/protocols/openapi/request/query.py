@@ -42,7 +42,7 @@ _MAX_NESTED = 3
 _MAX_BRANCHES = 16
 
 
-class Form(StrEnum):
+class QueryForm(StrEnum):
     """How a field is written: once as text, repeated for each item of an array, or once as JSON."""
 
     TEXT = "text"
@@ -50,11 +50,11 @@ class Form(StrEnum):
     JSON = "json"
 
 
-class Field(NamedTuple):
+class QueryField(NamedTuple):
     """One argument in a query. ``types`` are the JSON types that its text, or the text of an item, may have."""
 
     name: str
-    form: Form
+    form: QueryForm
     schema: Schema
     required: bool
     types: frozenset[str] = frozenset()
@@ -66,7 +66,7 @@ def is_in_query(tool: Tool) -> bool:
     return tool.safe and not takes_file(tool.input_schema)
 
 
-def list_fields(tool: Tool) -> tuple[Field, ...]:
+def list_fields(tool: Tool) -> tuple[QueryField, ...]:
     """Return the query field of each argument of ``tool``."""
     required = set(tool.required_parameters)
     return tuple(
@@ -75,7 +75,7 @@ def list_fields(tool: Tool) -> tuple[Field, ...]:
     )
 
 
-def read_query(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Problem:
+def read_query(query: str, known: Mapping[str, QueryField]) -> dict[str, Json] | Problem:
     """Return the arguments in ``query``; those without a field in ``known`` stay text.
 
     A text that does not have the type of its field stays a string, and validation reports it. A required array that is
@@ -96,7 +96,7 @@ def read_query(query: str, known: Mapping[str, Field]) -> dict[str, Json] | Prob
     for name, field in known.items():
         if name in texts:
             arguments[name] = _read_value(field, texts[name], errors)
-        elif field.form is Form.REPEATED and field.required:
+        elif field.form is QueryForm.REPEATED and field.required:
             # A required array without items leaves no trace in a query.
             arguments[name] = []
     if errors:
@@ -115,13 +115,13 @@ def _decode(text: str) -> str:
     return unquote_to_bytes(text.replace("+", " ")).decode()
 
 
-def _read_value(field: Field, texts: list[str], errors: dict[str, str]) -> Json:
-    if field.form is Form.REPEATED:
+def _read_value(field: QueryField, texts: list[str], errors: dict[str, str]) -> Json:
+    if field.form is QueryForm.REPEATED:
         return [_read_typed(text, field.types) for text in texts]
     if len(texts) > 1:
         errors[field.name] = "is given more than once"
         return None
-    if field.form is Form.TEXT:
+    if field.form is QueryForm.TEXT:
         return _read_typed(texts[0], field.types)
     value = jsontext.read(texts[0].encode("utf-8", "surrogatepass"))
     if isinstance(value, Problem):
@@ -141,19 +141,19 @@ def _read_typed(text: str, types: frozenset[str]) -> Json:
     return text
 
 
-def _build_field(name: str, schema: Json, root: Schema, *, required: bool) -> Field:
+def _build_field(name: str, schema: Json, root: Schema, *, required: bool) -> QueryField:
     shape: Schema = schema if isinstance(schema, dict) else ({} if schema is not False else {"not": {}})
     types = _list_types(shape, root)
     if _is_plain(types - {"null"}) and ("null" not in types or (not required and shape.get("default") is None)):
         # An optional null without a default is said by leaving the argument out.
-        return Field(name, Form.TEXT, shape, required, types)
+        return QueryField(name, QueryForm.TEXT, shape, required, types)
     array = _follow_reference(shape, root)
     # An empty array cannot be repeated: it must be the same as a missing one, so a default rules this form out.
     if types == _ARRAY and "prefixItems" not in array and (required or not shape.get("default")):
         items = _list_types(array.get("items"), root)
         if _is_plain(items):
-            return Field(name, Form.REPEATED, shape, required, items)
-    return Field(name, Form.JSON, shape, required)
+            return QueryField(name, QueryForm.REPEATED, shape, required, items)
+    return QueryField(name, QueryForm.JSON, shape, required)
 
 
 def _is_plain(types: frozenset[str]) -> bool:

@@ -289,7 +289,7 @@ def _clean(data: Json, notes: dict[str, Json]) -> Json:
 def _note_truncation(whole: Resource, expected: Expected, notes: dict[str, Json]) -> None:
     notes["truncated"] = True
     notes["total_bytes"] = len(whole.data)
-    if expected.resources is not None and (handle := expected.resources.keep(whole)):
+    if expected.resources is not None and (handle := expected.resources.store(whole)):
         notes["resource"] = handle
 
 
@@ -312,7 +312,7 @@ def _read_items(body: bytes, expected: Expected, notes: dict[str, Json]) -> Resu
 def _read_binary(body: bytes, media_type: str, expected: Expected, notes: dict[str, Json]) -> Value:
     reference: dict[str, Json] = {"media_type": media_type[:100], "bytes_len": len(body)}
     if expected.resources is not None:
-        handle = expected.resources.keep(Resource(data=body, media_type=media_type[:100]))
+        handle = expected.resources.store(Resource(data=body, media_type=media_type[:100]))
         if handle:
             reference["resource"] = handle
     return Value(reference, notes)

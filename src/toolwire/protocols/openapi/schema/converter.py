@@ -22,7 +22,7 @@ from toolwire.protocols.openapi.document.findings import SHOWN, Note
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.validation import PatternBudget
 from toolwire.validation.exclusive import are_exclusive
-from toolwire.validation.foreign_schema import cut_cycles
+from toolwire.validation.foreign_schema import break_cycles
 from toolwire.validation.schema_dialects import Dialect, read_dialect, upgrade_node
 from toolwire.validation.schema_keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
 
@@ -153,7 +153,7 @@ class SchemaConverter:
         if not definitions:
             return schema
         full = {**schema, "$defs": dict(sorted(definitions.items()))}
-        return cut_cycles(full, lambda text: self._note(where, text))
+        return break_cycles(full, lambda text: self._note(where, text))
 
     def count_room(self, schema: dict[str, Json]) -> int:
         """Return how many bytes ``schema`` can still grow by; less than 0 for one that is too large."""
@@ -391,7 +391,7 @@ class SchemaConverter:
             if key not in _DROPPED_KEYWORDS:
                 built[key] = self._convert_named(key, value, names, gone)
         elif key == "required" and isinstance(value, list):
-            names_left = self._keep_names(value, gone)
+            names_left = self._select_names(value, gone)
             if names_left:
                 built[key] = names_left
         elif self._fits(key, value) or (self._old and key.startswith("exclusive") and isinstance(value, bool)):
@@ -411,7 +411,7 @@ class SchemaConverter:
     def _fits(self, key: str, value: Json) -> bool:
         return fits(key, value) and (key != "pattern" or self._patterns.accepts(value))
 
-    def _keep_names(self, value: list[Json], gone: Set[str]) -> list[str]:
+    def _select_names(self, value: list[Json], gone: Set[str]) -> list[str]:
         """Return the names in ``value`` that are not hidden, without duplicates."""
         if not gone.isdisjoint(one for one in value if isinstance(one, str)):
             self._loosen(WIDER)
@@ -422,7 +422,7 @@ class SchemaConverter:
         if key == "format":
             self._loosen(WIDER)  # a format is an annotation here, not checked
         elif key == "dependentRequired":
-            return {name: self._keep_names(others, gone) for name, others in value.items() if name not in gone}
+            return {name: self._select_names(others, gone) for name, others in value.items() if name not in gone}
         elif key == "enum":
             value = _remove_duplicates(value)
         return text_cleaning.clean_data(value) if self._hides and key == "examples" else value

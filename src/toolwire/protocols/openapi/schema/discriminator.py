@@ -42,7 +42,7 @@ class Discriminator:
         own = self.list_own_values(branch)
         if not isinstance(reference, str):
             return own or []
-        wanted = self._mapped.get(reference) or self._list_said_values(branch)
+        wanted = self._mapped.get(reference) or self._list_declared_values(branch)
         if wanted:
             listed: list[Json] = [one for one in wanted if own is None or one in own]
             return listed or own or []
@@ -62,7 +62,7 @@ class Discriminator:
         ]
         return list_values({"allOf": schemas}, self._list_parts) if schemas else None
 
-    def _list_said_values(self, branch: Json) -> list[str]:
+    def _list_declared_values(self, branch: Json) -> list[str]:
         parts = (part for part in self._list_parts(branch) if part is not None)
         found = next((part[key] for part in parts for key in VALUE_EXTENSIONS if isinstance(part.get(key), str)), None)
         return [] if found is None else [found]

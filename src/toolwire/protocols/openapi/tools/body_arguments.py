@@ -112,7 +112,7 @@ class Body(NamedTuple):
             return _build_text_schema(self, schema if isinstance(schema, dict) else {})
         if "itemSchema" in self.media and "schema" not in self.media:
             return {"type": "array", "items": self.media["itemSchema"]}
-        if self.sort in (BodyKind.FORM, BodyKind.MULTIPART) and (schema is True or _says_no_shape(schema)):
+        if self.sort in (BodyKind.FORM, BodyKind.MULTIPART) and (schema is True or _has_no_shape(schema)):
             return {**(schema if isinstance(schema, dict) else {}), "type": "object"}  # a form has fields
         return schema
 
@@ -136,7 +136,7 @@ def _build_lines_schema(media: dict[str, Any]) -> Json:
     return {"type": "array", "items": {} if kind == "string" else schema}
 
 
-def _says_no_shape(schema: Json) -> bool:
+def _has_no_shape(schema: Json) -> bool:
     return isinstance(schema, dict) and not schema.keys() & {*_SHAPES, "$ref", "$dynamicRef", "not", "type"}
 
 

@@ -28,7 +28,7 @@ _MAX_VALUES: Final = 2_000
 _ITEMS: Final = (3, 1)
 _MAX_DEPTH: Final = 5
 _MAX_COMPARED: Final = 500
-_SAYS_VALUES: Final = frozenset(("const", "contentEncoding", "enum", "examples", FILE_KEYWORD))
+_DECLARES_VALUES: Final = frozenset(("const", "contentEncoding", "enum", "examples", FILE_KEYWORD))
 _OF_AN_EXAMPLE: Final = frozenset(("dataValue", "description", "externalValue", "serializedValue", "summary", "value"))
 
 
@@ -79,7 +79,7 @@ def add_examples(schema: dict[str, Json], examples: Mapping[str, Sequence[Json]]
 def _names_values(own: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
     """Return whether ``own`` or what it refers to says itself which values it takes, or takes a file."""
     target = resolve_reference(schema, own["$ref"]) if isinstance(own.get("$ref"), str) else {}
-    return bool(_SAYS_VALUES & (own.keys() | (target.keys() if isinstance(target, dict) else set())))
+    return bool(_DECLARES_VALUES & (own.keys() | (target.keys() if isinstance(target, dict) else set())))
 
 
 def _limit_example(value: Json) -> tuple[Json, int]:

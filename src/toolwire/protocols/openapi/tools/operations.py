@@ -51,7 +51,7 @@ _VERSION = re.compile(r"3\.\d{1,3}(\..*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferState:
+class OperationState:
     """The state of a read document: the plan of each tool by id, the number of operations, and every finding.
 
     ``references`` has each tool by its operationId and by its pointer. ``notes`` grow while schemas are converted;
@@ -71,11 +71,11 @@ class OfferState:
         return tuple(map(str, self.notes))
 
 
-class Offer(NamedTuple):
+class OperationToolSet(NamedTuple):
     """The tools of a document, and the state with their plans."""
 
     catalog: Catalog
-    memo: OfferState
+    memo: OperationState
 
 
 def explain_unfit(
@@ -158,7 +158,7 @@ def read_operations(
     hides: HiddenTexts | None = None,
     write_only: bool = True,
     site: SitePolicy | None = None,
-) -> Offer:
+) -> OperationToolSet:
     """Return the tools of ``document``, fetched from ``url``; ``explain_unfit`` must have returned ``""`` for it.
 
     ``hides`` are its hidden texts, if known; else they are searched. ``write_only``: it may have writeOnly properties.
@@ -169,9 +169,9 @@ def read_operations(
         if not swagger_20.is_swagger(document):
             return _read(document, url, selection, hides, site, write_only=write_only)
         document, notes = swagger_20.upgrade(document, url)
-        offer = _read(document, url, selection, hides, site, write_only=False)  # 2.0 has no writeOnly
-        offer.memo.notes.extend(notes)
-        return offer
+        found_tools = _read(document, url, selection, hides, site, write_only=False)  # 2.0 has no writeOnly
+        found_tools.memo.notes.extend(notes)
+        return found_tools
 
 
 def _read(
@@ -182,7 +182,7 @@ def _read(
     site: SitePolicy,
     *,
     write_only: bool,
-) -> Offer:
+) -> OperationToolSet:
     source = ToolSource(document, url, selection, hides, site, write_only=write_only)
     notes = source.notes
     notes.extend(_check_document(document, source.site, source.hides))
@@ -199,7 +199,7 @@ def _read(
     left: Counter[_LeftOutReason] = Counter()
     tags: Counter[str] = Counter()
     for one, name in zip(operations, names, strict=True):
-        found_tool = _offer(source, one, name, selection, tags)
+        found_tool = _read_operation(source, one, name, selection, tags)
         if isinstance(found_tool, _LeftOutReason):
             left[found_tool] += 1
         elif isinstance(found_tool, Note):
@@ -216,7 +216,7 @@ def _read(
     lost = sum(note.operations for note in notes) - sum(left.values())
     site = source.site
     catalog = Catalog(title=site.name, version=source.version, description=site.description, tools=tuple(tools))
-    memo = OfferState(
+    memo = OperationState(
         plans=Plans(works),
         notes=notes,
         operations=len(tools) + lost + sum(left.values()),
@@ -224,17 +224,17 @@ def _read(
         schemes=source.security.schemes,
         references=source.tools,
     )
-    return Offer(catalog, memo)
+    return OperationToolSet(catalog, memo)
 
 
-def list_findings(offer: Offer) -> tuple[Note, ...]:
+def list_findings(found_tools: OperationToolSet) -> tuple[Note, ...]:
     """Return every finding of a document; this converts all schemas, to collect their findings too."""
     # XL-088
-    for tool in offer.catalog.tools:
+    for tool in found_tools.catalog.tools:
         # len() converts the schema, which is lazy, and conversion adds its findings.
         len(tool.input_schema)
         len(tool.output_schema or {})
-    return tuple(offer.memo.notes)
+    return tuple(found_tools.memo.notes)
 
 
 class _LeftOutReason(Enum):
@@ -253,14 +253,14 @@ class _LeftOutReason(Enum):
         return Note("", one if number == 1 else several.format(f"{number:,}"), "", number)
 
 
-class _OfferedOperation(NamedTuple):
+class _ReadOperation(NamedTuple):
     tool: Tool
     work: OperationTool
 
 
-def _offer(
+def _read_operation(
     source: ToolSource, one: Operation, name: str, selection: Selection, tags: Counter[str]
-) -> _OfferedOperation | Note | _LeftOutReason:
+) -> _ReadOperation | Note | _LeftOutReason:
     """Return the tool of an operation, or the reason why there is none; the tags of each tool are added to ``tags``."""
     policy = read_operation(one.node, source.site, one.method, include_all=selection.include == "all")
     if not policy.exposed:
@@ -313,7 +313,7 @@ def _offer(
         hints={NAME: LazyMapping(work.hint)},
         **members,
     )
-    return _OfferedOperation(tool, work)
+    return _ReadOperation(tool, work)
 
 
 def _explain_hidden(one: Operation, selection: Selection) -> Note | _LeftOutReason:

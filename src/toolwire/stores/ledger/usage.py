@@ -33,7 +33,7 @@ def sum_rooms(rooms: Iterable[Room]) -> Room:
     return Room(sum(rows), sum(sizes))
 
 
-class TallyDelta(NamedTuple):
+class UsageDelta(NamedTuple):
     """Rows and bytes in all, and those that other processes do not know yet."""
 
     rows: int = 0
@@ -42,7 +42,7 @@ class TallyDelta(NamedTuple):
     new_size: int = 0
 
 
-class LedgerTally:
+class LedgerUsage:
     """How many rows and bytes there are, as far as this process knows. Processes exchange their counts at times.
 
     Counting in the file for each call would cost a third of the time. If a process dies before it has shared its
@@ -51,49 +51,49 @@ class LedgerTally:
 
     def __init__(self, statements: LedgerStatements) -> None:
         self._sql = statements
-        self.totals: TallyDelta = TallyDelta()
-        self._shares: dict[str, tuple[int, int]] = {}
+        self.totals: UsageDelta = UsageDelta()
+        self._by_caller: dict[str, tuple[int, int]] = {}
         self._exchanges = 0
 
     def has_ample_room(self, room: Room, limits: LedgerLimits) -> bool:
         """Return whether there is ``room`` more, for any caller."""
-        held, held_size = self.totals[:2]
+        used, used_size = self.totals[:2]
         # Below three quarters every caller has room by the rule of compute_excess(), so no query is needed.
-        return 4 * (held + room.rows) <= 3 * limits.rows and 4 * (held_size + room.size) <= 3 * limits.bytes
+        return 4 * (used + room.rows) <= 3 * limits.rows and 4 * (used_size + room.size) <= 3 * limits.bytes
 
     def count_excess(self, db: Cursor, principal: str, own: Room, of_all: Room, limits: LedgerLimits) -> Room:
         """Return how much ``principal`` must lose to have room for ``own``.
 
         ``of_all`` is what all callers are to get, with ``own``.
         """
-        held, held_size = self._count_share(db, principal)
+        used, used_size = self._count_caller(db, principal)
         rows, size = self.totals.rows + of_all.rows - own.rows, self.totals.size + of_all.size - own.size
         return Room(
-            compute_excess(held, own.rows, rows, limits.rows), compute_excess(held_size, own.size, size, limits.bytes)
+            compute_excess(used, own.rows, rows, limits.rows), compute_excess(used_size, own.size, size, limits.bytes)
         )
 
     def add(self, principal: str, room: Room) -> None:
         """Count rows and bytes of a caller in, or out."""
         rows, size = room
-        held, held_size, new, new_size = self.totals
-        self.totals = TallyDelta(held + rows, held_size + size, new + rows, new_size + size)
-        share = self._shares.get(principal)
-        if share is not None:
-            self._shares[principal] = (share[0] + rows, share[1] + size)
+        used, used_size, new, new_size = self.totals
+        self.totals = UsageDelta(used + rows, used_size + size, new + rows, new_size + size)
+        caller_calls = self._by_caller.get(principal)
+        if caller_calls is not None:
+            self._by_caller[principal] = (caller_calls[0] + rows, caller_calls[1] + size)
 
     def add_all(self, rooms: Mapping[str, Room]) -> None:
         """Count rows and bytes of several callers in."""
         for principal, room in rooms.items():
             self.add(principal, room)
 
-    def forget_shares(self) -> None:
+    def forget_callers(self) -> None:
         """Forget how much each caller has. It is counted again when it is needed."""
-        self._shares.clear()
+        self._by_caller.clear()
 
     def exchange_counts(self, db: Cursor) -> None:
         """Add what is new here to the stored count, and read what other processes have added."""
         before = self.totals
-        self.totals = TallyDelta(
+        self.totals = UsageDelta(
             *db.execute(self._sql.exchange_counts, (before.new_rows, before.new_size)).fetchall()[0]
         )
         # Other processes have changed rows, and it is unknown whose. Counting the rows of a caller with many takes some
@@ -101,26 +101,30 @@ class LedgerTally:
         if self.totals[:2] != before[:2]:
             self._exchanges += 1
             if self._exchanges % _RECOUNT_EVERY == 0:
-                self.forget_shares()
+                self.forget_callers()
             else:
-                self._shares = {name: share for name, share in self._shares.items() if share[0] >= _MANY_ROWS}
+                self._by_caller = {
+                    name: caller_calls
+                    for name, caller_calls in self._by_caller.items()
+                    if caller_calls[0] >= _MANY_ROWS
+                }
 
     def recount(self, db: Cursor) -> None:
         """Count all rows, and store the count for all processes."""
-        self.totals = TallyDelta(*db.execute(self._sql.recount).fetchall()[0])
+        self.totals = UsageDelta(*db.execute(self._sql.recount).fetchall()[0])
 
-    def _count_share(self, db: Cursor, principal: str) -> tuple[int, int]:
-        share = self._shares.get(principal)
-        if share is None:
+    def _count_caller(self, db: Cursor, principal: str) -> tuple[int, int]:
+        caller_calls = self._by_caller.get(principal)
+        if caller_calls is None:
             # A bound for the memory, as callers can be many. The shares that are needed are counted again.
-            if len(self._shares) >= _MAX_SHARES:
-                self._shares.clear()
-            rows, size = db.execute(self._sql.count_share, (principal,)).fetchone()
-            share = self._shares[principal] = (rows, size)
-        return share
+            if len(self._by_caller) >= _MAX_CALLERS:
+                self._by_caller.clear()
+            rows, size = db.execute(self._sql.count_caller, (principal,)).fetchone()
+            caller_calls = self._by_caller[principal] = (rows, size)
+        return caller_calls
 
 
-_MAX_SHARES = 1_000
+_MAX_CALLERS = 1_000
 _MANY_ROWS = 1_000
 _RECOUNT_EVERY = 16
 """How many exchanges with other processes the share of a caller with many rows lasts."""

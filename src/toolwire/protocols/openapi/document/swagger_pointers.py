@@ -60,14 +60,14 @@ def _locate_in_body(parameters: Json, rest: Sequence[PathStep]) -> tuple[PathSte
         if not isinstance(one, dict):
             continue
         if one.get("in") == "body":
-            return ("parameters", place, *_keep_existing(one, steps))
+            return ("parameters", place, *_select_existing(one, steps))
         is_member = steps[:2] == ["schema", "properties"] and steps[2:3] == [one.get("name")]
         if one.get("in") == "formData" and is_member:
-            return ("parameters", place, *_keep_existing(one, steps[3:]))
+            return ("parameters", place, *_select_existing(one, steps[3:]))
     return ()
 
 
-def _keep_existing(node: Json, steps: Sequence[PathStep]) -> list[PathStep]:
+def _select_existing(node: Json, steps: Sequence[PathStep]) -> list[PathStep]:
     taken: list[PathStep] = []
     for step in steps:
         if not _has_step(node, step):

@@ -151,7 +151,7 @@ class PromptMessage:
     role: Literal["user", "assistant"] = "user"
 
 
-class Offered(NamedTuple):
+class ServerFeatures(NamedTuple):
     """The resources and prompts of a server; ``findings`` has a sentence for each entry that was left out."""
 
     resources: tuple[ResourceDefinition, ...] = ()
@@ -190,20 +190,20 @@ class Offered(NamedTuple):
         text = f"There is no prompt {name[:200]!r} here.{hint} {_list_known(one.name for one in self.prompts)}"
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, details={"reason": "unknown_prompt"})
 
-    def filter(self, allows: Callable[[Tool], bool]) -> Offered:
+    def filter(self, allows: Callable[[Tool], bool]) -> ServerFeatures:
         """Return those whose reader ``allows`` is true of."""
-        return Offered(
+        return ServerFeatures(
             tuple(one for one in self.resources if allows(one.reader)),
             tuple(one for one in self.prompts if allows(one.reader)),
         )
 
 
 DefinitionT = TypeVar("DefinitionT", ResourceDefinition, PromptDefinition)
-NOTHING_OFFERED: Final = Offered()
-OfferedKind: TypeAlias = Literal["resource", "prompt"]
+NO_FEATURES: Final = ServerFeatures()
+FeatureKind: TypeAlias = Literal["resource", "prompt"]
 
 
-def name_reader_toolkit(toolkit: str, kind: OfferedKind) -> str:
+def name_reader_toolkit(toolkit: str, kind: FeatureKind) -> str:
     """Return the toolkit of the readers of ``kind`` that belong to ``toolkit``."""
     return f"{toolkit}{_MARK}{kind}"
 
@@ -213,12 +213,12 @@ def is_reader(tool: Tool) -> bool:
     return _MARK in tool.toolkit
 
 
-def merge_offered(parts: Sequence[Offered]) -> Offered:
+def merge_features(parts: Sequence[ServerFeatures]) -> ServerFeatures:
     """Return everything in ``parts``, without a second resource of one URI or a second prompt of one name."""
     resources = {one.public_uri: one for one in reversed([*chain.from_iterable(part.resources for part in parts)])}
     prompts = {one.name: one for one in reversed([*chain.from_iterable(part.prompts for part in parts)])}
     findings = tuple(chain.from_iterable(part.findings for part in parts))
-    return Offered(tuple(reversed(resources.values())), tuple(reversed(prompts.values())), findings)
+    return ServerFeatures(tuple(reversed(resources.values())), tuple(reversed(prompts.values())), findings)
 
 
 def add_uri_prefix(uri: str, prefix: str) -> str:
@@ -227,26 +227,26 @@ def add_uri_prefix(uri: str, prefix: str) -> str:
     return PAGE_SCHEME + prefix + uri[len(PAGE_SCHEME) :] if uri.startswith(PAGE_SCHEME) else prefix + uri
 
 
-def add_prefix(offered: Offered, name: str, scheme: str) -> Offered:
-    """Return ``offered`` under ``name``: URIs begin with ``scheme+``, names of prompts with ``name_``.
+def add_prefix(features: ServerFeatures, name: str, scheme: str) -> ServerFeatures:
+    """Return ``features`` under ``name``: URIs begin with ``scheme+``, names of prompts with ``name_``.
 
     The URI of a page begins with ``ui://scheme+``.
     """
-    resources = tuple(replace(one, prefix=f"{scheme}+{one.prefix}") for one in offered.resources)
-    return Offered(resources, tuple(replace(one, name=f"{name}_{one.name}") for one in offered.prompts))
+    resources = tuple(replace(one, prefix=f"{scheme}+{one.prefix}") for one in features.resources)
+    return ServerFeatures(resources, tuple(replace(one, name=f"{name}_{one.name}") for one in features.prompts))
 
 
-def with_scopes(offered: Offered, scopes: tuple[str, ...] | None) -> Offered:
-    """Return ``offered`` for callers with ``scopes``; unchanged if that is None."""
-    if scopes is None or not offered.readers:
-        return offered
+def with_scopes(features: ServerFeatures, scopes: tuple[str, ...] | None) -> ServerFeatures:
+    """Return ``features`` for callers with ``scopes``; unchanged if that is None."""
+    if scopes is None or not features.readers:
+        return features
     own = scopes
 
     def set_scopes(one: DefinitionT) -> DefinitionT:
         completer = None if one.completer is None else replace(one.completer, scopes=own)
         return replace(one, reader=replace(one.reader, scopes=own), completer=completer)
 
-    return Offered(tuple(map(set_scopes, offered.resources)), tuple(map(set_scopes, offered.prompts)))
+    return ServerFeatures(tuple(map(set_scopes, features.resources)), tuple(map(set_scopes, features.prompts)))
 
 
 def write_messages(description: str, value: Json) -> dict[str, Json]:

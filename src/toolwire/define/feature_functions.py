@@ -11,8 +11,8 @@ from typing import Any, Final, TypedDict
 from toolwire.core.content import UNTYPED, build_form
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Result, Value
-from toolwire.core.offered import (
-    OfferedKind,
+from toolwire.core.server_features import (
+    FeatureKind,
     PromptDefinition,
     ResourceDefinition,
     is_prompt_text,
@@ -110,7 +110,7 @@ def define_prompt(
 def _define_reader(
     function: Callable[..., Any],
     options: ReaderOptions,
-    kind: OfferedKind,
+    kind: FeatureKind,
     *,
     toolkit: str,
     version: str,

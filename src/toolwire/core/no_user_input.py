@@ -21,7 +21,7 @@ _WHY: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class NoUserInput:
     """Why a tool got no answer to ``question``: the user declined or cancelled it, or the caller cannot ask a user.
 
     It is false where a condition tests it.

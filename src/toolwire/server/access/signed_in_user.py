@@ -11,19 +11,20 @@ from toolwire.server.page.browser_request import LoginPlace
 from .callers import Caller
 
 
-class SignedInUser(NamedTuple):
+class BrowserUser(NamedTuple):
     """Who is signed in at the server itself: as which caller, and the name that pages show.
 
-    ``by_key``: by the key of a caller, in a session that a page can end. ``groups`` are those that the user belongs to.
+    ``has_key``: by the key of a caller, in a session that a page can end. ``groups`` are those that the user belongs
+    to.
     """
 
     caller: Caller
     name: str
-    by_key: bool = False
+    has_key: bool = False
     groups: frozenset[str] = frozenset()
 
 
-FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[SignedInUser | None]]
+FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[BrowserUser | None]]
 """Returns who is signed in at the browser that sent these header fields, or None."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from toolwire.core.model import Json
 
 from .function import LETS_OTHERS_RUN
-from .json_form import build_adapted_form
+from .json_type import build_adapted_form
 
 
 class UserForm(NamedTuple):

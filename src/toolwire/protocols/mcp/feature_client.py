@@ -19,12 +19,12 @@ from toolwire.core.catalog import build_toolkit_name
 from toolwire.core.codec import Flow, Peer
 from toolwire.core.content import MAX_PARTS
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool, Value
-from toolwire.core.offered import (
+from toolwire.core.server_features import (
     PAGE_URIS,
-    Offered,
-    OfferedKind,
+    FeatureKind,
     PromptDefinition,
     ResourceDefinition,
+    ServerFeatures,
     name_reader_toolkit,
 )
 from toolwire.framing.jsontext import get_object
@@ -33,7 +33,7 @@ from toolwire.framing.text_cleaning import cap_text, clean
 from . import content_blocks, foreign_members, post_message
 from .client import renew_session
 from .handshake import MAX_PAGES, MAX_TOOLS
-from .post_message import Conversation, Refused, Session
+from .post_message import Conversation, McpClientSession, Refused
 from .revision import COMPLETE, MAX_VALUES
 from .stream_reader import fetch_answer
 
@@ -57,9 +57,9 @@ D = TypeVar("D")
 _Answer = dict[str, Json] | Problem
 
 
-def load(peer: Peer) -> Flow[Offered | Problem]:
+def load(peer: Peer) -> Flow[ServerFeatures | Problem]:
     """Return what the server of ``peer`` offers beside tools."""
-    declared = _get_session(peer).offers
+    declared = _get_session(peer).server_capabilities
     completes = "completions" in declared
     findings: list[str] = []
     resources: list[ResourceDefinition] = []
@@ -86,7 +86,7 @@ def load(peer: Peer) -> Flow[Offered | Problem]:
         pages: list[Json] = list(_list_unlisted_pages(peer.catalog.tools, resources))
         read_page = partial(_read_resource, toolkit=toolkit, completes=False)
         resources += {page.uri: page for page in _read_entries(pages, "uri", read_page, [])}.values()
-    return Offered(tuple(resources), tuple(prompts), tuple(findings))
+    return ServerFeatures(tuple(resources), tuple(prompts), tuple(findings))
 
 
 def read(peer: Peer, call: Call) -> Flow[Result]:
@@ -110,7 +110,7 @@ def read(peer: Peer, call: Call) -> Flow[Result]:
     return answer if isinstance(answer, Problem) else _read_contents(answer)
 
 
-def _get_session(peer: Peer) -> Session:
+def _get_session(peer: Peer) -> McpClientSession:
     conversation: Conversation = peer.memo
     return conversation.session
 
@@ -214,7 +214,7 @@ def _build_completer(reader: Tool, reference: dict[str, Json]) -> Tool:
 
 
 def _build_reader(
-    kind: OfferedKind, toolkit: str, name: str, entry: dict[str, Any], schema: dict[str, Json] | None = None
+    kind: FeatureKind, toolkit: str, name: str, entry: dict[str, Any], schema: dict[str, Json] | None = None
 ) -> Tool:
     return Tool(
         name=name,

@@ -16,7 +16,7 @@ from toolwire.core.model import Problem
 from toolwire.framing import sse
 
 from . import post_message
-from .post_message import Session
+from .post_message import McpClientSession
 from .revision import SESSION_HEADER, VERSION_HEADER
 from .stream_reader import STREAM, Listener
 
@@ -34,7 +34,7 @@ class _ResumePoint(NamedTuple):
     wait_s: float
 
 
-def complete_stream(session: Session, response: Response, id_: str | int) -> Flow[Response | Problem]:
+def complete_stream(session: McpClientSession, response: Response, id_: str | int) -> Flow[Response | Problem]:
     """Return ``response``, or where it is a stream without the answer to ``id_`` the one that goes on from there.
 
     At most ten streams are opened for it.
@@ -47,7 +47,7 @@ def complete_stream(session: Session, response: Response, id_: str | int) -> Flo
         last_id = left.last_id
         yield from pause(left.wait_s)
         listener = Listener(session, id_, leave=True)
-        answer = yield from listen(_build_resume_request(session, last_id), listener.hear)
+        answer = yield from listen(_build_resume_request(session, last_id), listener.read_piece)
         if not listener.has_begun and not (isinstance(answer, Response) and post_message.is_stream(answer)):
             return answer
         response = Response(200, (STREAM,), listener.build_body())
@@ -76,7 +76,7 @@ def _find_resume_point(response: Response, id_: str | int, last_id: str) -> _Res
     return _ResumePoint(last_id, min(wait_ms / 1_000, MAX_WAIT_S))
 
 
-def _build_resume_request(session: Session, last_id: str) -> Request:
+def _build_resume_request(session: McpClientSession, last_id: str) -> Request:
     headers = [
         (b"accept", b"text/event-stream"),
         (b"last-event-id", last_id.encode()),

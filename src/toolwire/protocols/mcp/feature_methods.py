@@ -14,10 +14,10 @@ from toolwire.core import content
 from toolwire.core.codec import Reading, make_pending
 from toolwire.core.http import JSON_HEADERS, Response, make_response
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool, Value, make_call
-from toolwire.core.offered import (
-    Offered,
+from toolwire.core.server_features import (
     PromptDefinition,
     ResourceDefinition,
+    ServerFeatures,
     list_choices,
     read_texts,
     write_messages,
@@ -46,42 +46,42 @@ _MAX_ARGUMENTS: Final = 100
 _UNCACHED: Final = b'"ttlMs":0,"cacheScope":"private"'
 
 
-def build_capabilities(offered: Offered, *, notifies: bool = False) -> dict[str, Json]:
+def build_capabilities(features: ServerFeatures, *, notifies: bool = False) -> dict[str, Json]:
     """Return what the server declares to offer; with ``notifies`` also that it tells of changes."""
     lists: dict[str, Json] = {"listChanged": True} if notifies else {}
     capabilities: dict[str, Json] = {"tools": lists}
-    if offered.resources:
-        subscribing: dict[str, Json] = {"subscribe": True} if notifies and can_subscribe(offered) else {}
+    if features.resources:
+        subscribing: dict[str, Json] = {"subscribe": True} if notifies and can_subscribe(features) else {}
         capabilities["resources"] = {**subscribing, **lists}
-    if offered.prompts:
+    if features.prompts:
         capabilities["prompts"] = lists
-    if offered.readers:
+    if features.readers:
         capabilities["completions"] = {}
     return capabilities
 
 
-def build_offered_methods(
-    offered: Offered, members: Mapping[str, Json], server: Mapping[str, Json], end: bytes
+def build_feature_methods(
+    features: ServerFeatures, members: Mapping[str, Json], server: Mapping[str, Json], end: bytes
 ) -> dict[str, Method]:
-    """Return the methods for ``offered``; the bytes of the lists are written here, once."""
+    """Return the methods for ``features``; the bytes of the lists are written here, once."""
     methods: dict[str, Method] = {}
-    if offered.resources:
-        plain = [_write_resource(one) for one in offered.resources if not one.is_template]
-        templates = [_write_resource(one) for one in offered.resources if one.is_template]
+    if features.resources:
+        plain = [_write_resource(one) for one in features.resources if not one.is_template]
+        templates = [_write_resource(one) for one in features.resources if one.is_template]
         pages = write_pages("resourceTemplates", templates, members, end)
         methods |= {
             "resources/list": partial(answer_page, write_pages("resources", plain, members, end)),
             "resources/templates/list": partial(answer_page, pages),
-            "resources/read": partial(_read_resource, offered, server, end),
+            "resources/read": partial(_read_resource, features, server, end),
         }
-    if offered.prompts:
-        prompts = [_write_prompt(one) for one in offered.prompts]
+    if features.prompts:
+        prompts = [_write_prompt(one) for one in features.prompts]
         methods |= {
             "prompts/list": partial(answer_page, write_pages("prompts", prompts, members, end)),
-            "prompts/get": partial(_get_prompt, offered, server, end),
+            "prompts/get": partial(_get_prompt, features, server, end),
         }
-    if offered.readers:
-        methods[COMPLETE] = partial(_complete, offered, server, end)
+    if features.readers:
+        methods[COMPLETE] = partial(_complete, features, server, end)
     return methods
 
 
@@ -107,11 +107,11 @@ def _write_texts(**texts: str) -> dict[str, Json]:
     return {name: clean(text).text for name, text in texts.items() if text}
 
 
-def _read_resource(offered: Offered, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
+def _read_resource(features: ServerFeatures, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
     uri = asked.params.get("uri")
     if not isinstance(uri, str):
         return build_invalid(asked, '"uri" must be the URI of a resource, as a string.')
-    found = offered.find_resource(uri)
+    found = features.find_resource(uri)
     if isinstance(found, Problem):
         if asked.status:  # since 2026-07-28 this is an error of the parameters, before that a code of its own
             return build_invalid(asked, found.message)
@@ -127,11 +127,11 @@ def _read_resource(offered: Offered, server: Mapping[str, Json], end: bytes, ask
     return _build_pending(asked, resource.reader, arguments, write, server)
 
 
-def _get_prompt(offered: Offered, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
+def _get_prompt(features: ServerFeatures, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
     name, given = asked.params.get("name"), asked.params.get("arguments")
     if not isinstance(name, str):
         return build_invalid(asked, '"name" must be the name of a prompt, as a string.')
-    found = offered.find_prompt(name)
+    found = features.find_prompt(name)
     if isinstance(found, Problem):
         return build_invalid(asked, found.message)
     arguments = {} if given is None else given
@@ -153,7 +153,7 @@ def _write_content(value: Json, version: str) -> Json:
     return content_blocks.translate(content_blocks.write_block(value), version)
 
 
-def _complete(offered: Offered, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
+def _complete(features: ServerFeatures, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:
     """Return what an argument may be: the choices of its schema that begin with what the user has typed.
 
     The server of a gateway that has the prompt or template is asked instead, if it completes arguments.
@@ -162,7 +162,7 @@ def _complete(offered: Offered, server: Mapping[str, Json], end: bytes, asked: A
     name, typed = argument.get("name"), argument.get("value")
     if not isinstance(name, str) or not isinstance(typed, str):
         return build_invalid(asked, '"argument" must have a "name" and a "value", both strings.')
-    found = _find_definition(offered, get_object(asked.params, "ref"))
+    found = _find_definition(features, get_object(asked.params, "ref"))
     if isinstance(found, Problem):
         return build_invalid(asked, found.message)
     if found.completer is not None:
@@ -196,13 +196,13 @@ def _pass_on_completion(
 
 
 def _find_definition(
-    offered: Offered, reference: Mapping[str, Json]
+    features: ServerFeatures, reference: Mapping[str, Json]
 ) -> PromptDefinition | ResourceDefinition | Problem:
     match reference:
         case {"type": "ref/prompt", "name": str(name)}:
-            return offered.find_prompt(name)
+            return features.find_prompt(name)
         case {"type": "ref/resource", "uri": str(uri)}:
-            found = next((one for one in offered.resources if one.public_uri == uri), None)
+            found = next((one for one in features.resources if one.public_uri == uri), None)
             text = f"There is no resource {uri[:200]!r} here."
             return Problem(kind=Kind.INVALID_ARGUMENTS, message=text) if found is None else found
         case _:

@@ -22,20 +22,20 @@ from typing import Final, TypeAlias
 
 from toolwire.consent.input_display import describe_asker
 from toolwire.core.model import Call, Kind, Problem, Progress, Result
+from toolwire.core.no_user_input import INPUT_REQUEST
 from toolwire.core.toolbox import Notify, ignore_progress
-from toolwire.core.unanswered import INPUT_REQUEST
 from toolwire.core.user_input import CANCELLED, InputAction, InputReply, InputRequest, InputResponse
-from toolwire.framing.input_form import write_fields
+from toolwire.framing.form_schema import write_fields
 from toolwire.framing.jsontext import get_object
 
 WAIT_S: Final = 300.0
-MAX_HELD: Final = 200
-MAX_HELD_A_CALLER: Final = 20
+MAX_PENDING: Final = 200
+MAX_PENDING_PER_CALLER: Final = 20
 
 Run: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 
 
-class _HeldCall:
+class _PendingCall:
     """One call that goes on while its caller is asked. ``question`` is what waits for an answer, if something does."""
 
     def __init__(self, call: Call, notify: Notify) -> None:
@@ -78,7 +78,7 @@ class _HeldCall:
         await self._asked.wait()
 
 
-_CURRENT: ContextVar[_HeldCall | None] = ContextVar("toolwire_held_call", default=None)
+_CURRENT: ContextVar[_PendingCall | None] = ContextVar("toolwire_held_call", default=None)
 
 
 async def ask_caller(asked: InputRequest) -> InputReply:
@@ -87,11 +87,11 @@ async def ask_caller(asked: InputRequest) -> InputReply:
     return None if pending is None or asked.url else await pending.ask(asked)
 
 
-class HeldCalls:
+class UpstreamQuestions:
     """The calls of one connection that wait for an answer of their caller."""
 
     def __init__(self) -> None:
-        self._held: dict[str, _HeldCall] = {}
+        self._pending: dict[str, _PendingCall] = {}
 
     async def run(self, call: Call, notify: Notify, run: Run) -> Result:
         """Return the result of ``call``, which ``run`` makes, or the Problem with a question to its caller."""
@@ -101,8 +101,8 @@ class HeldCalls:
         if pending is None or pending.task is None:
             if not self._has_room(call):
                 return await run(call, notify)  # its questions are declined
-            pending = _HeldCall(call, notify)
-            task = pending.task = asyncio.create_task(self._run_held(pending, call, run))
+            pending = _PendingCall(call, notify)
+            task = pending.task = asyncio.create_task(self._run_pending(pending, call, run))
             task.add_done_callback(_take_outcome)
         else:
             task = pending.task
@@ -110,7 +110,7 @@ class HeldCalls:
             pending.answer(_read_answer(get_object(call.context.input_responses or {}, pending.key)))
         return await self._wait(pending, task)
 
-    async def _run_held(self, pending: _HeldCall, call: Call, run: Run) -> Result:
+    async def _run_pending(self, pending: _PendingCall, call: Call, run: Run) -> Result:
         # No method: a question to the user is a copy of the call, with all that it holds.
         async def report(progress: Progress) -> None:
             """Give ``progress`` to the request that the caller has made last."""
@@ -120,9 +120,9 @@ class HeldCalls:
         try:
             return await run(call, report)
         finally:
-            self._held.pop(pending.id, None)
+            self._pending.pop(pending.id, None)
 
-    async def _wait(self, pending: _HeldCall, task: asyncio.Task[Result]) -> Result:
+    async def _wait(self, pending: _PendingCall, task: asyncio.Task[Result]) -> Result:
         question = asyncio.create_task(pending.wait_for_question())
         try:
             await asyncio.wait({task, question}, return_when=asyncio.FIRST_COMPLETED)
@@ -135,7 +135,7 @@ class HeldCalls:
         if task.done() or asked is None:
             return await task
         pending.notify = ignore_progress
-        self._held[pending.id] = pending
+        self._pending[pending.id] = pending
         # AT-41: first in our words who asks, for the caller's user sees this as a form of the server in front.
         message = f"{describe_asker(asked)} It asks:\n\n{asked.message}"
         if asked.faults:
@@ -144,21 +144,21 @@ class HeldCalls:
         details = {"key": pending.key, "name": pending.key, "message": message, "schema": write_fields(asked.fields)}
         return Problem(kind=Kind.MISSING_REQUIREMENTS, message=message, details={INPUT_REQUEST: details})
 
-    def _find(self, call: Call) -> _HeldCall | Problem | None:
+    def _find(self, call: Call) -> _PendingCall | Problem | None:
         """Return the held call that ``call`` answers; None if it is a new one, and why there is none any more."""
         responses = call.context.input_responses
         if not responses:
             return None
         for key in responses:
-            pending = self._held.get(key.rpartition("-")[0])
+            pending = self._pending.get(key.rpartition("-")[0])
             if pending is not None and pending.principal == call.context.principal and pending.key in responses:
-                return self._held.pop(pending.id)
+                return self._pending.pop(pending.id)
         text = f"{call.tool.name} did not go on: the time for its question is over, or another process has it."
         return Problem(kind=Kind.CONFLICT, message=f"{text} Send the call again without its state.")
 
     def _has_room(self, call: Call) -> bool:
-        own = sum(pending.principal == call.context.principal for pending in self._held.values())
-        return len(self._held) < MAX_HELD and own < MAX_HELD_A_CALLER
+        own = sum(pending.principal == call.context.principal for pending in self._pending.values())
+        return len(self._pending) < MAX_PENDING and own < MAX_PENDING_PER_CALLER
 
 
 def _take_outcome(task: asyncio.Task[Result]) -> None:

@@ -13,17 +13,17 @@ from toolwire.client.calls.retry import new_id
 from toolwire.client.discovery.discover import find_codecs
 from toolwire.core.codec import Flow, Peer
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
-from toolwire.core.offered import NOTHING_OFFERED, Offered, name_reader_toolkit
+from toolwire.core.server_features import NO_FEATURES, ServerFeatures, name_reader_toolkit
 
 from .connection import Connection
 
 _URI_SCHEMA: dict[str, Json] = {"type": "object", "properties": {"uri": {"type": "string"}}, "required": ["uri"]}
 
 
-def load_offered(peer: Peer) -> Flow[Offered | Problem]:
+def load_features(peer: Peer) -> Flow[ServerFeatures | Problem]:
     """Return what the server of ``peer`` offers beside tools; nothing where its protocol has no word for that."""
     (codec,) = find_codecs(peer.protocol)
-    return NOTHING_OFFERED if codec.offered is None else (yield from codec.offered.load(peer))
+    return NO_FEATURES if codec.features is None else (yield from codec.features.load(peer))
 
 
 def listen_for_changes(peer: Peer) -> Flow[bool]:
@@ -32,18 +32,18 @@ def listen_for_changes(peer: Peer) -> Flow[bool]:
     return False if codec.listen_for_changes is None else (yield from codec.listen_for_changes(peer))
 
 
-def read_offered(connection: Connection, call: Call) -> Flow[Result]:
+def read_feature(connection: Connection, call: Call) -> Flow[Result]:
     """Return the result of ``call``, whose tool is the reader of a resource or a prompt."""
     (codec,) = find_codecs(connection.peer.protocol)
-    if codec.offered is None:
+    if codec.features is None:
         return _build_unknown(connection.peer)
-    return (yield from codec.offered.read(connection.peer, call))
+    return (yield from codec.features.read(connection.peer, call))
 
 
-def with_offered(connection: Connection, offered: Offered) -> Connection:
-    """Return ``connection`` with ``offered`` in its catalog."""
+def with_features(connection: Connection, features: ServerFeatures) -> Connection:
+    """Return ``connection`` with ``features`` in its catalog."""
     peer = connection.peer
-    return replace(connection, peer=replace(peer, catalog=peer.catalog.with_offered(offered)))
+    return replace(connection, peer=replace(peer, catalog=peer.catalog.with_features(features)))
 
 
 def build_resource_call(uri: str) -> Call:
@@ -52,9 +52,9 @@ def build_resource_call(uri: str) -> Call:
     return Call(reader, {"uri": uri}, new_id())
 
 
-def build_prompt_call(offered: Offered, name: str, arguments: Mapping[str, str] | None) -> Call | Problem:
+def build_prompt_call(features: ServerFeatures, name: str, arguments: Mapping[str, str] | None) -> Call | Problem:
     """Return the call that fills in the prompt ``name``, or why there is none."""
-    found = offered.find_prompt(name)
+    found = features.find_prompt(name)
     if isinstance(found, Problem):
         return found
     given = dict(arguments or {})

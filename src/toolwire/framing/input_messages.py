@@ -15,7 +15,7 @@ from toolwire.core.model import Json
 from toolwire.core.url_origin import read_origin
 from toolwire.core.user_input import InputAction, InputRequest, InputResponse
 
-from .input_form import FormError, read_fields, read_words
+from .form_schema import FormError, read_fields, read_words
 
 MAX_MESSAGE: Final = 4_000
 MAX_URL: Final = 2_000

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class WaitingCall(NamedTuple):
+class ResumableCall(NamedTuple):
     """A long call that goes on when the question ``question`` is over: its id, and the principal of its caller."""
 
     question: str

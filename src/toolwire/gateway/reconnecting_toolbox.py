@@ -18,7 +18,7 @@ from toolwire.core.toolbox import (
     OutputPromise,
     Toolbox,
     ToolHome,
-    embed_kept_bytes,
+    embed_stored_bytes,
     find_consent_handling,
     find_home,
     find_missing_consent,
@@ -32,7 +32,7 @@ MAX_PAUSE_S = 60.0
 _log = logging.getLogger("toolwire")
 
 
-class WaitingToolbox:
+class ReconnectingToolbox:
     """A Toolbox that connects while it is served: ``connect`` is called again until it returns a Toolbox.
 
     ``connect`` blocks, and raises ToolwireError while the server cannot be reached. It is called in a thread, after one
@@ -96,7 +96,7 @@ class WaitingToolbox:
         """Run ``call`` at the server and return its result, or the Problem that the server has not been reached yet."""
         if self._toolbox is None:
             return Problem(kind=Kind.UNREACHABLE, message=f"{self.name} could not be reached yet: try again later.")
-        return embed_kept_bytes(await self._toolbox.run(call, notify), self._toolbox)
+        return embed_stored_bytes(await self._toolbox.run(call, notify), self._toolbox)
 
     async def begin(self) -> None:
         """Begin to try."""
