@@ -29,7 +29,7 @@ from .request_parameters import RequestParameters, read_parameters
 from .token_request import (
     build_form_request,
     exchange_form,
-    lasting_parameters,
+    offline_parameters,
     read_error_code,
     resource_parameters,
 )
@@ -78,7 +78,7 @@ def start_sign_in(
         "state": state,
         "code_challenge": compute_challenge(verifier),
         "code_challenge_method": METHOD,
-        **lasting_parameters(target, scopes),
+        **offline_parameters(target, scopes),
     }
     page = target.server.authorization_url
     return StartedSignIn(

@@ -15,7 +15,7 @@ from .client_identity import DEVICE_GRANT, ClientIdentity
 from .credential import Credential
 from .dpop import Prover
 from .metadata_discovery import AuthorizationServerMetadata, SignInTarget, is_safe_endpoint
-from .token_request import exchange_form, lasting_parameters, send_form
+from .token_request import exchange_form, offline_parameters, send_form
 
 _USER_CODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 -]{0,38}[A-Za-z0-9])?")
 
@@ -43,7 +43,7 @@ def start_device_sign_in(
     if not target.server.device_url:
         text = f"{target.server.issuer} cannot be signed in to from another device: run this where a browser is."
         return Problem(kind=Kind.UNAUTHORIZED, message=text)
-    data = yield from send_form(target.server.device_url, identity, lasting_parameters(target, scopes))
+    data = yield from send_form(target.server.device_url, identity, offline_parameters(target, scopes))
     match data:
         case {"device_code": str(code), "user_code": str(user_code), "verification_uri": str(url), **more}:
             interval, lasts = more.get("interval", 5), more.get("expires_in", 600)

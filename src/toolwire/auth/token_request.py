@@ -112,7 +112,7 @@ def scope_parameters(target: SignInTarget, scopes: Sequence[str]) -> Mapping[str
     return {**scope, **resource_parameters(target)}
 
 
-def lasting_parameters(target: SignInTarget, scopes: Sequence[str]) -> Mapping[str, str]:
+def offline_parameters(target: SignInTarget, scopes: Sequence[str]) -> Mapping[str, str]:
     """Return the parameters for what a user allows: those for scopes, and for tokens that outlast the user's visit."""
     # QF-08, SEP-2207: unless asked so, an OpenID provider gives no refresh token, or ends it with the user's session.
     if not scopes or _OFFLINE not in target.server.scopes:

@@ -45,7 +45,7 @@ def test_a_mark_that_is_no_text_is_a_fault(mark):
 
 @pytest.mark.parametrize("type_", ["number", "object", "array", "null", ["string", "null"], {}, None])
 def test_header_mark_on_a_non_scalar_is_a_fault(type_):
-    assert "no string, integer or boolean" in header_arguments.find_fault(
+    assert "not a string, integer or boolean" in header_arguments.find_fault(
         build_object_schema(a={"type": type_, "x-mcp-header": "Region"})
     )
 
