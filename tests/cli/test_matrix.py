@@ -30,6 +30,7 @@ SELECTION = {"--include", "--tag", "--path", "--method", "--match", "--safe-only
 SELECTION |= {"--overlay", "--follow", "--any-version", "--document-bytes"}
 SIGN_IN = {"--client-id", "--client-secret-env", "--client-document", "--sign-in-at"}
 WITHOUT_PROTOCOL = {"explain": "it tries each", "overlay": "its document is OpenAPI"}
+WITHOUT_ACCOUNT = dict.fromkeys(("explain", "overlay"), "it reads documents, and uses no stored sign-in")
 WITHOUT_SELECTION = {
     "calls": "calls go on whatever is selected now",
     "resources": "what is selected are tools",
@@ -61,6 +62,7 @@ def test_command_about_a_site_has_the_options_of_networks(name: str) -> None:
 def test_command_about_a_site_takes_credentials_a_protocol_and_a_selection(name: str) -> None:
     options = list_options(name).keys()
     assert options >= CREDENTIALS
+    assert ("--account" in options) is (name not in WITHOUT_ACCOUNT)
     assert ("--protocol" in options) is (name not in WITHOUT_PROTOCOL)
     assert (options >= SELECTION) is (name not in WITHOUT_SELECTION)
 
@@ -203,6 +205,7 @@ def test_time_limit_and_networks_of_each_command_can_stand_in_a_file(name: str) 
 
 
 IN_PYTHON = {
+    "account": "--account",
     "api_key": "--key",
     "token": "--key",
     "protocol": "--protocol",
