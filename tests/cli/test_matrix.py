@@ -30,7 +30,7 @@ SELECTION = {"--include", "--tag", "--path", "--method", "--match", "--safe-only
 SELECTION |= {"--overlay", "--follow", "--any-version", "--document-bytes"}
 SIGN_IN = {"--client-id", "--client-secret-env", "--client-document", "--sign-in-at"}
 WITHOUT_PROTOCOL = {"explain": "it tries each", "overlay": "its document is OpenAPI"}
-WITHOUT_ACCOUNT = dict.fromkeys(("explain", "overlay"), "it reads documents, and uses no stored sign-in")
+WITHOUT_ACCOUNT = dict.fromkeys(("explain", "overlay", "conform"), "it uses the key that it is given, and no sign-in")
 WITHOUT_SELECTION = {
     "calls": "calls go on whatever is selected now",
     "resources": "what is selected are tools",

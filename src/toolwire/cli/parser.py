@@ -790,7 +790,8 @@ def _add_conform(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="print the reports as JSON")
     parser.add_argument("--markdown", action="store_true", help="print the reports as Markdown")
     _add_timeout(parser, ANSWER_S, "time limit of each response, in seconds")
-    _add_remote(parser)
+    _add_keys(parser)
+    _add_options(parser, RemoteOptions, "protocol")
 
 
 def _add_convert(parser: Parser) -> None:
