@@ -396,7 +396,7 @@ def totals(ledger: Ledger) -> dict[str, dict[str, int]]:
     }
 
 
-def settle(text: str, proved: Iterable[str]) -> str:
+def finish(text: str, proved: Iterable[str]) -> str:
     """Return a TOML text of requirements whose default gaps are true: gone where a test is, there where nothing is.
 
     Any other gap, the order and the comments stay as they are. ``proved`` holds the ids that have a test.
@@ -429,7 +429,7 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     ledger = read_ledger(root)
     if options.settle:
         path = root / "spec" / "requirements.toml"
-        path.write_text(settle(path.read_text(encoding="utf-8"), ledger.proofs), encoding="utf-8")
+        path.write_text(finish(path.read_text(encoding="utf-8"), ledger.proofs), encoding="utf-8")
         ledger = read_ledger(root)
     if options.record:
         return record_tests(ledger, root)
