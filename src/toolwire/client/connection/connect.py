@@ -97,6 +97,10 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
     async def _end_listening(self, remote: RemoteT) -> None:
         """Stop listening."""
 
+    def _take_over(self, other: _Opening[Any, Any, Any]) -> None:
+        """Go on with what ``other`` has found and opened; the caller closes it if that fails."""
+        self._factory, self._auth_network, self._server = other._factory, other._auth_network, other._server
+
     async def _connect(self, found: Discovery) -> Connection:
         """Return the connection to what was found; the user is asked here, and what takes long runs in a thread."""
         # GR-04: the definitions of many tools are computed and stored, which must not block an event loop.
@@ -210,12 +214,11 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
         blocking = SyncPendingConnection(self._factory.options)
         try:
             found = complete(blocking.discover_without_user(self._factory))
-            self._factory, self._auth_network = blocking._factory, blocking._auth_network
+            self._take_over(blocking)
             connection = self._factory.build(found)
         except BaseException:
             complete(blocking._close())
             raise
-        self._server = blocking._server
         return self._build_remote(found, connection, ANONYMOUS)
 
 
