@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema_rs
 
 from tests.adapters.provider_rules import faults
+from tests.support.model_arguments import write_arguments
 from toolwire.adapters.schema import Provider, build_tool_schema
 from toolwire.core.codec import Finding
 from toolwire.core.http import Request, Response
@@ -218,7 +219,7 @@ def _shaped(tool: Tool, counts: Counter[str]) -> Iterator[str]:
             yield f"{tool.name} for {provider}: {fault}"
         for arguments in made:
             counts["reversed"] += 1
-            back = shaped.read_arguments(shaped.write_arguments(arguments))
+            back = shaped.read_arguments(write_arguments(shaped, arguments))
             if back != arguments:
                 counts["astray"] += 1
                 said, heard = jsontext.write(arguments), jsontext.write(back)

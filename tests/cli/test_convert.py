@@ -16,15 +16,12 @@ VECTOR = Path(__file__).parents[1] / "vectors" / "opentool" / "sdk_dart_mock_too
 KINDS = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "oxp"])
-def test_converted_document_converts_back_to_the_same_tools(
-    kind: str, tmp_path: Path, toolwire: Callable[..., Any]
-) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_converted_document_is_restored_byte_for_byte(kind: str, tmp_path: Path, toolwire: Callable[..., Any]) -> None:
     there, back = tmp_path / "there.json", tmp_path / "back.json"
     assert toolwire("convert", VECTOR, "--to", kind, "-o", there).code == 0
     assert toolwire("convert", there, "--to", "opentool", "-o", back).code == 0
-    first, again = (json.loads(toolwire("convert", file, "--to", "jsonschema").out) for file in (VECTOR, back))
-    assert again == first
+    assert back.read_bytes() == VECTOR.read_bytes()
     assert sorted(file.name for file in tmp_path.iterdir()) == ["back.json", "there.json"]
 
 

@@ -99,7 +99,7 @@ def test_unusable_tls_files_are_refused_in_one_sentence(toolwire: Run, desk: Pat
         (["--tls-key", key], "--tls-cert and --tls-key belong together"),
         (["--tls-cert", cert, "--tls-key", tmp_path / "none"], "none cannot be read: No such file"),
         (["--tls-cert", cert, "--tls-key", other], "the key is not that of the certificate"),
-        (["--tls-cert", text, "--tls-key", key], "no PEM file of its kind"),
+        (["--tls-cert", text, "--tls-key", key], "not a PEM file of its kind"),
         (["--tls-cert", cert, "--tls-key", locked], "protected by a password"),
     ):
         done = toolwire("serve", desk, *argv)

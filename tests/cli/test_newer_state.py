@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -130,7 +131,7 @@ def test_sign_ins_of_1_0_0rc1_are_those_of_the_account_without_a_name(
     monkeypatch.setenv("TOOLWIRE_PASSPHRASE", "passphrase of rc1")
     listed = toolwire("connections", "--json")
     assert listed.code == 0
-    rows = {(one["resource"], one["account"]) for one in json.loads(listed.out)}
+    rows = {(one["resource"], one["account"]) for one in json.loads(listed.out) if one["kind"] != "command"}
     assert rows == {("https://bank.example", ""), ("https://shop.example", "")}
     store = CredentialStore(state / "credentials", passphrase=Secret("passphrase of rc1"))
     for site, text in (("https://bank.example", "key-of-rc1"), ("https://shop.example", "token-of-rc1")):
@@ -170,6 +171,17 @@ def test_settings_of_1_0_0rc1_are_read(
     ]
 
 
+@pytest.fixture
+def log_as_before() -> Iterator[None]:
+    """Take back that a file lets this process log as JSON."""
+    loggers = [logging.getLogger(name) for name in ("toolwire", "uvicorn", "uvicorn.error", "uvicorn.access")]
+    before = [(one.handlers, one.level, one.propagate) for one in loggers]
+    yield
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers, logger.level, logger.propagate = handlers, level, propagate
+
+
+@pytest.mark.usefixtures("log_as_before")
 def test_gateway_file_of_1_0_0rc1_is_served(
     state: Path, desk: Path, toolwire: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,7 +126,7 @@ def test_an_entry_with_a_url_is_that_url(site: str, toolwire: Run, tmp_path: Pat
 def test_agreed_commands_are_listed_and_forgotten(target: str, toolwire: Run) -> None:
     placed = f"PWD={Path.cwd()} {target.removeprefix('stdio:')}"
     assert f"stdio:{placed}  a command that you agreed to\n" in toolwire("connections").out
-    assert {"resource": placed, "kind": "command", "issuer": "", "scopes": []} in json.loads(
+    assert {"resource": placed, "account": "", "kind": "command", "issuer": "", "scopes": []} in json.loads(
         toolwire("connections", "--json").out
     )
     assert toolwire("logout", target).code == 0

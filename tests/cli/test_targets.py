@@ -88,7 +88,7 @@ def test_password_in_a_url_is_refused_without_repeating_it(text: str) -> None:
 def test_non_python_file_is_not_read_as_a_host_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "notes.txt").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no Python file"):
+    with pytest.raises(UsageError, match="neither a Python file"):
         read_target("notes.txt")
 
 
@@ -240,8 +240,8 @@ def test_module_is_searched_in_the_current_folder(write: Callable[..., Path], mo
         ("x = 1\n", None, r"no Toolkit in calc\.py"),
         ("from toolwire import Toolkit\na = Toolkit('A')\n", "b", r"no 'b' in .*there is a\."),
         ("x = 1\n", "y", r"no 'y' in .*it has no toolkit\."),
-        ("x = 1\n", "x", "no Toolkit, but of the type int"),
-        ("from toolwire import Remote\n", "Remote", "no Toolkit, but of the type type"),
+        ("x = 1\n", "x", "is not a Toolkit, but of the type int"),
+        ("from toolwire import Remote\n", "Remote", "is not a Toolkit, but of the type type"),
         ("x = (\n", None, r"calc\.py, line 1: SyntaxError: "),
         ("x = 1\ny = x + nope\n", None, r"calc\.py, line 2: NameError: name 'nope' is not defined\."),
         ("\nimport made_for_a_test_absent\n", None, r"calc\.py, line 2: ModuleNotFoundError: No module named"),

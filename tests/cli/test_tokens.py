@@ -99,7 +99,7 @@ def test_keys_are_fetched_from_a_url_once_for_many_tokens() -> None:
             assert ask(callers, token(OLD, sub=f"user {number}")) == Caller(f"jwt:user {number}", frozenset())
         refused = ask(callers, token(NEW))
     assert isinstance(refused, Problem)
-    assert "not known" in refused.message
+    assert "is unknown" in refused.message
     assert asked == ["/jwks.json"]
 
 

@@ -176,9 +176,9 @@ ENDS: list[tuple[Any, Kind, str]] = [
     (task("completed"), Kind.TOOL_FAILED, ""),
     ({"code": -32602, "message": "Task not found"}, Kind.NOT_FOUND, "Task not found"),
     ({"code": -32603, "message": "Broken"}, Kind.BAD_ANSWER, "Broken"),
-    (task("working") | {"taskId": "t2"}, Kind.BAD_ANSWER, "no task"),
-    (task("unheard"), Kind.BAD_ANSWER, "no task"),
-    ({"status": ["working"]}, Kind.BAD_ANSWER, "no task"),
+    (task("working") | {"taskId": "t2"}, Kind.BAD_ANSWER, "not a task"),
+    (task("unheard"), Kind.BAD_ANSWER, "not a task"),
+    ({"status": ["working"]}, Kind.BAD_ANSWER, "not a task"),
 ]
 
 

@@ -55,6 +55,18 @@ def test_every_tool_is_written_or_reported_as_a_loss(kind: str, catalog: Catalog
 @pytest.mark.parametrize("kind", WITH_ROOM)
 @ANY
 @given(catalog=catalogs(), other=st.sampled_from(WITH_ROOM))
+def test_conversion_to_another_kind_and_back_restores_the_text(kind: str, catalog: Catalog, other: str) -> None:
+    text = text_of(convert.write(catalog, kind).document)
+    there = convert.convert(text, other)
+    assert isinstance(there, ConvertedDocument)
+    back = convert.convert(there.text.encode(), kind)
+    assert isinstance(back, ConvertedDocument)
+    assert (back.text, back.losses) == (text, ())
+
+
+@pytest.mark.parametrize("kind", WITH_ROOM)
+@ANY
+@given(catalog=catalogs(), other=st.sampled_from(WITH_ROOM))
 def test_two_conversions_without_losses_change_nothing(kind: str, catalog: Catalog, other: str) -> None:
     first = convert.convert(catalog, kind)
     assert isinstance(first, ConvertedDocument)

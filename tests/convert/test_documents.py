@@ -1,4 +1,4 @@
-"""Documents of every kind: what is read of them, what is lost and where, and the way back to the same tools."""
+"""Documents of every kind: what is read of them, what is lost and where, and the way back to the same bytes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from toolwire import convert
 from toolwire.convert import KINDS, ConvertedDocument, Loss, ReadDocument
-from toolwire.convert.extension import compute_digest
+from toolwire.convert.extension import SourceText, compute_digest, embed_source
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Site
 from toolwire.core.model import Approval, Problem, RateLimit, Requirements, Tool
@@ -61,6 +61,22 @@ def pointers(losses: tuple[Loss, ...]) -> set[str]:
     return {loss.pointer for loss in losses}
 
 
+@pytest.mark.parametrize("kind", WITH_ROOM)
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda path: path.stem)
+def test_a_real_document_comes_back_byte_for_byte_from_every_kind(vector: Path, kind: str) -> None:
+    raw = vector.read_bytes()
+    assert convert_document(convert_document(raw, kind).text, "opentool").text.encode() == raw
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda path: path.stem)
+def test_real_document_survives_conversion_through_all_kinds(vector: Path) -> None:
+    raw = vector.read_bytes()
+    text = raw.decode()
+    for kind in ("otc", "openapi", "mcp", "jsonschema", "oxp"):
+        text = convert_document(text, kind).text
+    assert convert_document(text, "opentool").text.encode() == raw
+
+
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("kind", ["openapi", "mcp", "jsonschema", "otc"])
 def test_real_document_keeps_its_tools_in_every_lossless_kind(vector: Path, kind: str) -> None:
@@ -68,23 +84,30 @@ def test_real_document_keeps_its_tools_in_every_lossless_kind(vector: Path, kind
     assert read(convert_document(raw, kind).text).catalog == read(raw).catalog
 
 
-@pytest.mark.parametrize("kind", ["openapi", "mcp", "jsonschema", "otc"])
-@pytest.mark.parametrize("vector", VECTORS, ids=lambda path: path.stem)
-def test_real_document_converted_back_means_the_same_tools(vector: Path, kind: str) -> None:
-    raw = vector.read_bytes()
-    back = convert_document(convert_document(raw, kind).text, "opentool")
-    assert (read(back.text).catalog, back.losses) == (read(raw).catalog, ())
-
-
-def test_a_document_of_the_wanted_kind_stays_byte_for_byte() -> None:
+def test_line_ends_and_byte_order_mark_are_restored() -> None:
     raw = b"\xef\xbb\xbf" + json.dumps(opentool(FUNCTION), indent=1).replace("\n", "\r\n").encode()
-    assert convert_document(raw, "opentool").text.encode() == raw
+    assert convert_document(convert_document(raw, "mcp").text, "opentool").text.encode() == raw
 
 
-def test_converted_document_does_not_hold_the_text_of_its_source() -> None:
-    data = opentool(FUNCTION, server={"url": "http://only-in-the-source.example"})
-    for kind in KINDS[1:]:
-        assert "only-in-the-source" not in convert_document(data, kind).text
+def test_a_document_given_as_data_comes_back_as_equal_data() -> None:
+    data = opentool(FUNCTION)
+    assert convert_document(convert_document(data, "otc").document, "opentool").document == data
+
+
+@pytest.mark.parametrize("kind", ["openapi", "mcp", "jsonschema", "otc"])
+def test_edited_document_wins_over_the_embedded_source(kind: str) -> None:
+    there = convert_document(opentool(FUNCTION, server={"url": "http://x.example"}), kind)
+    edited = there.text.replace('"d"', '"edited"')
+    assert edited != there.text
+    back = convert_document(edited, "opentool")
+    assert back.document["functions"][0]["description"] == "edited"
+    assert "server" not in back.document
+
+
+def test_changed_indentation_is_no_edit() -> None:
+    raw = json.dumps(opentool(FUNCTION), indent=3).encode()
+    there = convert_document(raw, "jsonschema").document
+    assert convert_document(json.dumps(there, sort_keys=True), "opentool").text.encode() == raw
 
 
 def test_edited_member_wins_over_its_exact_value_and_is_reported() -> None:
@@ -185,7 +208,7 @@ def test_loss_points_to_the_field_in_the_source() -> None:
 def test_strict_definition_contains_only_its_own_members() -> None:
     document = convert_document(opentool(FUNCTION), "oxp").document
     assert set(document["items"][0]) == {"id", "name", "description", "version", "input_schema", "output_schema"}
-    assert set(document) == {"$schema", "items"}
+    assert set(document) == {"$schema", "items", "x-toolwire"}
 
 
 @pytest.mark.parametrize("kind", ["opentool", "mcp"])
@@ -199,6 +222,13 @@ def test_hints_without_json_equivalent_are_a_loss() -> None:
     tool = Tool(**_members(ADD), hints={"of": object()})
     (loss,) = convert.write(Catalog(title="Desk", tools=(tool,)), "openapi").losses
     assert loss.pointer == "/tools/0/hints"
+
+
+def test_a_text_that_is_too_large_is_not_embedded_and_that_is_a_loss() -> None:
+    text = json.dumps(opentool(FUNCTION | {"description": "d" * 1_048_576}))
+    there = convert_document(text, "otc")
+    assert "source" not in there.document.get("x-toolwire", {})
+    assert there.losses[-1].instead == "what was read of it"
 
 
 def test_opentool_members_without_catalog_equivalent_are_losses_by_pointer() -> None:
@@ -345,6 +375,35 @@ def test_data_of_any_other_kind_is_a_problem_or_empty(kind: str, data: Any) -> N
 def test_unknown_kind_raises_value_error() -> None:
     with pytest.raises(ValueError, match="there is no kind 'soap'"):
         convert.convert(b"{}", "soap")
+
+
+@pytest.mark.parametrize("source", [5, {}, {"kind": "opentool"}, {"kind": "soap", "text": "", "digest": ""}])
+def test_invalid_embedded_source_is_ignored(source: Any) -> None:
+    document = convert_document(Catalog(title="Desk", tools=(ADD,)), "mcp").document
+    document["_meta"] = {"toolwire/convert": {"source": source}}
+    assert convert_document(document, "opentool").document["functions"][0]["name"] == "add"
+
+
+@pytest.mark.parametrize(("kind", "text"), [("soap", "{}"), ("opentool", "{")])
+def test_unreadable_embedded_source_is_ignored(kind: str, text: str) -> None:
+
+    document = convert_document(Catalog(title="Desk", tools=(ADD,)), "mcp").document
+    found = embed_source(document, ("_meta", "toolwire/convert"), SourceText(kind, text))
+    assert convert_document(found, "opentool").document["functions"][0]["name"] == "add"
+
+
+def test_embedded_source_with_other_tools_is_ignored() -> None:
+    document = convert_document(opentool(FUNCTION), "mcp").document
+    other = SourceText("opentool", json.dumps(opentool(FUNCTION | {"description": "Something else."})))
+    document.pop("_meta")
+    back = convert_document(embed_source(document, ("_meta", "toolwire/convert"), other), "opentool")
+    assert back.document["functions"][0]["description"] == "d"
+
+
+def test_mcp_response_with_an_embedded_source_restores_it() -> None:
+    raw = json.dumps(opentool(FUNCTION))
+    answer = {"jsonrpc": "2.0", "id": 1, "result": convert_document(raw, "mcp").document}
+    assert convert_document(answer, "opentool").text == raw
 
 
 def test_strict_list_ignores_exact_values() -> None:

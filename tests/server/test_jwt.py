@@ -267,7 +267,7 @@ def test_any_bytes_as_key_set_or_token_are_refused(data: bytes) -> None:
 @pytest.mark.requirement("OTC-035")
 def test_key_with_an_algorithm_accepts_no_other_algorithm() -> None:
     tokens = SignedTokenCallers(ring(RSA, alg="PS256"), HERE, clock=lambda: NOW)
-    assert "not known" in refusal(find_token_caller(tokens, sign_token("RS256", RSA, kid="rsa")))
+    assert "is unknown" in refusal(find_token_caller(tokens, sign_token("RS256", RSA, kid="rsa")))
     assert isinstance(
         find_token_caller(
             SignedTokenCallers(ring(ED, alg="EdDSA"), HERE, clock=lambda: NOW), sign_token("Ed25519", ED)
@@ -340,14 +340,14 @@ def test_unknown_key_id_fetches_keys_at_most_once_per_interval() -> None:
     tokens = SignedTokenCallers(IssuerKeys(fetch, clock=lambda: now[0]), HERE, clock=lambda: NOW)
     old, new = sign_token("RS256", RSA, kid="rsa"), sign_token("ES256", EC, kid="ec")
     assert isinstance(find_token_caller(tokens, old), Caller)
-    assert "not known" in refusal(find_token_caller(tokens, new))
+    assert "is unknown" in refusal(find_token_caller(tokens, new))
     assert len(asked) == 1
     now[0] = 29.9
-    assert "not known" in refusal(find_token_caller(tokens, new))
+    assert "is unknown" in refusal(find_token_caller(tokens, new))
     now[0] = 30.0
     assert isinstance(find_token_caller(tokens, new), Caller)
     for number in range(50):
-        assert "not known" in refusal(find_token_caller(tokens, sign_token("ES256", EC, kid=f"no {number}")))
+        assert "is unknown" in refusal(find_token_caller(tokens, sign_token("ES256", EC, kid=f"no {number}")))
     assert len(asked) == 2
 
 
@@ -361,7 +361,7 @@ def test_old_keys_are_fetched_again_and_kept_if_that_fails() -> None:
     now[0] = 3_700.0
     assert isinstance(find_token_caller(tokens, sign_token("RS256", RSA, {**CLAIMS, "sub": "b"}, kid="rsa")), Caller)
     now[0] = 3_800.0
-    assert "not known" in refusal(
+    assert "is unknown" in refusal(
         find_token_caller(tokens, sign_token("RS256", RSA, {**CLAIMS, "sub": "c"}, kid="rsa"))
     )
     assert len(asked) == 3

@@ -3,7 +3,8 @@
 Rules:
 - A loss of reading is something in a document that a catalog has no place for. Losses of writing are found by reading
   the written document back. What our own member of the document holds exactly is not lost.
-- Each tool is converted or listed as a loss.
+- Each tool is converted or listed as a loss. A converted document that was not edited converts back to the same text.
+- An embedded source text is used only if it gives the same tools as the document around it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from toolwire.protocols.openapi.document import loading
 
 from . import compare_tools, extension
 from .document_kind import DocumentContent, DocumentForm
+from .extension import MAX_SOURCE_BYTES, SourceText
 from .jsonschema import JSONSCHEMA
 from .lists import OTC, OXP, UNIVERSAL
 from .loss import Loss
@@ -31,6 +33,8 @@ from .source_positions import Source, SourcePointers
 _FORMS: Final = {form.kind: form for form in (OPENTOOL, OPENAPI, MCP, JSONSCHEMA, OXP, OTC, UNIVERSAL)}
 KINDS: Final = tuple(_FORMS)
 """Every sort of document, in the order in which its shape is looked for."""
+
+_MAX_STEPS_BACK: Final = 8
 
 MAX_GROWTH: Final = 64
 """How many times as many bytes as its source a document may have; ``MIN_ROOM`` is allowed to the smallest."""
@@ -106,6 +110,8 @@ def read(data: bytes | str | Json, kind: str | None = None) -> ReadDocument | Pr
 def write(catalog: Catalog, kind: str, source: Source | None = None) -> WrittenDocument:
     """Return ``catalog`` as a document; losses point into ``source``, or else into the catalog as data.
 
+    With a ``source`` its text, up to 1 MiB, is embedded where the document has room.
+
     Raises:
         ValueError: there is no such ``kind``.
     """
@@ -122,14 +128,17 @@ def write(catalog: Catalog, kind: str, source: Source | None = None) -> WrittenD
         *compare_tools.list_catalog_losses(catalog, back.catalog, places.find_catalog_field),
         *compare_tools.list_tool_losses(catalog, form.label_tools(catalog), found, places.find_tool_field),
     ]
+    if source is not None and form.extension_path:
+        document, too_large = _embed_source(form, document, source)
+        losses += too_large
     return WrittenDocument(document=document, losses=tuple(losses))
 
 
 def convert(data: bytes | str | Json | Catalog, to: str, kind: str | None = None) -> ConvertedDocument | Problem:
     """Return ``data``, a document or a catalog, as a document of the sort ``to``.
 
-    A document that is of this sort already stays as it is. A Problem says that ``data`` cannot be read, or that what is
-    written would be many times as large.
+    A document that was made from one of this sort, and not edited since, gives the text of that one back. A Problem
+    says that ``data`` cannot be read, or that what is written would be many times as large.
 
     Raises:
         ValueError: there is no such ``kind`` or ``to``.
@@ -144,8 +153,9 @@ def convert(data: bytes | str | Json | Catalog, to: str, kind: str | None = None
     found = read(data, kind)
     if isinstance(found, Problem):
         return found
-    if found.kind == to:
-        return ConvertedDocument(document=found.source.document, text=found.source.text)
+    before = _find_earlier(found, to)
+    if before is not None:
+        return ConvertedDocument(document=before.document, text=before.text)
     problem = _check_growth(found.catalog, to, len(found.source.text))
     if problem is not None:
         return problem
@@ -235,6 +245,37 @@ def _choose_form(document: Json, kind: str | None) -> DocumentForm | Problem:
     if form.fits(document):
         return form
     return Problem(kind=Kind.MALFORMED, message=f"This is not a document of kind {kind}.")
+
+
+def _find_earlier(found: ReadDocument, kind: str) -> Source | None:
+    """Return the document of the sort ``kind`` that was ``found``, or that it was made from, step by step back."""
+    for _ in range(_MAX_STEPS_BACK):
+        if found.kind == kind:
+            return found.source
+        original = extension.find_source(
+            _extract_payload(found.source.document)[0], _get_form(found.kind).extension_path
+        )
+        if original is None or original.kind not in _FORMS:
+            return None
+        earlier = read(original.text, original.kind)
+        if isinstance(earlier, Problem) or not _has_same_tools(earlier, found):
+            return None
+        found = earlier
+    return None
+
+
+def _has_same_tools(earlier: ReadDocument, found: ReadDocument) -> bool:
+    """Return whether ``earlier`` gives the tools that were ``found``: an embedded text can be any text."""
+    catalog = _drop_claims(earlier)[0] if found.kind == OPENAPI.kind else earlier.catalog
+    again = read(write(catalog, found.kind).document, found.kind)
+    return isinstance(again, ReadDocument) and again.catalog == found.catalog
+
+
+def _embed_source(form: DocumentForm, document: Json, source: Source) -> tuple[Json, list[Loss]]:
+    if len(source.text.encode()) > MAX_SOURCE_BYTES:
+        text = f"the text itself: it is larger than {MAX_SOURCE_BYTES:,} bytes, and is not embedded"
+        return document, [Loss("", text, "what was read of it")]
+    return extension.embed_source(document, form.extension_path, SourceText(source.kind, source.text)), []
 
 
 def _format_json(document: Json) -> str:

@@ -1,7 +1,8 @@
-"""Read and write our own member of a document: exact values that the format cannot hold.
+"""Read and write our own member of a document: exact values that the format cannot hold, and the source text.
 
 Rules:
-- Edits win: an exact value is used only while the field beside it is unchanged.
+- Edits win: an exact value is used only while the field beside it is unchanged, and the source text only while the
+  whole document is unchanged.
 - A reader that ignores the member still gets everything that the format itself can say.
 """
 
@@ -10,10 +11,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from typing import Final, NamedTuple
 
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
+
+MAX_SOURCE_BYTES: Final = 1_048_576
+
+
+class SourceText(NamedTuple):
+    """The text that a document was made from, and what sort of document that is."""
+
+    kind: str
+    text: str
 
 
 def get_extension(document: Json, room: Sequence[str]) -> Mapping[str, Json]:
@@ -57,6 +68,24 @@ def read_exact_values(shown: Mapping[str, Json], beside: Json) -> tuple[dict[str
         else:
             stale.append(name)
     return values, stale
+
+
+def embed_source(document: Json, room: Sequence[str], original: SourceText) -> Json:
+    """Return ``document`` with the text that it was made from."""
+    source = {"kind": original.kind, "digest": compute_digest(document), "text": original.text}
+    return set_extension(document, room, {**get_extension(document, room), "source": source})
+
+
+def find_source(document: Json, room: Sequence[str]) -> SourceText | None:
+    """Return the text that ``document`` was made from, unless it has none or was edited since."""
+    ours = dict(get_extension(document, room))
+    match ours.pop("source", None):
+        case {"kind": str(kind), "digest": str(said), "text": str(text)} if said == compute_digest(
+            set_extension(document, room, ours)
+        ):
+            return SourceText(kind, text)
+        case _:
+            return None
 
 
 def compute_digest(data: Json) -> str:

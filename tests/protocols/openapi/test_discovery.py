@@ -131,7 +131,7 @@ def test_document_on_another_origin_is_refused_without_a_request(find: Find, ref
     finding = find({LLM: {"openapi": reference}})
     assert finding.peer is None
     assert looks(finding) == [LLM, KNOWN, OPEN, CATALOG]
-    assert "refused" in find_meaning(finding, LLM) or "no URL" in find_meaning(finding, LLM)
+    assert "refused" in find_meaning(finding, LLM) or "not a URL" in find_meaning(finding, LLM)
 
 
 @pytest.mark.requirement("XL-005")

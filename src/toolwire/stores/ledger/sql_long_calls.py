@@ -138,18 +138,18 @@ class _Statements:
         )
         self.find_expired = f"SELECT {_COLUMNS} FROM long_calls WHERE until <= ? ORDER BY until LIMIT {_MAX_REMOVED}"
         self.remove = "DELETE FROM long_calls WHERE number = ? RETURNING number"
-        self.read_caller = "SELECT rows, bytes, open FROM totals WHERE principal = ?"
+        self.read_caller = "SELECT rows, bytes, open FROM long_shares WHERE principal = ?"
         self.add_to_caller = (
-            "INSERT INTO totals AS held VALUES (?, ?, ?, ?) ON CONFLICT (principal) DO UPDATE SET"
+            "INSERT INTO long_shares AS held VALUES (?, ?, ?, ?) ON CONFLICT (principal) DO UPDATE SET"
             " rows = held.rows + excluded.rows, bytes = held.bytes + excluded.bytes, open = held.open + excluded.open"
         )
-        self.find_callers = "SELECT principal FROM totals WHERE open > 0"
+        self.find_callers = "SELECT principal FROM long_shares WHERE open > 0"
         self.find_open = (
             "SELECT id FROM long_calls WHERE principal = ? AND cancel_asked = 0 AND state IN ('accepted', 'running',"
             " 'waiting')"
         )
-        self.forget_caller = "DELETE FROM totals WHERE principal = ? AND rows <= 0"
-        self.count_all = "SELECT coalesce(sum(rows), 0) FROM totals"
+        self.forget_caller = "DELETE FROM long_shares WHERE principal = ? AND rows <= 0"
+        self.count_all = "SELECT coalesce(sum(rows), 0) FROM long_shares"
 
 
 class SqlLongCalls:

@@ -74,7 +74,7 @@ CREATE TABLE IF NOT EXISTS long_calls (
 CREATE INDEX IF NOT EXISTS long_calls_by_principal ON long_calls (principal, number);;
 CREATE INDEX IF NOT EXISTS long_calls_open ON long_calls (owner, state) WHERE until IS NULL;;
 CREATE INDEX IF NOT EXISTS long_calls_until ON long_calls (until) WHERE until IS NOT NULL;;
-CREATE TABLE IF NOT EXISTS totals (
+CREATE TABLE IF NOT EXISTS long_shares (
   principal TEXT PRIMARY KEY, rows INTEGER NOT NULL, bytes INTEGER NOT NULL, open INTEGER NOT NULL
 )
 """

@@ -353,9 +353,9 @@ class ResultRows:
         """Keep ``body`` under ``key``; the oldest go if there is no more room."""
         with name_errors(), self._rows.transaction() as cursor:
             now = self._rows.clock()
-            cursor.execute("DELETE FROM kept_results WHERE stored_at < ?", (now - self._stored_s,))
+            cursor.execute("DELETE FROM kept_results WHERE kept_at < ?", (now - self._stored_s,))
             cursor.execute("INSERT INTO kept_results VALUES (?, ?, ?, ?)", (key, body, len(body), now))
-            rows: list[Any] = cursor.execute("SELECT key, size FROM kept_results ORDER BY stored_at DESC").fetchall()
+            rows: list[Any] = cursor.execute("SELECT key, size FROM kept_results ORDER BY kept_at DESC").fetchall()
             total = 0
             for one, size in rows:
                 total += size
@@ -364,7 +364,7 @@ class ResultRows:
 
     def find(self, key: bytes) -> bytes | None:
         """Return what is under ``key``, or None."""
-        statement = "SELECT body FROM kept_results WHERE key = ? AND stored_at >= ?"
+        statement = "SELECT body FROM kept_results WHERE key = ? AND kept_at >= ?"
         with name_errors():
             rows: list[Any] = self._rows.select_rows(statement, key, self._rows.clock() - self._stored_s)
         return bytes(rows[0][0]) if rows else None

@@ -47,8 +47,8 @@ CREATE TRIGGER toolwire_session_is_counted AFTER INSERT OR DELETE ON toolwire_se
 # QF-10: the key is a digest of a handle and its caller, so that who reads the table cannot use it.
 _RESULTS = """
 CREATE TABLE IF NOT EXISTS kept_results (
-  key BLOB PRIMARY KEY, body BLOB NOT NULL, size INTEGER NOT NULL, stored_at REAL NOT NULL);;
-CREATE INDEX IF NOT EXISTS kept_results_by_time ON kept_results (stored_at)
+  key BLOB PRIMARY KEY, body BLOB NOT NULL, size INTEGER NOT NULL, kept_at REAL NOT NULL);;
+CREATE INDEX IF NOT EXISTS kept_results_by_time ON kept_results (kept_at)
 """
 SESSIONS: Final = Schema(
     "sessions",
