@@ -54,7 +54,7 @@ class Cable:
         with self._asking():
             return await self.ledger.claim(claim)
 
-    async def settle(self, ticket: Ticket, ending: CallEnding | None) -> None:
+    async def finish(self, ticket: Ticket, ending: CallEnding | None) -> None:
         if self.whole:
             with self._asking():
                 await self.ledger.finish(ticket, ending)
