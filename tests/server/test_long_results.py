@@ -12,7 +12,7 @@ import pytest
 from mcp import Client
 
 from toolwire import DefinitionError, Secret, Toolkit, asgi, connect, connect_sync
-from toolwire.gateway import merge_toolboxes
+from toolwire.gateway import UpstreamLimits, merge_toolboxes
 from toolwire.server.access.api_keys import ApiKey
 from toolwire.server.run.long_results import MAX_BYTES, STORED_S, MemoryResults
 from toolwire.stores.sessions.session_rows import open_results
@@ -64,23 +64,25 @@ def read(result: Any) -> Any:
     return json.loads(block["text"])
 
 
+async def read_all_rows(url: str, mode: Any) -> tuple[dict[str, Any], list[Any], Any]:
+    """Return the tools by name, all rows as a host reads them, and a result that fits."""
+    async with Client(f"{url}/mcp", mode=mode) as client:
+        tools = {one.name: one for one in (await client.list_tools()).tools}
+        first: Any = json.loads((await client.call_tool("list_rows", {})).content[0].text)  # type: ignore[union-attr]  # a text
+        rows, start = first["result"], first["notes"]["next"]
+        while start is not None:
+            given = {"handle": first["notes"]["handle"], "from": start}
+            done: Any = await client.call_tool("read_result", given)
+            part = json.loads(done.content[0].text)
+            rows, start = rows + part["result"], part["notes"].get("next")
+        few: Any = await client.call_tool("list_rows", {"count": 1})
+        return tools, rows, few.structured_content
+
+
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_host_reads_a_long_result_to_its_end(mode: Any) -> None:
-    async def use(url: str) -> tuple[dict[str, Any], list[Any], Any]:
-        async with Client(f"{url}/mcp", mode=mode) as client:
-            tools = {one.name: one for one in (await client.list_tools()).tools}
-            first: Any = json.loads((await client.call_tool("list_rows", {})).content[0].text)  # type: ignore[union-attr]  # a text
-            rows, start = first["result"], first["notes"]["next"]
-            while start is not None:
-                given = {"handle": first["notes"]["handle"], "from": start}
-                done: Any = await client.call_tool("read_result", given)
-                part = json.loads(done.content[0].text)
-                rows, start = rows + part["result"], part["notes"].get("next")
-            few: Any = await client.call_tool("list_rows", {"count": 1})
-            return tools, rows, few.structured_content
-
     with background(asgi(build_archive(), result_limit=LIMIT)) as url:
-        tools, rows, few = asyncio.run(use(url))
+        tools, rows, few = asyncio.run(read_all_rows(url, mode))
     assert tools.keys() == {"list_rows", "count_rows", "read_result"}
     assert rows == ROWS
     assert few == {"result": ROWS[:1]}, "what fits is as it was"
@@ -124,6 +126,21 @@ def test_a_gateway_keeps_the_long_results_of_its_upstreams() -> None:
         first, last = asyncio.run(use(upstream))
     assert read(first)["notes"]["total"] == 500
     assert read(last)["result"] == ROWS[499:]
+
+
+@pytest.mark.parametrize("upstream_limit", [0, LIMIT])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_host_reads_a_long_result_through_a_gateway_to_its_end(mode: Any, upstream_limit: int) -> None:
+    async def use(upstream: str) -> tuple[dict[str, Any], list[Any], Any]:
+        async with connect(upstream, approve=lambda _: True) as remote:
+            gateway = merge_toolboxes([remote], limits={0: UpstreamLimits()})
+            with background(asgi(gateway, result_limit=LIMIT, find="auto")) as url:
+                return await asyncio.to_thread(lambda: asyncio.run(read_all_rows(url, mode)))
+
+    with background(asgi(build_archive(), result_limit=upstream_limit)) as upstream:
+        tools, rows, _ = asyncio.run(use(upstream))
+    assert tools.keys() == {"list_rows", "count_rows", "read_result"}
+    assert rows == ROWS
 
 
 def test_a_tool_of_the_user_keeps_its_name() -> None:

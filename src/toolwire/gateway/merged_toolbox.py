@@ -130,7 +130,8 @@ class _Merge:
         owners = {owned.shown_tool.id: owned.owner for _, owned in found}
 
         def allows(reference: str, tool: Tool) -> bool:
-            return ownership.allows(reference, owners[tool.id], tool.toolkit)
+            owner = owners.get(tool.id)  # None for what the server adds to a list itself, such as read_result
+            return owner is None or ownership.allows(reference, owner, tool.toolkit)
 
         tools = tuple(owned.shown_tool for _, owned in found)
         features = ownership.take_features(catalogs)
