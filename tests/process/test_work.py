@@ -113,7 +113,7 @@ async def pay_all(url: str, faults: Any) -> dict[int, dict[str, Any]]:
 def check(kit: Path, ended: dict[int, dict[str, Any]], *, interrupted: int) -> set[str]:
     lines = [line.split() for line in kit.with_name("runs.txt").read_text().splitlines()]
     ran = Counter(int(number) for number, _ in lines)
-    # A worker that is killed between its claim and the first line of the tool leaves an interrupted call that never ran.
+    # A worker killed between its claim and the first line of the tool leaves an interrupted call that never ran.
     never = {number for number, one in ended.items() if one["state"] == "interrupted"} - set(ran)
     assert set(ran) | never == set(range(CALLS)), "none is lost"
     assert max(ran.values()) == 1, "none ran twice"
