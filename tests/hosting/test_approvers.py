@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
@@ -180,3 +181,28 @@ def test_check_names_a_group_that_no_one_is_in_and_a_file_in_which_no_one_can_an
     text = capsys.readouterr().err
     assert "No one is in the group lead," in text
     assert "Only `toolwire approvals` at a terminal can answer" in text
+
+
+@pytest.mark.parametrize("consent", ["refuse", "inbox"])
+def test_long_call_of_an_mcp_host_without_forms_waits_as_a_task_for_the_approver(tmp_path: Path, consent: str) -> None:
+    (tmp_path / "desk.py").write_text(CODE)
+    file = write_file(tmp_path, "desk.py", 'approvers = {"close*" = ["leads"]}', f'consent = "{consent}"')
+    with background(open_gateway(file)) as url, ThreadPoolExecutor(1) as threads:
+        ended = threads.submit(call, url, "mcp", "ann", "close_all", 1)
+        while (own := answer(url, "ann")).status_code != 403:  # until the call waits
+            assert not ended.done(), ended.result()
+        assert "for the users of leads" in own.text
+        assert not ended.done(), "its caller answers nothing"
+        assert answer(url, "bob").status_code == 200
+        assert ended.result(60) == Value("closed all 1")
+
+
+def test_long_call_of_an_mcp_host_that_asks_by_itself_is_refused_until_the_approver_answered(tmp_path: Path) -> None:
+    (tmp_path / "desk.py").write_text(CODE)
+    file = write_file(tmp_path, "desk.py", 'approvers = {"close*" = ["leads"]}', 'consent = "hints"')
+    with background(open_gateway(file)) as url:
+        refused = call(url, "mcp", "ann", "close_all", 1)
+        assert isinstance(refused, Problem)
+        assert "its user decides at" in refused.message
+        assert answer(url, "bob").status_code == 200
+        assert call(url, "mcp", "ann", "close_all", 1) == Value("closed all 1")
