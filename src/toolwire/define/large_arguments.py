@@ -21,13 +21,8 @@ _ITEMS: Final = {
     "generator": "items_schema",
     "dict": "values_schema",
 }
-_UNIONS: Final = frozenset({"union", "tagged-union"})
 _PLAIN: Final = frozenset({"any", "none", "bool", "int", "float", "str", "bytes"})
 _NO_SCHEMAS: Final = frozenset({"cls", "config", "default", "expected", "metadata", "serialization"})
-
-
-class _HasUnion(Exception):
-    """Pydantic names the choices of a union by their validators, so these must stay as they are."""
 
 
 def is_on_loop() -> bool:
@@ -45,27 +40,41 @@ def build_patient_validator(schema: Any, config: CoreConfig) -> Callable[[bytes]
     Its values and its errors are those of ``schema``.
     """
     try:
-        return SchemaValidator(_add_stops(schema), config).validate_json
-    except (_HasUnion, SchemaError, RecursionError):
+        return SchemaValidator(_add_stops(schema, config, schema.get("definitions", [])), config).validate_json
+    except (SchemaError, RecursionError):
         return None
 
 
-def _add_stops(node: Any) -> Any:
-    """Return a copy of a core schema whose lists and dicts call a function of Python after each item."""
+def _add_stops(node: Any, config: CoreConfig, definitions: list[Any]) -> Any:
+    """Return a copy of a core schema whose lists and dicts call a function of Python after each item.
+
+    ``config`` is that of the closest model around it.
+    """
     if isinstance(node, list | tuple):
-        return type(node)(map(_add_stops, node))
+        return type(node)(_add_stops(inner, config, definitions) for inner in node)
     if type(node) is not dict:
         return node
     kind = node.get("type")
     if not isinstance(kind, str):  # the fields of a model, by their names
-        return {name: _add_stops(inner) for name, inner in node.items()}
-    if kind in _UNIONS:
-        raise _HasUnion
-    copied = {name: inner if name in _NO_SCHEMAS else _add_stops(inner) for name, inner in node.items()}
+        return {name: _add_stops(inner, config, definitions) for name, inner in node.items()}
+    config = node.get("config", config)
+    copied = {
+        name: inner if name in _NO_SCHEMAS else _add_stops(inner, config, definitions) for name, inner in node.items()
+    }
+    if kind == "union":
+        # An error names a choice by its validator, which has another name with stops in it.
+        copied["choices"] = [
+            new if isinstance(old, tuple) else (new, _name_choice(old, config, definitions))
+            for old, new in zip(node["choices"], copied["choices"], strict=True)
+        ]
     member = _ITEMS.get(kind)
     if member in copied and copied[member].get("type") not in _PLAIN:
         copied[member] = core_schema.no_info_after_validator_function(_stop, copied[member])
     return copied
+
+
+def _name_choice(choice: Any, config: CoreConfig, definitions: list[Any]) -> str:
+    return SchemaValidator(core_schema.definitions_schema(choice, definitions), config).title
 
 
 def _stop(value: _T) -> _T:
