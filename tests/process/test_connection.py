@@ -26,6 +26,8 @@ HANG = 30.0
 """Seconds after which a test that waits for the server has failed."""
 
 SHORT = Deadlines(head_s=0.3, idle_s=1, stall_s=0.3, head_bytes=4096, head_fields=20)
+PATIENT = Deadlines(idle_s=1, head_bytes=4096, head_fields=20)
+"""For tests that send a request in pieces: a busy machine may pause between two of them for longer than ``SHORT``."""
 GET = b"GET /a HTTP/1.1\r\nhost: x\r\n\r\n"
 
 Dial = Callable[[], socket.socket]
@@ -39,12 +41,32 @@ def app() -> Echo:
 @pytest.fixture(scope="module")
 def address(app: Echo) -> Iterator[tuple[str, int]]:
     with background(app, deadlines=SHORT) as url:
-        parts = urlsplit(url)
-        yield str(parts.hostname), int(parts.port or 0)
+        yield find_address(url)
+
+
+@pytest.fixture(scope="module")
+def patient_address(app: Echo) -> Iterator[tuple[str, int]]:
+    with background(app, deadlines=PATIENT) as url:
+        yield find_address(url)
 
 
 @pytest.fixture
 def dial(address: tuple[str, int]) -> Iterator[Dial]:
+    yield from connect_to(address)
+
+
+@pytest.fixture
+def patient_dial(patient_address: tuple[str, int]) -> Iterator[Dial]:
+    yield from connect_to(patient_address)
+
+
+def find_address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return str(parts.hostname), int(parts.port or 0)
+
+
+def connect_to(address: tuple[str, int]) -> Iterator[Dial]:
+    """Yield a function that connects to ``address``, and close what it opened."""
     sockets: list[socket.socket] = []
 
     def connect() -> socket.socket:
@@ -329,11 +351,13 @@ def test_body_in_chunks_is_served_whatever_the_case_of_the_word(dial: Dial) -> N
     ("framing", "body"),
     [(b"content-length: 5", b"hello"), (b"transfer-encoding: chunked", b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n")],
 )
-def test_upgrade_request_is_served_as_an_ordinary_request(dial: Dial, framing: bytes, body: bytes, pieces: int) -> None:
+def test_upgrade_request_is_served_as_an_ordinary_request(
+    patient_dial: Dial, framing: bytes, body: bytes, pieces: int
+) -> None:
     head = b"POST /a HTTP/1.1\r\nhost: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n" + framing
     message = head + b"\r\n\r\n" + body
     cuts = {1: [], 2: [len(message) - len(body)], 3: [20, len(message) - 3]}[pieces]
-    peer = dial()
+    peer = patient_dial()
     for start, end in zip([0, *cuts], [*cuts, len(message)], strict=True):
         peer.sendall(message[start:end])
     assert json.loads(read_until_closed(peer).partition(b"\r\n\r\n")[2]) == {"path": "/a", "body": "hello"}
