@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
     from .core.no_user_input import NoUserInput
     from .core.resources import Resource, ResultLimits
-    from .core.server_features import PromptDefinition, PromptMessage, ResourceDefinition
+    from .core.server_features import PromptDefinition, PromptMessage, ResourceDefinition, SkillDefinition
     from .core.toolbox import Toolbox
     from .core.user_input import InputRequest, InputResponse
     from .define import Depends, Toolkit
@@ -72,7 +72,9 @@ _HOME = {
     **dict.fromkeys(
         ("Problem", "Progress", "RateLimit", "Requirements", "Result", "Secret", "Tool", "Value"), "core.model"
     ),
-    **dict.fromkeys(("PromptDefinition", "PromptMessage", "ResourceDefinition"), "core.server_features"),
+    **dict.fromkeys(
+        ("PromptDefinition", "PromptMessage", "ResourceDefinition", "SkillDefinition"), "core.server_features"
+    ),
     **dict.fromkeys(("ResultLimits", "Resource"), "core.resources"),
     "Toolbox": "core.toolbox",
     **dict.fromkeys(("InputRequest", "InputResponse"), "core.user_input"),
@@ -132,6 +134,7 @@ __all__ = [
     "ServerLimits",
     "ServerOptions",
     "Session",
+    "SkillDefinition",
     "SyncHandle",
     "SyncRemote",
     "Tool",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from toolwire import Problem, SyncRemote, Value, connect_sync
+from toolwire import Kind, Problem, SkillDefinition, SyncRemote, Value, connect_sync
 from toolwire.testing import background
 
 pytestmark = pytest.mark.requirement("MC-08", "D-17")
@@ -38,7 +39,12 @@ def build_server(answers: dict[str, Answer]) -> Any:
         if method == "server/discover":
             answer["result"] = {
                 "supportedVersions": ["2026-07-28"],
-                "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
+                "capabilities": {
+                    "tools": {},
+                    "resources": {},
+                    "prompts": {},
+                    "extensions": {"io.modelcontextprotocol/skills": {}} if "skills/list" in answers else {},
+                },
             }
         elif method == "tools/list":
             answer["result"] = {"tools": []}
@@ -147,3 +153,112 @@ def test_server_that_asks_for_input_is_not_answered() -> None:
     assert isinstance(result, Problem)
     assert "input" in result.message
     assert server.asked.count("resources/read") == 1
+
+
+MAIN = "---\nname: pay\ndescription: Pay.\n---\nPay.\n"
+
+
+def build_entry(**changes: Any) -> dict[str, Any]:
+    """Return the valid entry of a skill, with other members where ``changes`` says so."""
+    data = MAIN.encode()
+    main = {"uri": "skill://pay/SKILL.md", "digest": f"sha256:{sha256(data).hexdigest()}", "size": len(data)}
+    frontmatter = {"name": "pay", "description": "Pay."}
+    return {"uri": "skill://pay/SKILL.md", "frontmatter": frontmatter, "resources": [main], **changes}
+
+
+def list_skills(*entries: Any, **answers: Answer) -> Any:
+    methods: dict[str, Answer] = {
+        "resources/list": lambda _: {"resources": []},
+        "resources/templates/list": lambda _: {"resourceTemplates": []},
+        "prompts/list": lambda _: {"prompts": []},
+        "skills/list": lambda _: {"skills": list(entries)},
+    }
+    return build_server({**methods, **{name.replace("_", "/"): answer for name, answer in answers.items()}})
+
+
+def name_file(uri: str) -> dict[str, Any]:
+    return {"uri": uri, "digest": f"sha256:{'0' * 64}", "size": 1}
+
+
+@pytest.mark.requirement("QF-09")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"uri": "skill://pay/other.md"},
+        {"uri": "skill://pay/../SKILL.md"},
+        {"uri": 7},
+        {"frontmatter": {"name": "other", "description": "x"}},
+        {"frontmatter": {"name": "pay"}},
+        {"frontmatter": {"name": "pay", "description": "x", "more": ["y"] * 10_000}},
+        {"resources": None},
+        {"resources": "static"},
+        {"resources": []},
+        {"resources": [{"uri": "skill://pay/SKILL.md", "digest": "sha256:0", "size": 1}]},
+        {"resources": [{"uri": "skill://pay/SKILL.md", "digest": f"sha256:{'0' * 64}", "size": True}]},
+        *(
+            {"resources": [*build_entry()["resources"], name_file(uri)]}
+            for uri in (
+                "skill://pay/SKILL.md",
+                "skill://steal/SKILL.md",
+                "skill://pay/../steal/SKILL.md",
+                "skill://pay/%2e%2e/x",
+                "skill://pay/a%2f..%2fx",
+                "skill://pay/a?b",
+                "file:///etc/passwd",
+            )
+        ),
+        {"resources": [*build_entry()["resources"], *(name_file(f"skill://pay/{n}") for n in range(512))]},
+        {"resources": [*build_entry()["resources"], {**name_file("skill://pay/a"), "size": 16 * 1024**2}]},
+    ],
+)
+def test_skill_that_a_host_must_not_load_is_left_out(changes: dict[str, Any]) -> None:
+    with open_connection(list_skills(build_entry(**changes))) as remote:
+        assert remote.list_skills() == ()
+    with open_connection(list_skills(build_entry())) as remote:
+        skills = remote.list_skills()
+        assert not isinstance(skills, Problem)
+        assert [one.name for one in skills] == ["pay"]
+
+
+@pytest.mark.requirement("QF-09")
+@pytest.mark.parametrize(
+    ("text", "changes"),
+    [
+        (MAIN.replace("Pay.\n", "Bay.\n"), {}),
+        (MAIN + "x", {}),
+        (MAIN, {"frontmatter": {"name": "pay", "description": "Harmless."}}),
+        (MAIN, {"frontmatter": {"name": "pay", "description": "Pay.", "allowed-tools": "Bash"}}),
+        (MAIN, {"resources": "dynamic", "frontmatter": {"name": "pay", "description": "Harmless."}}),
+    ],
+)
+def test_file_that_is_not_what_its_skill_describes_is_not_read(text: str, changes: dict[str, Any]) -> None:
+    server = list_skills(build_entry(**changes), resources_read=lambda asked: {"contents": [{**asked, "text": text}]})
+    with open_connection(server) as remote:
+        skills = remote.list_skills()
+        assert not isinstance(skills, Problem)
+        read = remote.read_skill(skills[0])
+        assert isinstance(read, Problem)
+        assert read.kind is Kind.BAD_ANSWER
+
+
+@pytest.mark.requirement("QF-09")
+def test_generated_skill_is_read_within_its_folder() -> None:
+    server = list_skills(
+        build_entry(resources="dynamic"), resources_read=lambda asked: {"contents": [{**asked, "text": MAIN}]}
+    )
+    with open_connection(server) as remote:
+        skills = remote.list_skills()
+        assert not isinstance(skills, Problem)
+        assert remote.read_skill(skills[0]) == Value(MAIN)
+        assert isinstance(remote.read_skill(skills[0], "a b.md"), Value)
+        for path in ("../x", "a/../../x", "", "a//b", "..\\x"):
+            assert isinstance(remote.read_skill(skills[0], path), Problem)
+
+
+@pytest.mark.requirement("QF-09")
+def test_entry_of_another_skill_is_not_taken_for_the_one_asked_for() -> None:
+    server = list_skills(skills_get=lambda _: {"skill": build_entry()})
+    with open_connection(server) as remote:
+        assert isinstance(remote.get_skill("skill://pay/SKILL.md"), SkillDefinition)
+        assert isinstance(remote.get_skill("skill://other/SKILL.md"), Problem)
+        assert isinstance(remote.get_skill("no uri"), Problem)

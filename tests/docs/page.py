@@ -110,7 +110,9 @@ class Page:
     def save(self, block: Block) -> None:
         """Save a block that has a name."""
         if block.name:
-            (self._folder / block.name).write_text(self._replace_ports(block.text), encoding="utf-8")
+            file = self._folder / block.name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(self._replace_ports(block.text), encoding="utf-8")
 
     def run_console(self, block: Block) -> None:
         """Run the commands of a console block; each must have the expected output and end with 0."""
@@ -261,7 +263,7 @@ def run_blocks(page: Page, blocks: Iterable[Block]) -> None:
                 page.save_json(block)
             case "toml", _:
                 page.save(block)
-            case "text", name if name.endswith(".txt"):
+            case "text", name if name.endswith((".txt", ".md")):
                 page.save(block)
             case "text", "output":
                 assert printed is None or page.matches_output(block.text, printed), (

@@ -1,4 +1,4 @@
-"""Describe what a server offers beside tools: resources that can be read, and prompts that can be filled in.
+"""Describe what a server offers beside tools: resources that can be read, prompts that can be filled in, and skills.
 
 Rules:
 - Behind each stands a reader: a tool that no list of tools has. So a read passes the same checks as a call.
@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from mimetypes import guess_type
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote, unquote
 
 from .content import Audio, File, Image
 from .model import Json, Kind, Problem, Tool
@@ -25,6 +27,11 @@ _MAX_SHOWN: Final = 20
 
 PAGE_SCHEME: Final = "ui://"
 """Begins the URI of a page that a host shows for a tool (MCP Apps). Hosts accept no other scheme for one."""
+
+SKILL_FILE: Final = "SKILL.md"
+MAX_SKILL_FILES: Final = 512
+MAX_SKILL_BYTES: Final = 16 * 1024 * 1024
+"""What every host must load of one skill: files, and bytes of all of them together (SEP-2640)."""
 
 PAGE_URIS: Final = "page_uris"
 """The hint of a tool that names the URIs of its pages, as a tuple."""
@@ -143,6 +150,103 @@ class PromptArgument(NamedTuple):
     is_required: bool
 
 
+class SkillFile(NamedTuple):
+    """A file of a skill: its URI, ``sha256:`` and the hexadecimal digest of its bytes, and their number."""
+
+    uri: str
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillDefinition:
+    """A folder of instructions for a model, with a file SKILL.md (MCP Skills, SEP-2640).
+
+    ``resource`` is SKILL.md. ``entry`` is what the server publishes of the skill, with the server's own URIs.
+    ``finder`` returns the present entry, if the skill is another server's.
+    """
+
+    resource: ResourceDefinition
+    entry: Mapping[str, Json] = field(repr=False)
+    finder: Tool | None = field(default=None, repr=False)
+
+    @property
+    def uri(self) -> str:
+        """The URI by which callers read SKILL.md."""
+        return self.resource.public_uri
+
+    @property
+    def name(self) -> str:
+        """The name of the skill, which other skills may share."""
+        return str(self.frontmatter["name"])
+
+    @property
+    def description(self) -> str:
+        """What the skill does, and when to use it."""
+        return str(self.frontmatter["description"])
+
+    @property
+    def frontmatter(self) -> Mapping[str, Json]:
+        """The YAML frontmatter of SKILL.md."""
+        frontmatter = self.entry["frontmatter"]
+        return frontmatter if isinstance(frontmatter, dict) else {}
+
+    @property
+    def files(self) -> tuple[SkillFile, ...] | None:
+        """Every file of the skill, or None if its server generates them and publishes no digests."""
+        listed = self.entry["resources"]
+        if not isinstance(listed, list):
+            return None
+        prefix = self.resource.prefix
+        # Entries are checked when they are read.
+        return tuple(SkillFile(add_uri_prefix(one["uri"], prefix), one["digest"], one["size"]) for one in listed)
+
+    def find_uri(self, path: str) -> str | None:
+        """Return the URI of the file at ``path``, such as ``references/FORMS.md``; None if the skill has none there."""
+        root, files = find_skill_root(self.uri), self.files
+        if files is not None:
+            return next((one.uri for one in files if unquote(one.uri) == f"{unquote(root)}/{path}"), None)
+        uri = f"{root}/{quote(path)}"
+        return uri if is_skill_file(uri, self.uri) else None
+
+    def find_file(self, uri: str) -> str | None:
+        """Return what the skill's server calls the file at ``uri``, or None if ``uri`` is not of the skill."""
+        own = self.resource.find_own_uri(uri)
+        if own is None or not is_skill_file(own, self.resource.uri):
+            return None
+        # Another server may have added a file since it listed the skill: it decides what it serves.
+        is_served = self.finder is not None or any(one.uri == uri for one in self.files or ())
+        return own if is_served else None
+
+
+def build_skill(entry: Mapping[str, Json], reader: Tool) -> SkillDefinition:
+    """Return the skill of another server that has published ``entry``; ``reader`` reads its files.
+
+    Raises:
+        ValueError: the URI of the entry is none.
+    """
+    hints: dict[str, Json] = {"mcp": {"skill": True}}
+    resource = ResourceDefinition(uri=str(entry["uri"]), reader=reader, takes_uri=True)
+    finder = replace(reader, toolkit=f"{reader.toolkit}:entry", hints=hints)
+    return SkillDefinition(resource=resource, entry=entry, finder=finder)
+
+
+def find_skill_root(uri: str) -> str:
+    """Return the URI of the folder whose SKILL.md is at ``uri``."""
+    return uri.removesuffix(f"/{SKILL_FILE}")
+
+
+def is_skill_file(uri: str, skill_uri: str) -> bool:
+    """Return whether ``uri`` names a file in the folder of the skill at ``skill_uri``, and none outside it."""
+    root = f"{find_skill_root(skill_uri)}/"
+    return uri.startswith(root) and not any(_leads_elsewhere(one) for one in uri[len(root) :].split("/"))
+
+
+def _leads_elsewhere(segment: str) -> bool:
+    name = unquote(segment)
+    return name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name) or not {"?", "#"}.isdisjoint(segment)
+
+
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
     """One message of a prompt: a text, image, sound or file, said by the user or by the assistant."""
@@ -152,22 +256,24 @@ class PromptMessage:
 
 
 class ServerFeatures(NamedTuple):
-    """The resources and prompts of a server; ``findings`` has a sentence for each entry that was left out."""
+    """The resources, prompts and skills of a server; ``findings`` has a sentence for each entry that was left out."""
 
     resources: tuple[ResourceDefinition, ...] = ()
     prompts: tuple[PromptDefinition, ...] = ()
     findings: tuple[str, ...] = ()
+    skills: tuple[SkillDefinition, ...] = ()
 
     @property
     def readers(self) -> tuple[Tool, ...]:
-        """The reader of each resource, then of each prompt."""
-        return (*(one.reader for one in self.resources), *(one.reader for one in self.prompts))
+        """The reader of each resource, then of each prompt and each skill."""
+        read = (*(one.reader for one in self.resources), *(one.reader for one in self.prompts))
+        return (*read, *(one.resource.reader for one in self.skills))
 
     @property
     def completers(self) -> tuple[Tool, ...]:
-        """The completers of those resources and prompts that have one."""
+        """The completers of those resources and prompts that have one, and the finders of skills."""
         found = (*(one.completer for one in self.resources), *(one.completer for one in self.prompts))
-        return tuple(one for one in found if one is not None)
+        return tuple(one for one in (*found, *(one.finder for one in self.skills)) if one is not None)
 
     def find_resource(self, uri: str) -> tuple[ResourceDefinition, dict[str, Json]] | Problem:
         """Return the resource at ``uri`` with the arguments of its reader; a plain URI goes before templates."""
@@ -175,6 +281,9 @@ class ServerFeatures(NamedTuple):
             for one in self.resources:
                 if one.is_template is is_template and (given := one.match(uri)) is not None:
                     return one, given
+        for skill in self.skills:
+            if (own := skill.find_file(uri)) is not None:
+                return replace(skill.resource, media_type=guess_type(uri)[0] or ""), {"uri": own}
         near = find_nearest(uri[:200], [one.public_uri for one in self.resources])
         hint = f" Did you mean {near}?" if near else ""
         text = f"There is no resource {uri[:200]!r} here.{hint} {_list_known(one.public_uri for one in self.resources)}"
@@ -190,17 +299,24 @@ class ServerFeatures(NamedTuple):
         text = f"There is no prompt {name[:200]!r} here.{hint} {_list_known(one.name for one in self.prompts)}"
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, details={"reason": "unknown_prompt"})
 
+    def find_skill(self, uri: str) -> SkillDefinition | Problem:
+        """Return the skill whose SKILL.md is at ``uri``."""
+        found = next((one for one in self.skills if one.uri == uri), None)
+        text = f"There is no skill {uri[:200]!r} here. {_list_known(one.uri for one in self.skills)}"
+        return found or Problem(kind=Kind.INVALID_ARGUMENTS, message=text, details={"reason": "unknown_skill"})
+
     def filter(self, allows: Callable[[Tool], bool]) -> ServerFeatures:
         """Return those whose reader ``allows`` is true of."""
         return ServerFeatures(
             tuple(one for one in self.resources if allows(one.reader)),
             tuple(one for one in self.prompts if allows(one.reader)),
+            skills=tuple(one for one in self.skills if allows(one.resource.reader)),
         )
 
 
 DefinitionT = TypeVar("DefinitionT", ResourceDefinition, PromptDefinition)
 NO_FEATURES: Final = ServerFeatures()
-FeatureKind: TypeAlias = Literal["resource", "prompt"]
+FeatureKind: TypeAlias = Literal["resource", "prompt", "skill"]
 
 
 def name_reader_toolkit(toolkit: str, kind: FeatureKind) -> str:
@@ -214,11 +330,13 @@ def is_reader(tool: Tool) -> bool:
 
 
 def merge_features(parts: Sequence[ServerFeatures]) -> ServerFeatures:
-    """Return everything in ``parts``, without a second resource of one URI or a second prompt of one name."""
+    """Return everything in ``parts``, without a second resource or skill of one URI or a second prompt of one name."""
     resources = {one.public_uri: one for one in reversed([*chain.from_iterable(part.resources for part in parts)])}
     prompts = {one.name: one for one in reversed([*chain.from_iterable(part.prompts for part in parts)])}
+    skills = {one.uri: one for one in reversed([*chain.from_iterable(part.skills for part in parts)])}
     findings = tuple(chain.from_iterable(part.findings for part in parts))
-    return ServerFeatures(tuple(reversed(resources.values())), tuple(reversed(prompts.values())), findings)
+    listed = tuple(reversed(resources.values())), tuple(reversed(prompts.values()))
+    return ServerFeatures(*listed, findings, tuple(reversed(skills.values())))
 
 
 def add_uri_prefix(uri: str, prefix: str) -> str:
@@ -232,8 +350,15 @@ def add_prefix(features: ServerFeatures, name: str, scheme: str) -> ServerFeatur
 
     The URI of a page begins with ``ui://scheme+``.
     """
-    resources = tuple(replace(one, prefix=f"{scheme}+{one.prefix}") for one in features.resources)
-    return ServerFeatures(resources, tuple(replace(one, name=f"{name}_{one.name}") for one in features.prompts))
+
+    def rename(one: ResourceDefinition) -> ResourceDefinition:
+        return replace(one, prefix=f"{scheme}+{one.prefix}")
+
+    return ServerFeatures(
+        tuple(map(rename, features.resources)),
+        tuple(replace(one, name=f"{name}_{one.name}") for one in features.prompts),
+        skills=tuple(replace(one, resource=rename(one.resource)) for one in features.skills),
+    )
 
 
 def with_scopes(features: ServerFeatures, scopes: tuple[str, ...] | None) -> ServerFeatures:
@@ -246,7 +371,15 @@ def with_scopes(features: ServerFeatures, scopes: tuple[str, ...] | None) -> Ser
         completer = None if one.completer is None else replace(one.completer, scopes=own)
         return replace(one, reader=replace(one.reader, scopes=own), completer=completer)
 
-    return ServerFeatures(tuple(map(set_scopes, features.resources)), tuple(map(set_scopes, features.prompts)))
+    def set_skill_scopes(one: SkillDefinition) -> SkillDefinition:
+        finder = None if one.finder is None else replace(one.finder, scopes=own)
+        return replace(one, resource=set_scopes(one.resource), finder=finder)
+
+    return ServerFeatures(
+        tuple(map(set_scopes, features.resources)),
+        tuple(map(set_scopes, features.prompts)),
+        skills=tuple(map(set_skill_scopes, features.skills)),
+    )
 
 
 def write_messages(description: str, value: Json) -> dict[str, Json]:

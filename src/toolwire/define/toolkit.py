@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import replace
 from importlib import import_module
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Unpack, overlo
 from toolwire.core.catalog import VERSION, Catalog, build_toolkit_name
 from toolwire.core.errors import DefinitionError
 from toolwire.core.resource_changes import ResourceChanges
-from toolwire.core.server_features import PromptDefinition, ResourceDefinition, ServerFeatures
+from toolwire.core.server_features import PromptDefinition, ResourceDefinition, ServerFeatures, SkillDefinition
 
 from .definition import define_function
 from .feature_functions import ReaderOptions, ResourceOptions, define_prompt, define_resource
@@ -46,6 +47,7 @@ class Toolkit:
         "_prompts",
         "_readers",
         "_resources",
+        "_skills",
         "_stems",
         "description",
         "lifespan",
@@ -83,6 +85,7 @@ class Toolkit:
         self._functions: dict[str, Function] = {}
         self._resources: dict[str, ResourceDefinition] = {}  # by URI
         self._prompts: dict[str, PromptDefinition] = {}  # by name
+        self._skills: dict[str, SkillDefinition] = {}  # by URI
         self._changes = ResourceChanges()
         self._readers: dict[str, Function] = {}
         self._stems: dict[str, str] = {}  # the names that tools go by in ids, and their own
@@ -95,18 +98,22 @@ class Toolkit:
 
     @property
     def readers(self) -> tuple[Function, ...]:
-        """The functions behind resources and prompts, in the order they were added; they are no tools."""
+        """The functions behind resources, prompts and skills, in the order they were added; they are no tools."""
         return tuple(self._readers.values())
 
     def catalog(self) -> Catalog:
-        """Return the tools, resources and prompts of the toolkit; the same object until a function is added."""
+        """Return the tools, resources, prompts and skills of the toolkit; the same object until one is added."""
         if self._catalog is None:
             self._catalog = Catalog(
                 title=self.title,
                 version=self.version,
                 description=self.description,
                 tools=tuple(function.tool for function in self._functions.values()),
-                features=ServerFeatures(tuple(self._resources.values()), tuple(self._prompts.values())),
+                features=ServerFeatures(
+                    tuple(self._resources.values()),
+                    tuple(self._prompts.values()),
+                    skills=tuple(self._skills.values()),
+                ),
             )
         return self._catalog
 
@@ -234,6 +241,26 @@ class Toolkit:
 
         return decorate if function is None else decorate(function)
 
+    def add_skills(self, folder: str | os.PathLike[str], *, scopes: Sequence[str] = ()) -> None:
+        """Offer each skill in ``folder``: a folder with a SKILL.md, in the format of agentskills.io.
+
+        Files are read now, and served as they are. Links are refused; hidden files are left out. ``scopes`` is what a
+        caller must have to see the skills and read them. Only protocols that know skills offer them (MCP).
+
+        Raises:
+            DefinitionError: there is no skill, or one cannot be served; the message says why and what to do.
+        """
+        # QF-09
+        define_skills = import_module("toolwire.server.run.skill_folder").define_skills
+        toolkit = build_toolkit_name(self.title)
+        skill: SkillDefinition
+        for skill, reader in define_skills(folder, scopes, toolkit=toolkit, version=self.version):
+            if skill.uri in self._resources:
+                raise DefinitionError(f"There is already a resource at {skill.uri}: rename the skill.")
+            self._add_reader(reader)
+            self._skills[skill.uri] = skill
+            self._resources[skill.uri] = skill.resource
+
     def run(self, transport: str = "stdio", *, host: str = "127.0.0.1", port: int = 8000, **options: Any) -> None:
         """Serve the toolkit until the program ends: over ``"stdio"``, as an MCP host starts it, or over ``"http"``.
 
@@ -255,7 +282,7 @@ class Toolkit:
     def _add_reader(self, reader: Function) -> None:
         if reader.tool.id in self._readers:
             kind = reader.tool.toolkit.rpartition(":")[2]
-            raise DefinitionError(f"{reader.tool.name}() is a second {kind} of this name: give it another name.")
+            raise DefinitionError(f"{reader.tool.name} is a second {kind} of this name: give it another name.")
         self._readers[reader.tool.id] = reader
         self._catalog = None
 

@@ -249,9 +249,10 @@ def _describe_keys(settings: ServeSettings) -> str:
 
 
 def _count_offered(catalog: Catalog) -> str:
-    """Return how many resources and prompts there are, in words."""
+    """Return how many resources, prompts and skills there are, in words."""
     # MC-08: the other protocols have no word for them, which a user must not find out by looking.
-    counts = (("resource", len(catalog.features.resources)), ("prompt", len(catalog.features.prompts)))
+    features = catalog.features
+    counts = (("resource", len(features.resources)), ("prompt", len(features.prompts)), ("skill", len(features.skills)))
     return " and ".join(f"{number} {word}{'s' * (number != 1)}" for word, number in counts if number)
 
 

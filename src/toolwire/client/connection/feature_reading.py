@@ -12,8 +12,15 @@ from dataclasses import replace
 from toolwire.client.calls.retry import new_id
 from toolwire.client.discovery.discover import find_codecs
 from toolwire.core.codec import Flow, Peer
-from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
-from toolwire.core.server_features import NO_FEATURES, ServerFeatures, name_reader_toolkit
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool, Value
+from toolwire.core.server_features import (
+    NO_FEATURES,
+    ServerFeatures,
+    SkillDefinition,
+    build_skill,
+    name_reader_toolkit,
+)
+from toolwire.framing.skill_file import find_difference
 
 from .connection import Connection
 
@@ -50,6 +57,32 @@ def build_resource_call(uri: str) -> Call:
     """Return the call that reads ``uri``, which need not be on the list of the server."""
     reader = Tool(name="read", toolkit=name_reader_toolkit("", "resource"), input_schema=_URI_SCHEMA, safe=True)
     return Call(reader, {"uri": uri}, new_id())
+
+
+def get_skill(connection: Connection, uri: str) -> Flow[SkillDefinition | Problem]:
+    """Return the skill whose SKILL.md is at ``uri``, as the server publishes it now."""
+    # QF-09
+    reader = Tool(name="read", toolkit=name_reader_toolkit("", "skill"), input_schema=_URI_SCHEMA, safe=True)
+    try:
+        skill = build_skill({"uri": uri}, reader)
+    except ValueError as error:
+        return Problem(kind=Kind.INVALID_ARGUMENTS, message=f"{uri[:200]!r} is not the URI of a skill: {error}.")
+    found = yield from read_feature(connection, Call(skill.finder or reader, {"uri": uri}, new_id()))
+    return replace(skill, entry=found.value) if isinstance(found, Value) else found
+
+
+def read_skill(connection: Connection, skill: SkillDefinition, path: str) -> Flow[Result]:
+    """Return the file at ``path`` of ``skill``, if it is the one that the entry of the skill describes."""
+    uri = skill.find_uri(path)
+    if uri is None:
+        text = f"The skill {skill.name} has no file {path[:200]!r}: get_skill() returns its present files."
+        return Problem(kind=Kind.NOT_FOUND, message=text)
+    result = yield from read_feature(connection, build_resource_call(uri))
+    if not isinstance(result, Value):
+        return result
+    difference = find_difference(skill, uri, result.value)
+    text = f"{uri[:200]} was not read: {difference}. If the skill has changed, get_skill() returns what it is now."
+    return Problem(kind=Kind.BAD_ANSWER, message=text) if difference else result
 
 
 def build_prompt_call(features: ServerFeatures, name: str, arguments: Mapping[str, str] | None) -> Call | Problem:

@@ -18,7 +18,7 @@ from toolwire.consent.definition_lock import Difference
 from toolwire.core.call_status import CallPage
 from toolwire.core.check import AsksCaller
 from toolwire.core.model import Call, Context, Json, Problem, Result
-from toolwire.core.server_features import PromptDefinition, ResourceDefinition, is_reader
+from toolwire.core.server_features import SKILL_FILE, PromptDefinition, ResourceDefinition, SkillDefinition, is_reader
 from toolwire.core.toolbox import Notify, complete, ignore_progress
 
 from .connection import Connection
@@ -159,6 +159,23 @@ class Remote(RemoteCore[Transport, Notify]):
         """
         return await self._get_prompt(name, arguments)
 
+    async def list_skills(self) -> tuple[SkillDefinition, ...] | Problem:
+        """Return the skills that the server lists; it may have others. The server is asked only once."""
+        features = await self._load_features()
+        return features if isinstance(features, Problem) else features.skills
+
+    async def get_skill(self, uri: str) -> SkillDefinition | Problem:
+        """Return the skill whose SKILL.md is at ``uri`` with its present files, whether it is listed or not."""
+        return await self._get_skill(uri)
+
+    async def read_skill(self, skill: SkillDefinition, path: str = SKILL_FILE) -> Result:
+        """Return the file at ``path`` of ``skill``: a text, or the JSON form of content.
+
+        A file that is not what ``skill`` describes, by its size, digest or frontmatter, is a Problem. The text is the
+        server's: treat it as untrusted, and ask your user before you run what it says.
+        """
+        return await self._read_skill(skill, path)
+
     async def refresh(self) -> tuple[Difference, ...] | Problem:
         """Fetch the server's documents again, and return each tool that changed; later calls use the new definitions.
 
@@ -259,6 +276,23 @@ class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
         Each message has a ``role``, user or assistant, and ``content``, a text or the JSON form of content.
         """
         return complete(self._get_prompt(name, arguments))
+
+    def list_skills(self) -> tuple[SkillDefinition, ...] | Problem:
+        """Return the skills that the server lists; it may have others. The server is asked only once."""
+        features = complete(self._load_features())
+        return features if isinstance(features, Problem) else features.skills
+
+    def get_skill(self, uri: str) -> SkillDefinition | Problem:
+        """Return the skill whose SKILL.md is at ``uri`` with its present files, whether it is listed or not."""
+        return complete(self._get_skill(uri))
+
+    def read_skill(self, skill: SkillDefinition, path: str = SKILL_FILE) -> Result:
+        """Return the file at ``path`` of ``skill``: a text, or the JSON form of content.
+
+        A file that is not what ``skill`` describes, by its size, digest or frontmatter, is a Problem. The text is the
+        server's: treat it as untrusted, and ask your user before you run what it says.
+        """
+        return complete(self._read_skill(skill, path))
 
     def refresh(self) -> tuple[Difference, ...] | Problem:
         """Fetch the server's documents again, and return each tool that changed; later calls use the new definitions.

@@ -40,7 +40,7 @@ from toolwire.core.model import (
     make_call,
 )
 from toolwire.core.resources import Resource, ResultLimits
-from toolwire.core.server_features import ServerFeatures
+from toolwire.core.server_features import ServerFeatures, SkillDefinition
 from toolwire.core.toolbox import OutputPromise, ignore_progress
 from toolwire.core.user_input import InputProvider
 
@@ -52,9 +52,11 @@ from .driver import Driver, Listening, NotifyT, TransportT
 from .feature_reading import (
     build_prompt_call,
     build_resource_call,
+    get_skill,
     listen_for_changes,
     load_features,
     read_feature,
+    read_skill,
     with_features,
 )
 from .freshness import FetchPeer, Freshness, explain_change, find_differences, suggests_stale_catalog
@@ -329,6 +331,18 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         features = await self._load_features()
         call = features if isinstance(features, Problem) else build_prompt_call(features, name, arguments)
         return call if isinstance(call, Problem) else await self._read(call)
+
+    async def _get_skill(self, uri: str) -> SkillDefinition | Problem:
+        refusal = await self._ensure_fresh("")
+        if refusal is not None:
+            return refusal
+        return await self._driver.run(get_skill(self._connection, uri), self._transport)
+
+    async def _read_skill(self, skill: SkillDefinition, path: str) -> Result:
+        refusal = await self._ensure_fresh("")
+        if refusal is not None:
+            return refusal
+        return await self._driver.run(read_skill(self._connection, skill, path), self._transport)
 
     async def _load_features(self) -> ServerFeatures | Problem:
         refusal = await self._ensure_fresh("")

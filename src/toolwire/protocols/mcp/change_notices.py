@@ -77,6 +77,7 @@ def find_changed(before: Catalog, now: Catalog) -> frozenset[str]:
     changed = {
         "toolsListChanged": before.tools != now.tools,
         "promptsListChanged": before.features.prompts != now.features.prompts,
-        "resourcesListChanged": before.features.resources != now.features.resources,
+        "resourcesListChanged": before.features.resources != now.features.resources
+        or before.features.skills != now.features.skills,
     }
     return frozenset(name for name, is_changed in changed.items() if is_changed)

@@ -1,4 +1,4 @@
-"""List and read the resources of an MCP server, list and fill in its prompts, and complete the arguments of both.
+"""List and read the resources and skills of an MCP server, list and fill in its prompts, and complete arguments.
 
 Rules:
 - At most 100 pages and 10,000 entries of each list are read, and no page twice.
@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -25,12 +25,14 @@ from toolwire.core.server_features import (
     PromptDefinition,
     ResourceDefinition,
     ServerFeatures,
+    SkillDefinition,
+    build_skill,
     name_reader_toolkit,
 )
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.text_cleaning import cap_text, clean
 
-from . import content_blocks, foreign_members, post_message
+from . import content_blocks, foreign_members, post_message, skill_entries
 from .client import renew_session
 from .handshake import MAX_PAGES, MAX_TOOLS
 from .post_message import Conversation, McpClientSession, Refused
@@ -48,6 +50,7 @@ _LISTS: Final = (
     ("resources", "resources/list", "resources", "uri"),
     ("resources", "resources/templates/list", "resourceTemplates", "uriTemplate"),
     ("prompts", "prompts/list", "prompts", "name"),
+    ("skills", "skills/list", "skills", "uri"),
 )
 """The capability, the method, and the member of its result, whose entries have the key."""
 
@@ -64,6 +67,7 @@ def load(peer: Peer) -> Flow[ServerFeatures | Problem]:
     findings: list[str] = []
     resources: list[ResourceDefinition] = []
     prompts: list[PromptDefinition] = []
+    skills: list[SkillDefinition] = []
     toolkit = build_toolkit_name(peer.site)
     for capability, method, member, key in _LISTS:
         if capability not in declared:
@@ -77,6 +81,8 @@ def load(peer: Peer) -> Flow[ServerFeatures | Problem]:
             prompts += _read_entries(
                 listed, key, lambda entry: _read_prompt(entry, toolkit, completes=completes), findings
             )
+        elif capability == "skills":
+            skills += _read_entries(listed, key, partial(_read_skill, toolkit=toolkit), findings)
         else:
             can_complete = completes and key == "uriTemplate"
             resources += _read_entries(
@@ -86,13 +92,14 @@ def load(peer: Peer) -> Flow[ServerFeatures | Problem]:
         pages: list[Json] = list(_list_unlisted_pages(peer.catalog.tools, resources))
         read_page = partial(_read_resource, toolkit=toolkit, completes=False)
         resources += {page.uri: page for page in _read_entries(pages, "uri", read_page, [])}.values()
-    return ServerFeatures(tuple(resources), tuple(prompts), tuple(findings))
+    return ServerFeatures(tuple(resources), tuple(prompts), tuple(findings), tuple(skills))
 
 
 def read(peer: Peer, call: Call) -> Flow[Result]:
     """Return the content of the resource, or the messages of the prompt, whose reader ``call`` runs.
 
-    That of a completer is an object with ``values``, and with ``total`` and ``hasMore`` if the server says them.
+    That of a completer is an object with ``values``, and with ``total`` and ``hasMore`` if the server says them. That
+    of the finder of a skill is its entry.
 
     The value of a resource is its text, the JSON form of its bytes, or a list where it has several parts. That of a
     prompt is an object with ``description`` and ``messages``, each of which has ``role`` and ``content``.
@@ -101,6 +108,8 @@ def read(peer: Peer, call: Call) -> Flow[Result]:
     if isinstance(completed, dict):
         answer = yield from _ask(peer, COMPLETE, {**call.arguments, "ref": completed})
         return answer if isinstance(answer, Problem) else _read_completion(answer)
+    if "skill" in get_object(call.tool.hints, "mcp"):
+        return (yield from _get_skill(peer, call.arguments.get("uri")))
     name = get_object(call.tool.hints, "mcp").get("prompt")
     if isinstance(name, str):
         arguments: Json = {key: str(value) for key, value in call.arguments.items()}
@@ -108,6 +117,21 @@ def read(peer: Peer, call: Call) -> Flow[Result]:
         return answer if isinstance(answer, Problem) else _read_messages(answer)
     answer = yield from _ask(peer, "resources/read", {"uri": call.arguments.get("uri")})
     return answer if isinstance(answer, Problem) else _read_contents(answer)
+
+
+def _get_skill(peer: Peer, uri: Json) -> Flow[Result]:
+    # QF-09
+    if "skills" not in _get_session(peer).server_capabilities:
+        return Problem(kind=Kind.NOT_FOUND, message="The server does not declare that it has skills.")
+    answer = yield from _ask(peer, "skills/get", {"uri": uri})
+    if isinstance(answer, Problem):
+        return answer
+    entry = skill_entries.read(get_object(answer, "skill"))
+    if entry is None or entry["uri"] != uri:
+        return Problem(
+            kind=Kind.BAD_ANSWER, message=f"The server answered without a valid entry of {str(uri)[:200]!r}."
+        )
+    return Value(entry)
 
 
 def _get_session(peer: Peer) -> McpClientSession:
@@ -189,6 +213,19 @@ def _read_resource(entry: dict[str, Any], toolkit: str, *, completes: bool) -> R
         return None
 
 
+def _read_skill(entry: dict[str, Any], toolkit: str) -> SkillDefinition | None:
+    # QF-09
+    read_ = skill_entries.read(entry)
+    if read_ is None:
+        return None
+    frontmatter = get_object(read_, "frontmatter")
+    reader = _build_reader("skill", toolkit, _read_text(frontmatter["name"]), frontmatter)
+    try:
+        return build_skill(read_, reader)
+    except ValueError:
+        return None
+
+
 def _read_prompt(entry: dict[str, Any], toolkit: str, *, completes: bool) -> PromptDefinition | None:
     name = entry["name"]
     if not name or len(name) > MAX_NAME or clean(name).text != name:
@@ -214,7 +251,7 @@ def _build_completer(reader: Tool, reference: dict[str, Json]) -> Tool:
 
 
 def _build_reader(
-    kind: FeatureKind, toolkit: str, name: str, entry: dict[str, Any], schema: dict[str, Json] | None = None
+    kind: FeatureKind, toolkit: str, name: str, entry: Mapping[str, Any], schema: dict[str, Json] | None = None
 ) -> Tool:
     return Tool(
         name=name,

@@ -1,4 +1,4 @@
-"""List, read and fill in what a server offers beside tools: ``resources/...`` and ``prompts/...``.
+"""List, read and fill in what a server offers beside tools: ``resources/...``, ``prompts/...`` and ``skills/...``.
 
 A method exists only where there is something to offer, and so does its capability.
 """
@@ -26,7 +26,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.text_cleaning import clean
 
-from . import consent_question, content_blocks, envelope, foreign_members
+from . import consent_question, content_blocks, envelope, foreign_members, skill_entries
 from .answers import (
     AskedMethod,
     Method,
@@ -40,7 +40,7 @@ from .answers import (
 )
 from .resource_subscriptions import can_subscribe
 from .result import read_handshake_version, write_ending, write_opening
-from .revision import COMPLETE, MAX_VALUES, RESOURCE_NOT_FOUND, STATELESS
+from .revision import COMPLETE, MAX_VALUES, RESOURCE_NOT_FOUND, SKILLS, STATELESS
 
 _MAX_ARGUMENTS: Final = 100
 _UNCACHED: Final = b'"ttlMs":0,"cacheScope":"private"'
@@ -50,7 +50,9 @@ def build_capabilities(features: ServerFeatures, *, notifies: bool = False) -> d
     """Return what the server declares to offer; with ``notifies`` also that it tells of changes."""
     lists: dict[str, Json] = {"listChanged": True} if notifies else {}
     capabilities: dict[str, Json] = {"tools": lists}
-    if features.resources:
+    if features.skills:
+        capabilities["extensions"] = {SKILLS: {}}
+    if features.resources or features.skills:
         subscribing: dict[str, Json] = {"subscribe": True} if notifies and can_subscribe(features) else {}
         capabilities["resources"] = {**subscribing, **lists}
     if features.prompts:
@@ -65,7 +67,13 @@ def build_feature_methods(
 ) -> dict[str, Method]:
     """Return the methods for ``features``; the bytes of the lists are written here, once."""
     methods: dict[str, Method] = {}
-    if features.resources:
+    if features.skills:
+        entries = [skill_entries.write(one, one.entry) for one in features.skills]
+        methods |= {
+            "skills/list": partial(answer_page, write_pages("skills", entries, members, end)),
+            "skills/get": partial(_get_skill, features, members, server, end),
+        }
+    if features.resources or features.skills:
         plain = [_write_resource(one) for one in features.resources if not one.is_template]
         templates = [_write_resource(one) for one in features.resources if one.is_template]
         pages = write_pages("resourceTemplates", templates, members, end)
@@ -125,6 +133,26 @@ def _read_resource(features: ServerFeatures, server: Mapping[str, Json], end: by
         return _join_end(answer, _UNCACHED, server, end)
 
     return _build_pending(asked, resource.reader, arguments, write, server)
+
+
+def _get_skill(
+    features: ServerFeatures, members: Mapping[str, Json], server: Mapping[str, Json], end: bytes, asked: AskedMethod
+) -> Reading:
+    """Return the entry of a skill; another server that has it is asked, as its files may have changed."""
+    # QF-09
+    uri = asked.params.get("uri")
+    if not isinstance(uri, str):
+        return build_invalid(asked, '"uri" must be the URI of the SKILL.md of a skill, as a string.')
+    skill = features.find_skill(uri)
+    if isinstance(skill, Problem):
+        return build_invalid(asked, skill.message)
+    if skill.finder is None:
+        return build_answer(write_static({"skill": skill_entries.write(skill, skill.entry), **members}, end), asked)
+
+    def write(result: Value) -> bytes:
+        return _join_end({"skill": skill_entries.write(skill, result.value)}, _UNCACHED, server, end)
+
+    return _build_pending(asked, skill.finder, {"uri": skill.resource.uri}, write, server)
 
 
 def _get_prompt(features: ServerFeatures, server: Mapping[str, Json], end: bytes, asked: AskedMethod) -> Reading:

@@ -44,6 +44,7 @@ _MARKS: Final = frozenset(
 _TOOL: Final = frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"})
 _ANNOTATIONS: Final = frozenset({"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"})
 _RESOURCE: Final = frozenset({"name", "title", "description", "uri", "uriTemplate", "mimeType", "size"})
+_SKILL: Final = frozenset({"uri", "frontmatter", "resources"})
 _PROMPT: Final = frozenset({"name", "title", "description", "arguments"})
 _RESULT: Final = frozenset(
     {
@@ -75,6 +76,11 @@ def read_resource_members(entry: Mapping[str, Json]) -> dict[str, Json]:
 def read_prompt_members(entry: Mapping[str, Json]) -> dict[str, Json]:
     """Return the members of a listed prompt that are passed on."""
     return _read_members(entry, _PROMPT, MAX_DEFINITION_PARTS)
+
+
+def read_skill_members(entry: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the members of the entry of a skill that are passed on."""
+    return _read_members(entry, _SKILL, MAX_DEFINITION_PARTS)
 
 
 def find_page_uris(members: Mapping[str, Json]) -> tuple[str, ...]:

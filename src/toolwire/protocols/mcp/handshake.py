@@ -14,7 +14,7 @@ from toolwire.framing.jsontext import get_object
 
 from .header_arguments import find_fault
 from .post_message import CLIENT, McpClientSession, Refused, get_capabilities, read, write
-from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, STATELESS, TASKS, UNSUPPORTED_VERSION
+from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, SKILLS, STATELESS, TASKS, UNSUPPORTED_VERSION
 from .stream_reader import fetch_answer
 
 MAX_PAGES = 100
@@ -210,7 +210,7 @@ def _read_offers(result: dict[str, Json]) -> frozenset[str]:
     """Return the capabilities that a server declares, of those that a client of ours uses.
 
     ``listChanged`` is among them if the server tells of changes in any list, ``tasks`` if calls can go on as tasks,
-    and ``REQUIRED_TASKS`` if a tool may insist on one of 2025-11-25.
+    ``skills`` if it has those, and ``REQUIRED_TASKS`` if a tool may insist on one of 2025-11-25.
     """
     declared = get_object(result, "capabilities")
     server_capabilities = {
@@ -218,8 +218,9 @@ def _read_offers(result: dict[str, Json]) -> frozenset[str]:
     }
     if any(get_object(declared, name).get("listChanged") is True for name in ("tools", "resources", "prompts")):
         server_capabilities.add("listChanged")
-    if isinstance(get_object(declared, "extensions").get(TASKS), dict):
-        server_capabilities.add("tasks")
+    for name, extension in (("tasks", TASKS), ("skills", SKILLS)):
+        if isinstance(get_object(declared, "extensions").get(extension), dict):
+            server_capabilities.add(name)
     if isinstance(get_object(get_object(get_object(declared, "tasks"), "requests"), "tools").get("call"), dict):
         server_capabilities.add(REQUIRED_TASKS)
     return frozenset(server_capabilities)

@@ -42,6 +42,7 @@ TEXT_META = "toolwire/text"
 CALL_META = "toolwire/call"
 
 TASKS = "io.modelcontextprotocol/tasks"
+SKILLS = "io.modelcontextprotocol/skills"
 """The extension by which a call can go on as a task."""
 
 COMPLETE = "completion/complete"

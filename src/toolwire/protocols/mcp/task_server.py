@@ -62,7 +62,9 @@ def build_task_methods(
 
 def add_capability(capabilities: dict[str, Json], methods: Mapping[str, Method]) -> dict[str, Json]:
     """Return ``capabilities`` with the extension, if there are ``methods`` of tasks."""
-    return {**capabilities, "extensions": {TASKS: {}}} if methods else capabilities
+    if not methods:
+        return capabilities
+    return {**capabilities, "extensions": {**get_object(capabilities, "extensions"), TASKS: {}}}
 
 
 def write_task(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> Response:

@@ -548,7 +548,7 @@ def _digest_lists(catalog: Catalog) -> dict[str, str]:
     return {
         "toolsListChanged": _digest(map(_describe_tool, catalog.tools)),
         "promptsListChanged": _digest(prompts),
-        "resourcesListChanged": _digest(resources),
+        "resourcesListChanged": _digest((*resources, *(repr(one.entry) for one in features.skills))),
     }
 
 
