@@ -271,10 +271,14 @@ Report: TypeAlias = Callable[["Progress"], Awaitable[None]]
 
 
 class UserAnswer(NamedTuple):
-    """What a user answered to the question of this server about a call, and where: ``page`` or ``form``."""
+    """What a user answered to the question of this server about a call, and where: ``page`` or ``form``.
+
+    ``later`` is what they chose for later calls, in the words of the form.
+    """
 
     channel: str
     allowed: bool
+    later: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,8 @@ from toolwire.core.model import ANONYMOUS, Call, Kind, Problem
 from toolwire.framing import jsontext
 from toolwire.server.asking.confirmation import HOST_CONFIRMATION, Confirmations, ConfirmationTokens
 from toolwire.server.asking.decision_log import find_channel
-from toolwire.server.asking.inbox import Inbox, UpstreamTool
+from toolwire.server.asking.inbox import Inbox
+from toolwire.server.asking.permissions import CallerPermissions, UpstreamTool
 from toolwire.server.asking.receipts import ReceiptVerifier
 from toolwire.stores.consent.memory import MemoryAudit
 
@@ -60,6 +61,7 @@ class CallerConsent:
         confirmations: Path | str = "",
         receipts: ReceiptVerifier | None = None,
         inbox: Inbox | None = None,
+        permissions: CallerPermissions | None = None,
         audit: Audit | None = None,
         upstream: str = "",
         approvers: Mapping[str, Sequence[str]] = MappingProxyType({}),
@@ -67,16 +69,16 @@ class CallerConsent:
         """Share ``confirmations``, a folder or the URL of a PostgreSQL, with the other processes of the same gateway.
 
         With ``receipts``, a caller must send a receipt too. In ``inbox``, the users of hosts that can confirm nothing
-        decide. ``audit`` keeps each decision, with who took it, where, and for which caller. ``upstream`` is what the
-        gateway calls the
-        server: a confirmation for one upstream is none for another of the same site. ``approvers`` maps patterns of
-        its tools to the groups that alone answer questions about them, in the inbox.
+        decide. ``permissions`` has what others allowed in forms for later calls. ``audit`` keeps each decision, with
+        who took it, where, and for which caller. ``upstream`` is what the gateway calls the server: a confirmation for
+        one upstream is none for another of the same site. ``approvers`` maps patterns of its tools to the groups that
+        alone answer questions about them, in the inbox.
 
         Raises:
             DefinitionError: the place cannot be used.
         """
         words = ConfirmationTokens(confirmations) if words is None else words
-        self._confirmations = Confirmations(words, receipts=receipts, inbox=inbox)
+        self._confirmations = Confirmations(words, receipts=receipts, inbox=inbox, permissions=permissions)
         self._audit = audit
         self._upstream = upstream
         self._approvers = approvers

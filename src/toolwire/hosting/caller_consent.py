@@ -11,6 +11,7 @@ from toolwire.core.errors import UsageError
 from toolwire.core.model import Secret
 from toolwire.gateway import CallerConsent, Webhook, Webhooks
 from toolwire.server.asking.inbox import Inbox
+from toolwire.server.asking.permissions import CallerPermissions
 from toolwire.server.asking.receipt_keys import KeyFetcher
 from toolwire.server.asking.receipts import open_receipt_verifier
 from toolwire.server.build import open_inbox
@@ -41,6 +42,7 @@ def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerC
             place=places.receipts,
         ),
         inbox=find_inbox(settings),
+        permissions=CallerPermissions(places.inbox),
         # GW-06: who decided what, for as long as the state is kept.
         audit=open_decisions(places.inbox) if settings.upstreams and places.inbox else None,
         upstream=upstream,

@@ -32,6 +32,7 @@ from .access.host_guard import HostGuard
 from .app import App
 from .asking.decision_log import DecisionLog
 from .asking.inbox import Inbox, QuestionHandler
+from .asking.permissions import CallerPermissions
 from .asking.receipts import open_receipt_verifier
 from .asking.restored_state import ask_after_restore
 from .build_app import build_app
@@ -97,6 +98,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
         is_removed=keys.is_removed if keys.needs_credentials else None,
         confirmations=options.confirmations or places.confirmations,
         inbox=choose_inbox(options, places.inbox, rules),
+        permissions=CallerPermissions(places.inbox),
         decisions=DecisionLog(places.inbox),
         receipts=open_receipt_verifier(
             options.receipts, options.receipt_keys, audience=options.receipt_audience, place=places.receipts

@@ -15,7 +15,13 @@ from toolwire.framing.list_size import fits_budget
 from toolwire.protocols import BUILTIN
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.calls import Telemetry
-from toolwire.validation import build_arguments_check, build_requirements_check, check_requirements, check_scopes
+from toolwire.validation import (
+    build_arguments_check,
+    build_requirements_check,
+    check_requirements,
+    check_scopes,
+    filter_visible,
+)
 
 from .access.admission import Admission
 from .access.key_sessions import KeySessions
@@ -67,9 +73,11 @@ def build_app(
     words = ConfirmationTokens(parts.confirmations)
     asked = _choose_question(toolbox, options, of_all=receipts is not None)
     asked, ask_unknown = _split_restored(asked, parts.ask_restored)
-    confirm = _build_confirmation(toolbox, options, parts, words, asked)
     authorizer, rights = options.authorizer, open_rights(rules, toolbox)
     bundles = open_bundles(options.bundles, toolbox)
+    narrow = partial(narrow_for_call, rights, bundles)
+    build_confirmation = partial(_build_confirmation, toolbox, options, parts, words, narrow)
+    confirm = build_confirmation(asked)
     served = _cut_long_results(toolbox, options.result_limit, parts.results) if options.result_limit else toolbox
     service = Service(
         served,
@@ -99,9 +107,9 @@ def build_app(
         ),
     )
     if ask_unknown is not None:
-        service.add_key_check(_build_confirmation(toolbox, options, parts, words, ask_unknown))
+        service.add_key_check(build_confirmation(ask_unknown))
     if options.find != "never":
-        service.add_own_tools(OwnTools(toolbox, served, partial(narrow_for_call, rights, bundles)))
+        service.add_own_tools(OwnTools(toolbox, served, narrow))
     long_calls = LongCalls(
         open_store=open_long_calls(None) if parts.long_calls is None else parts.long_calls,
         engine=parts.engine,
@@ -200,17 +208,20 @@ def _build_confirmation(
     options: ServerOptions,
     parts: ServerParts,
     words: ConfirmationTokens,
+    narrow: Callable[[Call, Catalog], Catalog],
     asked: ConfirmationQuestion | None,
 ) -> ConfirmationCheck:
-    """Return the check that refuses a call until it is confirmed."""
+    """Return the check that refuses a call until it is confirmed; ``narrow`` leaves what its caller is offered."""
+    required = options.require_confirmation
     return build_confirmation_check(
         asked,
-        Confirmations(words, receipts=parts.receipts, inbox=parts.inbox),
-        build_reasons(options.require_confirmation, of_all=parts.receipts is not None),
-        can_allow_later,
+        Confirmations(words, receipts=parts.receipts, inbox=parts.inbox, permissions=parts.permissions),
+        build_reasons(required, of_all=parts.receipts is not None),
+        lambda call: not (required is not None and required(call)) and can_allow_later(call),
         decisions=parts.decisions,
         handles_consent=find_consent_handling(toolbox),
         find_upstream=toolbox.find_upstream if isinstance(toolbox, KnowsUpstreams) else None,
+        list_tools=lambda call: filter_visible(narrow(call, toolbox.catalog()), call.context.scopes).tools,
     )
 
 

@@ -17,6 +17,7 @@ from .access.host_guard import HostGuard
 from .asking.confirmation import ConfirmationQuestion
 from .asking.decision_log import DecisionLog
 from .asking.inbox import Inbox
+from .asking.permissions import CallerPermissions
 from .asking.receipts import ReceiptVerifier
 from .limits import ServerLimits
 from .options import SessionUse
@@ -52,6 +53,7 @@ class ServerParts:
     is_removed: Callable[[str], bool] | None = None
     confirmations: Path | str = ""
     inbox: Inbox | None = None
+    permissions: CallerPermissions | None = None
     decisions: DecisionLog | None = None
     receipts: ReceiptVerifier | None = None
     sessions: SessionUse = "all"

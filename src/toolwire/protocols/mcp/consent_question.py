@@ -42,6 +42,7 @@ _VISIT = "inbox"
 VISIT_WAIT_S = 45.0
 """How long a call waits for its user who has opened the inbox, in seconds: less than the minute that clients wait."""
 _ALLOW = "allow"
+_LATER = "later"
 _MAX_QUESTION = 20_000
 _MAX_PAGES = 5
 _LONG_FILE = 500
@@ -106,8 +107,9 @@ def add_reply(context: Context, params: Mapping[str, Json]) -> Context:
     if not isinstance(word, str):
         return replace(context, confirmation="")
     answer = get_object(get_object(params, "inputResponses"), CONSENT)
-    is_allowed = answer.get("action") == "accept" and get_object(answer, "content").get(_ALLOW) is True
-    return replace(context, confirmation=word, user_answer=UserAnswer("form", is_allowed))
+    content = get_object(answer, "content")
+    is_allowed = answer.get("action") == "accept" and content.get(_ALLOW) is True
+    return replace(context, confirmation=word, user_answer=UserAnswer("form", is_allowed, get_text(content, _LATER)))
 
 
 def add_input(context: Context, params: Mapping[str, Json]) -> Context:
@@ -204,8 +206,11 @@ def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str
         message = _write_message(call, question, _describe_files(dict(call.arguments), call.tool.input_schema))
     if len(message) > _MAX_QUESTION:
         return None
-    allow = {"type": "boolean", "title": "Allow this call", "default": False}
-    form: Json = {"type": "object", "properties": {_ALLOW: allow}, "required": [_ALLOW]}
+    fields: dict[str, Json] = {_ALLOW: {"type": "boolean", "title": "Allow this call", "default": False}}
+    # QF-03: each host shows a choice whose values are their own labels, in every revision.
+    if isinstance(later := asked.get(_LATER), list):
+        fields[_LATER] = {"type": "string", "title": "Later calls", "enum": clean_data(later), "default": later[0]}
+    form: Json = {"type": "object", "properties": fields, "required": [_ALLOW]}
     return write_form(id_, {"name": CONSENT, "message": message, "schema": form, "state": word}, server)
 
 

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -23,16 +23,25 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-from toolwire.core.check import ALLOW, Answer, Deny, Verdict
+from toolwire.core.check import ALLOW, Answer, Deny, SimilarTool, Verdict
 from toolwire.core.codec import CONFIRMATION_FIELD, RECEIPT_FIELD
+from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Json, Kind, Problem, Tool, UserAnswer
 from toolwire.core.toolbox import ToolUpstream
 from toolwire.framing import jsontext
 from toolwire.stores.consent.open import UsedNonces, open_used_nonces
-from toolwire.stores.outage_log import OutageLog
+from toolwire.stores.outage_log import OutageLog, list_store_errors
 
 from .decision_log import DecisionLog, find_channel
-from .inbox import THIS_SERVER, AnswerHandler, Inbox, UpstreamTool, ignore_answer
+from .inbox import AnswerHandler, Inbox, ignore_answer
+from .permissions import (
+    THIS_SERVER,
+    CallerPermissions,
+    UpstreamTool,
+    can_offer_later,
+    list_form_choices,
+    list_own_similar,
+)
 from .receipts import ReceiptVerifier
 
 CONFIRMATION = CONFIRMATION_FIELD
@@ -140,19 +149,25 @@ class ConfirmationTokens:
 class Confirmations:
     """Decides whether a call that must be confirmed is: by its word, with ``receipts`` by a receipt for its word too.
 
-    With ``inbox``, the user of a host that can confirm nothing decides there.
+    With ``inbox``, the user of a host that can confirm nothing decides there. ``permissions`` has what other users
+    allowed for later calls.
     """
 
     def __init__(
-        self, words: ConfirmationTokens, *, receipts: ReceiptVerifier | None = None, inbox: Inbox | None = None
+        self,
+        words: ConfirmationTokens,
+        *,
+        receipts: ReceiptVerifier | None = None,
+        inbox: Inbox | None = None,
+        permissions: CallerPermissions | None = None,
     ) -> None:
         self.words = words
         self._outages = OutageLog(_log, "Confirmations can be checked again.")
         self.receipts = receipts
         self._inbox = inbox
-        self.is_remote: bool = (
-            words.is_remote or (receipts is not None and receipts.is_remote) or (inbox is not None and inbox.is_remote)
-        )
+        self._permissions = CallerPermissions() if permissions is None else permissions
+        places = (words, receipts, inbox, permissions)
+        self.is_remote: bool = any(one is not None and one.is_remote for one in places)
         """Whether the place of any of them is a database, which may take long to answer."""
 
     def find_refusal(
@@ -169,15 +184,15 @@ class Confirmations:
         """Return None if ``call`` is confirmed, which then is spent, or the Problem that asks ``question``.
 
         ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
-        whether the user consents. ``upstream`` says whose tool it is, if another server's. With ``always_allowed``, an
-        answer in the inbox may cover later calls too. ``on_answer`` gets the answer in the inbox that decides, if one
-        does.
+        whether the user consents. ``upstream`` says whose tool it is. With ``always_allowed``, the policy of the tool
+        lets an answer cover later calls too. ``on_answer`` gets the answer that decides, if this server knows it: that
+        in the inbox, or an earlier one.
         """
         try:
             refusal = self._find_refusal(
                 call, subject, question, reasons, upstream, always_allowed=always_allowed, on_answer=on_answer
             )
-        except ConnectionError as error:
+        except list_store_errors(DefinitionError) as error:
             text = "A call of %s was refused: its confirmation cannot be checked (%s)."
             self._outages.record_failure(text, call.tool.id, error)
             return build_store_problem(call, "its confirmation cannot be checked now")
@@ -198,14 +213,27 @@ class Confirmations:
         context = call.context
         if self.receipts is not None:
             return self._find_missing_proof(self.receipts, call, subject, question, reasons)
+        # QF-03
+        permissions, always_allowed = self._permissions, always_allowed and can_offer_later(call)
+        key = permissions.build_key(call, upstream) if always_allowed and not context.needs_inbox else None
         if self.words.redeem(context.confirmation, subject):
+            answer, choices = context.user_answer, {} if key is None else permissions.list_choices(call)
+            if key is not None and answer is not None and answer.allowed and answer.later in choices:
+                permissions.add(key, call, choices[answer.later], upstream)
+                on_answer(Answer(allowed=True, always=True, channel=answer.channel))
             return None
         if self._inbox is not None and context.needs_inbox:
             why = reasons if reasons is not None else (question,)
             return self._inbox.find_refusal(
                 call, subject, why, upstream=upstream, always_allowed=always_allowed, on_answer=on_answer
             )
-        return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
+        if key is None:
+            return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
+        if channel := permissions.spend(key, call):
+            on_answer(Answer(allowed=True, channel=channel))
+            return None
+        later = list_form_choices([*permissions.list_choices(call)])
+        return build_challenge(call, question, self.words.issue(subject), reasons=reasons, later=later)
 
     def spend(self, call: Call, subject: bytes) -> None:
         """Make the word of ``call`` worthless: its user said no. A word that cannot be looked up ends by itself."""
@@ -245,25 +273,36 @@ def build_confirmation_check(
     decisions: DecisionLog | None = None,
     handles_consent: Callable[[Tool], bool] = lambda _: False,
     find_upstream: Callable[[Tool], ToolUpstream | None] | None = None,
+    list_tools: Callable[[Call], Iterable[Tool]] = lambda _: (),
 ) -> ConfirmationCheck:
     """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word.
 
     ``find_reasons`` returns the reasons of a question that is only whether the user consents, and ``allows_later``
     whether an answer to it may cover later calls too. ``decisions`` keeps what users decide, unless ``handles_consent``
     says that the Toolbox does. ``find_upstream`` says which groups alone answer questions about a tool.
+    ``list_tools`` returns the tools that the caller of a call is offered.
     """
     if isinstance(confirmations, ConfirmationTokens):
         confirmations = Confirmations(confirmations)
     log = DecisionLog() if decisions is None else decisions
-    decision_check = _DecisionCheck(confirmations, log, find_reasons, allows_later)
     is_remote = confirmations.is_remote or log.is_remote
 
+    def find_approvers(tool: Tool) -> ToolUpstream | None:
+        upstream = None if find_upstream is None or handles_consent(tool) else find_upstream(tool)
+        return upstream if upstream is not None and upstream.approvers else None
+
+    def find_similar(call: Call) -> Sequence[SimilarTool]:
+        # PL-03: an answer of one group covers no tool of another.
+        groups = find_approvers(call.tool)
+        own = (one for one in list_tools(call) if not handles_consent(one) and find_approvers(one) == groups)
+        return list_own_similar(call.tool, own)
+
+    decision_check = _DecisionCheck(confirmations, log, find_reasons, allows_later, find_similar)
+
     def check(call: Call) -> Verdict | DeferredVerdict:
-        upstream = None if find_upstream is None or handles_consent(call.tool) else find_upstream(call.tool)
-        if upstream is not None and upstream.approvers:
+        upstream = find_approvers(call.tool)
+        if upstream is not None:
             call = _leave_to_approvers(call)
-        else:
-            upstream = None
         question = "" if ask is None or is_declined(call) else ask(call)
         if question:
             decide = partial(decision_check.decide, call, question, upstream)
@@ -296,14 +335,17 @@ class _DecisionCheck(NamedTuple):
     decisions: DecisionLog
     find_reasons: FindReasons
     allows_later: Callable[[Call], bool]
+    find_similar: Callable[[Call], Sequence[SimilarTool]]
 
     def decide(self, call: Call, question: str, upstream: ToolUpstream | None = None) -> Verdict:
         """Return whether ``call`` runs, about which there is a question for the approvers of ``upstream``, if any."""
         reasons = self.find_reasons(call)
-        always_allowed = reasons is not None and call.context.needs_inbox and self.allows_later(call)
+        always_allowed = can_offer_later(call) and self.allows_later(call)
         answers: list[Answer] = []
         subject = digest_call(call)
-        whose = None if upstream is None else _describe_own(call.tool, upstream)
+        whose = (
+            _describe_own(call.tool, upstream, partial(self.find_similar, call)) if always_allowed or upstream else None
+        )
         refusal = self.confirmations.find_refusal(
             call, subject, question, reasons, upstream=whose, always_allowed=always_allowed, on_answer=answers.append
         )
@@ -350,18 +392,21 @@ def build_challenge(
     reasons: Sequence[str] | None = None,
     terms: Mapping[str, Json] | None = None,
     fault: str = "",
+    later: Sequence[str] = (),
 ) -> Problem:
     """Return the Problem that asks ``question`` and says how to send ``call`` again with ``word``.
 
     ``reasons`` is given where the question is only whether the user consents: a client that has asked its user about
     exactly this call, with these reasons, need not ask again. ``terms`` is what the client is to sign, if anything, and
-    ``fault`` says what was wrong with the receipt of this call.
+    ``fault`` says what was wrong with the receipt of this call. ``later`` are the choices of a form about later calls.
     """
     field = CONFIRMATION.decode()
     text = f"{call.tool.name} did not run: it must be confirmed. Send the same call again with the header {field}."
     details: dict[str, Json] = {"question": question, "word": word, "header": field, "valid_s": int(VALID_S)}
     if reasons is not None:
         details["reasons"] = list(reasons)
+    if later:
+        details["later"] = list(later)
     if terms is not None:
         text = f"{call.tool.name} did not run: it needs a receipt of its user's decision ({RECEIPT_FIELD.decode()}),"
         text = f"{text} and {fault}."
@@ -369,11 +414,14 @@ def build_challenge(
     return Problem(kind=Kind.UNCONFIRMED, message=text, details={"confirmation": details})
 
 
-def _describe_own(tool: Tool, upstream: ToolUpstream) -> UpstreamTool:
+def _describe_own(
+    tool: Tool, upstream: ToolUpstream | None, find_similar: Callable[[], Sequence[SimilarTool]]
+) -> UpstreamTool:
     from toolwire.consent.tool_definition import build_definition, definition_hash  # most servers never ask
 
+    name, approvers = ("", ()) if upstream is None else (upstream.name, upstream.approvers)
     definition = definition_hash(build_definition(tool))
-    return UpstreamTool(THIS_SERVER, upstream.name, tool.name, definition, upstream.approvers)
+    return UpstreamTool(THIS_SERVER, name, tool.name, definition, approvers, find_similar)
 
 
 def digest_call(call: Call) -> bytes:

@@ -72,6 +72,7 @@ class DecisionLog:
             binding=binding,
             decision=decision,
             channel=answer.channel,
+            always=answer.always,
         )
         try:
             self._audit.append(record)

@@ -18,22 +18,21 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from toolwire.core.check import Answer, Question, SimilarTool
+from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
-from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Call, Json, Kind, Problem
-from toolwire.stores.consent.open import is_in_database, open_approvals, open_grants
+from toolwire.stores.consent.open import is_in_database, open_approvals
 from toolwire.stores.outage_log import OutageLog, list_store_errors
+
+from .permissions import THIS_SERVER, CallerPermissions, UpstreamTool
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.consent.grant import GrantKey
     from toolwire.consent.prompt_limit import PromptLimit
     from toolwire.stores.consent.approvals import Approvals
-    from toolwire.stores.consent.grants import StoredGrants
     from toolwire.stores.consent.resumable_call import ResumableCall
 
 MAX_WAITING: Final = 200
@@ -44,26 +43,7 @@ CONNECTION: Final = "inbox"
 PAGE_URL: ContextVar[str] = ContextVar("PAGE_URL", default="")
 """The address of the inbox page, by which the caller of this request reached the server."""
 _MAX_CALLERS: Final = 1_000
-THIS_SERVER: Final = "this server"
-PERMISSION: Final = "permission"
-"""The channel of a call that an earlier permission of its caller covers; the id of one with bounds follows."""
 _log = logging.getLogger("toolwire")
-
-
-class UpstreamTool(NamedTuple):
-    """Whose tool a call is about, if another server's: the origin ``site`` of the upstream with this ``name``.
-
-    ``target`` is the method and URL of the call, and ``definition`` the digest of all that decides what a call sends.
-    Only users of the groups in ``approvers``, if there are any, answer questions about it. ``find_similar`` returns the
-    tools of the upstream that a permission may cover with it.
-    """
-
-    site: str
-    name: str
-    target: str
-    definition: str
-    approvers: tuple[str, ...] = ()
-    find_similar: Callable[[], Sequence[SimilarTool]] = tuple
 
 
 class QuestionNotice(NamedTuple):
@@ -124,13 +104,11 @@ class Inbox:
         self._page_url = page_url
         self._on_question = on_question
         # PL-03: a permission from before the operator forbade it must not go on.
-        self._connection = CONNECTION if self_approval else f"{CONNECTION} of others"
+        self.permissions: CallerPermissions = CallerPermissions(
+            place, CONNECTION if self_approval else f"{CONNECTION} of others"
+        )
         self._limits: OrderedDict[str, PromptLimit] = OrderedDict()
         self._lock = threading.Lock()
-
-    @cached_property
-    def _grants(self) -> StoredGrants:
-        return open_grants(self._place)
 
     @property
     def on_question(self) -> QuestionHandler | None:
@@ -202,8 +180,8 @@ class Inbox:
         on_answer: AnswerHandler,
     ) -> Problem | None:
         name = call.tool.name
-        key = self._build_key(call, upstream) if always_allowed else None
-        if key is not None and (channel := self._spend_grant(key, call)):
+        key = self.permissions.build_key(call, upstream) if always_allowed else None
+        if key is not None and (channel := self.permissions.spend(key, call)):
             on_answer(Answer(allowed=True, channel=channel))
             return None
         id_ = self._approvals.find(binding)
@@ -218,7 +196,7 @@ class Inbox:
         on_answer(answer)
         if answer.allowed:
             if answer.always and key is not None:
-                self._add_grant(key, call, answer.bounds, upstream)
+                self.permissions.add(key, call, answer.bounds, upstream)
             return None
         reason = f": {answer.reason}" if answer.reason else ""
         details = {"denied": True, "reason": answer.reason} if answer.reason else {"denied": True}
@@ -226,34 +204,12 @@ class Inbox:
             kind=Kind.DENIED, message=f"{name} was not called: its user did not allow it{reason}.", details=details
         )
 
-    def _add_grant(self, key: GrantKey, call: Call, bounds: GrantBounds | None, upstream: UpstreamTool | None) -> None:
-        if bounds is None:
-            self._grants.add(key)
-            return
-        from toolwire.consent.similar_tools import add_permission  # as above
-
-        similar = upstream.find_similar() if upstream is not None and bounds.tools else ()
-        add_permission(self._grants, key, call.arguments, bounds, similar)
-
-    def _list_similar(self, key: GrantKey | None, upstream: UpstreamTool | None) -> Sequence[SimilarTool]:
-        """Return the tools that a permission may cover too, without those whose calls are all covered."""
-        if key is None or upstream is None:
-            return ()
-        from toolwire.consent.similar_tools import find_covered  # as above
-
-        covered = find_covered(self._grants.list_grants())
-        return [
-            one
-            for one in upstream.find_similar()
-            if key._replace(tool=one.id, definition=one.definition) not in covered
-        ]
-
     def _add_question(
         self, call: Call, binding: str, reasons: Sequence[str], upstream: UpstreamTool | None, key: GrantKey | None
     ) -> str:
         name, principal = call.tool.name, call.context.principal
         site, where = THIS_SERVER, ""
-        if upstream is not None:
+        if upstream is not None and (upstream.site != THIS_SERVER or upstream.name):
             # Two upstreams may have one origin: the user sees which of them it is, and where the call goes.
             site, where = upstream.site, f" at {upstream.name or upstream.site} ({upstream.target})"
         question = Question(
@@ -265,7 +221,7 @@ class Inbox:
             reasons=tuple(reasons),
             principal=principal,
             binding=binding,
-            find_similar=lambda: self._list_similar(key, upstream),
+            find_similar=lambda: self.permissions.list_similar(key, upstream),
         )
         id_ = self._approvals.ask(question, () if upstream is None else upstream.approvers)
         if self._on_question is not None:
@@ -291,33 +247,6 @@ class Inbox:
             f" (`{self._command}` shows the call), within five minutes. Then send the same call again."
         )
         return Problem(kind=Kind.UNCONFIRMED, message=text, details={"inbox": {"id": id_}})
-
-    def _build_key(self, call: Call, upstream: UpstreamTool | None) -> GrantKey:
-        from toolwire.consent.grant import GrantKey, grant_key  # brings all of consent, which few servers need
-
-        principal = call.context.principal
-        if upstream is None:
-            return grant_key(THIS_SERVER, call.tool, principal=principal, connection=self._connection)
-        # XL-047: not of the description and the schemas alone, so that a site cannot move the tool to another path.
-        connection = f"{self._connection} of {upstream.name}" if upstream.name else self._connection
-        if upstream.approvers:
-            # PL-03: a permission from before goes on for the same groups alone.
-            connection = f"{connection} by {', '.join(sorted(upstream.approvers))}"
-        return GrantKey(principal, connection, upstream.site, call.tool.id, upstream.definition)
-
-    def _spend_grant(self, key: GrantKey, call: Call) -> str:
-        """Return the channel that names an earlier answer of the caller which covers ``call``, or an empty text.
-
-        One use of it is then spent.
-        """
-        from toolwire.consent.grant import covers_call  # as above
-
-        grants, arguments = self._grants, call.arguments
-        if grants.has_grant(key):
-            grants.count_use(key)
-            return PERMISSION
-        id_ = grants.spend(key, lambda one: covers_call(one, arguments))
-        return f"{PERMISSION} {id_}" if id_ else ""
 
     def _is_full(self, principal: str) -> bool:
         approvals = self._approvals

@@ -42,6 +42,8 @@ class CallHeaders(NamedTuple):
         call = _apply_headers(call, fields)
         if self.find_own_host is not None:
             call = _apply_receipt(call, fields, scope, self.find_own_host)
+        elif call.context.can_ask and STDIO_EXTENSION in scope.get("extensions", ()):
+            call = call._replace(context=replace(call.context, host=STDIO))  # QF-03
         if self.has_inbox:
             context = call.context
             requires_inbox = self.rules is not None and self.rules.find(context.principal, context.group).inbox

@@ -74,10 +74,11 @@ class CallRunner:
         protocol: str,
     ) -> None:
         """Run ``call``, which was read as ``reading`` from ``request``, and send its result."""
-        # Three lookups instead of a copy of the call: most requests have none of these fields.
+        # These lookups instead of a copy of the call: most requests have none of these fields.
         if (
             self._has_rare_headers
             or call.tool.long
+            or call.context.can_ask
             or b"traceparent" in fields
             or CONFIRMATION in fields
             or KEY_HEADER in fields

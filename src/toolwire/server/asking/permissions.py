@@ -1,0 +1,163 @@
+"""Keep what the users of callers allowed for later calls: in the inbox of a server, or in a form of their MCP client.
+
+Rules:
+- A permission is for one caller, one tool as it is defined now, and one way to ask: what a client sent as the answer to
+  a form covers no call whose user decides in the inbox.
+- A form offers none to callers whom nobody can tell apart. The one program that started this server by itself has one
+  user.
+"""
+# QF-03
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from toolwire.core.check import SimilarTool
+from toolwire.core.errors import DefinitionError
+from toolwire.core.grant_bounds import GrantBounds
+from toolwire.core.model import ANONYMOUS, Approval, Call, Tool
+from toolwire.stores.consent.open import is_in_database, open_grants
+
+from .receipts import STDIO
+
+if TYPE_CHECKING:  # loads sqlite3
+    from toolwire.consent.grant import GrantKey, Grants
+
+THIS_SERVER: Final = "this server"
+PERMISSION: Final = "permission"
+"""The channel of a call that an earlier permission of its caller covers; the id of one with bounds follows."""
+_FORM: Final = "form"
+_ONCE: Final = "ask me each time"
+
+
+class UpstreamTool(NamedTuple):
+    """Whose tool a call is about: one of this server, or of the upstream ``name`` with the origin ``site``.
+
+    ``target`` is the method and URL of the call, and ``definition`` the digest of all that decides what a call sends.
+    Only users of the groups in ``approvers``, if there are any, answer questions about it. ``find_similar`` returns the
+    tools of the upstream that a permission may cover with it.
+    """
+
+    site: str
+    name: str
+    target: str
+    definition: str
+    approvers: tuple[str, ...] = ()
+    find_similar: Callable[[], Sequence[SimilarTool]] = tuple
+
+
+class CallerPermissions:
+    """The permissions of callers in ``place``, a folder or the URL of a PostgreSQL; without one, of this process alone.
+
+    ``inbox`` is the connection of those that were given in the inbox.
+    """
+
+    def __init__(self, place: Path | str = "", inbox: str = "inbox") -> None:
+        self._place = place
+        self._inbox = inbox
+        self.is_remote: bool = bool(str(place)) and is_in_database(place)
+
+    @cached_property
+    def _grants(self) -> Grants:
+        if str(self._place):
+            return open_grants(self._place)
+        from toolwire.stores.consent.memory import MemoryGrants  # brings all of consent, which few servers need
+
+        return MemoryGrants()
+
+    def build_key(self, call: Call, upstream: UpstreamTool | None) -> GrantKey:
+        """Return the key of a permission for the caller and the tool of ``call``."""
+        from toolwire.consent.grant import GrantKey, grant_key  # as above
+
+        principal, connection = call.context.principal, self._inbox if call.context.needs_inbox else _FORM
+        if upstream is None:
+            return grant_key(THIS_SERVER, call.tool, principal=principal, connection=connection)
+        # XL-047: not of the description and the schemas alone, so that a site cannot move the tool to another path.
+        connection = f"{connection} of {upstream.name}" if upstream.name else connection
+        if upstream.approvers:
+            # PL-03: a permission from before goes on for the same groups alone.
+            connection = f"{connection} by {', '.join(sorted(upstream.approvers))}"
+        return GrantKey(principal, connection, upstream.site, call.tool.id, upstream.definition)
+
+    def spend(self, key: GrantKey, call: Call) -> str:
+        """Return the channel that names an earlier answer of the caller which covers ``call``, or an empty text.
+
+        One use of it is then spent.
+        """
+        from toolwire.consent.grant import covers_call  # as above
+
+        grants, arguments = self._grants, call.arguments
+        if grants.has_grant(key):
+            grants.count_use(key)
+            return PERMISSION
+        id_ = grants.spend(key, lambda one: covers_call(one, arguments))
+        return f"{PERMISSION} {id_}" if id_ else ""
+
+    def add(self, key: GrantKey, call: Call, bounds: GrantBounds | None, upstream: UpstreamTool | None) -> None:
+        """Store that later calls run without a question: all of the tool, or those within ``bounds``.
+
+        Raises:
+            OSError, sqlite3.Error: it cannot be stored.
+        """
+        if bounds is None:
+            self._grants.add(key)
+            return
+        from toolwire.consent.similar_tools import add_permission  # as above
+
+        similar = upstream.find_similar() if upstream is not None and bounds.tools else ()
+        add_permission(self._grants, key, call.arguments, bounds, similar)
+
+    def list_similar(self, key: GrantKey | None, upstream: UpstreamTool | None) -> Sequence[SimilarTool]:
+        """Return the tools that a permission may cover too, without those whose calls are all covered."""
+        if key is None or upstream is None:
+            return ()
+        from toolwire.consent.similar_tools import find_covered  # as above
+
+        covered = find_covered(self._grants.list_grants())
+        return [
+            one
+            for one in upstream.find_similar()
+            if key._replace(tool=one.id, definition=one.definition) not in covered
+        ]
+
+    def list_choices(self, call: Call) -> dict[str, GrantBounds | None]:
+        """Return what a form offers for later calls besides asking, in the words of its choices."""
+        from toolwire.consent.bound_text import build_bounds, parse_bound  # as above
+        from toolwire.consent.grant import GRANT_LIFETIME
+
+        until = f"for {GRANT_LIFETIME}" if str(self._place) else "until this server stops"
+        choices: dict[str, GrantBounds | None] = {}
+        if call.arguments:
+            try:
+                each = [parse_bound(name, value, "") for name, value in call.arguments.items()]
+                choices[f"do not ask about the same call again {until}"] = build_bounds(each, None, None)
+            except DefinitionError:  # a value is too long, or there are too many of them
+                pass
+        return {**choices, f"do not ask about {call.tool.name} again {until}": None}
+
+
+def can_offer_later(call: Call) -> bool:
+    """Return whether a question to the user of ``call`` may offer a permission for later calls."""
+    context = call.context
+    is_known = context.principal != ANONYMOUS.principal or context.host == STDIO
+    return context.needs_inbox or (context.can_ask and is_known)
+
+
+def list_form_choices(choices: Sequence[str]) -> list[str]:
+    """Return all choices of a form about later calls; the first one, which is the default, allows none."""
+    return [_ONCE, *choices]
+
+
+def list_own_similar(tool: Tool, tools: Iterable[Tool]) -> Sequence[SimilarTool]:
+    """Return those of ``tools``, of this server, that one permission may cover together with ``tool``."""
+    from toolwire.consent.grant import grant_key  # as above
+    from toolwire.consent.policy import can_allow_always, site_level
+    from toolwire.consent.similar_tools import list_similar
+
+    def can_allow(one: Tool) -> bool:
+        return site_level(one) is Approval.PER_CALL and can_allow_always(one)
+
+    return [each for _, each in list_similar(tool, tools, partial(grant_key, THIS_SERVER), can_allow)]
