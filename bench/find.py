@@ -231,7 +231,7 @@ def measure_speed(tools: Sequence[Tool], queries: Sequence[Query]) -> tuple[floa
     kept = FindIndex(many)
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    return built_us, held / sum(map(len, kept._entries.values())), sorted(times)[int(len(times) * 0.95)]
+    return built_us, held / sum(map(len, kept._postings.values())), sorted(times)[int(len(times) * 0.95)]
 
 
 def build_catalog(*groups: Sequence[Tool]) -> Catalog:

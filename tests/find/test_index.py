@@ -1,5 +1,7 @@
 """Finding tools by words."""
 
+import tracemalloc
+
 import pytest
 
 from toolwire.core.catalog import Catalog
@@ -54,6 +56,23 @@ def test_only_the_newest_version_of_a_tool_is_found() -> None:
 @pytest.mark.requirement("FI-04")
 def test_the_index_of_a_catalog_is_built_once() -> None:
     assert get_index(CATALOG) is get_index(CATALOG)
+
+
+@pytest.mark.requirement("FI-04")
+def test_an_index_takes_at_most_60_bytes_for_each_word_and_finds_among_common_words() -> None:
+    subjects, verbs = [f"{chr(97 + one % 26)}thing{one}" for one in range(550)], [f"verb{one}" for one in range(20)]
+    tools = {
+        f"{verb}_{subject}": Tool(name=f"{verb}_{subject}", description=f"Use {verb} on one {subject} of the company.")
+        for subject in subjects
+        for verb in verbs
+    }
+    tracemalloc.start()
+    index = FindIndex(tools)
+    held, words = tracemalloc.get_traced_memory()[0], sum(map(len, index._postings.values()))
+    tracemalloc.stop()
+    assert len(index) == 11_000
+    assert held / words <= 60
+    assert index.rank("verb7 on the athing26 of a company")[0].name == "verb7_athing26"
 
 
 @pytest.mark.requirement("FI-04")

@@ -51,22 +51,38 @@ _SYNONYMS: Final = (
 )
 
 
+class _Stems(dict[str, str]):
+    """The stem of each part of a compound that was looked up; filler has the stem ``""``."""
+
+    def __missing__(self, part: str) -> str:
+        word = part.lower()
+        stem = self[part] = "" if word in _FILLER else stem_word(word)
+        return stem
+
+
 class WordSplitter(dict[str, tuple[str, ...]]):
     """The stems of each text without a space that was split, such as ``(listOpenIssues)``; filler has none.
 
     A list of tools repeats its words, so each is split once.
     """
 
+    def __init__(self) -> None:
+        self._stems = _Stems()
+
     def __missing__(self, text: str) -> tuple[str, ...]:
-        parts = (part for compound in _COMPOUND.findall(text) for part in _PARTS.findall(compound[:_MAX_LENGTH]))
-        words = [part.lower() for part in parts]
-        stems = self[text] = tuple(stem_word(word) for word in words if word not in _FILLER)
+        stems = self[text] = tuple(self.split_once(text))
         return stems
 
     def split(self, text: str) -> dict[str, None]:
         """Return the stems of the words in ``text``, each once, in their order."""
         # All in C: a list of ten thousand tools has a million words.
         return dict.fromkeys(chain.from_iterable(map(self.__getitem__, text.split())))
+
+    def split_once(self, text: str) -> Iterable[str]:
+        """Yield the stems of the words in a ``text`` that is not repeated, such as a name."""
+        if len(text) > _MAX_LENGTH:
+            text = " ".join(compound[:_MAX_LENGTH] for compound in _COMPOUND.findall(text))
+        return filter(None, map(self._stems.__getitem__, _PARTS.findall(text)))
 
 
 def _collect_synonyms(lines: Iterable[str]) -> dict[str, tuple[str, ...]]:
