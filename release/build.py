@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tarfile
 import tomllib
-import venv
 import zipfile
 from email.parser import HeaderParser
 from pathlib import Path
@@ -47,14 +46,18 @@ def main() -> int:
         say("twine check: no complaint")
         if not read_repository():
             say("the metadata has no project URLs: set repository in [tool.hatch.metadata.hooks.custom]")
-        with TemporaryDirectory(prefix="release-") as folder:
-            check_installation(Path(folder), f"{wheel}[all]", version)
-            say("the wheel with all extras works in an empty environment")
-            write_bom(Path(folder), DIST / f"toolwire-{version}.cdx.json", version)
-            say(f"SBOM: toolwire-{version}.cdx.json")
-        with TemporaryDirectory(prefix="release-") as folder:
-            check_installation(Path(folder), str(source), version)
-        say("the source without extras works in an empty environment")
+        for number, python in find_pythons().items():
+            if python is None:
+                say(f"not checked: CPython {number}, which is not on this machine")
+                continue
+            with TemporaryDirectory(prefix="release-") as folder:
+                check_installation(Path(folder), f"{wheel}[all]", version, python)
+                if python == sys.executable:
+                    write_bom(Path(folder), DIST / f"toolwire-{version}.cdx.json", version)
+                    say(f"SBOM: toolwire-{version}.cdx.json")
+            with TemporaryDirectory(prefix="release-") as folder:
+                check_installation(Path(folder), str(source), version, python)
+            say(f"CPython {number}: the wheel with all extras and the source without any work in empty environments")
         write_digests(DIST)
     except ReleaseError as error:
         print(f"release: {error}", file=sys.stderr)
@@ -177,13 +180,31 @@ def check_source(source: Path, version: str) -> None:
         raise ReleaseError(f"the source has files of a working copy: {unwanted[:10]}")
 
 
-def check_installation(folder: Path, what: str, version: str) -> None:
-    """Install ``what`` in an empty environment below ``folder``, and use it there.
+def find_pythons() -> dict[str, str | None]:
+    """Return the interpreter of each CPython that pyproject.toml names; None for one that is not on this machine."""
+    # RE-03
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    numbers = re.findall(r"Python :: (3\.\d+)\b", "\n".join(project["classifiers"]))
+    return {number: _find_python(number) for number in numbers}
+
+
+def _find_python(number: str) -> str | None:
+    if number == f"{sys.version_info[0]}.{sys.version_info[1]}":
+        return sys.executable
+    own = sorted(Path.home().glob(f".pyenv/versions/{number}.*/bin/python"))
+    for one in (shutil.which(f"python{number}"), *map(str, own)):
+        if one and subprocess.run((one, "-c", "pass"), capture_output=True, check=False).returncode == 0:
+            return one
+    return None
+
+
+def check_installation(folder: Path, what: str, version: str, base: str) -> None:
+    """Install ``what`` in an empty environment of the interpreter ``base`` below ``folder``, and use it there.
 
     Raises:
         ReleaseError: it cannot be installed, or does not do what a first user does.
     """
-    venv.create(folder / "env", with_pip=False)
+    run(base, "-m", "venv", "--without-pip", str(folder / "env"))
     python, toolwire = str(folder / "env" / "bin" / "python"), str(folder / "env" / "bin" / "toolwire")
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check")
     run(*pip, "--constraint", str(ROOT / "constraints.txt"), what)
