@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.server_questions import FORM, Server, form, page
+from tests.support.server_questions import FORM, TOOLS, Server, form, page
 from toolwire import InputRequest, InputResponse, Problem, Result, Session, Value, connect_sync
 from toolwire.core.user_input import InputAction
 from toolwire.testing.loopback import background
@@ -301,3 +302,58 @@ def test_required_page_is_shown_and_the_call_sent_again(tmp_path: Path) -> None:
     refused = call_program(tmp_path, "page", Person(False))
     assert isinstance(refused, Problem)
     assert refused.details == {"denied": True}
+
+
+class SharedServer:
+    """A server of 2025-11-25 without sessions, in which the question of one request is known to all others."""
+
+    def __init__(self) -> None:
+        self.answer = asyncio.Event()
+        self.given: Any = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        message = json.loads((await receive()).get("body") or b"{}")
+        method, id_ = message.get("method"), message.get("id")
+        if method == "tools/call":
+            await self.start(send, 200, b"text/event-stream")
+            question = {"jsonrpc": "2.0", "id": 1, **form()}
+            await send({"type": "http.response.body", "body": build_event(question), "more_body": True})
+            await self.answer.wait()
+            result = {"content": [{"type": "text", "text": json.dumps(self.given)}]}
+            await send(
+                {"type": "http.response.body", "body": build_event({"jsonrpc": "2.0", "id": id_, "result": result})}
+            )
+            return
+        if "result" in message:
+            self.given = message["result"]
+            self.answer.set()
+        known = {
+            "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x"}},
+            "tools/list": {"tools": TOOLS},
+        }
+        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": id_}
+        reply |= {"result": known[method]} if method in known else {"error": {"code": -32601, "message": "Unknown."}}
+        status = 200 if method in known else 202 if id_ is None or "result" in message else 404
+        await self.start(send, status, b"application/json")
+        await send({"type": "http.response.body", "body": json.dumps(reply).encode() if status != 202 else b""})
+
+    async def start(self, send: Any, status: int, media_type: bytes) -> None:
+        headers = [(b"content-type", media_type)]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+
+
+def build_event(message: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(message)}\n\n".encode()
+
+
+@pytest.mark.requirement("I-32")
+def test_server_without_sessions_gets_its_answer_where_an_answer_can_reach_it() -> None:
+    person = Person({"size": 3})
+    with (
+        background(SharedServer()) as url,
+        connect_sync(f"{url}/mcp", approve=lambda _: True, provide_input=person) as remote,
+    ):
+        assert remote.call("go") == Value('{"action": "accept", "content": {"size": 3}}')
+    assert [one.message for one in person.shown] == ["How large?"]

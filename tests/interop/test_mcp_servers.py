@@ -17,6 +17,7 @@ from tests.interop.mcp_makers import INSTALLED, MISSING, start_python
 from tests.support.upstreams import connect_without_user
 from toolwire import (
     Image,
+    Kind,
     Progress,
     Session,
     Value,
@@ -101,6 +102,25 @@ def test_our_client_does_everything_on_a_server_of_another_maker(target: str, ma
     asyncio.run(talk())
     assert progress == [{"progress": one, "total": 3, "message": f"{one} of 3"} for one in (1, 2, 3)]
     assert user.asked == ["Delete old.txt?"]
+
+
+@pytest.mark.requirement("I-32")
+@pytest.mark.parametrize(("target", "maker"), [("stateless", "sdk-1")], indirect=True)
+def test_server_without_sessions_that_asks_is_left_at_once(target: str) -> None:
+    user = User(sure=True)
+
+    async def talk() -> None:
+        async with user.connect(target) as remote:
+            assert await remote.call("add", {"a": 1, "b": 2}) == Value(3)
+            problem = await remote.call("delete")
+            assert problem.kind == Kind.BAD_ANSWER
+            assert problem.message == (
+                "The server asks for input during the call, but keeps no session in which an answer could reach it. "
+                "It must be run with sessions: in the SDK for Python, without stateless_http."
+            )
+
+    asyncio.run(talk())
+    assert user.asked == [], "the user is not asked for an answer that nobody gets"
 
 
 async def cancel_running(remote: Any) -> bool:

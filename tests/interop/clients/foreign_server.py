@@ -1,7 +1,7 @@
 """Servers of FastMCP and of the Python SDK 1.x, for our client: ``python foreign_server.py MAKER TRANSPORT PNG``.
 
-MAKER is ``fastmcp`` or ``sdk-1``, TRANSPORT is ``http`` or ``stdio``, and PNG is an image in base64. Each runs with
-packages of its own.
+MAKER is ``fastmcp`` or ``sdk-1``, TRANSPORT is ``http``, ``stdio`` or, for ``sdk-1``, ``stateless``, and PNG is an
+image in base64. Each runs with packages of its own.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def serve_http() -> None:
         uvicorn.Server(uvicorn.Config(app, log_config=None)).run(sockets=[listener])
 
 
-if TRANSPORT == "http":
+if TRANSPORT == "stateless":
+    server.settings.stateless_http = True
+if TRANSPORT != "stdio":
     serve_http()
 elif MAKER == "fastmcp":
     server.run("stdio", show_banner=False)

@@ -29,6 +29,10 @@ from .revision import STATELESS
 MAX_REPLIES: Final = 100
 STREAM: Final = (b"content-type", b"text/event-stream")
 _HEAD: Final = 200  # characters, in which a notification names its method
+_NO_SESSION: Final = (
+    "The server asks for input during the call, but keeps no session in which an answer could reach it. "
+    "It must be run with sessions: in the SDK for Python, without stateless_http."
+)
 _TOO_LARGE: Final = (
     f"The answer cannot be read: this client takes at most {MAX_EVENT_BYTES:,} bytes in one message of an MCP stream. "
     "The result of a tool that streams lists all its items again there. "
@@ -40,7 +44,8 @@ class Listener:
     """Hears the stream that answers the request ``id_``. ``answered`` is whether the answer is there.
 
     ``has_begun`` is whether anything was heard. Nothing is read after an event beyond the limit of its size; then
-    ``has_large_event`` is True. With ``leave`` the stream is left as soon as the answer is there.
+    ``has_large_event`` is True. With ``leave`` the stream is left as soon as the answer is there. ``needs_session``
+    is whether it was left because the server asks a question whose answer cannot reach it.
     """
 
     def __init__(self, session: McpClientSession, id_: str | int, *, leave: bool = False, log_level: str = "") -> None:
@@ -54,6 +59,7 @@ class Listener:
         self._stored: list[str] = []
         self._stored_size = 0
         self.has_large_event: bool = False
+        self.needs_session: bool = False
         self._replies = 0
 
     def read_piece(self, piece: bytes) -> Iterator[StreamItem]:
@@ -115,6 +121,9 @@ class Listener:
             self._replies += 1
             if self._replies > MAX_REPLIES:
                 raise ValueError(f"the server asks more than {MAX_REPLIES} questions of its own")
+            if method == elicitation.METHOD and _is_unreachable(self._session, id_):
+                self.needs_session = True
+                raise ValueError("its question cannot be answered")
             yield reply_to_server(self._session, method, id_, message)
         elif method == "notifications/progress":
             params = jsontext.get_object(message, "params")
@@ -155,11 +164,22 @@ def fetch_answer(
     listener = Listener(session, id_, log_level=log_level)
     # A user takes longer to answer than a server, so a call in which they may be asked has the time of a stream.
     response: Response | Problem = yield Listen(request, listener.read_piece, is_brief=is_brief or not session.can_ask)
+    if listener.needs_session:
+        return Problem(kind=Kind.BAD_ANSWER, message=_NO_SESSION)
     if isinstance(response, Problem):
         return Response(200, (STREAM,), listener.build_body()) if listener.may_have_answer else response
     if listener.has_large_event and not listener.may_have_answer:
         return Problem(kind=Kind.BAD_ANSWER, message=_TOO_LARGE, details={"reason": "too_large"})
     return response._replace(body=listener.build_body()) if listener.has_begun else response
+
+
+def _is_unreachable(session: McpClientSession, id_: Json) -> bool:
+    """Return whether the answer to the question ``id_`` cannot reach who asks.
+
+    I-32: without sessions, an SDK builds a server for each request, and its first question is number 0. Nobody else
+    knows of that question. A server that all requests share asks under another number, but for its very first one.
+    """
+    return not session.id and session.version != STATELESS and id_ == 0
 
 
 def _is_large_answer(text: str) -> bool:
