@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import signal
@@ -119,6 +120,26 @@ def test_a_session_is_one_at_both_processes_and_an_answer_comes_through_the_othe
 
     run(nodes.urls, story)
     assert nodes.read_deleted() == ["old", "old"]
+
+
+@pytest.mark.requirement("I-32")
+def test_a_ping_is_answered_through_the_other_process(tmp_path: Path) -> None:
+    limits = ServerLimits(answer_s=9)  # a ping may take a thirtieth of it
+    parts: dict[str, Any] = {"consent": "refuse", "sessions": "all", "state": str(tmp_path / "state"), "limits": limits}
+
+    async def story(first: httpx2.AsyncClient, other: httpx2.AsyncClient) -> None:
+        here, there = await open_both(first, other)
+        async with here.stream("delete", name="old") as events:
+            messages = (event.message async for event in events if event.message)
+            ping, question = await anext(messages), await anext(messages)
+            await there.reply(ping, {})
+            following = asyncio.ensure_future(anext(messages))
+            assert await asyncio.wait([following], timeout=1) == (set(), {following})
+            await there.reply(question, ALLOW)
+            assert (await following)["result"]["isError"] is False
+
+    with background(asgi(Desk().kit, **parts)) as one, background(asgi(Desk().kit, **parts)) as two:
+        run((one, two), story)
 
 
 def test_a_call_is_cancelled_through_the_other_process(nodes: Nodes) -> None:

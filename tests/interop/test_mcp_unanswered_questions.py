@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
@@ -13,6 +16,7 @@ import anyio
 import httpx2
 import pytest
 
+from tests.programs import find_free_port
 from tests.support.mcp_sessions import (
     ALLOW,
     PATIENCE_S,
@@ -23,6 +27,7 @@ from tests.support.mcp_sessions import (
     open_session,
     read_events,
 )
+from tests.support.proxies import NGINX, NGINX_FOLDERS, run_program
 from toolwire import App, asgi
 from toolwire.core.check import Answer
 from toolwire.server import ServerLimits
@@ -125,6 +130,71 @@ def test_host_that_answers_is_asked_again_whenever_its_answer_comes() -> None:
 
     run(asgi(desk.kit, consent="inbox"), story)
     assert desk.deleted == ["old", "new"]
+
+
+NGINX_FILE = """
+events {{}}
+http {{
+{folders}
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{
+      proxy_pass {url};
+      proxy_http_version 1.1;
+      proxy_ignore_headers X-Accel-Buffering;
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.requirement("I-32")
+def test_user_behind_a_proxy_that_keeps_streams_decides_in_the_inbox_without_a_long_wait(
+    state: Path, tmp_path: Path
+) -> None:
+    if (nginx := shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")) is None:
+        pytest.skip("there is no nginx")
+    desk, port = Desk(), find_free_port()
+
+    async def tell() -> None:
+        async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as client:
+            session = await open_session(client)
+            asked, text = await call(session)  # the question comes with the answer
+            [question] = Approvals(state).list_pending()
+            assert f"toolwire approvals allow {question.id}" in text
+            assert asked == 1
+            assert await call(session) == (0, text)
+
+    # A question without a proxy waits longer than this test may take.
+    with background(asgi(desk.kit, consent="inbox", limits=ServerLimits(answer_s=60))) as url:
+        file = tmp_path / "nginx.conf"
+        file.write_text(NGINX_FILE.format(folders=NGINX_FOLDERS.format(folder=tmp_path), port=port, url=url))
+        with run_program([nginx, "-p", str(tmp_path), "-c", str(file), "-g", NGINX], port, tmp_path):
+            asyncio.run(asyncio.wait_for(tell(), PATIENCE_S))
+    assert desk.deleted == []
+
+
+@pytest.mark.requirement("I-32")
+def test_host_that_answers_a_ping_has_the_whole_time_for_the_question() -> None:
+    desk = Desk()
+
+    async def story(client: httpx2.AsyncClient) -> None:
+        session = await open_session(client)
+        async with session.stream("delete", name="old") as events:
+            messages = (event.message async for event in events if event.message)
+            ping, question = await anext(messages), await anext(messages)
+            assert (ping["method"], question["method"]) == ("ping", "elicitation/create")
+            await session.reply(ping, {})
+            following = asyncio.ensure_future(anext(messages))
+            assert await asyncio.wait([following], timeout=1) == (set(), {following})  # a ping may take a third of it
+            await session.reply(question, ALLOW)
+            assert (await following)["result"]["isError"] is False
+        async with session.stream("delete", name="new") as events:
+            question = await anext(event.message async for event in events if event.message)
+            assert question["method"] == "elicitation/create", "it has answered before"
+            await session.reply(question, ALLOW)
+
+    run(asgi(desk.kit, consent="refuse", limits=ServerLimits(answer_s=9)), story)
 
 
 DESK = '''

@@ -132,8 +132,9 @@ async def read_events(response: httpx2.Response) -> AsyncIterator[Event]:
 
 
 async def next_message(events: AsyncIterator[Event]) -> Event:
+    """Return the next event with a message. A ping, which goes before a question, is left out and not answered."""
     async for event in events:
-        if event.message is not None:
+        if event.message is not None and event.message.get("method") != "ping":
             return event
     raise AssertionError("the stream has ended")
 

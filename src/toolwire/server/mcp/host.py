@@ -64,6 +64,8 @@ class McpHost:
 
     ``wait_s`` is how long a question waits for its answer, in seconds; after that the user counts as one who cancels.
     ``first_wait_s`` is that time until the host has answered a question. ``mark`` is a part of the ids of questions.
+    With ``pong_s``, a ping goes before a question until the host has answered one. A host that answers neither within
+    so many seconds got neither, as behind a proxy that keeps a stream until it ends.
 
     A host that left a question without an answer, and has never answered one, is not asked in this way again: it
     declares what it does not show. Its user decides elsewhere, and is asked as much as before.
@@ -75,6 +77,7 @@ class McpHost:
         *,
         wait_s: float | None = None,
         first_wait_s: float | None = None,
+        pong_s: float | None = None,
         mark: str = "",
     ) -> None:
         self.capabilities: Mapping[str, Json] = {} if capabilities is None else capabilities
@@ -83,6 +86,7 @@ class McpHost:
         self.subscriptions: ResourceSubscriptions = ResourceSubscriptions()
         self._wait_s = wait_s
         self._first_wait_s = wait_s if first_wait_s is None else first_wait_s
+        self._pong_s = pong_s
         self._mark = f"toolwire-{mark}"
         self._has_answered = False
         # The ways of asking, form or url, that brought no answer.
@@ -210,13 +214,19 @@ class McpHost:
         """Send a question to the host as a request of the server, and return its answer."""
         self._number += 1
         id_ = f"{self._mark}{self._number}"
-        waiting: asyncio.Future[Mapping[str, Json]] = asyncio.get_running_loop().create_future()
-        self._asked[id_] = waiting
+        ping = f"{id_}-ping"
+        waiting, pong = self._expect_answer(id_), self._expect_answer(ping)
         asked = request if isinstance(request, dict) else {}
         mode = get_text(get_object(asked, "params"), "mode") or FORM
+        pong_s = None if self._has_answered else self._pong_s
         try:
+            if pong_s is not None:  # first, because a host that shows a question may answer nothing else meanwhile
+                await write(jsontext.write({"jsonrpc": "2.0", "id": ping, "method": "ping"}))
             await write(jsontext.write({"jsonrpc": "2.0", "id": id_, **asked}))
             async with asyncio.timeout(self._wait_s if self._has_answered else self._first_wait_s):
+                if pong_s is not None:
+                    async with asyncio.timeout(pong_s):
+                        await asyncio.wait((waiting, pong), return_when=asyncio.FIRST_COMPLETED)
                 answer = dict(await waiting)
             if not answer:
                 self._unanswered.add(mode)
@@ -232,6 +242,12 @@ class McpHost:
             return dict(_NO_ANSWER)
         finally:
             self._asked.pop(id_, None)
+            self._asked.pop(ping, None)
+
+    def _expect_answer(self, id_: str) -> asyncio.Future[Mapping[str, Json]]:
+        waiting: asyncio.Future[Mapping[str, Json]] = asyncio.get_running_loop().create_future()
+        self._asked[id_] = waiting
+        return waiting
 
 
 def _read_question(response: Response) -> dict[str, Json] | None:

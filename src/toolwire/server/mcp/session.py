@@ -57,7 +57,8 @@ class McpSession:
         self.asks: bool = ELICITATION in capabilities
         # FI-01: which list of tools its model has; the one of an older version had all tools.
         self.tool_list: bytes = (get_text(capabilities, LIST_META) or ALL).encode()
-        self.host: McpHost = McpHost(capabilities, wait_s=limits.answer_s, mark=f"{node}-" if node else "")
+        mark = f"{node}-" if node else ""
+        self.host: McpHost = McpHost(capabilities, wait_s=limits.answer_s, pong_s=limits.answer_s / 30, mark=mark)
         self.running: dict[bytes, asyncio.Task[None]] = {}
         self.streams: dict[int, EventStream] = {}
         self.next_number = LISTENING + 1

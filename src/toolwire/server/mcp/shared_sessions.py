@@ -71,7 +71,7 @@ _MAX_WAITING: Final = 256
 _MAX_CHANNELS: Final = 1_000
 _MAX_CHANNELS_EACH: Final = 16
 _MAX_DIGESTS: Final = 16
-_QUESTION_ID: Final = re.compile(r"toolwire-([0-9a-f]{16})-[0-9]{1,9}")
+_QUESTION_ID: Final = re.compile(r"toolwire-([0-9a-f]{16})-[0-9]{1,9}(?:-ping)?")
 
 _T = TypeVar("_T")
 _log = logging.getLogger("toolwire")
