@@ -83,6 +83,31 @@ def test_grant_bounds_are_set_at_the_terminal_listed_and_used_up(
     assert paid == [("Ada", 20), ("Bob", 50), ("Ada", 1)]
 
 
+@pytest.mark.requirement("QF-03")
+def test_sum_of_later_payments_is_set_at_the_terminal_and_listed_with_what_it_covered(
+    bank: tuple[str, list[Any]], terminal: Callable[..., Any], toolwire: Callable[..., Any]
+) -> None:
+    url, paid = bank
+    at = terminal("call", url, "pay", "to=Ada", "amount=20", NO_COLOR="1")
+    for prompt, entry in (
+        (ASKED, "b"),
+        (b"to = ", ""),
+        (b"amount = ", "<= 50 and sum 60.5"),
+        (b"amount at least", ""),
+        (b"calls?", "*"),
+        (b"Until", ""),
+        (LAST, "y"),
+    ):
+        at.wait_for(prompt)
+        at.type(entry)
+    assert at.end() == 0
+    assert "/amount of all these calls is together at most 60.5" in toolwire("approvals").out
+    assert [pay(toolwire, url, "Ada", amount) for amount in (51, 40, 20.6, 20.5)] == [False, True, False, True]
+    assert "2 calls, 60.5 of 60.5, last" in toolwire("approvals").out
+    assert json.loads(toolwire("approvals", "--json").out)["grants"][0]["covered_sum"] == "60.5 of 60.5"
+    assert [amount for _, amount in paid] == [20, 40, 20.5]
+
+
 @pytest.mark.requirement("CC-03")
 def test_empty_bound_means_this_value_only_and_revoke_ends_the_grant(
     bank: tuple[str, list[Any]], terminal: Callable[..., Any], toolwire: Callable[..., Any]

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.support.refusing_server import RefusingServer
 from toolwire import (
     Answer,
     ClientRateLimits,
@@ -88,6 +89,59 @@ def bank() -> Bank:
 def url(bank: Bank) -> Iterator[str]:
     with background(asgi(bank.kit)) as served:
         yield served
+
+
+PAYMENTS = GrantBounds(
+    conditions=[("/to", "in", ["Ada", "Bob"]), ("/amount", "le", 50), ("/amount", "ge", 0), ("/amount", "sum", 100)]
+)
+
+
+@pytest.mark.requirement("QF-03")
+def test_payments_to_these_people_never_add_up_to_more_than_the_user_allowed(url: str, bank: Bank) -> None:
+    person = Person(PAYMENTS)
+
+    async def story() -> None:
+        async with connect(url, approve=person, protocol="openapi") as remote:
+            assert (await remote.call("pay", {"to": "Ada", "amount": 70})).ok
+            person.bounds, person.allows = None, False
+            results: list[bool] = []
+
+            async def pay() -> None:
+                results.append((await remote.call("pay", {"to": "Ada", "amount": 30})).ok)
+
+            async with anyio.create_task_group() as group:
+                for _ in range(6):
+                    group.start_soon(pay)
+            assert sorted(results) == [False] * 3 + [True] * 3
+            assert not (await remote.call("pay", {"to": "Eve", "amount": 1})).ok
+            assert not (await remote.call("pay", {"to": "Bob", "amount": 10.5})).ok
+            assert (await remote.call("pay", {"to": "Bob", "amount": 10})).ok
+
+    anyio.run(story)
+    assert sum(amount for _, amount in bank.paid[1:]) == 100
+
+
+@pytest.mark.requirement("QF-03")
+def test_amount_of_a_refused_payment_is_given_back_and_that_of_a_failed_one_is_not(bank: Bank) -> None:
+    person, session = Person(PAYMENTS), Session()
+    server = RefusingServer(asgi(bank.kit))
+    with (
+        background(server) as url,
+        connect_sync(url, approve=person, protocol="openapi", session=session) as remote,
+    ):
+        assert remote.call("pay", {"to": "Ada", "amount": 70}).ok
+        person.bounds, person.allows = None, False
+        for status in (403, 401, 429, 404):
+            server.status = status
+            assert not remote.call("pay", {"to": "Ada", "amount": 50}).ok
+            assert [(one.covered, one.total) for one in session.grants.list_grants()] == [(0, 0)], status
+        server.status = 0
+        bank.is_down = True
+        assert not remote.call("pay", {"to": "Ada", "amount": 40}).ok
+        bank.is_down = False
+        assert remote.call("pay", {"to": "Bob", "amount": 50}).ok
+        assert not remote.call("pay", {"to": "Bob", "amount": 11}).ok, "40 may have been paid"
+    assert [(one.covered, one.total) for one in session.grants.list_grants()] == [(2, 90)]
 
 
 @pytest.mark.requirement("CC-03")

@@ -127,6 +127,19 @@ def test_page_offers_a_lower_bound_and_asks_whether_unseen_arguments_count() -> 
     assert answer.bounds == GrantBounds(conditions=conditions, uses=2, unseen=True)
 
 
+@pytest.mark.requirement("QF-03")
+def test_page_offers_a_limit_on_the_sum_of_all_later_calls() -> None:
+    fields = {"bound 0": "any", "bound 1": "<=", "value 1": "50", "least 1": "0", "sum 1": "200"}
+
+    def visit(one: Visitor) -> None:
+        status, _, again = one.post(token=one.token(), **BOUNDED, **{**fields, "sum 1": "<much>"})
+        assert (status, 'name="sum 1" value="&lt;much&gt;"' in again) == (400, True)
+        _assert_ok(one.post(token=one.token(), **BOUNDED, **fields))
+
+    conditions = (Condition("/amount", "le", 50), Condition("/amount", "ge", 0), Condition("/amount", "sum", 200))
+    assert ask_on_page(PAY, visit).bounds == GrantBounds(conditions=conditions, uses=2)
+
+
 @pytest.mark.requirement("CC-03")
 def test_bounds_without_allow_always_grant_no_later_call() -> None:
     form = {"answer": "allow", "bound 0": "any", "bound 1": "any", "bound uses": "*"}

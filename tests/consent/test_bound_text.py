@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolwire.consent.bound_text import parse_bound, parse_named_bound, parse_until, parse_uses
+from toolwire.consent.bound_text import parse_bound, parse_bounds, parse_named_bound, parse_until, parse_uses
 from toolwire.core.condition import find_condition_fault
 from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Condition
 
 NOW = datetime(2026, 11, 25, 15, 0, tzinfo=timezone(timedelta(hours=1)))  # a Wednesday
 DAY = 86_400
@@ -111,3 +112,17 @@ def test_end_time_is_parsed_and_a_date_means_the_end_of_that_day(text: str, hour
 def test_invalid_or_past_end_time_is_refused(wrong: str) -> None:
     with pytest.raises(DefinitionError):
         parse_until(NOW, wrong)
+
+
+@pytest.mark.requirement("QF-03")
+def test_limit_of_each_amount_and_of_their_sum_are_typed_together() -> None:
+    small, all_of_them = Condition("/amount", "le", 50), Condition("/amount", "sum", 200)
+    for text in ("<= 50 and sum 200", "<= 50, sum 200", "at most 50 and sum <= 200"):
+        assert parse_bounds("amount", 20, text) == [small, all_of_them]
+    assert parse_bounds("amount", 20, "sum 200") == [all_of_them]
+    assert parse_bounds("amount", 20, "*") == []
+    assert parse_bounds("to", "Ada", "in Ada, sum 3") == [Condition("/to", "in", ["Ada", "sum 3"])]
+    assert parse_named_bound("amount sum 200") == all_of_them
+    for wrong in ("sum", "sum much", "<= 50 and sum Ada"):
+        with pytest.raises(DefinitionError):
+            parse_bounds("amount", 20, wrong)

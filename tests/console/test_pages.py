@@ -139,13 +139,14 @@ def test_permissions_of_one_tool_are_one_row_whatever_the_protocol(start: Callab
 def test_permission_is_shown_with_its_bounds_and_taken_back(start: Callable[..., Started]) -> None:
     console = start()
     key = GrantKey("me", "shop", SHOP, "Shop.order@1.0.0", "d" * 64)
-    console.source.grants.add(key, GrantBounds(conditions=[("/price", "le", 50)], uses=3))
+    console.source.grants.add(key, GrantBounds(conditions=[("/price", "le", 50), ("/price", "sum", 120)], uses=3))
     browser = console.browser()
     page = unescape(browser.get("/permissions").text)
-    for text in ("Shop.order@1.0.0", SHOP, "/price is at most 50; 3 more calls", "nothing yet"):
+    covers = "/price is at most 50 and /price of all these calls is together at most 120; 3 more calls"
+    for text in ("Shop.order@1.0.0", SHOP, covers, "nothing yet"):
         assert text in page
-    assert console.source.grants.spend(key, lambda _: True)
-    assert "1 call, last" in browser.get("/permissions").text
+    assert console.source.grants.spend(key, {"price": 40.5})
+    assert "1 call, 40.5 of 120, last" in browser.get("/permissions").text
     id_ = console.source.grants.list_grants()[0].id
     assert "Taken back." in browser.submit("/permissions", id=id_).text
     assert console.source.grants.list_grants() == []

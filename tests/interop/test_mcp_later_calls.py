@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
-from toolwire import Toolkit, asgi
+from tests.support.refusing_server import RefusingServer
+from toolwire import RateLimit, Toolkit, asgi
 from toolwire.core.check import Answer
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Secret
@@ -66,14 +68,15 @@ class Person:
         return ElicitResult(action="accept", content={"allow": self.allows, "later": self.later})
 
 
-def call(url: str, person: Person | None, tool: str, text: str, name: str = "ann") -> bool:
+def call(url: str, person: Person | None, tool: str, text: Any, name: str = "ann") -> bool:
     """Return whether a call of the owner of a key ran."""
 
     async def story() -> bool:
         async with httpx2.AsyncClient(headers={"x-api-key": OWNERS[name]} if name else {}) as web:
             transport = streamable_http_client(f"{url}/mcp", http_client=web)
             async with Client(transport, elicitation_callback=person) as client:
-                return not (await client.call_tool(tool, {"text": text})).is_error
+                arguments = text if isinstance(text, dict) else {"text": text}
+                return not (await client.call_tool(tool, arguments)).is_error
 
     return anyio.run(story)
 
@@ -163,3 +166,41 @@ def test_inbox_lists_the_kinds_of_own_tools_that_the_caller_may_call(tmp_path: P
         bounds = GrantBounds(uses=2, tools=[asked.similar[0].definition])
         assert Approvals(tmp_path).answer(asked.id, Answer(allowed=True, always=True, bounds=bounds))
         assert [call(url, None, "note", "a"), call(url, None, "remind", "b")] == [True, True]
+
+
+@pytest.mark.parametrize("way", ["server", "gateway"])
+def test_sum_of_payments_is_bounded_in_the_inbox_and_a_refused_call_is_given_back(tmp_path: Path, way: str) -> None:
+    bank, paid = Toolkit("Bank"), list[float]()
+    # A gateway counts what it asks about too, so that its upstream refuses by itself.
+    limit = RateLimit(max=3, window="1h") if way == "server" else None
+
+    @bank.tool(approval="per-call", blanket_allowed=True, rate_limit=limit)
+    def pay(to: str, amount: float) -> str:
+        """Pay somebody."""
+        paid.append(amount)
+        return "paid"
+
+    owners = [f"{key} {name}" for name, key in OWNERS.items()]
+    far = RefusingServer(asgi(bank))
+    with ExitStack() as stack:
+        if way == "server":
+            app = asgi(bank, api_keys=KEYS, state=tmp_path, consent="inbox")
+        else:
+            site = stack.enter_context(background(far))
+            options = ServerOptions(state=str(tmp_path))
+            settings = ServeSettings(targets=[site], api_keys=owners, server=options, consent="inbox")
+            app = build_app(settings, open_toolboxes(settings))
+        url = stack.enter_context(background(app))
+
+        def send(amount: float) -> bool:
+            return call(url, None, "pay", {"to": "Ada", "amount": amount})
+
+        assert not send(70)
+        [asked] = Approvals(tmp_path).list_pending()
+        bounds = GrantBounds(conditions=[("/to", "eq", "Ada"), ("/amount", "sum", 100)])
+        assert Approvals(tmp_path).answer(asked.id, Answer(allowed=True, always=True, bounds=bounds))
+        assert [send(70), send(60), send(50), send(30)] == [True, True, False, True]
+        far.status = 403
+        assert not send(10), "the server allows three within an hour"
+        (stored,) = open_grants(tmp_path).list_grants()
+        assert (stored.covered, stored.total, paid) == (2, 90, [70, 60, 30])

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.clock import Clock
 from toolwire import GrantBounds
-from toolwire.consent.grant import GrantKey, Grants, covers_call
+from toolwire.consent.grant import GrantKey, Grants
 from toolwire.core.model import Condition, Tool
 from toolwire.stores import MemoryGrants
 from toolwire.stores.consent.grants import StoredGrants
@@ -109,7 +109,7 @@ def test_full_grant_store_accepts_no_further_grant() -> None:
 
 
 def take(grants: Grants, arguments: dict[str, Any], key: GrantKey = KEY) -> bool:
-    return bool(grants.spend(key, lambda conditions: covers_call(conditions, arguments)))
+    return bool(grants.spend(key, arguments))
 
 
 SMALL = GrantBounds(conditions=[Condition("/amount", "le", 50)], uses=2)
@@ -179,7 +179,7 @@ def test_grant_says_how_many_calls_it_has_covered_and_when_the_last_was(grants: 
     assert [(one.covered, one.last_used_at) for one in grants.list_grants()] == [(0, 0.0)] * 2
     for _ in range(3):
         grants.count_use(KEY)
-    id_ = grants.spend(KEY._replace(tool="other"), lambda _: True)
+    id_ = grants.spend(KEY._replace(tool="other"), {})
     used = {one.key.tool: one for one in grants.list_grants()}
     assert (used[KEY.tool].covered, used["other"].covered, used["other"].id) == (3, 1, id_)
     assert all(one.last_used_at >= one.given_at for one in used.values())
@@ -225,7 +225,7 @@ from toolwire.stores.consent.grants import StoredGrants
 stored = StoredGrants(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
-print(sum(bool(stored.spend(GrantKey(*sys.argv[2:]), lambda _: True)) for _ in range(20)))
+print(sum(bool(stored.spend(GrantKey(*sys.argv[2:]), {})) for _ in range(20)))
 """
 
 
@@ -260,3 +260,72 @@ def test_concurrent_threads_never_exceed_the_uses_of_a_grant(grants: Grants) -> 
     with ThreadPoolExecutor(8) as pool:
         taken = list(pool.map(lambda _: take(grants, {}), range(60)))
     assert sum(taken) == 30
+
+
+SUM = GrantBounds(conditions=[Condition("/to", "in", ["Ada", "Bob"]), Condition("/amount", "sum", 100)])
+
+
+@pytest.mark.requirement("QF-03")
+def test_calls_of_a_grant_never_add_up_to_more_than_its_sum(grants: Grants) -> None:
+    grants.add(KEY, SUM)
+    taken = [take(grants, {"to": "Ada", "amount": amount}) for amount in (60.1, 40, 39.9, 0.1, 0)]
+    assert taken == [True, False, True, False, True]
+    assert [str(one.total) for one in grants.list_grants()] == ["100.0"], "60.1 + 39.9 is not rounded"
+    assert [one.covered for one in grants.list_grants()] == [3]
+    grants.add(KEY, SUM)
+    assert take(grants, {"to": "Ada", "amount": 100}), "it is a permission of its own"
+
+
+@pytest.mark.requirement("QF-03")
+@pytest.mark.parametrize("amount", [-1, "5", True, None, 1e400, float("nan"), 2**53 + 1, [5], 101])
+def test_what_is_not_an_amount_is_not_covered_by_a_sum(grants: Grants, amount: Any) -> None:
+    grants.add(KEY, SUM)
+    assert not take(grants, {"to": "Ada", "amount": amount})
+    assert not take(grants, {"to": "Ada"})
+    assert not take(grants, {"to": "Eve", "amount": 1})
+
+
+@pytest.mark.requirement("QF-03")
+def test_amount_of_a_call_that_did_not_run_is_given_back_once(grants: Grants) -> None:
+    grants.add(KEY, SUM)
+    call = {"to": "Ada", "amount": 100}
+    id_ = grants.spend(KEY, call)
+    grants.give_back(id_, call)
+    grants.give_back(id_, call)
+    assert [(one.covered, one.total) for one in grants.list_grants()] == [(0, 0)]
+    assert [take(grants, call), take(grants, call)] == [True, False]
+    grants.give_back("unknown", call)
+
+
+@pytest.mark.requirement("QF-03")
+def test_tools_that_share_their_bounds_share_the_sum(grants: Grants) -> None:
+    other = KEY._replace(tool="other")
+    grants.add(KEY, SUM, ["to", "amount"], [(other, ["to", "amount"])])
+    assert [take(grants, {"to": "Bob", "amount": 60}, key) for key in (KEY, other)] == [True, False]
+    assert take(grants, {"to": "Bob", "amount": 40}, other)
+    assert [one.total for one in grants.list_grants()] == [100, 100]
+
+
+@pytest.mark.requirement("QF-03")
+def test_concurrent_threads_never_exceed_the_sum_of_a_grant(grants: Grants) -> None:
+    grants.add(KEY, SUM)
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(lambda _: take(grants, {"to": "Ada", "amount": 3.3}), range(60)))
+    assert sum(taken) == 30
+
+
+@pytest.mark.requirement("QF-03")
+def test_sum_that_cannot_be_read_covers_no_call_and_ends_with_its_grant(tmp_path: Path) -> None:
+    stored = StoredGrants(tmp_path / "state", clock=lambda: 1_000.0)
+    stored.add(KEY, SUM)
+    assert take(stored, {"to": "Ada", "amount": 1})
+    with closing(sqlite3.connect(tmp_path / "state" / "grants.sqlite3")) as database:
+        for total in ("x", "-5", "NaN"):
+            database.execute("UPDATE grant_sums SET total = ?", (total,))
+            database.commit()
+            assert not take(stored, {"to": "Ada", "amount": 1})
+        stored.list_grants()
+        stored.revoke(stored.list_grants()[0].id)
+        stored.add(KEY, SUM)
+        assert database.execute("SELECT count(*) FROM grant_sums").fetchone() == (0,)
+    stored.close()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from decimal import Decimal
 from typing import TypeVar
 
 import pytest
@@ -87,9 +88,32 @@ def test_a_grant_of_three_machines_is_spent_exactly_as_often_as_it_says(machines
     stores = [StoredGrants(rows, clock=rows.clock) for rows in machines]
     stores[0].add(KEY, GrantBounds(uses=20))
     stores[1].add(KEY, GrantBounds(uses=5))
-    spent = together(6, lambda number: sum(bool(stores[number % 3].spend(KEY, lambda _: True)) for _ in range(12)))
+    spent = together(6, lambda number: sum(bool(stores[number % 3].spend(KEY, {})) for _ in range(12)))
     assert sum(spent) == 25
     assert [store.has_bounded_grant(KEY) for store in stores] == [False] * 3
+
+
+@pytest.mark.requirement("ST-01", "QF-03")
+def test_calls_on_three_machines_never_add_up_to_more_than_the_sum_of_a_grant(machines: list[PostgresRows]) -> None:
+    stores = [StoredGrants(rows, clock=rows.clock) for rows in machines]
+    stores[0].add(KEY, GrantBounds(conditions=[("/amount", "sum", 10)]))
+    call = {"amount": 0.7}
+
+    def spend(number: int) -> int:
+        store = stores[number % 3]
+        taken = [id_ for _ in range(5) if (id_ := store.spend(KEY, call))]
+        if taken:
+            store.give_back(taken[0], call)
+        return len(taken)
+
+    spent = together(6, spend)
+    (grant,) = stores[1].list_grants()
+    given_back = sum(bool(one) for one in spent)
+    assert grant.covered == sum(spent) - given_back
+    assert grant.total == Decimal("0.7") * grant.covered
+    left = [bool(stores[2].spend(KEY, call)) for _ in range(20)]
+    assert sum(left) + grant.covered == 14
+    assert stores[0].list_grants()[0].total == Decimal("9.8")
 
 
 @pytest.mark.requirement("ST-01", "XL-048")
@@ -209,7 +233,7 @@ def test_a_database_that_is_killed_refuses_and_then_goes_on(postgres: Postgres) 
         audit.append(RECORD)
         postgres.kill()
         assert not grants.has_grant(KEY), "so the user is asked"
-        assert not grants.spend(KEY, lambda _: True)
+        assert not grants.spend(KEY, {})
         with pytest.raises(ConnectionError, match=r"^the database .* cannot be used"):
             audit.append(RECORD)
         postgres.start()

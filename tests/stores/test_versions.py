@@ -126,9 +126,7 @@ def test_what_1_0_0rc1_stored_is_in_use(kind: str, tmp_path: Path, request: pyte
         rows, ledger, calls = open_rows(place, CONSENT), PostgresLedger(place, lease_s=0.05), PostgresLongCalls(place)
     with closing(StoredGrants(rows, clock=now)) as grants:
         assert grants.has_grant(KEY)
-        assert [bool(grants.spend(KEY._replace(tool="order"), lambda _: True)) for _ in range(4)] == [True] * 3 + [
-            False
-        ]
+        assert [bool(grants.spend(KEY._replace(tool="order"), {})) for _ in range(4)] == [True] * 3 + [False]
         assert grants.find_pinned(KEY) == {"name": "pay"}
     with closing(Approvals(rows, clock=now)) as approvals:
         [waiting] = approvals.list_pending()

@@ -99,12 +99,12 @@ def test_a_wrong_reading_deletes_no_grant(grants: Grants, clock: Clock, wrong: f
     for _ in range(2):
         grants.has_grant(KEY)
         grants.has_bounded_grant(OTHER)
-        grants.spend(OTHER._replace(tool="none"), lambda _: True)
+        grants.spend(OTHER._replace(tool="none"), {})
     clock.now = NOW
     assert {one.key for one in grants.list_grants()} == {KEY, OTHER}
     if wrong < NOW or wrong != wrong:
         assert grants.has_grant(KEY)
-        assert grants.spend(OTHER, lambda _: True)
+        assert grants.spend(OTHER, {})
 
 
 @pytest.mark.parametrize("wrong", [5_000.0, NOW - 301, NOW + 40 * 86_400])

@@ -15,7 +15,7 @@ from datetime import datetime, time, timedelta
 from typing import Final
 
 from toolwire.core.check import Question
-from toolwire.core.condition import WITHIN, read_plain_path
+from toolwire.core.condition import SUM, WITHIN, read_plain_path
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import MAX_USES, GrantBounds
 from toolwire.core.json_pointer import build_pointer
@@ -27,7 +27,7 @@ ANY: Final = "*"
 _OPERATORS: Final = {
     "<=": "le", ">=": "ge", "<": "lt", ">": "gt", "=": "eq",
     "at most": "le", "at least": "ge", "less than": "lt", "more than": "gt",
-    "one of": "in", "in": "in", "matches": "matches", "within": WITHIN, "inside": WITHIN,
+    "sum": SUM, "one of": "in", "in": "in", "matches": "matches", "within": WITHIN, "inside": WITHIN,
 }  # fmt: skip
 _COMPARISON: Final = re.compile(rf"({'|'.join(map(re.escape, _OPERATORS))})\s*(.+)", re.IGNORECASE | re.DOTALL)
 _WORDED: Final = re.compile(r"[a-z ]+", re.IGNORECASE)
@@ -36,7 +36,8 @@ _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 UPPER: Final = ("le", "lt")
 """The operators that set an upper bound."""
-_ORDERING: Final = ("le", "ge", "lt", "gt")
+_ORDERING: Final = ("le", "ge", "lt", "gt", SUM)
+_AND_SUM: Final = re.compile(r"(.*?)(?:,|\band)\s+(sum\s.+)", re.IGNORECASE | re.DOTALL)
 _MAX_VALUE: Final = 1_000
 
 
@@ -56,6 +57,13 @@ def parse_bound(name: str, shown: Json, text: str) -> Condition | None:
     if len(json.dumps(shown)) > _MAX_VALUE:
         raise DefinitionError(f"This value is too long for a bound: type {ANY} for any value.")
     return Condition(pointer, "eq", shown)
+
+
+def parse_bounds(name: str, shown: Json, text: str) -> list[Condition]:
+    """Return what ``parse_bound`` does, and a bound of the sum that follows, as in ``<= 50 and sum 200``."""
+    both = None if isinstance(shown, str) else _AND_SUM.fullmatch(text)
+    found = [parse_bound(name, shown, one) for one in ((text,) if both is None else both.groups())]
+    return [one for one in found if one is not None]
 
 
 def parse_named_bound(text: str) -> Condition:
@@ -167,6 +175,7 @@ def _parse_comparison(text: str, *, is_text: bool) -> tuple[str, Json]:
         return op, rest
     if op == "in":
         return op, _read_list(rest, is_text=is_text)
+    rest = rest.removeprefix("<=").strip() if op == SUM else rest
     value = _read_value(rest, is_text=is_text and op not in _ORDERING)
     if op in _ORDERING and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise DefinitionError(f"{rest[:40]!r} is not a number.")

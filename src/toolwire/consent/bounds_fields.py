@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from toolwire.core.check import Question, SimilarTool
+from toolwire.core.condition import SUM
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Condition, Json
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
@@ -139,6 +140,8 @@ def read_bounds(question: Question, form: Mapping[str, str], now: datetime) -> G
         conditions.append(condition := parse_bound(name, value, entry))
         if condition is not None and condition.op in UPPER and (least := form.get(f"least {number}", "").strip()):
             conditions.append(parse_least(name, value, least))
+        if most := form.get(f"sum {number}", "").strip():
+            conditions.append(parse_bound(name, value, f"{SUM} {most}"))
     uses, until = parse_uses(form.get(_USES, "")), parse_until(now, form.get(_UNTIL, ""))
     # What the user saw counts: a tool that changed meanwhile has another digest, and is not among these.
     is_all = form.get(_SIMILAR) == "all"
@@ -176,10 +179,13 @@ def _build_row(number: int, name: str, value: Json, entered: Mapping[str, str]) 
 
 
 def _build_least(number: int, label: Html, value: Json, entered: Mapping[str, str]) -> Html:
-    """Return the field of the lower bound that goes with "at most"."""
-    # AT-49
+    """Return the fields of the lower bound that goes with "at most", and of the largest sum."""
+    # AT-49, QF-03
+    most = escape_text(entered.get(f"sum {number}", ""))
     least = escape_text(entered.get(f"least {number}", str(find_default_least(value))))
     return Html(
         f'<label><small>With "at most": at least</small><input name="least {number}" value="{least}"'
         f' autocomplete="off" inputmode="decimal" aria-label="The lower bound of {label}"></label>'
+        f'<label><small>All these calls together: at most</small><input name="sum {number}" value="{most}"'
+        f' autocomplete="off" inputmode="decimal" aria-label="The largest sum of {label}"></label>'
     )

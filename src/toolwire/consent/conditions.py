@@ -18,7 +18,7 @@ from typing import Final
 
 import jsonschema_rs
 
-from toolwire.core.condition import WITHIN, find_condition_fault, read_plain_path
+from toolwire.core.condition import SUM, WITHIN, find_condition_fault, read_plain_path
 from toolwire.core.json_pointer import MISSING, parse_pointer, resolve_pointer, take_step
 from toolwire.core.model import Call, Condition, Json, Tool
 from toolwire.framing.visible_text import make_visible, make_visible_json
@@ -40,6 +40,7 @@ _WORDS: Final = {
     "matches": "matches",
     "present": "is given:",
     WITHIN: "is inside",
+    SUM: "of all these calls is together at most",
 }
 
 

@@ -10,14 +10,15 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import ROUND_UP, Context, Decimal
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from toolwire.core.condition import ONLY
+from toolwire.core.condition import ONLY, SUM
 from toolwire.core.grant_bounds import GrantBounds, list_conditions
-from toolwire.core.json_pointer import parse_pointer
+from toolwire.core.json_pointer import parse_pointer, resolve_pointer
 from toolwire.core.model import Condition, Json, Tool
 from toolwire.framing.visible_text import make_visible
 
@@ -52,8 +53,6 @@ class GrantKey(NamedTuple):
 
 Conditions: TypeAlias = tuple[Condition, ...] | None
 """The conditions of a grant; None covers any arguments, and none at all covers no call."""
-Covers: TypeAlias = Callable[[Conditions], bool]
-"""Returns whether one call fits the conditions of a grant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class Grant:
 
     ``conditions`` are about the arguments of a call, None where any are covered. ``uses_left`` is how many more calls
     are covered, None where they are not counted. ``covered`` is how many calls it has covered, the last one at
-    ``last_used_at``.
+    ``last_used_at``. ``total`` is what their amounts add up to, if a condition bounds that.
     """
 
     id: str
@@ -74,6 +73,7 @@ class Grant:
     is_bounded: bool = False
     covered: int = 0
     last_used_at: float = 0.0
+    total: Decimal = Decimal(0)
 
 
 UNASKED: Final = " unasked"
@@ -152,6 +152,12 @@ class Permission(NamedTuple):
         return sum(one.covered for one in self.grants)
 
     @property
+    def covered_sum(self) -> str:
+        """What the amounts of these calls add up to, as a text such as ``40.5 of 200``; empty if nothing bounds it."""
+        bound = find_sum(self.grants[0].conditions)
+        return "" if bound is None else f"{max(one.total for one in self.grants):f} of {bound.value}"
+
+    @property
     def last_used_at(self) -> float:
         """When the last of these calls was made, in seconds since 1970."""
         return max(one.last_used_at for one in self.grants)
@@ -183,11 +189,16 @@ class Grants(Protocol):
         """Count a call that the grant without bounds for ``key`` covers."""
         ...
 
-    def spend(self, key: GrantKey, covers: Covers) -> str:
-        """Take one use of a grant with bounds for ``key`` that ``covers`` the call. Return its id, or an empty text.
+    def spend(self, key: GrantKey, arguments: Mapping[str, Json]) -> str:
+        """Take one use of a grant with bounds for ``key`` that covers a call with ``arguments``, and add its amount.
 
-        This is one atomic step: several processes together never take more uses than a grant has.
+        Return the id of the grant, or an empty text. This is one atomic step: several processes together never take
+        more uses than a grant has, nor a larger sum.
         """
+        ...
+
+    def give_back(self, id_: str, arguments: Mapping[str, Json]) -> None:
+        """Take the amount of a call with ``arguments`` out of the sum of a grant: the call did not run."""
         ...
 
     def add(
@@ -239,10 +250,46 @@ def covers_call(conditions: Conditions, arguments: Mapping[str, Json]) -> bool:
     return bool(conditions) and all(_holds(one, arguments) for one in conditions)
 
 
+def find_sum(conditions: Conditions) -> Condition | None:
+    """Return the condition that bounds the sum of amounts, or None."""
+    return next((one for one in conditions or () if one.op == SUM), None)
+
+
+def add_amount(total: Decimal, conditions: Conditions, arguments: Mapping[str, Json]) -> Decimal | None:
+    """Return ``total`` with the amount of a call with ``arguments``; None if the sum would be larger than allowed."""
+    bound = find_sum(conditions)
+    if bound is None:
+        return total
+    amount = _read_amount(bound, arguments)
+    added = None if amount is None else _EXACT.add(total, amount)
+    return added if added is not None and added <= Decimal(repr(bound.value)) else None
+
+
+def take_amount(total: Decimal, conditions: Conditions, arguments: Mapping[str, Json]) -> Decimal:
+    """Return ``total`` without the amount of a call with ``arguments``."""
+    bound = find_sum(conditions)
+    amount = None if bound is None else _read_amount(bound, arguments)
+    return total if amount is None else max(_EXACT.subtract(total, amount), Decimal(0))
+
+
+def _read_amount(bound: Condition, arguments: Mapping[str, Json]) -> Decimal | None:
+    """Return the amount of a call; None for what no reader takes for the same number, or what would make room."""
+    found = resolve_pointer(arguments, bound.pointer)
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
+    return Decimal(repr(found)) if is_number and 0 <= found <= _MAX_AMOUNT else None
+
+
+_MAX_AMOUNT: Final = 2**53
+_EXACT: Final = Context(prec=60, rounding=ROUND_UP)
+"""Adds amounts so that a sum never comes out smaller than it is."""
+
+
 def _holds(one: Condition, arguments: Mapping[str, Json]) -> bool:
     # AT-49: what nobody saw is not covered, and a pattern is about the whole text.
     if one.op == ONLY:
         return arguments.keys() <= set(one.value)
+    if one.op == SUM:
+        return add_amount(Decimal(0), (one,), arguments) is not None
     if one.op == "matches" and isinstance(one.value, str):
         one = one._replace(value=f"^(?:{one.value})$")
     # CC-03: a default of the tool is the site's word, so an argument that is not there is not compared.

@@ -142,7 +142,9 @@ def _build_uses(row: Permission) -> Html:
     # QF-03
     if not row.use_count:
         return Html('<span class="muted">nothing yet</span>')
-    return Html(f"{escape_text(count_words(row.use_count, 'call'))}, last {build_moment(row.last_used_at)}")
+    amounts = f", {row.covered_sum}" if row.covered_sum else ""
+    calls = escape_text(f"{count_words(row.use_count, 'call')}{amounts}")
+    return Html(f"{calls}, last {build_moment(row.last_used_at)}")
 
 
 def _list_rule_cells(request: PageRequest, rule: StoredLevel) -> list[Html]:

@@ -107,7 +107,8 @@ class Answer:
     ends the call if the approver needs something else first. ``keep_level`` is kept for later calls of this tool:
     per-call asks each time, deny never calls it. ``unseen`` says that no user was shown this call, as where a host is
     trusted: it then answers no question of the server. ``receipt`` is set by the client, never by an approver.
-    ``decided_by`` is who answered, if that is not the user of the session.
+    ``decided_by`` is who answered, if that is not the user of the session. ``refund`` gives back what an earlier
+    permission was charged, if the call then does not run.
     """
 
     allowed: bool
@@ -121,6 +122,7 @@ class Answer:
     unseen: bool = False
     decided_by: str = ""
     receipt: str = field(default="", repr=False)
+    refund: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
 
 @runtime_checkable
@@ -134,9 +136,13 @@ class AsksCaller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Continue with the next check. ``by_permission``: an earlier "always" of the user covers the call."""
+    """Continue with the next check. ``by_permission``: an earlier "always" of the user covers the call.
+
+    ``refund`` gives back what it was charged, if the call then does not run.
+    """
 
     by_permission: bool = False
+    refund: Callable[[], None] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

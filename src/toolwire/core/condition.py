@@ -27,6 +27,9 @@ ORDERING: Final = ("lt", "le", "gt", "ge")
 OPERATORS: Final = ("eq", "ne", *ORDERING, "in", "matches", "present")
 WITHIN: Final = "within"
 """The operator of a condition on a path in a folder. Users and operators set it; no tool declares it."""
+SUM: Final = "sum"
+"""The operator of a condition on what the numbers of all calls that a permission covers add up to. No tool declares
+it, and no operator."""
 _POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*)+", re.DOTALL)
 _MEMBERS: Final = frozenset(("pointer", "op", "value"))
 
@@ -74,7 +77,7 @@ def find_condition_fault(data: Json, *, can_bound: bool = False) -> str:
     pointer, op = data.get("pointer"), data.get("op")
     if not isinstance(pointer, str) or len(pointer) > MAX_POINTER or _POINTER.fullmatch(pointer) is None:
         return f'The pointer must be a JSON Pointer into the arguments, such as "/amount", of at most {MAX_POINTER}.'
-    known = (*OPERATORS, WITHIN) if can_bound else OPERATORS
+    known = (*OPERATORS, WITHIN, SUM) if can_bound else OPERATORS
     if not isinstance(op, str) or op not in known:
         return f"The op must be one of {', '.join(known)}."
     if "value" not in data:
@@ -95,6 +98,8 @@ def read_ask_when(given: Sequence[Any], where: str, name: str = "ask_when") -> t
     listed = [dict(one) if isinstance(one, Mapping) else _name_members(one) for one in given]
     for number, one in enumerate(listed, 1):
         fault = find_condition_fault(one, can_bound=can_bound)
+        if not fault and one["op"] == SUM and name != "conditions":
+            fault = f"{SUM} is for conditions of GrantBounds."
         try:
             json.dumps(one, allow_nan=False)
         except (TypeError, ValueError):
@@ -115,7 +120,7 @@ def _name_members(given: Any) -> Json:
 
 
 def _find_value_fault(op: str, value: Json) -> str:
-    if op in ORDERING and (isinstance(value, bool) or not isinstance(value, int | float)):
+    if op in (*ORDERING, SUM) and (isinstance(value, bool) or not isinstance(value, int | float)):
         return f"The value of {op} must be a number."
     if op == "in" and not (isinstance(value, list) and 1 <= len(value) <= MAX_CHOICES):
         return f"The value of in must be a list of 1 to {MAX_CHOICES:,} values."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Final
 
-from .condition import ONLY, read_ask_when
+from .condition import ONLY, SUM, read_ask_when
 from .errors import DefinitionError
 from .json_pointer import parse_pointer
 from .model import Condition, Json
@@ -23,7 +23,9 @@ class GrantBounds:
 
     ``conditions`` are tuples of pointer, operator and value, as in ``@tool(ask_when=...)``, at most 16. Each must hold,
     and one about an argument that a call does not have never holds. An empty sequence covers no call; ``None`` covers
-    any values. ``uses`` is how many later calls are covered, ``until`` is a time in seconds since 1970.
+    any values. The operator "sum", used once, bounds what the numbers at its pointer add up to in all covered calls: a
+    call that is refused or does not run adds nothing. ``uses`` is how many later calls are covered, ``until`` is a time
+    in seconds since 1970.
 
     A later call may have the arguments of the approved call and those in the conditions. An argument that the user did
     not see stays absent, unless ``unseen`` is true.
@@ -51,6 +53,8 @@ class GrantBounds:
         if self.conditions is not None:
             conditions = read_ask_when(self.conditions, "GrantBounds", "conditions")
             object.__setattr__(self, "conditions", conditions)
+            if sum(one.op == SUM for one in conditions) > 1:
+                raise DefinitionError("GrantBounds: conditions bound one sum at most.")
         if self.uses is not None and (type(self.uses) is not int or not 1 <= self.uses <= MAX_USES):
             raise DefinitionError(f"uses is a number of calls from 1 to {MAX_USES:,}, not {self.uses!r}.")
         if self.until is not None and not _is_time(self.until):

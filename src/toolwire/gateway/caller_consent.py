@@ -133,7 +133,13 @@ class CallerConsent:
         # FU-60: in the inbox, somebody else may have decided than the caller.
         given = answers[-1] if answers else Answer(allowed=problem is None, channel=find_channel(call))
         self._record_answer(question, decision, given.channel, given.decided_by)
-        return Answer(allowed=problem is None, channel=given.channel, problem=problem, decided_by=given.decided_by)
+        return Answer(
+            allowed=problem is None,
+            channel=given.channel,
+            problem=problem,
+            decided_by=given.decided_by,
+            refund=given.refund,
+        )
 
     def _list_similar(self, question: Question) -> Callable[[], Sequence[SimilarTool]]:
         # PL-03: an answer of one group covers no tool of another.

@@ -15,7 +15,7 @@ from toolwire.consent.bound_text import (
     build_bounds,
     find_default_least,
     list_absent,
-    parse_bound,
+    parse_bounds,
     parse_least,
     parse_until,
     parse_uses,
@@ -37,7 +37,7 @@ _USES: Final = "10"
 _MAX_SHOWN: Final = 60
 _HELP: Final = (
     "Later calls without a question. For each argument: Enter for this value only, * for any value, or a comparison"
-    " such as <= 50, in Ada, Bob or within /srv/reports."
+    " such as <= 50, in Ada, Bob or within /srv/reports. For numbers also sum 200: all these calls together at most."
 )
 
 
@@ -67,9 +67,9 @@ def _read_bounds(question: Question, read: Callable[[str], str]) -> GrantBounds:
         text = make_visible_json(value)
         text = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
         prompt = f"  {shown} = {text} [this value only]: "
-        condition = _read_entry(prompt, read, partial(parse_bound, name, value))
-        conditions.append(condition)
-        if condition is not None and condition.op in UPPER:
+        found = _read_entry(prompt, read, partial(parse_bounds, name, value))
+        conditions += found
+        if any(one.op in UPPER for one in found):
             # AT-49: whoever sets an upper bound seldom means any negative amount.
             least = find_default_least(value)
             prompt = f"  {shown} at least [{least}; {ANY} for no lower bound]: "

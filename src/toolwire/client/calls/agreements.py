@@ -19,7 +19,7 @@ from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import Decision, DefinitionLock
 from toolwire.consent.binding import CredentialRef
 from toolwire.consent.change_description import describe_change
-from toolwire.consent.grant import UNASKED, GrantKey, covers_call
+from toolwire.consent.grant import UNASKED, GrantKey
 from toolwire.consent.policy import CurrentPreferences, can_allow_always, can_rule_lift, find_unasked_writes
 from toolwire.consent.similar_tools import add_permission, find_covered, list_similar
 from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
@@ -206,8 +206,12 @@ class Agreements:
     def spend_grant(self, call: Call) -> str:
         """Take one use of a grant with bounds that covers ``call``. Return its id, or an empty text."""
         # CC-03
-        arguments = call.arguments
-        return self._session.grants.spend(self.grant_key(call.tool), lambda one: covers_call(one, arguments))
+        return self._session.grants.spend(self.grant_key(call.tool), call.arguments)
+
+    def give_back(self, id_: str, call: Call) -> None:
+        """Take the amount of ``call``, which did not run, out of the sum of a grant."""
+        # QF-03
+        self._session.grants.give_back(id_, call.arguments)
 
     def remember(
         self,

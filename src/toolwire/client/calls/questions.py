@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
@@ -148,6 +149,7 @@ class Questions:
         id_ = self.agreements.spend_grant(prepared.call)
         if not id_:
             return False
+        state.refund = partial(self.agreements.give_back, id_, prepared.call)
         bound = self._compute_binding(prepared)
         # QF-03: the log names the permission.
         self.agreements.record(tool, bound, "allowed", Answer(allowed=True, channel=f"grant {id_}"))
@@ -174,6 +176,7 @@ class Questions:
                 # The user did not see the question, so it must not count against those that they will see.
                 session.prompt_limit.undo_prompt()
             return answer.problem or build_refusal(tool, answer)
+        state.refund = answer.refund
         # An approver may ignore the time limit of the question.
         if took_s >= DECISION_VALID_S:
             record(tool, bound, "timeout", answer, took_s)

@@ -14,7 +14,13 @@ from typing import Final
 # ends as interrupted.
 _ANSWERS: Final[Mapping[str, Sequence[str]]] = {
     "approvals": ("DELETE FROM questions WHERE allowed IS NOT NULL AND used = 0",),
-    "grants": ("DELETE FROM grants", "DELETE FROM bounded_grants", "DELETE FROM held_grants", "DELETE FROM grant_uses"),
+    "grants": (
+        "DELETE FROM grants",
+        "DELETE FROM bounded_grants",
+        "DELETE FROM held_grants",
+        "DELETE FROM grant_uses",
+        "DELETE FROM grant_sums",
+    ),
     "long_calls": ("UPDATE long_calls SET state = 'running', owner = 0 WHERE state = 'accepted' AND can_rerun = 0",),
     "oauth": (
         "UPDATE oauth_grants SET revoked = created WHERE revoked IS NULL",

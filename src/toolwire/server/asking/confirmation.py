@@ -23,7 +23,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-from toolwire.core.check import ALLOW, Answer, Deny, SimilarTool, Verdict
+from toolwire.core.check import ALLOW, Allow, Answer, Deny, SimilarTool, Verdict
 from toolwire.core.codec import CONFIRMATION_FIELD, RECEIPT_FIELD
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Json, Kind, Problem, Tool, UserAnswer
@@ -229,8 +229,8 @@ class Confirmations:
             )
         if key is None:
             return build_challenge(call, question, self.words.issue(subject), reasons=reasons)
-        if channel := permissions.spend(key, call):
-            on_answer(Answer(allowed=True, channel=channel))
+        if (earlier := permissions.spend(key, call)) is not None:
+            on_answer(earlier)
             return None
         later = list_form_choices([*permissions.list_choices(call)])
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons, later=later)
@@ -349,12 +349,16 @@ class _DecisionCheck(NamedTuple):
         refusal = self.confirmations.find_refusal(
             call, subject, question, reasons, upstream=whose, always_allowed=always_allowed, on_answer=answers.append
         )
+        answer = answers[-1] if answers else Answer(allowed=True, channel=find_channel(call))
         # A receipt was kept as what was decided.
-        if (refusal is None or answers) and self.confirmations.receipts is None:
-            answer = answers[-1] if answers else Answer(allowed=True, channel=find_channel(call))
-            if not self.decisions.record(call, subject.hex(), answer):
-                return Deny(build_store_problem(call, _UNKEPT))
-        return ALLOW if refusal is None else Deny(refusal)
+        is_decided = (refusal is None or answers) and self.confirmations.receipts is None
+        if is_decided and not self.decisions.record(call, subject.hex(), answer):
+            if answer.refund is not None:
+                answer.refund()
+            return Deny(build_store_problem(call, _UNKEPT))
+        if refusal is not None:
+            return Deny(refusal)
+        return ALLOW if answer.refund is None else Allow(refund=answer.refund)
 
     def record(self, call: Call, answer: UserAnswer) -> Verdict:
         """Return whether ``call`` runs, whose user answered a question that has no word, or allowed nothing."""

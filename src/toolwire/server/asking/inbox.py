@@ -181,8 +181,8 @@ class Inbox:
     ) -> Problem | None:
         name = call.tool.name
         key = self.permissions.build_key(call, upstream) if always_allowed else None
-        if key is not None and (channel := self.permissions.spend(key, call)):
-            on_answer(Answer(allowed=True, channel=channel))
+        if key is not None and (earlier := self.permissions.spend(key, call)) is not None:
+            on_answer(earlier)
             return None
         id_ = self._approvals.find(binding)
         if id_ is None:

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from toolwire.core.check import SimilarTool
+from toolwire.core.check import Answer, SimilarTool
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import ANONYMOUS, Approval, Call, Tool
@@ -82,19 +82,18 @@ class CallerPermissions:
             connection = f"{connection} by {', '.join(sorted(upstream.approvers))}"
         return GrantKey(principal, connection, upstream.site, call.tool.id, upstream.definition)
 
-    def spend(self, key: GrantKey, call: Call) -> str:
-        """Return the channel that names an earlier answer of the caller which covers ``call``, or an empty text.
+    def spend(self, key: GrantKey, call: Call) -> Answer | None:
+        """Return the answer to ``call`` by an earlier one of its caller, which names the permission; None without one.
 
         One use of it is then spent.
         """
-        from toolwire.consent.grant import covers_call  # as above
-
-        grants, arguments = self._grants, call.arguments
+        grants = self._grants
         if grants.has_grant(key):
             grants.count_use(key)
-            return PERMISSION
-        id_ = grants.spend(key, lambda one: covers_call(one, arguments))
-        return f"{PERMISSION} {id_}" if id_ else ""
+            return Answer(allowed=True, channel=PERMISSION)
+        id_ = grants.spend(key, call.arguments)
+        refund = partial(grants.give_back, id_, call.arguments)
+        return Answer(allowed=True, channel=f"{PERMISSION} {id_}", refund=refund) if id_ else None
 
     def add(self, key: GrantKey, call: Call, bounds: GrantBounds | None, upstream: UpstreamTool | None) -> None:
         """Store that later calls run without a question: all of the tool, or those within ``bounds``.

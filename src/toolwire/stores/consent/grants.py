@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ from toolwire.consent.grant import (
     MAX_CLOCK_STEP_BACK_S,
     UNASKED,
     Conditions,
-    Covers,
     Grant,
     GrantKey,
+    add_amount,
+    covers_call,
     describe_step_back,
     find_end,
     find_group,
+    find_sum,
     is_set_back,
     list_grant_rows,
+    take_amount,
 )
 from toolwire.core.condition import read_grant_conditions, write_conditions
 from toolwire.core.grant_bounds import GrantBounds
@@ -38,6 +42,9 @@ from .tables import GRANTS, open_consent_file
 _log = logging.getLogger("toolwire.client")
 
 _STEP_S = 60.0
+_ID_BYTES = 4
+"""An id has eight digits, and a number where several share their bounds."""
+_UNREADABLE = Decimal("Infinity")
 _FIND_GRANT = (
     "SELECT 1 FROM grants"
     " WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition = ?"
@@ -60,6 +67,7 @@ _COUNT = (
     "INSERT INTO grant_uses VALUES (?, 0, ?) ON CONFLICT (id) DO NOTHING",
     "UPDATE grant_uses SET last_at = ?, covered = covered + 1 WHERE id = ?",
 )
+_SET_SUM = "INSERT INTO grant_sums VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET total = excluded.total"
 _REVOKE = ("DELETE FROM grants WHERE id = ?", "DELETE FROM bounded_grants WHERE id = ?")
 _DELETE_OUTDATED = (
     "DELETE FROM {table} WHERE principal = ? AND connection = ? AND origin = ? AND tool = ? AND definition != ?"
@@ -78,6 +86,7 @@ _DELETE_ENDED = (
 _FORGET_USES = (
     "DELETE FROM grant_uses WHERE id NOT IN (SELECT id FROM grants) AND id NOT IN (SELECT id FROM bounded_grants)"
 )
+_FORGET_SUMS = "DELETE FROM grant_sums WHERE id NOT IN (SELECT substr(id, 1, 8) FROM bounded_grants)"
 _WRITE_LATEST = "INSERT INTO clock VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest"
 _WRITE_GRANT = (
     "INSERT INTO grants VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -179,7 +188,7 @@ class StoredGrants:
         except (sqlite3.Error, ConnectionError) as error:
             _log.warning("A call that a permission covers was not counted: %s.", error)
 
-    def spend(self, key: GrantKey, covers: Covers) -> str:
+    def spend(self, key: GrantKey, arguments: Mapping[str, Json]) -> str:
         """Take one use of a grant that covers the call. A grant that does not count its uses is taken first.
 
         Return its id, or an empty text if there is none. A row that cannot be read covers no call.
@@ -191,20 +200,37 @@ class StoredGrants:
                 _FIND_BOUNDED, *key, now, self._find_last_end(now), _find_reached(now)
             )
             # Conditions are compared before the transaction, so that the write lock is held for a short time only.
-            fitting = [row[0] for row in rows if covers(_read_conditions(row[1])) and _is_count(row[2])]
+            known = {row[0]: _read_conditions(row[1]) for row in rows if _is_count(row[2])}
+            fitting = {id_: one for id_, one in known.items() if covers_call(one, arguments)}
             if not fitting:
                 return ""
             with self._database.transaction() as cursor:
-                for id_ in fitting:
-                    # QF-03: grants that share their bounds share the number of their uses.
+                for id_, conditions in fitting.items():
+                    # QF-03: grants that share their bounds share the number of their uses, and their sum.
                     ids = f"{group}-%" if (group := find_group(id_)) else id_
-                    if cursor.execute(_SPEND, (ids, now)).rowcount:
+                    total = _find_total(cursor, id_, conditions)
+                    added = add_amount(total, conditions, arguments)
+                    if added is not None and cursor.execute(_SPEND, (ids, now)).rowcount:
                         _count_use(cursor, id_, now)
+                        _set_total(cursor, id_, total, added)
                         cursor.execute("DELETE FROM bounded_grants WHERE id LIKE ? AND uses_left = 0", (ids,))
                         return str(id_)
         except (sqlite3.Error, ConnectionError) as error:
             self._note_failure(error)
         return ""
+
+    def give_back(self, id_: str, arguments: Mapping[str, Json]) -> None:
+        """Take the amount of a call that did not run out of the sum of a grant. Where that fails, the amount stays."""
+        try:
+            with self._database.transaction() as cursor:
+                row = cursor.execute("SELECT conditions FROM bounded_grants WHERE id = ?", (id_,)).fetchone()
+                if row is not None:
+                    conditions = _read_conditions(row[0])
+                    total = _find_total(cursor, id_, conditions)
+                    _set_total(cursor, id_, total, take_amount(total, conditions, arguments))
+                    cursor.execute("UPDATE grant_uses SET covered = covered - 1 WHERE id = ? AND covered > 0", (id_,))
+        except (sqlite3.Error, ConnectionError) as error:
+            _log.warning("A call that did not run still counts against its permission: %s.", error)
 
     def add(
         self,
@@ -230,13 +256,14 @@ class StoredGrants:
             for statement in _DELETE_ENDED:
                 cursor.execute(statement, (passed,))
             cursor.execute(_FORGET_USES)
+            cursor.execute(_FORGET_SUMS)
             if bounds is not None:
-                for id_, each, conditions in list_grant_rows(secrets.token_hex(4), key, bounds, seen, others):
+                for id_, each, conditions in list_grant_rows(secrets.token_hex(_ID_BYTES), key, bounds, seen, others):
                     stored_conditions = None if conditions is None else json.dumps(write_conditions(conditions))
                     row = (id_, *each, now, find_end(now, self._valid_s, bounds), stored_conditions, bounds.uses)
                     cursor.execute("INSERT INTO bounded_grants VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
                 return
-            cursor.execute(_WRITE_GRANT, (secrets.token_hex(4), *key, now, now + self._valid_s))
+            cursor.execute(_WRITE_GRANT, (secrets.token_hex(_ID_BYTES), *key, now, now + self._valid_s))
 
     def _find_last_end(self, now: float) -> float:
         """Return when the last grant ends that could have been given until ``now``."""
@@ -269,11 +296,13 @@ class StoredGrants:
             for row in bounded
         ]
         rows: Any = self._database.select_rows("SELECT id, covered, last_at FROM grant_uses")
-        uses = {row[0]: row[1:] for row in rows}
-        counted = [
-            replace(one, covered=uses[one.id][0], last_used_at=uses[one.id][1]) for one in found if one.id in uses
+        uses = {id_: {"covered": covered, "last_used_at": last_at} for id_, covered, last_at in rows}
+        rows = self._database.select_rows("SELECT id, total FROM grant_sums")
+        sums = {id_: {"total": _read_total(total)} for id_, total in rows}
+        found = [
+            replace(one, **uses.get(one.id, {}), **sums.get(find_group(one.id) or one.id, {}))  # type: ignore[arg-type]
+            for one in found
         ]
-        found = [*counted, *(one for one in found if one.id not in uses)]
         return sorted(found, key=lambda grant: (grant.given_at, grant.id))
 
     def revoke_outdated(self, key: GrantKey) -> None:
@@ -327,6 +356,27 @@ def _read_conditions(text: Any) -> Conditions:
 def _count_use(cursor: Cursor, id_: str, now: float) -> None:
     for statement, values in zip(_COUNT, ((id_, now), (now, id_)), strict=True):
         cursor.execute(statement, values)
+
+
+def _find_total(cursor: Cursor, id_: str, conditions: Conditions) -> Decimal:
+    """Return what the amounts of the calls add up to that a grant covered; 0 where no condition bounds that."""
+    if find_sum(conditions) is None:
+        return Decimal(0)
+    row = cursor.execute("SELECT total FROM grant_sums WHERE id = ?", (find_group(id_) or id_,)).fetchone()
+    return Decimal(0) if row is None else _read_total(row[0])
+
+
+def _set_total(cursor: Cursor, id_: str, before: Decimal, total: Decimal) -> None:
+    if total != before:
+        cursor.execute(_SET_SUM, (find_group(id_) or id_, str(total)))
+
+
+def _read_total(text: Any) -> Decimal:
+    """Return a sum in a row. If it cannot be read, it is infinite, so that no further call is covered."""
+    try:
+        return total if (total := Decimal(text)) >= 0 else _UNREADABLE
+    except (ArithmeticError, TypeError, ValueError):
+        return _UNREADABLE
 
 
 def _find_reached(now: float) -> float:

@@ -8,20 +8,23 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from math import inf
 
 from toolwire.consent.decision_record import FIRST_DIGEST, ChainedDecision, Decision, compute_chain_digest
 from toolwire.consent.grant import (
     GRANT_LIFETIME_S,
     MAX_CLOCK_STEP_BACK_S,
-    Covers,
     Grant,
     GrantKey,
+    add_amount,
+    covers_call,
     describe_step_back,
     find_end,
     find_group,
     is_set_back,
     list_grant_rows,
+    take_amount,
 )
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Json
@@ -97,30 +100,37 @@ class MemoryGrants:
     def _count_use(self, grant: Grant) -> Grant:
         return replace(grant, covered=grant.covered + 1, last_used_at=self._clock())
 
-    def spend(self, key: GrantKey, covers: Covers) -> str:
+    def spend(self, key: GrantKey, arguments: Mapping[str, Json]) -> str:
         """Take one use of a grant that covers the call. A grant that does not count its uses is taken first.
 
         Return its id, or an empty text if there is none.
         """
         with self._lock:  # threads share it, and two must not take the last use
             for grant in self._find_bounded(key) if self._bounded else ():
-                if covers(grant.conditions):
+                total = add_amount(grant.total, grant.conditions, arguments)
+                if total is not None and covers_call(grant.conditions, arguments):
                     self._bounded[grant.id] = self._count_use(grant)
-                    self._take_use(grant)
+                    left = None if grant.uses_left is None else grant.uses_left - 1
+                    self._change_group(grant, left, total)
                     return grant.id
         return ""
 
-    def _take_use(self, grant: Grant) -> None:
-        """Take one use of ``grant``, and of those that share its bounds."""
-        if grant.uses_left is None:
-            return
+    def give_back(self, id_: str, arguments: Mapping[str, Json]) -> None:
+        """Take the amount of a call that did not run out of the sum of a grant."""
+        with self._lock:
+            if (grant := self._bounded.get(id_)) is not None:
+                self._bounded[id_] = replace(grant, covered=max(grant.covered - 1, 0))
+                self._change_group(grant, grant.uses_left, take_amount(grant.total, grant.conditions, arguments))
+
+    def _change_group(self, grant: Grant, left: int | None, total: Decimal) -> None:
+        """Set what is left of the uses of ``grant`` and of those that share its bounds, and their sum."""
         group = find_group(grant.id)
         ids = [id_ for id_ in self._bounded if group and find_group(id_) == group] or [grant.id]
         for id_ in ids:
-            if grant.uses_left == 1:
+            if left == 0:
                 del self._bounded[id_]
             else:
-                self._bounded[id_] = replace(self._bounded[id_], uses_left=grant.uses_left - 1)
+                self._bounded[id_] = replace(self._bounded[id_], uses_left=left, total=total)
 
     def _find_bounded(self, key: GrantKey) -> list[Grant]:
         now = self._now()

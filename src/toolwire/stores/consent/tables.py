@@ -56,6 +56,8 @@ CREATE INDEX IF NOT EXISTS bounded_grants_by_tool ON bounded_grants (principal, 
 _GRANT_USES = """
 CREATE TABLE IF NOT EXISTS grant_uses (id TEXT PRIMARY KEY, covered INTEGER NOT NULL, last_at REAL NOT NULL)
 """
+# Of grants that share their bounds, under what their ids begin with. A sum is a decimal number, which is exact.
+_GRANT_SUMS = "CREATE TABLE IF NOT EXISTS grant_sums (id TEXT PRIMARY KEY, total TEXT NOT NULL)"
 _ENDED_SESSIONS = """
 CREATE TABLE IF NOT EXISTS ended_sessions (
   digest TEXT PRIMARY KEY, owner TEXT NOT NULL, began_at REAL NOT NULL, until REAL NOT NULL);;
@@ -118,14 +120,14 @@ INSERT INTO toolwire_audit
 """  # noqa: S608 - of constants
 
 APPROVALS: Final = Schema("approvals", Migration(_QUESTIONS), migrations=(Migration(_APPROVERS), Migration(_SIMILAR)))
-GRANTS: Final = Schema("grants", Migration(_GRANTS), migrations=(Migration(_GRANT_USES),))
+GRANTS: Final = Schema("grants", Migration(_GRANTS), migrations=(Migration(_GRANT_USES), Migration(_GRANT_SUMS)))
 ENDED_SESSIONS: Final = Schema("ended_sessions", Migration(_ENDED_SESSIONS))
 AUDIT: Final = Schema("audit", Migration(_AUDIT, sqlite=_AUDIT_FILE))
 CONSENT: Final = Schema(
     "consent",
     Migration(";;".join((_QUESTIONS, _GRANTS, _ENDED_SESSIONS, _AUDIT, _SHARED_ONLY)), postgres=_POSTGRES),
     _BASE_VERSION,
-    (Migration(_GRANT_USES), Migration(_APPROVERS), Migration(_SIMILAR)),
+    (Migration(_GRANT_USES), Migration(_APPROVERS), Migration(_SIMILAR), Migration(_GRANT_SUMS)),
 )
 """All of these in PostgreSQL. 1.0.0rc1 made version 1 of it."""
 
