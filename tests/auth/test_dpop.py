@@ -126,7 +126,7 @@ import sys
 sys.modules["joserfc"] = None
 from toolwire.auth.dpop import find_token_challenge
 from toolwire.auth.metadata_discovery import AuthorizationServerMetadata, SignInTarget
-from toolwire.client.login.token_prover import create_target_key
+from toolwire.client.login.token_refresher import create_target_key
 from toolwire.core.http import Response
 both = Response(401, ((b"www-authenticate", b"DPoP"), (b"www-authenticate", b"Bearer")))
 print(find_token_challenge(both).scheme)

@@ -9,9 +9,8 @@ import pytest
 from toolwire.auth.authorization_request import AuthorizationRequest, SupportedScopes, read_authorization_request
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import OAuthGrant, Token, is_valid_at
-from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.pkce import compute_challenge
-from toolwire.auth.request_parameters import RequestParameters
+from toolwire.auth.request_parameters import OAuthError, RequestParameters
 
 SITE = "https://tasks.example"
 GRANT = OAuthGrant(

@@ -2,7 +2,6 @@
 
 import pytest
 
-from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import (
     choose_registered,
     display_host,
@@ -10,6 +9,7 @@ from toolwire.auth.redirect_uris import (
     matches_registered,
     read_redirect_uri,
 )
+from toolwire.auth.request_parameters import OAuthError
 
 WEB = "https://app.example/callback"
 LOOP = "http://127.0.0.1/callback"

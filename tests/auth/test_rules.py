@@ -7,9 +7,8 @@ import pytest
 
 from toolwire.auth.client_metadata import cache_lifetime_s, read_document, read_document_url
 from toolwire.auth.clients import Client, client_fingerprint, read_client, write_client
-from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.pkce import compute_challenge, find_proof_error, read_challenge
-from toolwire.auth.request_parameters import RequestParameters, read_parameters
+from toolwire.auth.request_parameters import OAuthError, RequestParameters, read_parameters
 from toolwire.auth.resource_indicators import is_covered_by, read_resource
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem

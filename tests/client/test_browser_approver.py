@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from tests.client.page_visitor import Visitor
-from toolwire.client.approvers.browser_approver import page_approver
-from toolwire.client.approvers.peer_user import is_other_user
+from toolwire.client.approvers.browser_approver import is_other_user, page_approver
 from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Call, Condition, Tool

@@ -13,7 +13,7 @@ from bench.call_path import PROTOCOLS, CallPath, record_path
 from toolwire import Session, Toolkit, asgi, connect
 from toolwire.client.transport.drivers import arun, run
 from toolwire.core.codec import BlockingTask, Flow
-from toolwire.core.thread_switching import INTERVAL_S
+from toolwire.core.interpreter import INTERVAL_S
 from toolwire.framing.jsontext import LARGE_BYTES
 from toolwire.testing.loopback import background
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from toolwire.consent.cost_budget import CostBudget
+from toolwire.client.calls.budget import CostBudget
 from toolwire.core.model import Cost, Tool
 
 PAID, FREE, UNKNOWN = (Tool(name="x", cost=cost) for cost in (Cost.PAID, Cost.FREE, None))

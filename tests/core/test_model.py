@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 
-from toolwire.core.connect_error import ConnectError
-from toolwire.core.errors import DefinitionError, ToolError, ToolwireError
+from toolwire.core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
 from toolwire.core.http import STATUS_BY_KIND, get_header
 from toolwire.core.model import (
     Authorization,

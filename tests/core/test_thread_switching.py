@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolwire.core.thread_switching import INTERVAL_S, switch_threads_often
+from toolwire.core.interpreter import INTERVAL_S, switch_threads_often
 
 
 @pytest.fixture(autouse=True)

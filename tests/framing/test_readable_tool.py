@@ -3,7 +3,7 @@
 import pytest
 
 from toolwire.core.model import Tool
-from toolwire.framing.readable_tool import make_readable
+from toolwire.framing.text_cleaning import make_readable
 
 HIDDEN = "do\u200b it\U000e0069"
 SCHEMA = {

@@ -25,8 +25,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.http import Request, Response
 from toolwire.core.model import ANONYMOUS, Call, Tool
 from toolwire.gateway import personal_toolbox
-from toolwire.gateway.caller_request import CALLER_TOKEN
-from toolwire.gateway.personal_toolbox import CallerPlace, PersonalToolbox
+from toolwire.gateway.personal_toolbox import CALLER_TOKEN, CallerPlace, PersonalToolbox
 from toolwire.gateway.sign_in_notice import SignInNotices
 from toolwire.gateway.token_exchange import TokenExchange
 from toolwire.server.run.function_toolbox import FunctionToolbox

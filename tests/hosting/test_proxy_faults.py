@@ -8,8 +8,8 @@ import pytest
 
 from toolwire.core.errors import UsageError
 from toolwire.hosting.build_settings import build_gateway_settings, read_tls
+from toolwire.hosting.deployment_faults import list_proxy_faults
 from toolwire.hosting.gateway_file import parse_gateway_file
-from toolwire.hosting.proxy_faults import list_proxy_faults
 
 DESK = '[upstreams.desk]\ntarget = "desk.py"\n'
 PUBLIC = 'public-url = "https://tools.example"\n'

@@ -17,8 +17,8 @@ from tests.support.upstreams import connect_without_user
 from toolwire import Answer, Approval, Kind, Preferences, Problem, Question, Session, Tool, asgi, connect_sync
 from toolwire.cli import main
 from toolwire.cli.terminal.terminal_approver import list_agreement
+from toolwire.client.calls.agreements import UntrustedTools
 from toolwire.client.calls.session import open_stored_session
-from toolwire.consent.untrusted_tools import UntrustedTools
 from toolwire.core.errors import DefinitionError
 from toolwire.testing.loopback import background
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolwire.auth.jwt import SigningKey
-from toolwire.stores.confirmed_time import ConfirmedTime
+from toolwire.stores.clock import ConfirmedTime
 
 from .conftest import Site
 

@@ -12,7 +12,7 @@ import pytest
 from tests.postgres import empty_database, shared_postgres  # noqa: F401 - the fixtures
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import CodeExchange
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.server.oauth.token_issuing import redeem_code
 
 from .conftest import CALLBACK, COOKIE, EACH_DATABASE, ISSUER, VERIFIER, Site

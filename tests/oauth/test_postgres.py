@@ -14,7 +14,7 @@ import pytest
 from tests.postgres import empty_database, shared_postgres  # noqa: F401 - the fixtures
 from toolwire.auth.clients import Client
 from toolwire.auth.grants import CodeExchange, TokenRefresh
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.server.oauth.token_issuing import redeem_code, refresh_tokens, revoke_token
 from toolwire.stores.oauth.database import OAuthStore
 

@@ -19,10 +19,10 @@ from toolwire.core.http import Response
 from toolwire.core.model import Problem
 from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
+from toolwire.server.access.browser_session import BrowserUser
 from toolwire.server.access.callers import AnonymousCallers, Caller, CombinedCallers
 from toolwire.server.access.key_sessions import SESSION_S, KeySessions
 from toolwire.server.access.session_ends import MAX_HERE
-from toolwire.server.access.signed_in_user import BrowserUser
 from toolwire.server.asking.confirmation import ConfirmationTokens
 
 Ask = Callable[..., Response]

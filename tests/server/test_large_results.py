@@ -17,8 +17,8 @@ from pydantic import BaseModel, field_serializer
 from toolwire import Approval, Session, Toolkit, asgi, connect_sync
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec
+from toolwire.core.interpreter import INTERVAL_S
 from toolwire.core.model import Call, Json, Problem, Result, Tool, Value
-from toolwire.core.thread_switching import INTERVAL_S
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.define.native_values import PIECE
 from toolwire.framing import jsontext

@@ -33,9 +33,8 @@ from toolwire.core.ledger import (
     Ticket,
 )
 from toolwire.core.model import Result
-from toolwire.stores.boot_id import read_boot_id
+from toolwire.stores.clock import ClockMark, read_boot_id, resume_age
 from toolwire.stores.group_commit import GroupCommit
-from toolwire.stores.ledger.clock import ClockMark, resume_age
 from toolwire.stores.ledger.memory import MemoryLedger
 from toolwire.stores.ledger.postgres import PostgresLedger
 from toolwire.stores.ledger.sqlite import SqliteLedger

@@ -23,7 +23,7 @@ from toolwire.core.check import Answer, Question
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Approval, Call, Secret, Tool
 from toolwire.server.asking.confirmation import ConfirmationTokens
-from toolwire.stores.confirmed_time import CONFIRM_S, ConfirmedTime
+from toolwire.stores.clock import CONFIRM_S, ConfirmedTime
 from toolwire.stores.consent.approvals import Approvals
 from toolwire.stores.consent.ended_sessions import ConsoleSession, EndedSessions
 from toolwire.stores.consent.grants import StoredGrants
@@ -289,7 +289,7 @@ def test_a_word_that_was_used_before_the_machine_started_again_is_not_valid_agai
     assert before.redeem(word, b"subject")
     boot = tmp_path / "boot"
     boot.write_text("another run")
-    monkeypatch.setattr("toolwire.stores.boot_id._BOOT", boot)
+    monkeypatch.setattr("toolwire.stores.clock._BOOT", boot)
     after = ConfirmationTokens(tmp_path / "words", clock=lambda: seconds[0])
     for period in (tmp_path / "words").glob("spent-*"):  # what the first sweep after the start does
         for name in period.iterdir():

@@ -5,8 +5,7 @@ import pytest
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Authorization, Call, Context, Kind, Requirements, Secret, Tool
 from toolwire.validation import check_requirements
-from toolwire.validation.authorizer import GrantPage, GrantPages
-from toolwire.validation.requirements import build_requirements_check
+from toolwire.validation.requirements import GrantPage, GrantPages, build_requirements_check
 
 NEEDY = Tool(
     name="mail",

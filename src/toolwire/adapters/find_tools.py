@@ -19,7 +19,7 @@ from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, ResultLimit
 from toolwire.core.toolbox import Notify, StoresResources, ToolHome, find_home, ignore_progress
 from toolwire.find import View
 from toolwire.find.short_list import answer_own_call, is_own, shorten_list
-from toolwire.framing.list_size import BUDGET_TOKENS, fits_budget
+from toolwire.framing.tool_description import BUDGET_TOKENS, fits_budget
 
 BoxT = TypeVar("BoxT")
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from .clients import Client
-from .oauth_error import OAuthError, invalid_request
 from .pkce import read_challenge
 from .redirect_uris import choose_registered
-from .request_parameters import RequestParameters
+from .request_parameters import OAuthError, RequestParameters, invalid_request
 from .resource_indicators import read_resource
 from .scopes import read_scopes, select_supported_scopes
 

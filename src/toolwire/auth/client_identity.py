@@ -15,7 +15,7 @@ from toolwire.framing import jsontext
 
 from .client_metadata import read_document_url
 from .metadata_discovery import AuthorizationServerMetadata
-from .oauth_error import OAuthError
+from .request_parameters import OAuthError
 
 if TYPE_CHECKING:  # only the extra brings what it needs
     from .client_key import ClientKey

@@ -13,8 +13,8 @@ from toolwire.framing import jsontext
 
 from .clients import GRANTS, METHODS, Client, Method
 from .loopback_hosts import is_loopback_host
-from .oauth_error import OAuthError, invalid_client
 from .redirect_uris import read_redirect_uri
+from .request_parameters import OAuthError, invalid_client
 
 MAX_DOCUMENT_BYTES = 5 * 1024
 _URL = re.compile(r"https?://[!$%&'()*+,./0-9:;=?A-Z_a-z~\[\]-]{1,1000}")  # no @, no #, no backslash

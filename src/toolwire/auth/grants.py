@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from .oauth_error import OAuthError, invalid_grant
 from .pkce import find_proof_error
+from .request_parameters import OAuthError, invalid_grant
 from .resource_indicators import canonical_uri, invalid_target
 from .scopes import invalid_scope
 

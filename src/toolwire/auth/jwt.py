@@ -16,7 +16,7 @@ from joserfc.jwk import ECKey, KeySet
 from toolwire.core.model import Json
 
 from .grants import is_current
-from .oauth_error import OAuthError, invalid_client
+from .request_parameters import OAuthError, invalid_client
 from .resource_indicators import canonical_uri
 from .server_metadata import ALGORITHMS
 

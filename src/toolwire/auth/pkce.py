@@ -7,8 +7,7 @@ from base64 import urlsafe_b64encode
 from hashlib import sha256
 from hmac import compare_digest
 
-from .oauth_error import OAuthError, invalid_grant, invalid_request
-from .request_parameters import RequestParameters
+from .request_parameters import OAuthError, RequestParameters, invalid_grant, invalid_request
 
 METHOD = "S256"
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")

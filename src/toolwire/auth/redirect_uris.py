@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from toolwire.core.url_origin import get_origin
 
-from .oauth_error import OAuthError, invalid_request
+from .request_parameters import OAuthError, invalid_request
 
 _MAX_CHARACTERS = 2_000
 _TEXT = re.compile(r"[!$%&'()+,./0-9:;=?@A-Z_a-z~\[\]-]+")  # no fragment, no backslash, no wildcard

@@ -1,4 +1,4 @@
-"""Read the parameters of an OAuth request from a query or a form."""
+"""Read the parameters of an OAuth request from a query or a form, and define the errors of OAuth endpoints."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
-
-from .oauth_error import OAuthError, invalid_request
 
 _MAX_PARAMETERS = 64
 _MAY_REPEAT = frozenset({"resource"})
@@ -47,3 +45,31 @@ def read_parameters(text: str) -> RequestParameters | OAuthError:
     values = {name: value for name, value in pairs if value and name not in repeated and name not in _MAY_REPEAT}
     resources = tuple(dict.fromkeys(value for name, value in pairs if name == "resource" and value))
     return RequestParameters(values=values, resources=resources, repeated=repeated)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthError:
+    """An error of an OAuth endpoint: its registered code, one sentence, and the HTTP status."""
+
+    error: str
+    description: str
+    status: int = 400
+
+    def to_json(self) -> dict[str, str]:
+        """Return the members of the error as it goes over the wire."""
+        return {"error": self.error, "error_description": self.description}
+
+
+def invalid_request(description: str) -> OAuthError:
+    """Return the error of a malformed request."""
+    return OAuthError(error="invalid_request", description=description)
+
+
+def invalid_client(description: str) -> OAuthError:
+    """Return the error of a client that is unknown or did not authenticate."""
+    return OAuthError(error="invalid_client", description=description, status=401)
+
+
+def invalid_grant(description: str) -> OAuthError:
+    """Return the error of a code or token that is not valid, or not for this client."""
+    return OAuthError(error="invalid_grant", description=description)

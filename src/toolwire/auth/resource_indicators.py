@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .oauth_error import OAuthError
+from .request_parameters import OAuthError
 
 _RESOURCE = re.compile(r"(?:https?)://[!$%&'()*+,./0-9:;=?@A-Z_a-z~\[\]-]{1,2000}")
 

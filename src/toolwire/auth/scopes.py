@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
-from .oauth_error import OAuthError
+from .request_parameters import OAuthError
 
 _TOKEN = re.compile(r"[!#-\[\]-~]{1,128}")
 _MAX_SCOPES = 64

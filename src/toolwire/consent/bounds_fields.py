@@ -17,8 +17,7 @@ from toolwire.core.condition import SUM
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Condition, Json
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
-from toolwire.framing.html_fields import build_check, build_input, build_options
-from toolwire.framing.html_page import build_code
+from toolwire.framing.html_page import build_check, build_code, build_input, build_options
 from toolwire.framing.visible_text import make_visible, make_visible_json
 
 from .bound_text import (

@@ -13,12 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from toolwire.core.model import Json
 from toolwire.core.user_input import FieldKind, InputField, InputRequest
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
-from toolwire.framing.html_fields import build_check, build_form, build_options
 from toolwire.framing.html_page import (
     build_alert,
+    build_check,
     build_code_block,
+    build_form,
     build_html_page,
     build_notice,
+    build_options,
     build_quote,
 )
 from toolwire.framing.visible_text import make_visible

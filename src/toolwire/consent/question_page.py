@@ -17,7 +17,6 @@ from typing import Final
 from toolwire.core.check import Question
 from toolwire.core.model import Json, Tool
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
-from toolwire.framing.html_fields import build_form
 from toolwire.framing.html_page import (
     NO_STORE,
     build_alert,
@@ -25,6 +24,7 @@ from toolwire.framing.html_page import (
     build_code,
     build_code_block,
     build_fold,
+    build_form,
     build_html_page,
     build_list,
     build_notice,

@@ -21,14 +21,14 @@ from urllib.parse import parse_qs
 
 import anyio.to_thread
 
-from toolwire.client.approvers.peer_user import is_other_user
+from toolwire.client.approvers.browser_approver import is_other_user
 from toolwire.core.errors import ToolwireError
 from toolwire.core.http import EVENT_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Problem
 from toolwire.core.url_origin import get_authority
 from toolwire.framing.csrf import find_form_origin
 from toolwire.framing.html import Html
-from toolwire.framing.page_file import load_script
+from toolwire.framing.html_page import load_script
 from toolwire.server.access.browser_session import BrowserSession
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.deadline_scheduler import DeadlineScheduler
@@ -42,7 +42,7 @@ from toolwire.stores.outage_log import OutageLog, list_store_errors
 from . import connections_page, inbox_page, log_page, operation_page, operator_actions, overview_page, permissions_page
 from .events import BEAT_S, ChangeFeed, read_all_topics
 from .inbox_page import GROUPS
-from .log_export import write_csv, write_json_lines
+from .log_page import write_csv, write_json_lines
 from .operator_actions import AllGrants, AllQuestions
 from .page import (
     SCRIPT_PATH,

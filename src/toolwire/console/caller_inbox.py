@@ -14,10 +14,10 @@ from typing import Final
 from toolwire.core.errors import DefinitionError
 from toolwire.limits import CallerRules, RulesByCaller
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
+from toolwire.server.access.browser_session import FindUser
 from toolwire.server.access.callers import Caller, Callers, Fields
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.key_sessions import find_remaining_s
-from toolwire.server.access.signed_in_user import FindUser
 from toolwire.server.app import App
 from toolwire.server.asking.inbox import PAGE_URL
 from toolwire.server.build import combine_callers

@@ -3,11 +3,14 @@
 Rules:
 - An answer counts for the question that was shown, once, and only until its time ends.
 - To allow a call that destroys something, the operator types the words that the page shows.
+- The stored rows of a question are what the user sees; what is read back from them only builds the form of the answer.
+  A value that was masked or cannot be read stands in no field.
 """
 # CO-02, CC-05, D-19
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +19,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple, Protocol
 
 from toolwire.consent.bounds_fields import ALWAYS, build_bounds_fields, read_bounds
-from toolwire.consent.display import ACTION, confirmation_text
-from toolwire.consent.inbox_question import read_waiting_question
+from toolwire.consent.display import ACTION, DisplayRow, confirmation_text
 from toolwire.consent.question_groups import QuestionGroup, describe_differences, group_questions, mark_differing
 from toolwire.consent.question_page import (
     build_answer_buttons,
@@ -27,8 +29,9 @@ from toolwire.consent.question_page import (
     build_typed_words,
     build_waiting_parts,
 )
-from toolwire.core.check import Answer
+from toolwire.core.check import Answer, Question, SimilarTool
 from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Approval, Call, Json, Tool
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html
 from toolwire.framing.html_call import build_moment
 from toolwire.framing.html_page import build_alert, build_notice
@@ -196,4 +199,37 @@ def _build_card(
         f'<p class="muted">asked {build_moment(asked.asked_at)}, may be answered until '
         f"{build_moment(asked.expires_at)}</p>{build_waiting_parts(asked.rows, level=level + 1)}"
         f"{build_notice(refusal, 'costs') if refusal else form}</article>"
+    )
+
+
+def read_waiting_question(
+    rows: Sequence[DisplayRow], *, always_allowed: bool, similar: Sequence[SimilarTool] = ()
+) -> Question:
+    """Return the question that ``rows`` show, with the arguments that can be read from them.
+
+    ``similar`` are the tools that a permission may cover too.
+    """
+    facts = {row.label: row.text for row in rows if row.kind == "part"}
+    arguments: dict[str, Json] = {}
+    secrets = set[str]()
+    for row in rows:
+        if row.kind == "argument":
+            try:
+                arguments[row.label] = json.loads(row.text)
+            except (ValueError, RecursionError):  # a secret, which is masked, or a file, which is shown by its name
+                arguments[row.label] = row.text
+                secrets.add(row.label)
+    tool = Tool(
+        name=facts.get("tool", "") or "a tool",
+        description="",
+        destructive=facts.get("destroys something", "yes") == "yes",
+    )
+    return Question(
+        Call(tool, arguments),
+        facts.get("site", "") or facts.get("program", ""),
+        facts.get("sends", ""),
+        Approval.PER_CALL,
+        always_allowed=always_allowed,
+        secrets=frozenset(secrets),
+        find_similar=lambda: similar,
     )

@@ -6,8 +6,18 @@ from __future__ import annotations
 from toolwire.core.health import UpstreamHealth
 from toolwire.framing.html import NO_HTML, Html, escape_text, show_text
 from toolwire.framing.html_call import build_call_state, build_moment
-from toolwire.framing.html_fields import build_check, build_input, build_select, build_submit
-from toolwire.framing.html_page import build_alert, build_badge, build_code, build_fold, build_list, build_table
+from toolwire.framing.html_page import (
+    build_alert,
+    build_badge,
+    build_check,
+    build_code,
+    build_fold,
+    build_input,
+    build_list,
+    build_select,
+    build_submit,
+    build_table,
+)
 from toolwire.framing.visible_text import make_visible
 
 from .page import Page, PageRequest, Redirect, build_heading, build_part, count_words

@@ -11,17 +11,19 @@ from urllib.parse import quote, urlencode
 from toolwire.consent.grant import GRANT_LIFETIME
 from toolwire.core.http import Response
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
-from toolwire.framing.html_fields import build_form, build_input, build_submit
 from toolwire.framing.html_page import (
     NO_STORE,
     build_alert,
+    build_form,
     build_html_page,
+    build_input,
     build_link,
     build_login_link,
     build_navigation,
     build_notice,
     build_page_headers,
     build_policy,
+    build_submit,
     write_page,
 )
 from toolwire.server.access.browser_session import BrowserSession

@@ -13,8 +13,16 @@ from toolwire.core.model import Approval
 from toolwire.core.url_origin import complete_url, get_origin
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_call import build_moment
-from toolwire.framing.html_fields import build_check, build_input, build_select, build_submit
-from toolwire.framing.html_page import build_alert, build_badge, build_code, build_table
+from toolwire.framing.html_page import (
+    build_alert,
+    build_badge,
+    build_check,
+    build_code,
+    build_input,
+    build_select,
+    build_submit,
+    build_table,
+)
 from toolwire.framing.visible_text import make_visible
 from toolwire.stores.consent.preferences import EVERY_TOOL, EVERY_WRITE, STORED_LEVELS, StoredLevel
 

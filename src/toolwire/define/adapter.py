@@ -21,7 +21,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreConfig, core_schema, from_json, to_json
 
 from toolwire.core.errors import DefinitionError
-from toolwire.core.gc_pause import pause_collection
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.model import Json
 
 from .function import LETS_OTHERS_RUN, LargeArguments

@@ -17,8 +17,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Tool
 from toolwire.framing.text_cleaning import cap_text, clean
 
-from .groups import group_tools
-from .index import FindIndex, Hit, get_index
+from .index import FindIndex, Hit, get_index, group_tools
 from .prerequisites import find_prerequisites
 
 DEFAULT_LIMIT: Final = 8

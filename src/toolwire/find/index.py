@@ -5,6 +5,7 @@ Rules:
 - Only the beginning of a field counts, so that no text buys rank by its length, and lengths are compared with fixed
   ones, so that no tool changes the rank of another.
 - A schema that waits for its first use is not built: of ten thousand tools, few are called.
+- Tools are in groups: a small server is one, and a large one has one for each subject.
 """
 # FI-04, FI-05: the rules above.
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
@@ -20,10 +21,9 @@ from math import log
 from typing import Final, NamedTuple
 
 from toolwire.core.catalog import Catalog, make_confusable_key
-from toolwire.core.gc_pause import pause_collection
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.model import Tool, get_stored_schemas
 
-from .groups import group_tools
 from .stemming import stem_word
 from .words import SYNONYMS, WordSplitter
 
@@ -271,3 +271,29 @@ def read_words(text: str, split: Callable[[str], dict[str, None]]) -> dict[str, 
         return words
     plain = _TAG.sub(" ", _TAGGED.sub(" ", text))
     return split(" ".join(one for one in _SENTENCE.findall(plain) if _INSTRUCTION.search(one) is None))
+
+
+MAX_SERVER_TOOLS: Final = 40
+"""A server of more tools is told apart by the beginnings of their names, which are its tags or paths."""
+_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W_]+")
+
+
+def group_tools(tools: Mapping[str, Tool]) -> dict[str, str]:
+    """Return the group of each tool by its name: its toolkit, or its toolkit and the subject of its name."""
+    # FI-02
+    sizes = Counter(tool.toolkit for tool in tools.values())
+    is_alone = len(sizes) == 1
+    groups: dict[str, str] = {}
+    for name, tool in tools.items():
+        if sizes[tool.toolkit] <= MAX_SERVER_TOOLS:
+            groups[name] = tool.toolkit
+        else:
+            subject = _find_subject(tool.name)
+            groups[name] = subject if is_alone else f"{tool.toolkit} {subject}"
+    return groups
+
+
+def _find_subject(name: str) -> str:
+    """Return the first word of ``name`` that is not a verb, such as ``customers`` of ``GetCustomersCustomer``."""
+    words = [word.lower() for word in _PARTS.findall(name)]
+    return next((word for word in words if stem_word(word) not in SYNONYMS), words[0] if words else name)

@@ -9,8 +9,7 @@ from typing import Final
 from toolwire.core.call_by_name import CALL, TOOLKIT
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Json, Problem, Tool
-from toolwire.framing.list_size import write_schema
-from toolwire.framing.tool_description import describe_tool
+from toolwire.framing.tool_description import describe_tool, write_schema
 
 from .answer import DEFAULT_LIMIT, MAX_LINES, View, find_tools, write_tool_line
 

@@ -17,8 +17,7 @@ from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Schema
 
 from .html import NO_HTML, Html, escape_text, join_html
-from .html_fields import build_options
-from .html_page import build_lines
+from .html_page import build_lines, build_options
 
 ADD: Final = "add"
 REMOVE: Final = "remove"

@@ -20,8 +20,8 @@ from typing import NoReturn
 
 import orjson
 
-from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, get_header
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.model import Json, Kind, Problem
 
 MAX_DEPTH = 200

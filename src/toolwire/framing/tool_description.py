@@ -1,17 +1,20 @@
-"""Build the one text that describes a tool to a model, and take that text apart again.
+"""Build the one text that describes a tool to a model, take it apart again, and judge how long a list of tools is.
 
 Rules:
 - What the tool does, then the hint on a line of its own, then the rate limit and the cost.
 - The text is cleaned and has a limit; the tool itself keeps the complete texts.
 """
-# XL-070, XL-072, XL-071, D-01: the rules above.
+# XL-070, XL-072, XL-071, D-01: the rules above. FI-01
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Mapping
 from typing import Final
 
-from toolwire.core.model import Cost, RateLimit, Tool
+from toolwire.core.catalog import Catalog
+from toolwire.core.model import Cost, Json, RateLimit, Tool
 
 from .text_cleaning import cap_text, clean
 
@@ -51,3 +54,26 @@ def _format_rate(limit: RateLimit | None) -> str:
 
 def _format_cost(cost: Cost | None) -> str:
     return f" (costs: {cost.value})" if cost is not None else ""
+
+
+BUDGET_TOKENS: Final = 8_000
+"""A list of more tokens is too long for a model, if nobody says otherwise."""
+_CHARACTERS_A_TOKEN: Final = 4
+
+
+def fits_budget(catalog: Catalog, tokens: int = BUDGET_TOKENS) -> bool:
+    """Return whether the definitions of all tools of ``catalog`` take at most about this number of ``tokens``.
+
+    Only as many schemas are built as fit.
+    """
+    room = tokens * _CHARACTERS_A_TOKEN
+    for name, tool in catalog.names.items():
+        room -= len(name) + len(describe_tool(tool)) + len(write_schema(tool.input_schema)) + 40
+        if room < 0:
+            return False
+    return True
+
+
+def write_schema(schema: Mapping[str, Json]) -> str:
+    """Return ``schema`` as short JSON, as a model reads it."""
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"), default=dict)

@@ -18,7 +18,7 @@ from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import read_body, send_response, split_mount_path
 from toolwire.server.limits import ServerLimits
 
-from .caller_request import CALLER_TOKEN
+from .personal_toolbox import CALLER_TOKEN
 from .sign_in_pages import PageRequest
 
 

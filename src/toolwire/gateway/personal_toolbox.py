@@ -18,6 +18,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic, time
@@ -32,8 +33,7 @@ from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.drivers import Transport
 from toolwire.core.catalog import Catalog, build_toolkit_name
 from toolwire.core.codec import Peer
-from toolwire.core.connect_error import ConnectError
-from toolwire.core.errors import ToolwireError
+from toolwire.core.errors import ConnectError, ToolwireError
 from toolwire.core.model import ANONYMOUS, Approval, Call, Kind, Problem, Result, Secret, Tool, Value
 from toolwire.core.server_features import is_reader
 from toolwire.core.toolbox import (
@@ -53,7 +53,6 @@ from toolwire.stores.credentials.files import CredentialStore
 from toolwire.stores.credentials.sealing import CredentialError
 from toolwire.stores.outage_log import OutageLog
 
-from .caller_request import CALLER_TOKEN
 from .reconnecting_toolbox import ReconnectingToolbox
 from .sign_in_notice import SignInNotices
 from .token_exchange import TokenExchange
@@ -529,3 +528,7 @@ async def _close(opened: _CallerConnection) -> None:
         await opened.pending.__aexit__(None, None, None)
     except Exception:  # noqa: BLE001 - a connection that cannot be closed well is closed anyway
         _log.exception("the connection of a caller could not be closed well")
+
+
+CALLER_TOKEN: ContextVar[Secret | None] = ContextVar("toolwire_caller_token", default=None)
+"""The token of the request, if a gateway exchanges tokens."""

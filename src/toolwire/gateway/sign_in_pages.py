@@ -36,7 +36,7 @@ from toolwire.auth.credential import Credential, name_account
 from toolwire.auth.metadata_discovery import SignInTarget
 from toolwire.client.login.credential_auth import Refused
 from toolwire.client.login.sign_in import find_declared_sign_in, find_target, read_challenge
-from toolwire.client.login.token_prover import build_prover, create_target_key
+from toolwire.client.login.token_refresher import build_prover, create_target_key
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
@@ -45,10 +45,10 @@ from toolwire.core.url_origin import get_host, get_origin
 from toolwire.framing import jsontext
 from toolwire.framing.csrf import find_form_origin
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
-from toolwire.framing.html_fields import build_form
 from toolwire.framing.html_page import (
     NO_STORE,
     build_alert,
+    build_form,
     build_html_page,
     build_link,
     build_notice,
@@ -56,10 +56,10 @@ from toolwire.framing.html_page import (
 )
 from toolwire.framing.visible_text import make_visible
 from toolwire.limits import USER_PREFIX
+from toolwire.server.access.browser_session import BrowserUser, FindUser
 from toolwire.server.access.callers import Caller, Callers, Fields
-from toolwire.server.access.signed_in_user import BrowserUser, FindUser
 from toolwire.server.http.cookies import build_cookie, find_cookie
-from toolwire.server.page.form_fields import parse_form_fields
+from toolwire.server.page.browser_request import parse_form_fields
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.sealing import CredentialError
 from toolwire.stores.outage_log import OutageLog

@@ -17,11 +17,10 @@ from toolwire.server.http.trusted_proxies import UNIX_PREFIX
 from toolwire.server.options import ServerOptions
 from toolwire.stores.paths import WAKE_VARIABLE, find_state_places
 
-from .gateway_address import require_address
-from .gateway_file import GatewayFile
+from .deployment_faults import check_trusted_proxies
+from .gateway_file import GatewayFile, require_address
 from .gateway_sign_in import check_sign_in
 from .options import UPSTREAM_S, RemoteOptions, TokenOptions
-from .proxy_faults import check_trusted_proxies
 from .serve_settings import CallerSettings, ServeSettings, UpstreamSettings
 from .targets.target import UrlTarget, read_target
 from .targets.url_options import UrlOptions, read_url_options

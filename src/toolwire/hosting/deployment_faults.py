@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
+from ipaddress import ip_network
+from urllib.parse import urlsplit
 
+from toolwire.core.errors import UsageError
 from toolwire.server.access.api_keys import parse_api_key
+from toolwire.server.http.trusted_proxies import UNIX, UNIX_PREFIX, TrustedProxies
 from toolwire.stores.paths import find_state_places, is_postgres_url
 
 from .operators import SCOPE
-from .proxy_faults import list_proxy_faults
 from .serve_settings import ServeSettings
 
 
@@ -45,3 +48,38 @@ def _has_deciders(settings: ServeSettings) -> bool:
     is_operated = people is not None and bool(people.operators or groups)
     has_key = any(SCOPE in one.scopes for one in map(parse_api_key, settings.api_keys) if one.scopes is not None)
     return is_operated or has_key or any(one.answered_by for one in settings.callers.values())
+
+
+def check_trusted_proxies(arguments: Namespace) -> None:
+    """Check that the trusted proxies are such as can connect to this server.
+
+    Raises:
+        ToolwireError: one is written wrongly, or none of them can be the peer of a connection.
+    """
+    named = [one.strip() for one in arguments.trusted_proxies]
+    TrustedProxies(named)
+    is_unix = arguments.host.startswith(UNIX_PREFIX)
+    if UNIX in named and not is_unix:
+        text = "the server listens at a port: name the proxy's address, or listen with --host unix:PATH"
+        raise UsageError(f"--trusted-proxies unix is for a Unix socket, and {text}.")
+    if named and is_unix and UNIX not in named:
+        raise UsageError("A proxy that connects to a Unix socket has no address: write --trusted-proxies unix.")
+
+
+def list_proxy_faults(arguments: Namespace, settings: ServeSettings) -> Iterator[str]:
+    """Yield a sentence for each thing that will not work: what, and what to write instead."""
+    public_url = settings.server.public_url
+    if public_url.startswith("https://") and not arguments.tls_cert and not arguments.trusted_proxies:
+        address = UNIX if arguments.host.startswith(UNIX_PREFIX) else "127.0.0.1"
+        remedy = f'Write trusted-proxies = ["{address}"], with the address of the proxy that speaks TLS.'
+        if settings.sign_in is not None:
+            text = "sign-in takes HTTPS only, and this server listens without TLS and trusts no proxy"
+            yield f"Nobody can sign in at {public_url}: {text}. {remedy}"
+        elif settings.has_inbox or not (settings.api_keys or settings.tokens):
+            yield f"Limits by address count all clients of {public_url} as one, because no proxy is trusted. {remedy}"
+    if public_url and (root := arguments.root_path.rstrip("/")) != (path := urlsplit(public_url).path.rstrip("/")):
+        write = f'root-path = "{path}"' if path else f"public-url with {root} at its end"
+        yield f"Links to pages of this server will not work: public-url and root-path name two paths. Write {write}."
+    if any(one != UNIX and ip_network(one, strict=False).prefixlen == 0 for one in arguments.trusted_proxies):
+        text = "--trusted-proxies trusts every address. Name the network of the proxies, such as 10.0.0.0/8."
+        yield f"Any client can claim any address and scheme, because {text}"

@@ -1,15 +1,17 @@
 """Read the file of a gateway, ``toolwire.toml``: how it serves, and its upstreams, each with its own options.
 
+The file names the address of the gateway for its callers, because a request can name any.
+
 A member of the file is an option of ``toolwire serve`` without its dashes. Each fault is one sentence with the line and
 the column of the member. Relative paths in the file mean files beside it.
 """
-# GW-01
+# GW-01, AT-34
 
 from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -17,20 +19,19 @@ from pathlib import Path
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
-from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import read_redirect_uri
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.client.discovery.local_files import DOCUMENT_SUFFIXES
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.program_limits import MAX_PROGRAM_LIMITS
 from toolwire.consent.operator_rules import RuleKind, read_rules
 from toolwire.core.command_option import REMOVED, CommandOption, build_record, list_command_options
 from toolwire.core.condition import read_ask_when
-from toolwire.core.errors import DefinitionError
+from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.core.model import RateLimit
-from toolwire.core.url_origin import get_host, read_origin
+from toolwire.core.url_origin import get_authority, get_host, read_origin
 from toolwire.framing.jsontext import describe_type
 from toolwire.gateway.upstream import RUNNING
-from toolwire.hosting.gateway_address import NAME_IT, find_allowed_address
 from toolwire.hosting.gateway_sign_in import EVERYONE, ClientSettings, ProviderSettings, SignInSettings
 from toolwire.hosting.options import RETURNS, RemoteOptions, list_serve_options
 from toolwire.hosting.serve_settings import (
@@ -43,6 +44,8 @@ from toolwire.hosting.serve_settings import (
 from toolwire.hosting.toml_file import SECRETS, SETTINGS_TABLES, TomlFile, read_bytes, read_option_value
 from toolwire.limits import EFFECTS, Effect
 from toolwire.limits.caller_rules import EVERY_CALLER
+
+from .serve_settings import ServeSettings
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
@@ -705,3 +708,46 @@ class _Reader:
             return read_option_value(option, value)
         except ValueError as error:
             self._fail(here, str(error))
+
+
+NAME_IT: Final = 'set public-url = "https://tools.example", or one allow-host with its port'
+"""What to do in a file that names no address."""
+_HAS_A_PORT: Final = re.compile(r":\d{1,5}\Z")
+
+
+def find_allowed_address(arguments: Namespace) -> str:
+    """Return the URL of the one host that ``arguments`` allow, if it has a port, else ``""``."""
+    hosts = arguments.hosts
+    if len(hosts) != 1 or _HAS_A_PORT.search(hosts[0]) is None:
+        return ""
+    url = f"{'https' if arguments.tls_cert else 'http'}://{hosts[0].lower()}"
+    return url + arguments.root_path.rstrip("/") if read_origin(url) is not None else ""
+
+
+def require_address(settings: ServeSettings) -> ServeSettings:
+    """Return ``settings``, with the address as the audience of receipts unless they name another.
+
+    Raises:
+        UsageError: something that is served names the address of the gateway, and the file names none.
+    """
+    user = next(_list_users(settings), None)
+    if user is not None and not settings.server.public_url:
+        text = "and nothing in a request may say where that is"
+        raise UsageError(f"{user} the address of this gateway, {text}: {NAME_IT} above the upstreams.")
+    if not settings.server.receipts or settings.server.receipt_audience:
+        return settings
+    server = replace(settings.server, receipt_audience=get_authority(settings.server.public_url))
+    return replace(settings, server=server)
+
+
+def _list_users(settings: ServeSettings) -> Iterator[str]:
+    """Yield the beginning of a sentence for each part of ``settings`` that names the address."""
+    signing_in = [one.name for one in settings.upstreams if one.account == "caller"]
+    if signing_in:
+        yield f"The callers of the upstream {signing_in[0]} sign in at"
+    if settings.webhook is not None or any(one.webhook is not None for one in settings.callers.values()):
+        yield "A webhook names"
+    if settings.server.receipts and not settings.server.receipt_audience:
+        yield "Receipts are signed for"
+    if settings.has_inbox and (settings.api_keys or settings.tokens or settings.sign_in is not None):
+        yield "Callers are sent to the inbox at"

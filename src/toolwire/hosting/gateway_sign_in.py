@@ -17,9 +17,9 @@ from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.core.model import Json, Problem, Secret
 from toolwire.core.url_origin import get_host, get_origin
 from toolwire.limits import USER_PREFIX, RulesByCaller
+from toolwire.server.access.browser_session import BrowserUser, FindUser
 from toolwire.server.access.caller_rules import apply_rules, find_group, list_groups, meets_claims
 from toolwire.server.access.callers import Caller
-from toolwire.server.access.signed_in_user import BrowserUser, FindUser
 from toolwire.stores.paths import find_state_places
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from toolwire.stores.consent.agreed_digests import open_trusted_settings
 from toolwire.stores.paths import find_state_folder
 
 from .gateway_file import DEFAULTS, GatewayFile
-from .operator_rules import list_rules, read_upstream_rules
+from .operators import list_rules, read_upstream_rules
 from .project_trust import SETTINGS_VARIABLE, AskTrust, digest_file, is_trusted
 
 _NAMES: Final = {option.field: option.name for option in list_serve_options()}

@@ -29,8 +29,7 @@ from toolwire.consent import NO_PREFERENCES, ClientRules, Preferences
 from toolwire.consent.operator_rules import OperatorRules
 from toolwire.consent.policy import EVERY
 from toolwire.consent.session_marks import CALLER_IDLE_S, SessionMarks
-from toolwire.core.connect_error import ConnectError
-from toolwire.core.errors import ToolwireError, UsageError
+from toolwire.core.errors import ConnectError, ToolwireError, UsageError
 from toolwire.core.model import Call, Kind, Secret
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.toolbox import Toolbox
@@ -54,7 +53,7 @@ from toolwire.stores.paths import NoHomeError, find_state_folder, find_state_pla
 
 from .caller_consent import build_caller_consent
 from .gateway_callers import open_caller_vault, read_exchange
-from .operator_rules import build_trust, read_upstream_rules
+from .operators import build_trust, read_upstream_rules
 from .serve_settings import ServeSettings, UpstreamSettings, list_caller_rules
 from .targets.load_code import find_mcp_command
 from .targets.target import Target, UrlTarget, read_target

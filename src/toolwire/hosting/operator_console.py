@@ -25,15 +25,14 @@ from toolwire.framing.visible_text import make_visible
 from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.reconnecting_toolbox import ReconnectingToolbox
 from toolwire.limits import USER_PREFIX, RulesByCaller, read_user_name
-from toolwire.server.access.signed_in_user import FindUser
+from toolwire.server.access.browser_session import FindUser
 from toolwire.server.app import App
 from toolwire.stores.consent.open import open_used_nonces
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.limits.sqlite_windows import CountOverview
 from toolwire.stores.paths import StatePlaces, find_decisions_place, is_postgres_url
 
-from .operator_rules import list_rules, read_upstream_rules
-from .operators import digest_key
+from .operators import digest_key, list_rules, read_upstream_rules
 from .serve_settings import UpstreamSettings
 
 ROOT: Final = "/console"

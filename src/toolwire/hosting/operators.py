@@ -1,16 +1,21 @@
-"""Find who may see the console of a server: the owners of keys that have its scope."""
-# CO-02
+"""Find who may see the console of a server, by the scope of their keys, and read the rules of its file about tools."""
+# CO-02, QF-02
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
+from toolwire.consent.operator_rules import RULE_KINDS, OperatorRule, OperatorRules, RuleKind, read_rules
+from toolwire.core.model import Tool
+from toolwire.gateway import CallerConsent
 from toolwire.limits import RulesByCaller
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
 from toolwire.server.access.callers import Caller
 from toolwire.server.build import apply_caller_rules
+
+from .serve_settings import UpstreamSettings
 
 SCOPE: Final = "toolwire:console"
 """The scope of a key whose owner is an operator. A key without scopes calls every tool, and is no operator's."""
@@ -30,3 +35,43 @@ def find_operators(keys: Sequence[ApiKey], rules: RulesByCaller) -> dict[str, st
 def digest_key(key: str) -> str:
     """Return what stands for a key in the memory of a server."""
     return sha256(key.encode()).hexdigest()
+
+
+Trust: TypeAlias = Callable[[tuple[Tool, ...]], "bool | Collection[str]"]
+"""Returns which tools are trusted, of those that would run without a question."""
+
+
+def read_upstream_rules(upstream: UpstreamSettings, asking: CallerConsent | None = None) -> OperatorRules:
+    """Return the rules about the tools of ``upstream``; ``asking`` records what they decide.
+
+    Raises:
+        DefinitionError: one of them is not valid.
+    """
+    run, ask, never = (read_rules(kind, getattr(upstream, kind)) for kind in ("run", "ask", "never"))
+    where = f"the file of the gateway, upstream {upstream.name}"
+    if asking is None:
+        return OperatorRules(run=run, ask=ask, never=never, where=where)
+    return OperatorRules(run=run, ask=ask, never=never, where=where, record=asking.record_rule)
+
+
+def list_rules(rules: OperatorRules) -> Iterator[tuple[RuleKind, OperatorRule]]:
+    """Yield each rule with its kind, the strictest kind first."""
+    for kind in RULE_KINDS:
+        of_kind: tuple[OperatorRule, ...] = getattr(rules, kind)
+        for rule in of_kind:
+            yield kind, rule
+
+
+def build_trust(trusted: Literal[True] | Collection[str], rules: OperatorRules | None) -> Trust | None:
+    """Return what trusts the tools that the file names, by ``agree`` or by a rule; None if it names none."""
+    if trusted is True:
+        return lambda _: True
+    names = frozenset(trusted)
+    if not names and (rules is None or not rules.run):
+        return None
+
+    def choose(tools: tuple[Tool, ...]) -> Collection[str]:
+        named = {tool.id for tool in tools if tool.name in names or tool.id in names}
+        return named | {tool.id for tool in tools if rules is not None and rules.may_run(tool)}
+
+    return choose

@@ -1,4 +1,5 @@
 """Build the app that ``toolwire serve`` runs, in this process or in a worker process."""
+# GW-04
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
 from toolwire.client.connection.options import ApproveCommand
 from toolwire.client.transport.network import SyncNetwork
+from toolwire.console.caller_inbox import add_caller_inbox
 from toolwire.core.errors import UsageError
 from toolwire.core.long_call import CallEngine, is_long
 from toolwire.core.model import RateLimit
@@ -28,15 +31,16 @@ from toolwire.opentool.object_toolbox import ObjectToolbox
 from toolwire.opentool.serve_object import build_app as opentool_app
 from toolwire.server import App
 from toolwire.server.access.api_keys import ApiKeyCallers, parse_api_key
+from toolwire.server.access.browser_session import PeopleSignIn
 from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
-from toolwire.server.access.signed_in_user import PeopleSignIn
 from toolwire.server.access.tool_rights import may_use_upstream
 from toolwire.server.build import apply_caller_rules, build_server, combine_callers
 from toolwire.server.limit_options import read_server_limits
 from toolwire.server.page.browser_request import LoginPlace
+from toolwire.stores.consent.open import is_in_database
 from toolwire.stores.limits.open import open_windows
-from toolwire.stores.paths import find_state_places
+from toolwire.stores.paths import find_decisions_place, find_state_places
 from toolwire.telemetry.logs import log_json
 
 from .caller_consent import find_inbox, find_receipt_keys, find_webhook_faults
@@ -97,8 +101,6 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
     rules = RulesByCaller(list_caller_rules(settings))
     operators = find_operators([parse_api_key(key) for key in settings.api_keys], rules)
     if settings.has_inbox and served.callers.needs_credentials:
-        from .caller_inbox import add_inbox  # brings the pages of the console, which few servers have
-
         add_inbox(app, settings, served.callers, served.sign_in)
     people = settings.sign_in
     if people is not None and not (people.operators or (people.provider and people.provider.operator_groups)):
@@ -304,4 +306,24 @@ def _build_pages(
         find_user=None if sign_in is None else sign_in.find_user,
         login_path="" if sign_in is None else sign_in.login_path,
         takes_keys=bool(settings.api_keys or settings.tokens) or sign_in is None,
+    )
+
+
+def add_inbox(app: App, settings: ServeSettings, callers: Callers, sign_in: OpenSignIn | None = None) -> App:
+    """Add to ``app`` the inbox page of its ``callers``; people who sign in by ``sign_in`` need no key there.
+
+    Raises:
+        DefinitionError: the place of the questions cannot be used.
+    """
+    place = find_state_places(settings.server.state).inbox or find_decisions_place()
+    return add_caller_inbox(
+        app,
+        place if is_in_database(place) else Path(place),
+        callers=callers,
+        api_keys=[parse_api_key(key) for key in settings.api_keys],
+        hosts=settings.server.hosts,
+        public_url=settings.server.public_url,
+        find_user=None if sign_in is None else sign_in.find_user,
+        login_path="" if sign_in is None else sign_in.login_path,
+        caller_rules=list_caller_rules(settings),
     )

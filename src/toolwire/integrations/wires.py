@@ -35,9 +35,9 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Response
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.resources import COMPLETE_RESULTS
-from toolwire.core.response_fields import HEADERS, REFUSED_BY, get_response_fields
 from toolwire.core.selection import DEFAULT_SELECTION
 from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
+from toolwire.framing.response_fields import HEADERS, REFUSED_BY, get_response_fields
 from toolwire.limits import ClientRateLimits
 from toolwire.protocols.mcp.server_card import CARD_PATH, CATALOG_PATH
 from toolwire.protocols.openapi.discovery import find

@@ -12,8 +12,7 @@ from .caller_rules import (
     list_rule_names,
     read_user_name,
 )
-from .limit_check import build_rate_check
-from .outage import CONSEQUENCES, LocalRates, RatesFail
+from .limit_check import CONSEQUENCES, LocalRates, RatesFail, build_rate_check
 from .throttle import CLIENT_DEFAULTS, NO_DEFAULTS, ClientRateLimits, Throttle
 from .window import MemoryWindows, Windows
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolwire.core.gc_pause import pause_collection
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.lazy_import import export_lazily
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from toolwire.core.check import ALLOW
 from toolwire.core.codec import NO_PAGE, Codec, Site
 from toolwire.core.model import Approval, Call
 from toolwire.core.toolbox import KnowsUpstreams, Toolbox, find_consent_handling, find_output_judge, list_caller_checks
-from toolwire.framing.list_size import fits_budget
+from toolwire.framing.tool_description import fits_budget
 from toolwire.protocols import BUILTIN
 from toolwire.stores.limits.open import open_windows
 from toolwire.telemetry.calls import Telemetry

@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec, Site, ToolCache
-from toolwire.core.thread_switching import switch_threads_often
+from toolwire.core.interpreter import switch_threads_often
 from toolwire.core.toolbox import Toolbox
 
 from .access.callers import Caller

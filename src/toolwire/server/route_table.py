@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import BlockingTask, Codec, Reader, Reading, Site
-from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.model import Kind, Problem
 from toolwire.framing import jsontext
 

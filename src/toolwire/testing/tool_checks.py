@@ -94,7 +94,7 @@ def _find_similar(functions: Sequence[Function]) -> Iterator[Fault]:
 
 
 def _find_large(functions: Sequence[Function]) -> Iterator[Fault]:
-    from toolwire.adapters.token_size import measure_tools  # a server that starts does not count tokens
+    from toolwire.adapters.tool_declarations import measure_tools  # a server that starts does not count tokens
 
     sizes = measure_tools(Catalog(tools=tuple(function.tool for function in functions)))
     total = 0

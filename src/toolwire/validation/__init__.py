@@ -1,11 +1,10 @@
 """Check a call before it runs: arguments, requirements and scopes. Imports only ``core``."""
 
 from .arguments import Validator, build_arguments_check, compile_schema, find_schema_fault
-from .authorizer import Authorizer, GrantPage, GrantPages
 from .data import copy_arguments
 from .declared import find_declared_names, refuse_undeclared
 from .patterns import PatternBudget, is_pattern
-from .requirements import build_requirements_check, check_requirements, find_missing
+from .requirements import Authorizer, GrantPage, GrantPages, build_requirements_check, check_requirements, find_missing
 from .scopes import Scopes, build_insufficient_scopes, check_scopes, filter_visible, has_scopes, permits
 
 __all__ = [

@@ -1,14 +1,13 @@
-"""Refuse a call that lacks a token, a secret or the user id that its tool requires."""
+"""Refuse a call that lacks a token, a secret or the user id that its tool requires, and name the page of the grant."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from toolwire.core.check import ALLOW, Check, Deny, Verdict
 from toolwire.core.model import NO_REQUIREMENTS, Authorization, Call, Context, Json, Kind, Problem, Tool
-
-from .authorizer import Authorizer, GrantPage
 
 
 def check_requirements(call: Call) -> Verdict:
@@ -94,3 +93,33 @@ def _find_hinted_page(tool: Tool, id_: str) -> GrantPage:
     pages = hint if isinstance(hint, Mapping) else {}
     url, check_url = pages.get("url"), pages.get("check_url")
     return GrantPage(url if isinstance(url, str) else "", check_url if isinstance(check_url, str) else "")
+
+
+@dataclass(frozen=True, slots=True)
+class GrantPage:
+    """The page where a user grants access; a program asks ``check_url`` whether it was granted."""
+
+    # OXP-011
+
+    url: str
+    check_url: str = ""
+
+
+class Authorizer(Protocol):
+    """Finds the page where authorization by a provider begins."""
+
+    def find_page(self, needed: Authorization, principal: str) -> GrantPage | None:
+        """Return where ``principal`` grants ``needed``, a provider and its scopes, or ``None`` if there is no page."""
+        ...
+
+
+class GrantPages:
+    """One page for all callers: a URL, or a ``GrantPage``, for each provider's id."""
+
+    def __init__(self, pages: Mapping[str, str | GrantPage]) -> None:
+        self._pages = {id_: GrantPage(page) if isinstance(page, str) else page for id_, page in pages.items()}
+
+    def find_page(self, needed: Authorization, principal: str) -> GrantPage | None:
+        """Return the page of the provider, which is the same for every ``principal``."""
+        del principal
+        return self._pages.get(needed.id)

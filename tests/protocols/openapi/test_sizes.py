@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from toolwire.core.codec import Peer
-from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Response
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.model import Tool, Value
 from toolwire.core.resources import Resources, ResultLimits
 from toolwire.framing import jsontext, truncate_json

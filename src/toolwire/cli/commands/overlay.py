@@ -23,8 +23,7 @@ from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
 from toolwire.core.codec import Flow, fetch
-from toolwire.core.connect_error import ConnectError
-from toolwire.core.errors import UsageError
+from toolwire.core.errors import ConnectError, UsageError
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Problem
 from toolwire.core.selection import Selection

@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from toolwire.adapters.dialects import Provider
-from toolwire.adapters.token_size import CHARACTERS_A_TOKEN, measure_tools
+from toolwire.adapters.tool_declarations import CHARACTERS_A_TOKEN, measure_tools
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.open_target import open_target

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
 from toolwire.client import Session, open_stored_session
+from toolwire.client.calls.agreements import UntrustedTools
 from toolwire.consent.display import ACTION, DisplayRow, build_display_rows, confirmation_text, needs_typed_confirmation
 from toolwire.consent.grant import GRANT_LIFETIME
 from toolwire.consent.tool_facts import list_ways_out
-from toolwire.consent.untrusted_tools import UntrustedTools
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Cost, Tool

@@ -2,15 +2,15 @@
 
 Rules:
 - The server answers only under its own address, and takes an answer only with the token of its page.
-- On Linux, it answers only programs of the user who was asked.
+- On Linux, it answers only programs of the user who was asked: other users can read the address on its command line.
 - To allow a destructive call, the user must type its name and ``yes``.
 """
-
 # D-19: another site or program must not answer for the user.
 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import threading
 import webbrowser
@@ -19,6 +19,7 @@ from dataclasses import replace
 from datetime import datetime
 from hmac import compare_digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -35,8 +36,6 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import list_conditions
 from toolwire.core.model import Approval, Json
 from toolwire.core.user_input import CANCELLED, DECLINED, InputAction, InputRequest, InputResponse
-
-from .peer_user import is_other_user
 
 _MAX_BYTES = 4 << 20
 _LEVELS = {"per-call": Approval.PER_CALL, "deny": Approval.DENY}
@@ -298,3 +297,38 @@ def _build_outcome_page(answer: Answer | None) -> str:
         covered += f", and {len(answer.bounds.tools)} more tools" if answer.bounds.tools else ""
         later = f" Not asked about later: {covered}. To take that back: toolwire approvals revoke."
     return build_final_page("Allowed.", once + (later if answer.always else ""))
+
+
+# The page is at 127.0.0.1, so the table of IPv4 is enough.
+_TABLE = Path("/proc/net/tcp")
+# Root can act as every user anyway.
+_ROOT = 0
+_LISTENS = "0A"
+# The table shows a closed connection with the user 0 and without a socket. It must not pass for one of root.
+_NO_SOCKET = "0"
+
+
+def is_other_user(peer_port: int, own_port: int, table: Path = _TABLE) -> bool:
+    """Return whether another user has the other end of a connection from ``peer_port`` to ``own_port``.
+
+    Only Linux can tell. On other systems, and without a table of connections, the result is False. If the other end is
+    already closed, it has no user any more and counts as another user's: a browser does not close before it has the
+    page.
+    """
+    try:
+        text = table.read_text("ascii")
+    except OSError:
+        return False
+    # The table of a busy machine has thousands of rows, of which few are about this port.
+    own = f":{own_port:04X} "
+    rows = [line.split() for line in text.splitlines()[1:] if own in line]
+    if not any(row[1].endswith(f":{own_port:04X}") and row[3] == _LISTENS for row in rows):
+        return False  # a table without our own port says nothing
+    ends = (f":{peer_port:04X}", f":{own_port:04X}")
+    return not any(
+        row[1].endswith(ends[0])
+        and row[2].endswith(ends[1])
+        and row[9] != _NO_SOCKET
+        and int(row[7]) in (os.getuid(), _ROOT)
+        for row in rows
+    )

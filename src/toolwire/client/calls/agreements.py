@@ -6,14 +6,13 @@ Rules:
 - An agreement is bound to one definition of one tool. If any part of it changes, the agreement is void.
 - Each decision is recorded, also the one that no approver could be asked.
 """
-
-# XL-044: a site cannot waive consent by its own claim. XL-048, D-04: what was approved is one definition.
+# QF-01. XL-044: a site cannot waive consent by its own claim. XL-048, D-04: what was approved is one definition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import Decision, DefinitionLock
@@ -23,7 +22,6 @@ from toolwire.consent.grant import UNASKED, GrantKey
 from toolwire.consent.policy import CurrentPreferences, can_allow_always, can_rule_lift, find_unasked_writes
 from toolwire.consent.similar_tools import add_permission, find_covered, list_similar
 from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
-from toolwire.consent.untrusted_tools import UntrustedTools
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Answer, Check, Deny, SimilarTool, Verdict
 from toolwire.core.codec import Peer
@@ -344,3 +342,18 @@ class CurrentDefinitions:
             return ""
         current = self._peer.find_current(tool)
         return self._agreements.grant_key(current).definition if isinstance(current, Tool) else ""
+
+
+class UntrustedTools(tuple[Tool, ...]):
+    """Tools that would run without a question by their site's word alone.
+
+    ``changes`` says, by the id of a tool that was trusted or approved before, how it differs from what it was then.
+    """
+
+    changes: Mapping[str, tuple[str, ...]]
+
+    def __new__(cls, tools: Iterable[Tool], changes: Mapping[str, tuple[str, ...]]) -> Self:
+        """Return the tools with their changes."""
+        made = super().__new__(cls, tools)
+        made.changes = changes
+        return made

@@ -1,14 +1,19 @@
-"""Limit how often the tools of one connection are called, and how often those that cost something."""
+"""Limit how often the tools of one connection are called, and how often those that cost something.
 
-# XL-064: the user bounds what a model can spend.
+Rules:
+- A tool costs something if its site declares ``credits`` or ``paid``. Documents do not declare how much.
+- A call counts when it is sent. Its retries are the same call.
+"""
+# XL-064: the user bounds what a model can spend. XL-073
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import NamedTuple
 
-from toolwire.consent.cost_budget import CostBudget, build_budget_denial
+from toolwire.consent.consent_check import build_denial
 from toolwire.core.codec import Codec
-from toolwire.core.model import Kind, Problem, Tool
+from toolwire.core.model import Cost, Kind, Problem, Tool
 from toolwire.limits import CLIENT_DEFAULTS, NO_DEFAULTS, Throttle
 from toolwire.limits.throttle import build_rate_limited
 
@@ -51,3 +56,39 @@ def build_budget(session: Session, codec: Codec) -> Budget:
     limits = defaults if session.limits is None else session.limits
     throttle = Throttle(clock=session.clock, wall=session.wall, defaults=limits)
     return Budget(throttle, CostBudget(session.rules.costly_calls))
+
+
+_COSTLY = (Cost.CREDITS, Cost.PAID)
+
+
+class CostBudget:
+    """Counts the costly calls of one connection. With ``limit`` None they are not counted."""
+
+    __slots__ = ("_limit", "_lock", "_used")
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._used = 0
+        self._lock = Lock()
+
+    def count_remaining(self, tool: Tool) -> int | None:
+        """Return how many costly calls are left; None if ``tool`` costs nothing or there is no limit."""
+        if self._limit is None or tool.cost not in _COSTLY:
+            return None
+        return self._limit - self._used
+
+    def take_call(self, tool: Tool) -> bool:
+        """Count a call of ``tool`` that is about to be sent. Return False if no call is left."""
+        if self._limit is None or tool.cost not in _COSTLY:
+            return True
+        with self._lock:
+            if self._used >= self._limit:
+                return False
+            self._used += 1
+            return True
+
+
+def build_budget_denial(tool: Tool) -> Problem:
+    """Return the result of a call that was not sent because no costly call is left."""
+    text = f"{tool.name} was not called: this connection has made all the calls that you allow to cost something."
+    return build_denial(text, reason="no more calls that cost")

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from toolwire.client.calls.budget import CostBudget
 from toolwire.client.transport.redirects import redirect_loop
 from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences, build_consent_check, build_denial
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, is_covered
 from toolwire.consent.consent_check import OPERATOR_REASON
-from toolwire.consent.cost_budget import CostBudget
 from toolwire.consent.data_flow import DataFlow, list_texts, model_content
 from toolwire.consent.policy import (
     CurrentPreferences,

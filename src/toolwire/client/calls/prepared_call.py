@@ -23,8 +23,8 @@ from toolwire.core.codec import (
     map_request,
     resume_flow,
 )
-from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.model import Call, Json, Problem, Result, Tool, Value, did_not_run
 
 from .asked_calls import AskedCall

@@ -9,8 +9,8 @@ from urllib.parse import urljoin
 
 from toolwire.core.http import Headers, Response
 from toolwire.core.model import Json, Kind, Result, Value
-from toolwire.core.response_fields import HEADERS, REFUSED_BY
 from toolwire.framing import text_cleaning
+from toolwire.framing.response_fields import HEADERS, REFUSED_BY
 
 _ALLOWED: Final = frozenset(
     (b"www-authenticate", b"location", b"etag", b"last-modified", b"retry-after", b"ratelimit", b"ratelimit-policy")

@@ -31,7 +31,7 @@ from toolwire.client.transport.url_policy import allow_origins_in_private_networ
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.consent.policy import NO_PREFERENCES
 from toolwire.core.codec import Flow, Peer
-from toolwire.core.connect_error import ConnectError
+from toolwire.core.errors import ConnectError
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.resources import Resources

@@ -14,8 +14,7 @@ from toolwire.core.model import Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import complete_url
-from toolwire.framing.readable_tool import make_readable
-from toolwire.framing.text_cleaning import clean
+from toolwire.framing.text_cleaning import clean, make_readable
 from toolwire.protocols import BUILTIN
 
 from .document_snapshot import NO_DOCUMENTS, DocumentSnapshot

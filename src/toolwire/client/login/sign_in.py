@@ -41,7 +41,7 @@ from toolwire.core.url_origin import get_origin
 from .browser import open_page
 from .credential_auth import Refused, SignIn
 from .redirect_listener import RedirectListener
-from .token_prover import build_prover, create_target_key
+from .token_refresher import build_prover, create_target_key
 
 _GET = ((b"accept", b"application/json, text/event-stream"),)
 

@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
 from shlex import quote
@@ -17,12 +18,11 @@ from time import time
 
 from toolwire.auth.authorization_code import renew_credential
 from toolwire.auth.credential import Credential, name_account
-from toolwire.auth.dpop import Prover, can_prove
+from toolwire.auth.dpop import ALGORITHM, NEEDED, Prover, can_prove, create_proof_key
+from toolwire.auth.metadata_discovery import SignInTarget
 from toolwire.client.transport.drivers import SyncTransport, run
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.stores.credentials.files import CredentialStore
-
-from .token_prover import build_missing_problem, build_prover
 
 # AC-09: refreshed a minute early, so that no token expires on its way to the server.
 _SKEW_S = 60.0
@@ -147,3 +147,26 @@ class TokenRefresher:
         chosen = f" --account {quote(self._account)}" if self._account else ""
         text = f"The sign-in for {self._site} has ended: run toolwire login {self._site}{chosen}."
         return Problem(kind=Kind.UNAUTHORIZED, message=text, details={"error": "login_required"})
+
+
+def build_prover(key: Secret | None, now: Callable[[], float] = time) -> Prover | None:
+    """Return what proves with ``key``, None without one."""
+    return None if key is None else Prover(key=key, now=now, create_id=lambda: secrets.token_urlsafe(16))
+
+
+def create_target_key(target: SignInTarget) -> Secret | Problem | None:
+    """Return a new key for a sign-in at ``target``, None if its tokens are not bound, or why there is none."""
+    if not target.binds_tokens:
+        return None
+    taken = target.server.proof_algorithms
+    if taken and ALGORITHM not in taken:
+        text = f"{target.server.issuer} takes no proofs that are signed with {ALGORITHM}, so it cannot bind a token."
+        return Problem(kind=Kind.BAD_ANSWER, message=text)
+    if not can_prove():
+        return build_missing_problem()
+    return create_proof_key()
+
+
+def build_missing_problem() -> Problem:
+    """Return the Problem of an installation that cannot sign proofs."""
+    return Problem(kind=Kind.UNAUTHORIZED, message=f"{NEEDED}.", details={"error": "missing_extra"})

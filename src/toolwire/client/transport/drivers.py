@@ -13,8 +13,8 @@ import anyio.to_thread
 from toolwire.core.check import Answer, Question
 from toolwire.core.codec import BlockingTask, Flow, FlowEnd, Listen, Pause, StreamItem, resume_flow
 from toolwire.core.http import Request, Response
+from toolwire.core.interpreter import switch_threads_often
 from toolwire.core.model import Kind, Problem, Progress
-from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.core.user_input import (
     CANCELLED,

@@ -31,15 +31,17 @@ from toolwire.core.url_origin import complete_url, get_origin, read_origin
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_lines, show_text
 from toolwire.framing.html_content import build_content
 from toolwire.framing.html_display import build_displayed_result, build_outside_link
-from toolwire.framing.html_fields import build_form, build_input, build_select
 from toolwire.framing.html_page import (
     build_alert,
     build_badge,
     build_code,
     build_code_block,
     build_fold,
+    build_form,
+    build_input,
     build_list,
     build_notice,
+    build_select,
 )
 from toolwire.framing.html_value import build_value
 from toolwire.framing.visible_text import make_visible, make_visible_json

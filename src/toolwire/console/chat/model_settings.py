@@ -14,8 +14,7 @@ from typing import Any, Final
 from toolwire.auth.credential import Credential
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Secret
-from toolwire.stores.consent.private_file import lock_private_file, write_private_file
-from toolwire.stores.consent.private_folder import check_folder
+from toolwire.stores.consent.private_file import check_folder, lock_private_file, write_private_file
 from toolwire.stores.credentials.files import CredentialStore
 
 MODEL_FILE: Final = "chat-model.json"

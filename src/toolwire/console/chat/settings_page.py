@@ -14,8 +14,7 @@ from toolwire.console.page import Page, PageRequest, Redirect, build_heading
 from toolwire.core.model import Secret
 from toolwire.core.url_origin import read_origin
 from toolwire.framing.html import NO_HTML, Html
-from toolwire.framing.html_fields import build_check, build_input, build_select, build_submit
-from toolwire.framing.html_page import build_alert, build_notice
+from toolwire.framing.html_page import build_alert, build_check, build_input, build_notice, build_select, build_submit
 
 from .model_settings import ModelSettings, ModelStore
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Final, TypeGuard
 
 from toolwire.core.errors import ToolwireError, UsageError
-from toolwire.core.gc_pause import collect_rarely
+from toolwire.core.interpreter import collect_rarely
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.opentool.serve_object import build_toolbox

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from toolwire.core.model import Json, Result, Tool, Value
-from toolwire.core.response_fields import HEADERS
 from toolwire.core.server_features import PAGE_SCHEME, URI_PREFIX, add_uri_prefix
 from toolwire.framing import jsontext
 from toolwire.framing.jsontext import get_object
-from toolwire.framing.response_fields import list_passed_fields
+from toolwire.framing.response_fields import HEADERS, list_passed_fields
 from toolwire.validation.json_size import is_within_size
 
 from .revision import HEADERS_META

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import AFTER_START, Json, Kind, Problem, Result, Tool, Value
-from toolwire.core.response_fields import HEADERS, get_response_fields
 from toolwire.framing import jsontext, problem_members
 from toolwire.framing.cut_notice import SCHEMA_FAULT
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.problem_members import CAMEL_CASE
+from toolwire.framing.response_fields import HEADERS, get_response_fields
 from toolwire.validation.results import TOO_LARGE_TO_CHECK, FindFault, build_foreign_result_check
 
 from . import content_blocks, foreign_members

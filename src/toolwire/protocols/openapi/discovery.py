@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from toolwire.core.codec import DeclaredAuth, Finding, Flow, Peer, Probe, fetch
-from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response, get_header
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.model import Json, Problem
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_origin import get_origin, read_origin

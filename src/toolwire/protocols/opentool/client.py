@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Finding, Flow, Peer, Probe, fetch, listen
-from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import JSON_HEADERS, Request, Response
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.model import NO_REQUIREMENTS, Call, Json, Kind, Problem, Result, Value
 from toolwire.framing import jsontext
 from toolwire.framing.call_context import list_credentials, write_field

@@ -22,10 +22,9 @@ from toolwire.core.catalog import VERSION, Catalog
 from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, build_deferred_reader, make_pending
 from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, make_response
 from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
-from toolwire.core.response_fields import HEADERS
 from toolwire.framing import jsonrpc, jsontext, sse
 from toolwire.framing.call_context import read_field
-from toolwire.framing.response_fields import list_passed_fields
+from toolwire.framing.response_fields import HEADERS, list_passed_fields
 
 from . import document, error_object, result
 from .document import PROGRESS

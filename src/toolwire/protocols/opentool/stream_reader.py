@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Kind, Problem, Progress, Result, Value
-from toolwire.core.response_fields import HEADERS
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsontext import get_object
+from toolwire.framing.response_fields import HEADERS
 
 from . import error_object, quirks, result
 from .document import PROGRESS

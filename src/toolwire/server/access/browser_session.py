@@ -1,11 +1,11 @@
-"""Know a browser again by a signed cookie: one format for the console, the inbox and the pages about calls.
+"""Know a browser and its user again by a signed cookie: one format for console, inbox and the pages about calls.
 
 Rules:
 - A cookie is valid for the pages that it was made for, its audience, and until its end.
 - Who can read what signs a cookie can make one: where that matters, its sessions are stored when they begin.
 - A form carries the token of its session, which no other page can read.
 """
-# D-22, LC-05, CO-02
+# D-22, LC-05, CO-02, GW-02
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ import json
 import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from hmac import compare_digest, digest
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+
+from toolwire.server.page.browser_request import LoginPlace
+
+from .callers import Caller
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.stores.consent.ended_sessions import ConsoleSession
@@ -103,3 +107,27 @@ class SessionSigner:
 
     def _sign(self, purpose: str, text: str) -> str:
         return digest(self._secret, f"{purpose} {text}".encode(), sha256).hex()
+
+
+class BrowserUser(NamedTuple):
+    """Who is signed in at the server itself: as which caller, and the name that pages show.
+
+    ``has_key``: by the key of a caller, in a session that a page can end. ``groups`` are those that the user belongs
+    to.
+    """
+
+    caller: Caller
+    name: str
+    has_key: bool = False
+    groups: frozenset[str] = frozenset()
+
+
+FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[BrowserUser | None]]
+"""Returns who is signed in at the browser that sent these header fields, or None."""
+
+
+class PeopleSignIn(NamedTuple):
+    """How people sign in at a server: what finds them, and the place of the page."""
+
+    find_user: FindUser
+    login: LoginPlace

@@ -30,14 +30,12 @@ from toolwire.framing import jsontext
 from toolwire.framing.csrf import find_form_origin
 from toolwire.server.http.cookies import build_cookie, find_cookie, is_by_https, name_server_cookie
 from toolwire.server.http.exchange import Scope
-from toolwire.server.page.browser_request import FOREIGN_FORM
-from toolwire.server.page.form_fields import parse_form_fields
+from toolwire.server.page.browser_request import FOREIGN_FORM, parse_form_fields
 
 from .api_keys import ApiKeyCallers
-from .browser_session import BrowserSession, SessionSigner
+from .browser_session import BrowserSession, BrowserUser, SessionSigner
 from .callers import Caller, Callers, CombinedCallers, Fields
 from .session_ends import SessionEnds
-from .signed_in_user import BrowserUser
 
 SESSION_S: Final = 3_600.0
 _TOKEN_S: Final = 900.0

@@ -9,14 +9,13 @@ from functools import partial
 from toolwire.core.http import Headers, Response
 from toolwire.core.model import Problem
 from toolwire.server.http.exchange import Scope
-from toolwire.server.page.browser_request import LoginPlace
-from toolwire.server.page.form_fields import find_form_key
+from toolwire.server.page.browser_request import LoginPlace, find_form_key
 from toolwire.server.route_table import RouteEntry, RouteTable, refuse_request
 
 from .admission import Admission
+from .browser_session import PeopleSignIn
 from .callers import Caller, Fields
 from .key_sessions import KeySessions, find_form_step, read_session_change
-from .signed_in_user import PeopleSignIn
 
 
 class PageCallers:

@@ -32,8 +32,7 @@ from .permissions import THIS_SERVER, CallerPermissions, UpstreamTool
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.consent.grant import GrantKey
     from toolwire.consent.prompt_limit import PromptLimit
-    from toolwire.stores.consent.approvals import Approvals
-    from toolwire.stores.consent.resumable_call import ResumableCall
+    from toolwire.stores.consent.approvals import Approvals, ResumableCall
 
 MAX_WAITING: Final = 200
 MAX_WAITING_EACH: Final = 50

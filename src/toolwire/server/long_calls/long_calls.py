@@ -52,7 +52,7 @@ from toolwire.server.asking.inbox import Inbox
 from toolwire.server.asking.inbox_waiters import WaitTurn, find_question
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import ServerLimits
-from toolwire.stores.consent.resumable_call import ResumableCall
+from toolwire.stores.consent.approvals import ResumableCall
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets

@@ -5,10 +5,9 @@ room of ``server`` imports it.
 """
 
 from .app import AuthorizationServer
-from .app_users import AppUsers, FindUser
 from .protected_app import build_refusal, identify_caller, protect_app
 from .server_context import Account, Fetch, IdentifyUser, IdentityProvider, ServerContext, Users
-from .settings import OAuthSettings
+from .settings import AppUsers, FindUser, OAuthSettings
 
 __all__ = [
     "Account",

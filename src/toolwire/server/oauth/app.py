@@ -25,11 +25,10 @@ from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_ex
 from toolwire.server.http.lifespan import run_lifespan
 from toolwire.server.http.messages import close_websocket, read_body, send_response
 from toolwire.server.limits import ServerLimits
-from toolwire.stores.confirmed_time import ConfirmedTime
+from toolwire.stores.clock import ConfirmedTime
 from toolwire.stores.oauth.database import StoreUnavailableError
 from toolwire.stores.outage_log import OutageLog
 
-from .app_users import AppUsers
 from .authorization_endpoint import handle_authorization, handle_consent
 from .connected_page import handle_connected, list_grants, list_last_uses, revoke_own_grant
 from .issuer_sign_in import handle_issuer_callback, handle_issuer_login
@@ -38,12 +37,12 @@ from .protected_app import RequiredScopes, identify_request, protect_app
 from .registration import handle_registration
 from .server_context import CORS, Account, OAuthRequest, ServerContext, build_error_response
 from .sessions import begin_session, build_cookie, find_session
-from .settings import OAuthSettings
+from .settings import AppUsers, OAuthSettings
 from .sign_in import handle_login, handle_logout
 from .token_callers import TokenCallers
 from .token_endpoint import handle_revocation, handle_token
 
-from toolwire.auth.oauth_error import invalid_request  # isort: skip
+from toolwire.auth.request_parameters import invalid_request  # isort: skip
 
 _log = logging.getLogger("toolwire.oauth")
 _BODY_BYTES = 64 * 1024

@@ -23,9 +23,8 @@ from toolwire.auth.authorization_request import (
 )
 from toolwire.auth.clients import Client, client_fingerprint, hash_secret
 from toolwire.auth.grants import OAuthGrant
-from toolwire.auth.oauth_error import OAuthError
 from toolwire.auth.redirect_uris import display_host, form_action_source, is_loopback_uri
-from toolwire.auth.request_parameters import RequestParameters, read_parameters
+from toolwire.auth.request_parameters import OAuthError, RequestParameters, read_parameters
 from toolwire.auth.scopes import select_ticked_scopes
 from toolwire.core.http import Response
 

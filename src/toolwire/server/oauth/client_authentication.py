@@ -9,8 +9,7 @@ from urllib.parse import unquote_plus
 
 from toolwire.auth.clients import Client, Method, hash_secret
 from toolwire.auth.jwt import ClientAssertion, read_assertion
-from toolwire.auth.oauth_error import OAuthError, invalid_client, invalid_request
-from toolwire.auth.request_parameters import RequestParameters
+from toolwire.auth.request_parameters import OAuthError, RequestParameters, invalid_client, invalid_request
 from toolwire.auth.server_metadata import build_server_metadata
 
 from .client_lookup import find_client, find_keys

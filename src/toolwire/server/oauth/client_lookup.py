@@ -10,7 +10,7 @@ from publicsuffixlist import PublicSuffixList
 
 from toolwire.auth.client_metadata import cache_lifetime_s, is_document_url, read_document, read_document_url
 from toolwire.auth.clients import Client, hash_secret, read_client, write_client
-from toolwire.auth.oauth_error import OAuthError, invalid_client
+from toolwire.auth.request_parameters import OAuthError, invalid_client
 from toolwire.core.http import Response
 from toolwire.core.model import Json
 from toolwire.core.url_origin import get_host

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from toolwire.auth.grants import OAuthGrant
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.core.http import Response
 from toolwire.core.url_origin import get_host
 

@@ -18,7 +18,7 @@ from hmac import compare_digest, digest
 from typing import Final
 
 from toolwire.auth.clients import hash_secret
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.core.http import Response
 from toolwire.core.model import Kind, Problem
 from toolwire.server.http.cookies import build_cookie as build_browser_cookie

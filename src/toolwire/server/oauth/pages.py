@@ -15,16 +15,19 @@ from unicodedata import category
 
 from toolwire.core.http import Response
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html
-from toolwire.framing.html_fields import build_check, build_form, build_input, build_submit
 from toolwire.framing.html_page import (
     build_alert,
+    build_check,
     build_empty,
     build_facts,
+    build_form,
     build_html_page,
+    build_input,
     build_link,
     build_list,
     build_notice,
     build_policy,
+    build_submit,
     write_page,
 )
 

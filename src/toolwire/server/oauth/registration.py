@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from toolwire.auth.client_metadata import read_metadata
 from toolwire.auth.clients import Client, hash_secret, write_client
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext

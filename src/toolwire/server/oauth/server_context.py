@@ -16,7 +16,7 @@ from urllib.parse import quote
 from anyio import CapacityLimiter, WouldBlock, fail_after, sleep, to_thread
 
 from toolwire.auth.clients import hash_secret
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext

@@ -16,7 +16,7 @@ from inspect import isawaitable
 from urllib.parse import parse_qs
 
 from toolwire.auth.clients import hash_secret
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.framing.csrf import find_form_origin
 from toolwire.server.http.cookies import build_cookie as build_browser_cookie
 from toolwire.server.http.cookies import find_cookie

@@ -1,16 +1,18 @@
-"""Hold the settings of one authorization server, and check them."""
+"""Hold the settings of one authorization server, and check them. Its accounts can be those of an application."""
+# AO-01
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 from toolwire.auth.authorization_request import SupportedScopes
 from toolwire.auth.clients import Client
 from toolwire.auth.jwt import SigningKey
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.auth.resource_indicators import canonical_uri
 from toolwire.auth.scopes import read_scopes
 from toolwire.core.errors import DefinitionError
@@ -125,3 +127,34 @@ def _check_url(what: str, url: str) -> None:
         raise DefinitionError(f"{what} must be a URL without user, query and fragment, not {url!r}.")
     if origin.scheme != "https" and get_host(url) not in _LOOPBACK:
         raise DefinitionError(f"{what} must be an https URL (http is allowed on this machine only), not {url!r}.")
+
+
+FindUser: TypeAlias = Callable[[str], Any]
+"""Takes the id of a user as text. Returns the application's own object for that user, or None. May be slow."""
+
+_NAMES: Final = ("name", "username", "email")
+
+
+class AppAccount(NamedTuple):
+    """A user of an application, as the pages of the authorization server know them."""
+
+    id: str
+    name: str
+
+
+class AppUsers:
+    """The users that ``find_user`` returns. They sign in at the application, so no password is checked here."""
+
+    def __init__(self, find_user: FindUser) -> None:
+        self.find_user: FindUser = find_user
+
+    def check(self, _name: str, _password: str, /) -> None:
+        """Return None: the passwords are the application's own."""
+
+    def find(self, user_id: str, /) -> AppAccount | None:
+        """Return the account with this id, or None. Its name is the first text in ``name``, ``username``, ``email``."""
+        user = self.find_user(user_id)
+        if user is None:
+            return None
+        names = (getattr(user, name, None) for name in _NAMES)
+        return AppAccount(user_id, next((name for name in names if isinstance(name, str) and name), user_id))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from toolwire.auth.clients import hash_secret
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.core.http import Response
 
 from .pages import build_error_page, build_login_page

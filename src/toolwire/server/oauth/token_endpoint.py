@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from toolwire.auth.clients import GRANTS, Client
 from toolwire.auth.grants import CodeExchange, TokenRefresh
-from toolwire.auth.oauth_error import OAuthError, invalid_request
-from toolwire.auth.request_parameters import RequestParameters, read_parameters
+from toolwire.auth.request_parameters import OAuthError, RequestParameters, invalid_request, read_parameters
 from toolwire.auth.scopes import read_scopes
 from toolwire.core.http import Response
 from toolwire.core.model import Json

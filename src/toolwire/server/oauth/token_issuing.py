@@ -22,7 +22,7 @@ from toolwire.auth.grants import (
     judge_refresh,
 )
 from toolwire.auth.jwt import is_jwt
-from toolwire.auth.oauth_error import OAuthError
+from toolwire.auth.request_parameters import OAuthError
 from toolwire.auth.scopes import write_scopes
 from toolwire.core.model import Json
 from toolwire.stores.oauth.database import OAuthRows

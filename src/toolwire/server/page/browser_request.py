@@ -1,4 +1,4 @@
-"""Tell what a browser asks for: a page or data.
+"""Tell what a browser asks for, a page or data, and read the fields of its forms.
 
 Rules:
 - Data is the rule. A page is for a client that names HTML, and names neither JSON as high nor a stream of events.
@@ -10,6 +10,7 @@ Rules:
 from __future__ import annotations
 
 from typing import Final, NamedTuple
+from urllib.parse import parse_qs
 
 from toolwire.core.http import Headers, get_header
 from toolwire.core.model import Kind, Problem
@@ -76,3 +77,20 @@ def _read_weight(text: str) -> float:
             except ValueError:
                 return 0.0
     return 1.0
+
+
+_MAX_FIELDS = 2_000
+
+
+def parse_form_fields(text: str) -> dict[str, str]:
+    """Return the first value of each field; nothing if there are more than 2,000 or they cannot be read."""
+    try:
+        found = parse_qs(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+    except ValueError:
+        return {}
+    return {name: values[0] for name, values in found.items()}
+
+
+def find_form_key(body: bytes) -> bytes:
+    """Return the key that a form of the page brings, or nothing: a form can set no header field."""
+    return parse_form_fields(body.decode("utf-8", "replace")).get("key", "").strip().encode("latin-1", "replace")

@@ -26,24 +26,25 @@ from toolwire.core.model import Kind, Problem, Value
 from toolwire.framing.csrf import find_form_origin
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_call import build_call_state, build_moment, build_state
-from toolwire.framing.html_fields import build_form, build_submit
 from toolwire.framing.html_page import (
     build_alert,
     build_code,
     build_code_block,
     build_facts,
     build_fold,
+    build_form,
     build_html_page,
     build_link,
     build_login_link,
     build_notice,
     build_policy,
+    build_submit,
     build_table,
     write_page,
 )
 from toolwire.framing.visible_text import make_visible
 
-from .browser_request import FOREIGN_FORM, VARY, LoginPlace
+from .browser_request import FOREIGN_FORM, VARY, LoginPlace, parse_form_fields
 from .call_part import (
     NO_QUESTION,
     AnswerForm,
@@ -56,7 +57,6 @@ from .call_part import (
     read_call_answer,
     write_answers,
 )
-from .form_fields import parse_form_fields
 from .page_script import SCRIPT_PATH
 
 _PAGE_CALLS: Final = 50

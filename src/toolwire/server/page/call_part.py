@@ -17,8 +17,7 @@ from toolwire.framing.html import NO_HTML, Html, escape_text
 from toolwire.framing.html_arguments import build_form_fields, change_items, read_form
 from toolwire.framing.html_call import build_progress
 from toolwire.framing.html_content import build_content, shorten_content
-from toolwire.framing.html_fields import build_form
-from toolwire.framing.html_page import build_alert, build_code_block, build_fold, build_notice
+from toolwire.framing.html_page import build_alert, build_code_block, build_fold, build_form, build_notice
 from toolwire.framing.html_value import build_value
 from toolwire.framing.input_messages import read_input_request, write_input_response
 from toolwire.framing.jsontext import get_object

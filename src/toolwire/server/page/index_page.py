@@ -17,7 +17,6 @@ from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem, Tool, Value
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_arguments import build_form_fields, has_lists, write_link_fields
-from toolwire.framing.html_fields import build_form, build_submit
 from toolwire.framing.html_page import (
     NO_STORE,
     build_alert,
@@ -26,11 +25,13 @@ from toolwire.framing.html_page import (
     build_empty,
     build_facts,
     build_fold,
+    build_form,
     build_html_page,
     build_lines,
     build_list,
     build_page_headers,
     build_policy,
+    build_submit,
     write_page,
 )
 from toolwire.framing.jsontext import get_object

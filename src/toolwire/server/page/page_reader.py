@@ -53,14 +53,12 @@ from toolwire.framing.call_document import is_call_id, read_status
 from toolwire.framing.csrf import find_form_origin
 from toolwire.framing.html import NO_HTML, Html
 from toolwire.framing.html_arguments import change_items, find_changed_item, read_form
-from toolwire.framing.html_fields import build_form
-from toolwire.framing.html_page import build_alert, build_notice
+from toolwire.framing.html_page import build_alert, build_form, build_notice
 from toolwire.framing.jsontext import get_object
 from toolwire.validation import build_arguments_check
 
-from .browser_request import FOREIGN_FORM
+from .browser_request import FOREIGN_FORM, parse_form_fields
 from .call_part import NO_QUESTION, AnswerForm, build_problem, build_result, read_call_answer, write_answers
-from .form_fields import parse_form_fields
 from .index_page import CallAnswer, IndexPage, View, asks_first
 from .refusal_page import build_refusal_page
 from .wire_exchange import Wires, build_exchanges

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from toolwire.core.http import Response
-from toolwire.framing.page_file import load_script
+from toolwire.framing.html_page import load_script
 
 SCRIPT_PATH: Final = "/page.js"
 

@@ -14,9 +14,9 @@ from typing import Any, TypeAlias, assert_never
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolError
+from toolwire.core.interpreter import switch_threads_often
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.no_user_input import REQUIRED_CAPABILITIES, InputNeeded
-from toolwire.core.thread_switching import switch_threads_often
 from toolwire.core.toolbox import Notify, OutputPromise, ignore_progress
 from toolwire.define import Function, FunctionKind, Toolkit
 from toolwire.define.function import LETS_OTHERS_RUN, LargeArguments

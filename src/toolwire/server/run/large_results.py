@@ -10,8 +10,8 @@ from typing import Any, TypeGuard
 
 from anyio import to_thread
 
+from toolwire.core.interpreter import switch_threads_often
 from toolwire.core.model import Json, Result, Value
-from toolwire.core.thread_switching import switch_threads_often
 from toolwire.framing.jsontext import encode_fragment, write_items
 
 LARGE_ITEMS = 2_000

@@ -10,11 +10,10 @@ from math import ceil
 from anyio import to_thread
 
 from toolwire.core.codec import BlockingTask, CallQuery, Pending, Reading, Streaming
-from toolwire.core.gc_pause import pause_collection
 from toolwire.core.http import Request, Response
+from toolwire.core.interpreter import pause_collection, switch_threads_often
 from toolwire.core.ledger import is_replayed
 from toolwire.core.model import Call, Kind, Problem, RateLimit, Result, Value
-from toolwire.core.thread_switching import switch_threads_often
 from toolwire.framing.response_fields import list_passed_fields
 from toolwire.server.route_table import RouteEntry
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, assert_never
 from toolwire.core.call_by_name import TOOLKIT
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, did_not_run
-from toolwire.core.response_fields import HEADERS, REFUSED_BY
 from toolwire.core.toolbox import Notify, StoresResources, Toolbox, embed_stored_bytes, ignore_progress
+from toolwire.framing.response_fields import HEADERS, REFUSED_BY
 from toolwire.limits import RulesByCaller
 from toolwire.server.asking.confirmation import ConfirmationCheck, ConfirmationTokens, DeferredVerdict, decide_in_thread
 from toolwire.server.asking.user_asker import InputStates

@@ -15,8 +15,7 @@ from typing import Any
 
 from toolwire.core.errors import DefinitionError
 
-from .private_file import lock_private_file, write_private_file
-from .private_folder import check_folder
+from .private_file import check_folder, lock_private_file, write_private_file
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 

@@ -8,6 +8,7 @@ Rules:
 - A question belongs to the caller of its call. Where an answer names a caller, it counts for that caller's questions
   alone.
 """
+# GW-04
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolwire.consent.binding import DECISION_VALID_S, REFUSAL_S
 from toolwire.consent.decision_record import Decision
@@ -25,10 +26,9 @@ from toolwire.consent.display import DisplayRow, build_display_rows
 from toolwire.core.check import Answer, Question, SimilarTool
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
-from toolwire.stores.confirmed_time import ConfirmedTime
+from toolwire.stores.clock import ConfirmedTime
 from toolwire.stores.database import SharedRows
 
-from .resumable_call import ResumableCall
 from .tables import APPROVALS, open_consent_file
 
 _FIND_SAME = "SELECT id FROM questions WHERE binding = ? AND used = 0 AND expires_at > ? AND asked_at <= ?"
@@ -311,3 +311,11 @@ def _add_bounds(answer: Answer, text: Any) -> Answer:
         return replace(answer, bounds=GrantBounds(**json.loads(text)))
     except (DefinitionError, ValueError, TypeError, RecursionError):
         return replace(answer, always=False)
+
+
+class ResumableCall(NamedTuple):
+    """A long call that goes on when the question ``question`` is over: its id, and the principal of its caller."""
+
+    question: str
+    principal: str
+    call: str

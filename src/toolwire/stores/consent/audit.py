@@ -32,7 +32,7 @@ from toolwire.consent.decision_record import (
 from toolwire.core.errors import DefinitionError
 from toolwire.stores.database import Database
 
-from .private_folder import check_folder
+from .private_file import check_folder
 from .tables import AUDIT
 
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"

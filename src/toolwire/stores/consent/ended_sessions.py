@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from toolwire.stores.confirmed_time import ConfirmedTime
+from toolwire.stores.clock import ConfirmedTime
 from toolwire.stores.database import SharedRows
 
 from .tables import ENDED_SESSIONS, open_consent_file

@@ -33,7 +33,7 @@ from toolwire.consent.grant import (
 from toolwire.core.condition import read_grant_conditions, write_conditions
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Json
-from toolwire.stores.confirmed_time import ConfirmedTime
+from toolwire.stores.clock import ConfirmedTime
 from toolwire.stores.database import Cursor, SharedRows
 from toolwire.stores.outage_log import OutageLog
 

@@ -28,7 +28,7 @@ from toolwire.consent.grant import (
 )
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Json
-from toolwire.stores.confirmed_time import ConfirmedTime
+from toolwire.stores.clock import ConfirmedTime
 
 _log = logging.getLogger("toolwire.client")
 

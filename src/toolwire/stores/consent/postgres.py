@@ -27,7 +27,7 @@ from toolwire.consent.decision_record import (
 from toolwire.consent.policy import NO_PREFERENCES, Preferences
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
-from toolwire.stores.confirmed_time import ConfirmedTime
+from toolwire.stores.clock import ConfirmedTime
 from toolwire.stores.database import SharedRows
 
 from .audit import read_records

@@ -21,8 +21,7 @@ from toolwire.consent.policy import NO_PREFERENCES, Preferences
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
 
-from .private_file import lock_private_file, write_private_file
-from .private_folder import check_folder, check_owner
+from .private_file import check_folder, check_owner, lock_private_file, write_private_file
 
 PREFERENCES_FILE = "preferences.json"
 EVERY_TOOL = "*"

@@ -1,10 +1,16 @@
-"""Change a file of this user: writers take turns, and readers see the old file or the new one, never half of one."""
+"""Change a file of this user: writers take turns, and readers see the old file or the new one, never half of one.
+
+Nothing is kept where another user of the machine could change it: a decision that another user can write is not the
+user's own.
+"""
+# D-19, D-20
 
 from __future__ import annotations
 
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,3 +49,37 @@ def write_private_file(file: Path, text: str) -> None:
         # Before the rename, so that a power failure leaves the old file or the new one.
         os.fsync(opened.fileno())
     new.replace(file)
+
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# Root can change every file anyway, so a folder that root made is no further risk.
+_ROOT = 0
+
+
+def check_folder(folder: Path, *files: str) -> None:
+    """Check ``folder`` and those of its ``files`` that exist. Links are followed.
+
+    Raises:
+        DefinitionError: one of them belongs to another user, or another user can write to it.
+    """
+    for path in (folder, *(folder / name for name in files)):
+        try:
+            # The status of the file that a link leads to: that file is the one that is read and written.
+            found = os.stat(path)
+        except OSError:  # it does not exist yet, or opening it later gives the reason
+            continue
+        check_owner(path, found)
+
+
+def check_owner(path: Path, found: os.stat_result) -> None:
+    """Check that only this user can write to ``path``, by its status ``found``.
+
+    Raises:
+        DefinitionError: it belongs to another user, or another user can write to it.
+    """
+    if found.st_uid not in (os.getuid(), _ROOT):
+        raise DefinitionError(f"{path} belongs to another user, so no decisions are kept there: name another folder.")
+    if found.st_mode & _OTHERS_WRITE:
+        raise DefinitionError(
+            f"Other users can write to {path}, so no decisions are kept there: run chmod go-w {path}, or delete it."
+        )

@@ -14,8 +14,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
-from .private_file import lock_private_file, write_private_file
-from .private_folder import check_folder
+from .private_file import check_folder, lock_private_file, write_private_file
 
 if TYPE_CHECKING:  # an extra, and few users have keys
     from toolwire.auth.receipt import ReceiptKey

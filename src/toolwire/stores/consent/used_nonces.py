@@ -20,7 +20,7 @@ from pathlib import Path
 from shutil import rmtree
 
 from toolwire.core.errors import DefinitionError
-from toolwire.stores.boot_id import read_boot_id
+from toolwire.stores.clock import read_boot_id
 from toolwire.stores.outage_log import OutageLog
 
 _KEY_BYTES = 32

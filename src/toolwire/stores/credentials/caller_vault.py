@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from toolwire.core.model import Secret
-from toolwire.stores.confirmed_time import ConfirmedTime
+from toolwire.stores.clock import ConfirmedTime
 
 from .files import CredentialFolder, CredentialPlace, CredentialStore
 from .sealing import SealingKey, unseal_with_keys

@@ -33,13 +33,12 @@ from toolwire.core.ledger import (
     digest_fingerprint,
     make_ticket,
 )
-from toolwire.stores.boot_id import read_boot_id
+from toolwire.stores.clock import ClockMark, LedgerClock, read_boot_id
 from toolwire.stores.database import build_unusable_error, open_file
 from toolwire.stores.group_commit import NOT_MADE, GroupCommit
 from toolwire.stores.outage_log import OutageLog
 
 from . import result_bytes, sqlite_batch
-from .clock import ClockMark, LedgerClock
 from .process_lock import ProcessLock, find_owners, is_alive
 from .sql_calls import SqlCalls, row_bytes
 from .statements import AGE, FORGET_AGE, SAVE_AGE, SQLITE

@@ -29,12 +29,11 @@ from toolwire.core.long_call import (
     NewCall,
 )
 from toolwire.core.model import Json, Problem
-from toolwire.stores.boot_id import read_boot_id
+from toolwire.stores.clock import ClockMark, LedgerClock, read_boot_id
 from toolwire.stores.database import build_unusable_error, create_tables, open_file
 from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.outage_log import OutageLog
 
-from .clock import ClockMark, LedgerClock
 from .process_lock import ProcessLock, is_alive
 from .sql_long_calls import SqlLongCalls
 from .statements import AGE, FORGET_AGE, SAVE_AGE

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Mapping, 
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-from toolwire.stores.confirmed_time import ConfirmedTime
+from toolwire.stores.clock import ConfirmedTime
 from toolwire.stores.database import Cursor, SharedRows
 from toolwire.stores.open_rows import open_rows
 

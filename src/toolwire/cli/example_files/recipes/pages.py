@@ -12,14 +12,17 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from toolwire.framing.html import NO_HTML, Html, escape_text
-from toolwire.framing.html_fields import build_check, build_form, build_input, build_submit
 from toolwire.framing.html_page import (
     build_alert,
+    build_check,
+    build_form,
     build_html_page,
+    build_input,
     build_link,
     build_navigation,
     build_notice,
     build_policy,
+    build_submit,
     build_table,
 )
 from toolwire.oauth import Account, Accounts, AuthorizationServer

@@ -13,7 +13,7 @@ import json
 import re
 from typing import NamedTuple
 
-from toolwire.core.gc_pause import pause_collection
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing import jsontext, positions, text_cleaning, yamltext
 

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.gc_pause import pause_collection
+from toolwire.core.interpreter import pause_collection
 from toolwire.core.lazy_mapping import LazyMapping
 from toolwire.core.model import Approval, Json, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
