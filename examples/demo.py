@@ -43,8 +43,8 @@ from toolwire import (
 )
 from toolwire.cli.commands.explain import survey_url
 from toolwire.cli.commands.tools import COLUMNS, build_rows
-from toolwire.cli.example_files.recipes.app import Settings, create_app
-from toolwire.cli.example_files.wallet import payments, wallet
+from toolwire.example_files.recipes.app import Settings, create_app
+from toolwire.example_files.wallet import payments, wallet
 from toolwire.cli.terminal.prompt import read_line
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table

@@ -147,7 +147,7 @@ def check_wheel(wheel: Path, version: str) -> None:
         raise ReleaseError(f"the wheel differs from src/toolwire: {sorted(own ^ expected)[:10]}")
     if unwanted := sorted(name for name in own if _UNWANTED.search(name) and "toolwire/testing/" not in name):
         raise ReleaseError(f"the wheel has files that no user needs: {unwanted[:10]}")
-    for name in ("toolwire/py.typed", "toolwire/cli/example_files/shop.py", f"{info}/licenses/LICENSE"):
+    for name in ("toolwire/py.typed", "toolwire/example_files/shop.py", f"{info}/licenses/LICENSE"):
         if name not in names:
             raise ReleaseError(f"the wheel has no {name}.")
     if "toolwire = toolwire.cli:main" not in entry_points:

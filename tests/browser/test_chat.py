@@ -17,7 +17,7 @@ from tests.browser.conftest import PASSWORD, QUICK
 from tests.support.hostile_pages import PAYLOADS, Watched
 from tests.support.images import build_png
 from tests.support.recipe_accounts import sign_up
-from toolwire.cli.example_files.recipes.app import Settings, create_app
+from toolwire.example_files.recipes.app import Settings, create_app
 from toolwire.client.calls.session import open_stored_session
 from toolwire.console import Console, ConsoleSource, OneTimeKey
 from toolwire.console.chat import Conversation, ModelChoice, ModelSettings, ModelStore, build_chat_group

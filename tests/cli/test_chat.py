@@ -16,8 +16,8 @@ from mcp import Client
 from examples.scripted_model import lines, provider
 from tests.support.serve_process import start_serve
 from toolwire import Toolkit, asgi
-from toolwire.cli.example_files.recipes.app import Settings, create_app
-from toolwire.cli.example_files.recipes.book import Books
+from toolwire.example_files.recipes.app import Settings, create_app
+from toolwire.example_files.recipes.book import Books
 from toolwire.oauth import Accounts, OAuthStore
 from toolwire.testing.loopback import background
 

@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 from openapi_spec_validator import validate
 
 from toolwire import Answer, Kind, Problem, Question, connect_sync
-from toolwire.cli.example_files.recipes.__main__ import main
-from toolwire.cli.example_files.recipes.app import Settings, create_app
-from toolwire.cli.example_files.recipes.book import Books, Choices
+from toolwire.example_files.recipes.__main__ import main
+from toolwire.example_files.recipes.app import Settings, create_app
+from toolwire.example_files.recipes.book import Books, Choices
 from toolwire.oauth import Accounts, OAuthStore
 from toolwire.testing.loopback import background
 

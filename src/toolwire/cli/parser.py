@@ -53,11 +53,7 @@ _ASK: Final = CommandOption(
     settings="program",
 )
 _LOCKED: Final = CommandOption(
-    name="locked",
-    default=False,
-    help="refuse tools that differ from toolwire.lock",
-    settings="urls",
-    strict=True,
+    name="locked", default=False, help="refuse tools that differ from toolwire.lock", settings="urls", strict=True
 )
 _APPROVAL: Final = CommandOption(
     name="approval",
@@ -68,10 +64,7 @@ _APPROVAL: Final = CommandOption(
 )
 _MODEL: Final = (
     CommandOption(
-        name="model",
-        metavar="NAME",
-        help="the model's name; required, here or in the settings",
-        settings="program",
+        name="model", metavar="NAME", help="the model's name; required, here or in the settings", settings="program"
     ),
     CommandOption(
         name="api",
@@ -90,10 +83,7 @@ _MODEL: Final = (
 )
 _SIGN_IN: Final = (
     CommandOption(
-        name="client-id",
-        metavar="ID",
-        help="your client ID at the server's authorization server",
-        settings="target",
+        name="client-id", metavar="ID", help="your client ID at the server's authorization server", settings="target"
     ),
     CommandOption(
         name="client-secret-env",
@@ -102,10 +92,7 @@ _SIGN_IN: Final = (
         settings="target",
     ),
     CommandOption(
-        name="client-document",
-        metavar="URL",
-        help="the URL of your client metadata document",
-        settings="target",
+        name="client-document", metavar="URL", help="the URL of your client metadata document", settings="target"
     ),
     CommandOption(
         name="sign-in-at",
@@ -378,7 +365,7 @@ def _create_parser(version: str) -> Parser:
     _add_timeout(logout, UPSTREAM_S, "time limit for revoking the tokens, in seconds")
     _add_network(logout)
     connections = _add_command(add, "connections", "list the servers you are signed in to")
-    connections.add_argument("--json", action="store_true", help="print the list as JSON")
+    _add_flag(connections, "--json", "print the list as JSON")
     _add_lock(_add_command(add, "lock", "pin tool definitions in a lock file"))
     _add_diff(_add_command(add, "diff", "show how a server differs from the lock file"))
     _add_settings(_add_command(add, "settings", "show or check the settings in toolwire.toml"))
@@ -391,15 +378,19 @@ def _create_parser(version: str) -> Parser:
 def _add_command(add: Callable[..., Parser], name: str, summary: str) -> Parser:
     command = add(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False)
     _add_help_all(command)
-    command.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    _add_flag(command, "--debug", "print the traceback of an error")
     return command
 
 
 def _add_help_all(parser: Parser) -> None:
     parser.add_argument(
-        "--help-all", action=_ShowEverything, nargs=0, dest=argparse.SUPPRESS, default=argparse.SUPPRESS,
+        "--help-all",
+        action=_ShowEverything,
+        nargs=0,
+        dest=argparse.SUPPRESS,
+        default=argparse.SUPPRESS,
         help="show every option and exit",
-    )  # fmt: skip
+    )
 
 
 def _add_example(parser: Parser) -> None:
@@ -407,8 +398,8 @@ def _add_example(parser: Parser) -> None:
         "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example (%(default)s)", metavar="NAME"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the example to this file or folder")
-    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
-    parser.add_argument("--list", action="store_true", help="list the examples without writing one")
+    _add_flag(parser, "--force", "overwrite the file if it exists")
+    _add_flag(parser, "--list", "list the examples without writing one")
 
 
 def _add_serve(parser: Parser) -> None:
@@ -420,12 +411,8 @@ def _add_serve(parser: Parser) -> None:
     _add_options(parser, ServerOptions)
     _add_options(parser, ListenOptions, "tls_cert", "tls_key", "root_path", "trusted_proxies")
     _add_options(parser, ServeOptions, "document", "works")
-    parser.add_argument(
-        "--stdio",
-        action="store_true",
-        help="speak MCP on standard input and output; for MCP hosts that start a program",
-    )
-    parser.add_argument("--reload", action="store_true", help="restart when a Python file changes")
+    _add_flag(parser, "--stdio", "speak MCP on standard input and output; for MCP hosts that start a program")
+    _add_flag(parser, "--reload", "restart when a Python file changes")
     _add_options(parser, ListenOptions, "workers", "access_log")
     _add_options(parser, ServeOptions, "metrics_address", "otlp", "agree", "returns")
     _add_options(parser, RemoteOptions, "include_site_description")
@@ -509,19 +496,24 @@ def _add_work(parser: Parser) -> None:
 
 def _add_gateway(parser: Parser) -> None:
     parser.add_argument(
-        "action", choices=["run", "check", "list", "add", "remove", "agree"], metavar="ACTION",
+        "action",
+        choices=["run", "check", "list", "add", "remove", "agree"],
+        metavar="ACTION",
         help="run: serve, and reload the file on SIGHUP; check: connect to each upstream; list: print them;"
         " add: connect to one and add it to the file; remove: remove one from the file; agree: agree to the program of"
         " one, in the file. A running gateway takes what add and remove change",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "target", nargs="?", default="", metavar="TARGET",
+        "target",
+        nargs="?",
+        default="",
+        metavar="TARGET",
         help=f"add: {_TARGET}; remove, check, agree: the name of an upstream",
-    )  # fmt: skip
+    )
     parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the gateway's file (%(default)s)")
     parser.add_argument("--name", metavar="NAME", help="add: the upstream's name (default: its host name)")
-    parser.add_argument("--no-check", action="store_true", help="add: do not connect to the upstream first")
-    parser.add_argument("--json", action="store_true", help="check, list: print the upstreams as JSON")
+    _add_flag(parser, "--no-check", "add: do not connect to the upstream first")
+    _add_flag(parser, "--json", "check, list: print the upstreams as JSON")
     _add_options(parser, ServeOptions, "agree")
     _add_options(parser, RemoteOptions, "include_site_description")
     _add_upstream_timeout(parser)
@@ -533,31 +525,35 @@ def _add_gateway(parser: Parser) -> None:
 
 def _add_users(parser: Parser) -> None:
     parser.add_argument(
-        "action", choices=["list", "add", "password", "sign-out", "remove"], metavar="ACTION",
+        "action",
+        choices=["list", "add", "password", "sign-out", "remove"],
+        metavar="ACTION",
         help="list: print the users; add: add one, and ask for the password; password: change it; sign-out: end all"
         " sessions and apps; remove: delete the user and their credentials",
-    )  # fmt: skip
+    )
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the user's sign-in name")
     parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the gateway's file (%(default)s)")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    _add_flag(parser, "--json", "print the result as JSON")
 
 
 def _add_state(parser: Parser) -> None:
     parser.add_argument(
-        "action", choices=["backup", "restore", "check"], metavar="ACTION",
+        "action",
+        choices=["backup", "restore", "check"],
+        metavar="ACTION",
         help="backup: write the state to FILE while servers use it; restore: restore FILE to an empty place;"
         " check: read all of FILE or, without it, of the state",
-    )  # fmt: skip
+    )
     parser.add_argument("backup", nargs="?", default="", metavar="FILE", help="the file of the backup")
     parser.add_argument(
         "--state", default="", metavar="WHERE", help="a folder, or postgresql://HOST/DATABASE (TOOLWIRE_STATE)"
     )
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--keep-permissions",
-        action="store_true",
-        help="restore: nothing has run since the backup was made, so its answers, permissions and sign-ins count",
+        "restore: nothing has run since the backup was made, so its answers, permissions and sign-ins count",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    _add_flag(parser, "--json", "print the result as JSON")
     parser.of_actions = {"keep_permissions": ("restore",)}
 
 
@@ -566,11 +562,11 @@ def _add_install(parser: Parser) -> None:
     parser.add_argument("host", choices=_HOSTS, metavar="HOST", help=", ".join(_HOSTS))
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"one or more of {_TARGET}")
     parser.add_argument("--name", metavar="NAME", help="the server's name in the MCP host (default: from the target)")
-    parser.add_argument("--project", action="store_true", help="install for the project in this folder only")
+    _add_flag(parser, "--project", "install for the project in this folder only")
     parser.add_argument("--file", metavar="FILE", help="change this file instead of the MCP host's own file")
-    parser.add_argument("--print", action="store_true", help="print the change without writing it")
-    parser.add_argument("--replace", action="store_true", help="overwrite another server with this name")
-    parser.add_argument("--remove", action="store_true", help="remove the server from the MCP host")
+    _add_flag(parser, "--print", "print the change without writing it")
+    _add_flag(parser, "--replace", "overwrite another server with this name")
+    _add_flag(parser, "--remove", "remove the server from the MCP host")
     _add_options(parser, ServeOptions, "document")
     _add_options(parser, ServerOptions, "state", "wake", "limits", "consent", "find", "pins", "result_limit")
     _add_options(parser, ServeOptions, "agree", "returns")
@@ -583,10 +579,10 @@ def _add_install(parser: Parser) -> None:
 
 def _add_tools(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument("--json", action="store_true", help="print the tools as JSON")
+    _add_flag(parser, "--json", "print the tools as JSON")
     parser.add_argument("--find", metavar="WORDS", help="list only tools that match these words, best first")
-    parser.add_argument("--tags", action="store_true", help="list the tags with the number of tools")
-    parser.add_argument("--findings", action="store_true", help="list what toolwire left out or repaired")
+    _add_flag(parser, "--tags", "list the tags with the number of tools")
+    _add_flag(parser, "--findings", "list what toolwire left out or repaired")
     _add_locked(parser)
     _add_reading_timeout(parser)
     _add_offline(parser)
@@ -599,13 +595,9 @@ def _add_find(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("words", nargs="+", metavar="WORD", help="what the tool is for, or its name")
     parser.add_argument(
-        "--limit",
-        type=_most_found,
-        default=8,
-        metavar="N",
-        help="describe at most N tools (%(default)s)",
+        "--limit", type=_most_found, default=8, metavar="N", help="describe at most N tools (%(default)s)"
     )
-    parser.add_argument("--json", action="store_true", help="print the tools that were found as JSON")
+    _add_flag(parser, "--json", "print the tools that were found as JSON")
     _add_locked(parser)
     _add_reading_timeout(parser)
     _add_offline(parser)
@@ -616,7 +608,7 @@ def _add_find(parser: Parser) -> None:
 def _add_show(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("name", metavar="TOOL", help="the tool's name or id")
-    parser.add_argument("--json", action="store_true", help="print the tool and the example as JSON")
+    _add_flag(parser, "--json", "print the tool and the example as JSON")
     _add_locked(parser)
     _add_reading_timeout(parser)
     _add_offline(parser)
@@ -639,22 +631,18 @@ def _add_call(parser: Parser) -> None:
     )
     _add_option(parser, _ASK)
     _add_options(parser, ServeOptions, "agree")
-    parser.add_argument(
+    _add_flag(
+        parser,
         "--yes",
-        action="store_true",
-        help="approve this one call in advance; if the server allows that. Only the tool's definition is stored,"
+        "approve this one call in advance; if the server allows that. Only the tool's definition is stored,"
         " to show later changes",
     )
-    parser.add_argument(
-        "--start",
-        action="store_true",
-        help="print the id of a long call instead of waiting; for `toolwire calls` (URLs only)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    _add_flag(parser, "--start", "print the id of a long call instead of waiting; for `toolwire calls` (URLs only)")
+    _add_flag(parser, "--json", "print the result as JSON")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the result, such as an image, to this file; - for standard output"
     )
-    parser.add_argument("--force", action="store_true", help="overwrite the --output file if it exists")
+    _add_flag(parser, "--force", "overwrite the --output file if it exists")
     _add_calling(parser)
     _add_locked(parser)
     _add_remote(parser)
@@ -677,11 +665,11 @@ def _add_calls(parser: Parser) -> None:
     )
     text = f"time limit in seconds; wait: none by default, otherwise {TOTAL_S}"
     _add_option(parser, replace(_TIMEOUT, default=None, help=text))
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    _add_flag(parser, "--json", "print JSON")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="wait: write the result to this file; - for standard output"
     )
-    parser.add_argument("--force", action="store_true", help="overwrite the --output file if it exists")
+    _add_flag(parser, "--force", "overwrite the --output file if it exists")
     _add_remote(parser)
     _add_sign_in(parser)
     parser.of_actions = {"limit": ("list",)}
@@ -690,9 +678,9 @@ def _add_calls(parser: Parser) -> None:
 def _add_resources(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("uri", nargs="?", metavar="URI", help="the URI to read; without it, all are listed")
-    parser.add_argument("--json", action="store_true", help="print the list or the content as JSON")
+    _add_flag(parser, "--json", "print the list or the content as JSON")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the content to this file; - for standard output")
-    parser.add_argument("--force", action="store_true", help="overwrite the --output file if it exists")
+    _add_flag(parser, "--force", "overwrite the --output file if it exists")
     _add_timeout(parser, TOTAL_S, "time limit for reading, in seconds")
     _add_remote(parser)
     _add_sign_in(parser)
@@ -703,7 +691,7 @@ def _add_prompts(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("name", nargs="?", metavar="NAME", help="the prompt to fill in; without it, all are listed")
     parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="an argument of the prompt, a text")
-    parser.add_argument("--json", action="store_true", help="print the list or the messages as JSON")
+    _add_flag(parser, "--json", "print the list or the messages as JSON")
     _add_timeout(parser, TOTAL_S, "time limit for reading, in seconds")
     _add_remote(parser)
     _add_sign_in(parser)
@@ -712,7 +700,7 @@ def _add_prompts(parser: Parser) -> None:
 def _add_chat(parser: Parser) -> None:
     parser.set_defaults(more="targets")
     parser.add_argument("targets", nargs="*", metavar="URL", help="a server whose tools the model can use")
-    parser.add_argument("--browser", action="store_true", help="chat in the browser; you can add servers there")
+    _add_flag(parser, "--browser", "chat in the browser; you can add servers there")
     _add_page_options(parser)
     for option in _MODEL:
         _add_option(parser, option)
@@ -746,12 +734,12 @@ def _add_console(parser: Parser) -> None:
 
 def _add_page_options(parser: Parser) -> None:
     parser.add_argument("--port", type=_port, default=0, help="the local port of the pages; 0 picks a free one (0)")
-    parser.add_argument("--no-open", action="store_true", help="print the link instead of opening a browser")
+    _add_flag(parser, "--no-open", "print the link instead of opening a browser")
 
 
 def _add_explain(parser: Parser) -> None:
     parser.add_argument("target", metavar="URL", help="the URL to probe; probes only read")
-    parser.add_argument("--json", action="store_true", help="print the probes as JSON")
+    _add_flag(parser, "--json", "print the probes as JSON")
     _add_reading_timeout(parser)
     _add_keys(parser)
 
@@ -773,22 +761,19 @@ def _add_check(parser: Parser) -> None:
         metavar="FILE",
         help="also check this OpenAPI Overlay; it is applied to each OpenAPI document. Repeat for more",
     )
-    parser.add_argument("--strict", action="store_true", help="exit with 1 for warnings too")
+    _add_flag(parser, "--strict", "exit with 1 for warnings too")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--json", action="store_true", help="print the faults as JSON")
-    how.add_argument("--sarif", action="store_true", help="print the faults as SARIF 2.1.0, for code hosts")
+    _add_flag(how, "--json", "print the faults as JSON")
+    _add_flag(how, "--sarif", "print the faults as SARIF 2.1.0, for code hosts")
 
 
 def _add_conform(parser: Parser) -> None:
     parser.add_argument("target", metavar="URL", help="the server; tools are called only with --call")
     parser.add_argument(
-        "--call",
-        nargs=2,
-        metavar=("TOOL", "ARGS"),
-        help="a tool to call, and its arguments as a JSON object",
+        "--call", nargs=2, metavar=("TOOL", "ARGS"), help="a tool to call, and its arguments as a JSON object"
     )
-    parser.add_argument("--json", action="store_true", help="print the reports as JSON")
-    parser.add_argument("--markdown", action="store_true", help="print the reports as Markdown")
+    _add_flag(parser, "--json", "print the reports as JSON")
+    _add_flag(parser, "--markdown", "print the reports as Markdown")
     _add_timeout(parser, ANSWER_S, "time limit of each response, in seconds")
     _add_keys(parser)
     _add_options(parser, RemoteOptions, "protocol")
@@ -807,8 +792,8 @@ def _add_convert(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the document to this file instead of standard output"
     )
-    parser.add_argument("--force", action="store_true", help="overwrite the --output and --losses files")
-    parser.add_argument("--strict", action="store_true", help="write nothing and exit with 1 if anything is lost")
+    _add_flag(parser, "--force", "overwrite the --output and --losses files")
+    _add_flag(parser, "--strict", "write nothing and exit with 1 if anything is lost")
     parser.add_argument("--losses", metavar="FILE", help="write the list of losses to this file, as JSON")
     _add_reading_timeout(parser)
     _add_offline(parser)
@@ -821,16 +806,14 @@ def _add_overlay(parser: Parser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the overlay to this file instead of standard output"
     )
-    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+    _add_flag(parser, "--force", "overwrite the file if it exists")
     _add_reading_timeout(parser)
     _add_keys(parser)
 
 
 def _add_publish(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument(
-        "--server-json", action="store_true", help="print server.json, for mcp-publisher; nothing is sent"
-    )
+    _add_flag(parser, "--server-json", "print server.json, for mcp-publisher; nothing is sent")
     parser.add_argument("--url", default="", metavar="URL", help="where MCP clients reach it (the URL of the target)")
     parser.add_argument(
         "--name", default="", metavar="NAME", help="its name in the registry; the default is the host's"
@@ -841,7 +824,7 @@ def _add_publish(parser: Parser) -> None:
 
 def _add_size(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    _add_flag(parser, "--json", "print the numbers as JSON")
     _add_reading_timeout(parser)
     _add_offline(parser)
     _add_remote(parser)
@@ -869,19 +852,18 @@ def _add_approvals(parser: Parser) -> None:
         "words", nargs="*", metavar="TOOL LEVEL", help="set: a tool, and per-call or deny; unset: a tool"
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--writes", action="store_true", help="set, unset: all tools that change something")
-    which.add_argument("--every", action="store_true", help="set, unset: all tools of the server")
+    _add_flag(which, "--writes", "set, unset: all tools that change something")
+    _add_flag(which, "--every", "set, unset: all tools of the server")
+    _add_flag(parser, "--always", "allow: do not ask again for 30 days; if the server allows that")
     parser.add_argument(
-        "--always", action="store_true", help="allow: do not ask again for 30 days; if the server allows that"
-    )
-    parser.add_argument(
-        "--bound", action="append", default=[], metavar="TEXT",
+        "--bound",
+        action="append",
+        default=[],
+        metavar="TEXT",
         help='allow: do not ask again if this is true; such as "amount <= 50" or "to in Ada, Bob". Repeat for more',
-    )  # fmt: skip
-    parser.add_argument("--times", metavar="N", help="allow: do not ask again for this number of calls")
-    parser.add_argument(
-        "--similar", action="store_true", help="allow: also for the other tools that the question lists"
     )
+    parser.add_argument("--times", metavar="N", help="allow: do not ask again for this number of calls")
+    _add_flag(parser, "--similar", "allow: also for the other tools that the question lists")
     parser.add_argument("--until", metavar="TIME", help="allow: do not ask again until then; friday, 2026-12-24 or 12h")
     parser.add_argument("--reason", default="", metavar="TEXT", help="deny: the reason; the assistant is told")
     parser.add_argument(
@@ -891,11 +873,9 @@ def _add_approvals(parser: Parser) -> None:
     )
     parser.add_argument("--site", default="", metavar="TEXT", help="log: only servers and connections with this text")
     parser.add_argument("--tool", default="", metavar="TEXT", help="log: only tools whose ID contains this text")
-    parser.add_argument(
-        "--json", action="store_true", help="list: print JSON; log, verify: print a JSON object on each line"
-    )
-    parser.add_argument("--verify", action="store_true", help="log: verify that no record was changed")
-    parser.add_argument("--rotate", action="store_true", help="key: create a new signing key")
+    _add_flag(parser, "--json", "list: print JSON; log, verify: print a JSON object on each line")
+    _add_flag(parser, "--verify", "log: verify that no record was changed")
+    _add_flag(parser, "--rotate", "key: create a new signing key")
     parser.add_argument("--keys", metavar="FILE", help="verify: the public keys; a JWK Set (default: your own)")
     parser.add_argument(
         "--path",
@@ -910,16 +890,24 @@ def _add_approvals(parser: Parser) -> None:
 
 def _add_settings(parser: Parser) -> None:
     parser.add_argument(
-        "action", nargs="?", default="show", choices=["show", "check", "trust", "forget"], metavar="ACTION",
+        "action",
+        nargs="?",
+        default="show",
+        choices=["show", "check", "trust", "forget"],
+        metavar="ACTION",
         help="show: print the settings; check: print the faults of the files; trust: use all settings of this project;"
         " forget: take that back (show)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "of", nargs="?", default="", choices=["", *sorted(WITH_SETTINGS)], metavar="COMMAND",
+        "of",
+        nargs="?",
+        default="",
+        choices=["", *sorted(WITH_SETTINGS)],
+        metavar="COMMAND",
         help="show: each option of this command, with its value and its source",
-    )  # fmt: skip
+    )
     parser.add_argument("target", nargs="?", default="", metavar="TARGET", help="show: with this target")
-    parser.add_argument("--json", action="store_true", help="show, check: print JSON")
+    _add_flag(parser, "--json", "show, check: print JSON")
     parser.of_actions = {"json": ("show", "check")}
 
 
@@ -934,7 +922,7 @@ def _add_lock(parser: Parser) -> None:
 
 def _add_diff(parser: Parser) -> None:
     parser.add_argument("target", metavar="URL", help="the server to compare with the lock file")
-    parser.add_argument("--json", action="store_true", help="print the differences as JSON")
+    _add_flag(parser, "--json", "print the differences as JSON")
     _add_lock_file(parser)
     _add_reading_timeout(parser)
     _add_remote(parser)
@@ -952,12 +940,10 @@ def _add_locked(parser: Parser) -> None:
 
 def _add_login(parser: Parser) -> None:
     parser.add_argument("url", metavar="URL", help="the server")
-    parser.add_argument("--key", action="store_true", help="type a key, token or password instead; it is not shown")
+    _add_flag(parser, "--key", "type a key, token or password instead; it is not shown")
     parser.add_argument("--scope", action="append", default=[], metavar="S", help="a scope to request; repeat for more")
-    parser.add_argument(
-        "--device", action="store_true", help="sign in on another device; for machines without a browser"
-    )
-    parser.add_argument("--as-program", action="store_true", help="sign in as the program itself (client credentials)")
+    _add_flag(parser, "--device", "sign in on another device; for machines without a browser")
+    _add_flag(parser, "--as-program", "sign in as the program itself (client credentials)")
     _add_options(parser, RemoteOptions, "account")
     _add_sign_in(parser)
     _add_program_sign_in(parser)
@@ -969,13 +955,19 @@ def _add_login(parser: Parser) -> None:
 def _add_context(parser: Parser) -> None:
     what = parser.add_argument_group("what tools require", "(a tool gets only what it declares)")
     what.add_argument(
-        "--token", action="append", default=[], metavar="PROVIDER[=@FILE]",
+        "--token",
+        action="append",
+        default=[],
+        metavar="PROVIDER[=@FILE]",
         help="an access token for a provider; from a file, the variable PROVIDER_TOKEN, or typed",
-    )  # fmt: skip
+    )
     what.add_argument(
-        "--secret", action="append", default=[], metavar="NAME[=@FILE]",
+        "--secret",
+        action="append",
+        default=[],
+        metavar="NAME[=@FILE]",
         help="a secret that the tool needs; from a file, the variable NAME, or typed",
-    )  # fmt: skip
+    )
     what.add_argument("--user-id", metavar="ID", help="the ID of the user whom the call is for")
 
 
@@ -991,9 +983,10 @@ def _add_program_sign_in(parser: Parser) -> None:
     how.add_argument("--assertion-file", metavar="FILE", help="a file that holds the workload's signed token (JWT)")
     how.add_argument("--assertion-env", metavar="NAME", help="the environment variable that holds that token")
     how.add_argument(
-        "--identity-provider", metavar="ISSUER",
+        "--identity-provider",
+        metavar="ISSUER",
         help="your organization's identity provider; the signed token is then your ID token from it",
-    )  # fmt: skip
+    )
     how.add_argument("--provider-client-id", metavar="ID", help="your client ID at the identity provider")
     how.add_argument(
         "--provider-secret-env", metavar="NAME", help="the environment variable that holds its client secret"
@@ -1018,11 +1011,7 @@ def _add_upstream_timeout(parser: Parser) -> None:
 
 
 def _add_offline(parser: Parser) -> None:
-    parser.add_argument(
-        "--offline",
-        action="store_true",
-        help="use documents stored by an earlier command; send no request (URLs only)",
-    )
+    _add_flag(parser, "--offline", "use documents stored by an earlier command; send no request (URLs only)")
 
 
 def _add_remote(parser: Parser) -> None:

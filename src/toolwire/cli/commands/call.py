@@ -18,7 +18,7 @@ from toolwire.cli.targets.context_options import read_context
 from toolwire.cli.targets.open_target import OpenedTarget, open_target, read_client
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.call_status_display import print_progress
-from toolwire.cli.terminal.screen import escaped, json_text
+from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.terminal_approver import build_agreement, choose_approver, open_session
 from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
@@ -78,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     except ConnectError as error:
         kind = error.kind if error.kind is Kind.DENIED else Kind.UNREACHABLE
         result = Problem(kind=kind, message=str(error))
+    if isinstance(result, Problem) and result.developer_message:  # a user who runs their own code is its developer
+        print_error(f"For the developer: {result.developer_message}")
     return print_call_result(result, tool=tool, file=file, output=output, as_json=arguments.json)
 
 

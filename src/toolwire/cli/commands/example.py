@@ -15,7 +15,7 @@ from toolwire.cli.parser import EXAMPLES
 from toolwire.cli.terminal.screen import escaped
 from toolwire.core.errors import UsageError
 
-_EXAMPLE_FILES: Final = files("toolwire.cli.example_files")
+_EXAMPLE_FILES: Final = files("toolwire.example_files")
 _FOLDERS: Final = ("recipes",)
 _USES: Final = {
     "model": "Run it: python {}",

@@ -30,7 +30,7 @@ from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
 if TYPE_CHECKING:  # signing in is rare, and a lot of code; and a URL does not need the server
     from toolwire.client.login import SignInOptions, SignInUser
 
-    from .local_target import LocalTarget
+    from toolwire.hosting.targets.local_target import LocalTarget
 
 _MAX_TAGS = 20
 
@@ -78,8 +78,7 @@ def open_target(
             )
         # These bring the whole server, which a URL does not need.
         from toolwire.hosting.targets.load_code import open_code
-
-        from .local_target import LocalTarget
+        from toolwire.hosting.targets.local_target import LocalTarget
 
         yield LocalTarget(open_code(target), text, ask, reach.context, provide_input)
         return

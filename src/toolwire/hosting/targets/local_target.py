@@ -5,21 +5,19 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Final, NoReturn, assert_never
 
 import anyio
 
-from toolwire.cli.terminal.screen import print_error
-from toolwire.cli.terminal.terminal_approver import Approver
 from toolwire.client.calls.file_arguments import read_file_arguments
 from toolwire.client.calls.retry import new_id
 from toolwire.client.transport.drivers import SyncNotify, ask_input
 from toolwire.consent import build_consent_check, build_denial, effective_level
 from toolwire.core.catalog import Catalog
-from toolwire.core.check import Allow, Ask, Deny, KnownResult, apply_checks
+from toolwire.core.check import Allow, Answer, Ask, Deny, KnownResult, Question, apply_checks
 from toolwire.core.errors import UsageError
 from toolwire.core.model import (
     ANONYMOUS,
@@ -57,7 +55,7 @@ class LocalTarget:
         self,
         toolbox: Toolbox,
         site: str,
-        ask: Approver,
+        ask: Callable[[Question], Answer],
         context: Context = ANONYMOUS,
         provide_input: InputProvider | None = None,
     ) -> None:
@@ -156,12 +154,7 @@ class LocalTarget:
                 assert_never(verdict)
         # Standard output is for the result alone, whatever the tool prints. AT-44: secrets are hidden as by a server.
         with redirect_stdout(sys.stderr), hide_secrets(call.context):
-            result = _scrub(self._run_with_answers(call))
-        if isinstance(result, Problem) and result.developer_message:
-            print_error(
-                f"For the developer: {result.developer_message}"
-            )  # the user who runs code on this machine is its developer
-        return result
+            return _scrub(self._run_with_answers(call))
 
     def start(
         self,
