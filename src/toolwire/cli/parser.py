@@ -382,6 +382,15 @@ def _add_command(add: Callable[..., Parser], name: str, summary: str) -> Parser:
     return command
 
 
+def _add_flag(to: _Container, name: str, text: str) -> None:
+    to.add_argument(name, action="store_true", help=text)
+
+
+def _add_output(parser: Parser, text: str, force: str = "overwrite the --output file if it exists") -> None:
+    parser.add_argument("-o", "--output", metavar="FILE", help=text)
+    _add_flag(parser, "--force", force)
+
+
 def _add_help_all(parser: Parser) -> None:
     parser.add_argument(
         "--help-all",
@@ -397,8 +406,7 @@ def _add_example(parser: Parser) -> None:
     parser.add_argument(
         "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example (%(default)s)", metavar="NAME"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the example to this file or folder")
-    _add_flag(parser, "--force", "overwrite the file if it exists")
+    _add_output(parser, "write the example to this file or folder", "overwrite the file if it exists")
     _add_flag(parser, "--list", "list the examples without writing one")
 
 
@@ -418,8 +426,7 @@ def _add_serve(parser: Parser) -> None:
     _add_options(parser, RemoteOptions, "include_site_description")
     _add_options(parser, ServeOptions, "log")
     _add_upstream_timeout(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_remote_tools(parser)
     of_callers = {option.field for option in list_command_options(TokenOptions)} | {"api_key_file", "api_keys"}
     of_pages = {"private", "hosts", "origins", "strict_jsonrpc", "client_document"}
     listening = {option.field for option in list_command_options(ListenOptions)} | {"reload", "metrics_address"}
@@ -490,8 +497,7 @@ def _add_work(parser: Parser) -> None:
     _add_options(parser, ServeOptions, "agree")
     _add_options(parser, ServeOptions, "log")
     _add_upstream_timeout(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_remote_tools(parser)
 
 
 def _add_gateway(parser: Parser) -> None:
@@ -517,8 +523,7 @@ def _add_gateway(parser: Parser) -> None:
     _add_options(parser, ServeOptions, "agree")
     _add_options(parser, RemoteOptions, "include_site_description")
     _add_upstream_timeout(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_remote_tools(parser)
     of_add = {one.dest for one in parser._actions if one.option_strings} - {"help", "debug", "file", "json"}
     parser.of_actions = {**dict.fromkeys(of_add, ("add",)), "json": ("check", "list")}
 
@@ -573,8 +578,7 @@ def _add_install(parser: Parser) -> None:
     _add_options(parser, RemoteOptions, "include_site_description")
     _add_upstream_timeout(parser)
     _add_offline(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_remote_tools(parser)
 
 
 def _add_tools(parser: Parser) -> None:
@@ -584,10 +588,7 @@ def _add_tools(parser: Parser) -> None:
     _add_flag(parser, "--tags", "list the tags with the number of tools")
     _add_flag(parser, "--findings", "list what toolwire left out or repaired")
     _add_locked(parser)
-    _add_reading_timeout(parser)
-    _add_offline(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_reading(parser)
 
 
 def _add_find(parser: Parser) -> None:
@@ -599,10 +600,7 @@ def _add_find(parser: Parser) -> None:
     )
     _add_flag(parser, "--json", "print the tools that were found as JSON")
     _add_locked(parser)
-    _add_reading_timeout(parser)
-    _add_offline(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_reading(parser)
 
 
 def _add_show(parser: Parser) -> None:
@@ -610,10 +608,7 @@ def _add_show(parser: Parser) -> None:
     parser.add_argument("name", metavar="TOOL", help="the tool's name or id")
     _add_flag(parser, "--json", "print the tool and the example as JSON")
     _add_locked(parser)
-    _add_reading_timeout(parser)
-    _add_offline(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_reading(parser)
 
 
 def _add_call(parser: Parser) -> None:
@@ -639,10 +634,7 @@ def _add_call(parser: Parser) -> None:
     )
     _add_flag(parser, "--start", "print the id of a long call instead of waiting; for `toolwire calls` (URLs only)")
     _add_flag(parser, "--json", "print the result as JSON")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the result, such as an image, to this file; - for standard output"
-    )
-    _add_flag(parser, "--force", "overwrite the --output file if it exists")
+    _add_output(parser, "write the result, such as an image, to this file; - for standard output")
     _add_calling(parser)
     _add_locked(parser)
     _add_remote(parser)
@@ -666,10 +658,7 @@ def _add_calls(parser: Parser) -> None:
     text = f"time limit in seconds; wait: none by default, otherwise {TOTAL_S}"
     _add_option(parser, replace(_TIMEOUT, default=None, help=text))
     _add_flag(parser, "--json", "print JSON")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="wait: write the result to this file; - for standard output"
-    )
-    _add_flag(parser, "--force", "overwrite the --output file if it exists")
+    _add_output(parser, "wait: write the result to this file; - for standard output")
     _add_remote(parser)
     _add_sign_in(parser)
     parser.of_actions = {"limit": ("list",)}
@@ -679,8 +668,7 @@ def _add_resources(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     parser.add_argument("uri", nargs="?", metavar="URI", help="the URI to read; without it, all are listed")
     _add_flag(parser, "--json", "print the list or the content as JSON")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the content to this file; - for standard output")
-    _add_flag(parser, "--force", "overwrite the --output file if it exists")
+    _add_output(parser, "write the content to this file; - for standard output")
     _add_timeout(parser, TOTAL_S, "time limit for reading, in seconds")
     _add_remote(parser)
     _add_sign_in(parser)
@@ -789,24 +777,17 @@ def _add_convert(parser: Parser) -> None:
         help=f"the kind of the new document: {', '.join(_CONVERTED)}",
     )
     parser.add_argument("--kind", choices=(*_CONVERTED, "universal"), metavar="KIND", help="the kind of the source")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the document to this file instead of standard output"
-    )
-    _add_flag(parser, "--force", "overwrite the --output and --losses files")
+    text = "write the document to this file instead of standard output"
+    _add_output(parser, text, "overwrite the --output and --losses files")
     _add_flag(parser, "--strict", "write nothing and exit with 1 if anything is lost")
     parser.add_argument("--losses", metavar="FILE", help="write the list of losses to this file, as JSON")
-    _add_reading_timeout(parser)
-    _add_offline(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_reading(parser)
 
 
 def _add_overlay(parser: Parser) -> None:
     parser.add_argument("target", metavar="URL", help="a server, or a file with an OpenAPI document")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the overlay to this file instead of standard output"
-    )
-    _add_flag(parser, "--force", "overwrite the file if it exists")
+    text = "write the overlay to this file instead of standard output"
+    _add_output(parser, text, "overwrite the file if it exists")
     _add_reading_timeout(parser)
     _add_keys(parser)
 
@@ -825,10 +806,7 @@ def _add_publish(parser: Parser) -> None:
 def _add_size(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     _add_flag(parser, "--json", "print the numbers as JSON")
-    _add_reading_timeout(parser)
-    _add_offline(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_reading(parser)
 
 
 def _add_approvals(parser: Parser) -> None:
@@ -916,8 +894,7 @@ def _add_lock(parser: Parser) -> None:
     parser.add_argument("targets", nargs="+", metavar="URL", help="a server whose tools are pinned")
     _add_lock_file(parser)
     _add_reading_timeout(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_remote_tools(parser)
 
 
 def _add_diff(parser: Parser) -> None:
@@ -925,8 +902,7 @@ def _add_diff(parser: Parser) -> None:
     _add_flag(parser, "--json", "print the differences as JSON")
     _add_lock_file(parser)
     _add_reading_timeout(parser)
-    _add_remote(parser)
-    _add_selection(parser)
+    _add_remote_tools(parser)
 
 
 def _add_lock_file(parser: Parser) -> None:
@@ -1010,6 +986,13 @@ def _add_upstream_timeout(parser: Parser) -> None:
     _add_timeout(parser, UPSTREAM_S, "time limit of one call to an upstream, in seconds")
 
 
+def _add_reading(parser: Parser) -> None:
+    """Add what decides how the tools of a target are read."""
+    _add_reading_timeout(parser)
+    _add_offline(parser)
+    _add_remote_tools(parser)
+
+
 def _add_offline(parser: Parser) -> None:
     _add_flag(parser, "--offline", "use documents stored by an earlier command; send no request (URLs only)")
 
@@ -1017,6 +1000,11 @@ def _add_offline(parser: Parser) -> None:
 def _add_remote(parser: Parser) -> None:
     _add_keys(parser)
     _add_options(parser, RemoteOptions, "account", "protocol")
+
+
+def _add_remote_tools(parser: Parser) -> None:
+    _add_remote(parser)
+    _add_selection(parser)
 
 
 def _add_selection(parser: Parser) -> None:

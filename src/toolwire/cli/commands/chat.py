@@ -90,9 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
                     user=person,
                     approve_relocation=confirm_relocation,
                     approve_command=confirm_command,
-                    agree=build_agreement(agreed=arguments.agree),
                     cache=open_document_cache(),
-                    **given,
+                    **given | {"agree": build_agreement(agreed=arguments.agree)},
                 )
             )
             for url in urls
@@ -133,21 +132,15 @@ def _run_in_browser(arguments: argparse.Namespace) -> int:
 def _read_connect_options(arguments: argparse.Namespace, urls: Sequence[str]) -> dict[str, Any]:
     """Return the options of ``connect`` that the command line gives, which hold for each of ``urls``."""
     options = read_url_options(read_remote(arguments), urls, discovery_s=min(arguments.timeout, READING_S))
-    return {
-        "api_key": options.key,
-        "account": options.account,
-        "protocol": options.protocol,
-        "selection": options.selection,
-        "headers": options.headers,
-        "sign_in": read_client(arguments),
-        "context": read_context(arguments, urls),
-        "include_site_description": options.include_site_description,
-        "preferences": replace(read_returns(arguments.returns), everything=read_approval(arguments.approval)),
-        "timeout_s": arguments.timeout,
-        "discovery_s": options.discovery_s,
-        "locked": read_lock_file(Path(arguments.file)) if arguments.locked else None,
-        **options.access,
-    }
+    given = replace(
+        options,
+        sign_in=read_client(arguments),
+        context=read_context(arguments, urls),
+        timeout_s=arguments.timeout,
+        locked=read_lock_file(Path(arguments.file)) if arguments.locked else None,
+    ).list_connect_options()
+    returns = replace(read_returns(arguments.returns), everything=read_approval(arguments.approval))
+    return given | {"preferences": returns}
 
 
 def _check_base_url(url: str) -> None:

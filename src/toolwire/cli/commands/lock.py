@@ -5,15 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
-from toolwire.cli.terminal.prompt import confirm_command
+from toolwire.cli.targets.open_target import OpenedTarget, open_target, open_url
 from toolwire.cli.terminal.screen import escaped
-from toolwire.cli.terminal.slow_work import announce_if_slow
-from toolwire.client import Session, SyncRemote, connect_sync, open_document_cache
+from toolwire.cli.terminal.terminal_approver import build_terminal_approver
+from toolwire.client import Session, SyncRemote
 from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.definition_lock import Difference
 from toolwire.consent.origin_display import name_programs
@@ -69,25 +72,19 @@ class FetchedDefinitions(NamedTuple):
 
 def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
     """Return the present definitions of the selected tools at ``url``."""
-    try:
-        with announce_if_slow(f"Reading the tools of {show_url(url)}"):
-            pending = connect_sync(
-                url,
-                api_key=options.key,
-                protocol=options.protocol,
-                session=Session(),
-                selection=options.selection,
-                account=options.account,
-                headers=options.headers,
-                approve_command=confirm_command,
-                discovery_s=options.discovery_s,
-                cache=open_document_cache(),
-                **options.access,
-            )
-            with pending as remote:
-                return FetchedDefinitions(remote.url, remote.definitions())
-    except ValueError as error:
-        raise UsageError(f"{error}.") from error
+    with open_url(url, options, build_terminal_approver("ask"), Session()) as remote:
+        return FetchedDefinitions(remote.url, remote.definitions())
+
+
+@contextmanager
+def open_tools(arguments: argparse.Namespace) -> Generator[tuple[OpenedTarget, tuple[Difference, ...]], None, None]:
+    """Open the target of ``arguments`` to read its tools, and give how they differ from the lock with ``--locked``."""
+    locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
+    options = read_url_options(
+        read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
+    )
+    with open_target(arguments.target, replace(options, locked=locked), build_terminal_approver("ask")) as source:
+        yield source, () if locked is None else find_differences(locked, source)
 
 
 def read_lock_file(file: Path) -> DefinitionLock:

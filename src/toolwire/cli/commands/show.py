@@ -5,17 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 from toolwire.cli.example_call import write_command, write_python
 from toolwire.cli.exits import FAILED, OK, exit_code
-from toolwire.cli.parser import read_remote
-from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error
-from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.consent import effective_level
 from toolwire.consent.conditions import describe_condition
 from toolwire.consent.tool_facts import find_scopes, list_ways_out
@@ -24,10 +19,9 @@ from toolwire.core.model import Approval, Json, Problem, Tool
 from toolwire.core.url_origin import get_origin
 from toolwire.framing.xllm import collect_extra_members
 from toolwire.hosting.targets.target import read_target
-from toolwire.hosting.targets.url_options import read_url_options
 from toolwire.validation.example_arguments import build_example_arguments
 
-from .lock import find_differences, list_differences, read_lock_file
+from .lock import list_differences, open_tools
 from .tools import describe, describe_type
 
 _MAX_DEPTH: Final = 4
@@ -51,13 +45,8 @@ _RULES: Final = (
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one tool of the target, as text or as JSON."""
-    locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
-    options = read_url_options(
-        read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
-    )
-    with open_target(arguments.target, replace(options, locked=locked), build_terminal_approver("ask")) as source:
+    with open_tools(arguments) as (source, changed):
         tool = source.find(arguments.name)
-        changed = () if locked is None else find_differences(locked, source)
         server = getattr(source, "url", "")
     if isinstance(tool, Problem):
         print_error(tool.message)

@@ -6,25 +6,19 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
-from toolwire.cli.parser import read_remote
-from toolwire.cli.targets.open_target import OpenedTarget, open_target
+from toolwire.cli.targets.open_target import OpenedTarget
 from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error, shorten
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_list, print_table
-from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.consent import effective_level
 from toolwire.convert.fields import FIELDS
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Json, Schema, Tool
 from toolwire.find import search_tools
-from toolwire.hosting.targets.url_options import read_url_options
 
-from .lock import find_differences, list_differences
-from .lock import read_lock_file as read_locked
+from .lock import list_differences, open_tools
 
 _MAX_TEXT_LENGTH = 100
 _MAX_ARGUMENTS = 120
@@ -44,15 +38,10 @@ COLUMNS = ("name", "what it does", "arguments", "consent", "cost")
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tools of the target, as a table or as JSON."""
-    locked = read_locked(Path(arguments.file)) if arguments.locked else None
-    options = read_url_options(
-        read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
-    )
-    with open_target(arguments.target, replace(options, locked=locked), build_terminal_approver("ask")) as source:
+    with open_tools(arguments) as (source, changed):
         if arguments.tags:
             return _print_tags(source.tags(), as_json=arguments.json)
         catalog = source.catalog()
-        changed = find_differences(locked, source) if locked is not None else ()
         findings = () if arguments.json and not arguments.findings else _list_findings(source)
         tools = catalog.tools if arguments.find is None else search_tools(catalog, arguments.find)
         table = () if arguments.json or arguments.findings else build_rows(catalog, source.find_level, tools)

@@ -17,7 +17,6 @@ from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import Approver, build_terminal_approver
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import Session, SyncRemote, connect_sync, open_document_cache
-from toolwire.consent import Preferences
 from toolwire.core.errors import UsageError
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import Selection
@@ -29,7 +28,6 @@ from toolwire.hosting.targets.url_options import UrlOptions, read_url_options
 
 if TYPE_CHECKING:  # signing in is rare, and a lot of code; and a URL does not need the server
     from toolwire.client.login import SignInOptions, SignInUser
-
     from toolwire.hosting.targets.local_target import LocalTarget
 
 _MAX_TAGS = 20
@@ -82,36 +80,36 @@ def open_target(
 
         yield LocalTarget(open_code(target), text, ask, reach.context, provide_input)
         return
+    with open_url(target.text, reach, ask, session, person, provide_input) as remote:
+        yield remote
+
+
+@contextmanager
+def open_url(
+    url: str,
+    reach: UrlOptions,
+    ask: Approver,
+    session: Session | None = None,
+    person: SignInUser | None = None,
+    provide_input: InputProvider | None = None,
+) -> Generator[SyncRemote, None, None]:
+    """Open the connection to ``url`` as ``open_target`` does."""
     try:
         connecting = connect_sync(
-            target.text,
+            url,
             approve=ask,
             provide_input=provide_input,
-            api_key=reach.key,
-            account=reach.account,
-            protocol=reach.protocol,
             session=session,
-            locked=reach.locked,
-            agree=reach.agree,
-            selection=reach.selection,
-            caps=reach.result_limits,
             user=person,
-            sign_in=reach.sign_in,
-            context=reach.context,
             approve_relocation=confirm_relocation,
-            headers=reach.headers,
-            include_site_description=reach.include_site_description,
             approve_command=confirm_command,
-            preferences=Preferences(everything=reach.approval),
-            timeout_s=reach.timeout_s,
-            discovery_s=reach.discovery_s,
             cache=open_document_cache(offline=reach.offline),
-            **reach.access,
+            **reach.list_connect_options(),
         )
     except ValueError as error:
         raise UsageError(f"{error}.") from error
     with ExitStack() as opened:
-        with announce_if_slow(f"Reading the tools of {show_url(target.text)}"):
+        with announce_if_slow(f"Reading the tools of {show_url(url)}"):
             remote = opened.enter_context(connecting)
         if reach.offline and remote.source is not None and not remote.source.url.startswith("file:"):
             print_instruction(f"The tools as they were stored on {show_time(remote.source.fetched_at)}.")

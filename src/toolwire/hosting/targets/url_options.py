@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from toolwire.client.discovery.overlays import read_overlay
 from toolwire.client.transport.network import NetworkAccess
@@ -46,6 +46,26 @@ class UrlOptions:
     timeout_s: float = TOTAL_S
     discovery_s: float = READING_S
     offline: bool = field(default=False, compare=False)
+
+    def list_connect_options(self) -> dict[str, Any]:
+        """Return the options of ``connect`` that say the same."""
+        return {
+            "api_key": self.key,
+            "account": self.account,
+            "protocol": self.protocol,
+            "locked": self.locked,
+            "selection": self.selection,
+            "agree": self.agree,
+            "sign_in": self.sign_in,
+            "context": self.context,
+            "headers": self.headers,
+            "caps": self.result_limits,
+            "include_site_description": self.include_site_description,
+            "preferences": Preferences(everything=self.approval),
+            "timeout_s": self.timeout_s,
+            "discovery_s": self.discovery_s,
+            **self.access,
+        }
 
 
 def read_selection(remote: RemoteOptions) -> Selection:
