@@ -43,8 +43,6 @@ from toolwire import (
 )
 from toolwire.cli.commands.explain import survey_url
 from toolwire.cli.commands.tools import COLUMNS, build_rows
-from toolwire.example_files.recipes.app import Settings, create_app
-from toolwire.example_files.wallet import payments, wallet
 from toolwire.cli.terminal.prompt import read_line
 from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
 from toolwire.cli.terminal.table import print_table
@@ -52,6 +50,8 @@ from toolwire.cli.terminal.terminal_approver import build_terminal_approver, lis
 from toolwire.client.login.sign_in import SignInUser
 from toolwire.consent.display import build_display_rows
 from toolwire.consent.grant import describe_bounds
+from toolwire.example_files.recipes.app import Settings, create_app
+from toolwire.example_files.wallet import payments, wallet
 from toolwire.protocols import BUILTIN
 from toolwire.stores.credentials.files import CredentialStore
 from toolwire.testing.loopback import background

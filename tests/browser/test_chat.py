@@ -17,12 +17,12 @@ from tests.browser.conftest import PASSWORD, QUICK
 from tests.support.hostile_pages import PAYLOADS, Watched
 from tests.support.images import build_png
 from tests.support.recipe_accounts import sign_up
-from toolwire.example_files.recipes.app import Settings, create_app
 from toolwire.client.calls.session import open_stored_session
 from toolwire.console import Console, ConsoleSource, OneTimeKey
 from toolwire.console.chat import Conversation, ModelChoice, ModelSettings, ModelStore, build_chat_group
 from toolwire.core.content import Image
 from toolwire.core.model import Json
+from toolwire.example_files.recipes.app import Settings, create_app
 from toolwire.stores.credentials.files import CredentialStore
 from toolwire.testing.loopback import background
 

@@ -12,8 +12,8 @@ from tests.browser.conftest import QUICK
 from tests.support.hostile_pages import PAYLOADS, Watched
 from tests.support.recipe_accounts import sign_up
 from toolwire import Kind, Problem, connect_sync
-from toolwire.example_files.recipes.app import Settings, create_app
 from toolwire.client import Session
+from toolwire.example_files.recipes.app import Settings, create_app
 from toolwire.stores.credentials.files import CredentialStore
 
 

@@ -7,7 +7,7 @@ import pytest
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Deny
 from toolwire.core.model import Call, Context, Kind, Tool
-from toolwire.validation.scopes import check_scopes, filter_visible, has_scopes, permits
+from toolwire.validation.requirements import check_scopes, filter_visible, has_scopes, permits
 
 OPEN, MAIL = Tool(name="look"), Tool(name="mail", scopes=("mail:read", "mail:send"))
 CATALOG = Catalog(title="Kit", tools=(OPEN, MAIL))

@@ -48,6 +48,10 @@ class Difference:
     direction: Direction
     changes: tuple[Change, ...] = ()
 
+    def list_lines(self) -> list[str]:
+        """Return the tool with what happened to it, and a line for each change. A server can have written them."""
+        return [f"{self.tool}: {self.what}, {self.direction}", *(f"  {one.sentence}" for one in self.changes)]
+
 
 def write_lock(lock: DefinitionLock) -> str:
     """Return ``lock`` as text with one part per line. Equal definitions give equal text, so that a diff is small."""

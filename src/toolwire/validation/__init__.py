@@ -4,8 +4,20 @@ from .arguments import Validator, build_arguments_check, compile_schema, find_sc
 from .data import copy_arguments
 from .declared import find_declared_names, refuse_undeclared
 from .patterns import PatternBudget, is_pattern
-from .requirements import Authorizer, GrantPage, GrantPages, build_requirements_check, check_requirements, find_missing
-from .scopes import Scopes, build_insufficient_scopes, check_scopes, filter_visible, has_scopes, permits
+from .requirements import (
+    Authorizer,
+    GrantPage,
+    GrantPages,
+    Scopes,
+    build_insufficient_scopes,
+    build_requirements_check,
+    check_requirements,
+    check_scopes,
+    filter_visible,
+    find_missing,
+    has_scopes,
+    permits,
+)
 
 __all__ = [
     "Authorizer",

@@ -28,15 +28,14 @@ from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.hosting.options import READING_S
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import read_approval, read_url_options
+from toolwire.hosting.targets.url_options import read_approval, read_lock_file, read_url_options
 
 from .calls import wait_for_result
-from .lock import read_lock_file as read_locked
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Call the tool and print its result."""
-    locked = read_locked(Path(arguments.file)) if arguments.locked else None
+    locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
     discovery_s = min(arguments.timeout, READING_S)
     reach = replace(
         read_url_options(read_remote(arguments), [arguments.target], discovery_s=discovery_s),

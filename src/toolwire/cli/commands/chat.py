@@ -42,10 +42,9 @@ from toolwire.core.toolbox import ToolHome, find_home
 from toolwire.core.url_origin import get_origin
 from toolwire.hosting.options import READING_S
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import read_approval, read_key, read_returns, read_url_options
+from toolwire.hosting.targets.url_options import read_approval, read_key, read_lock_file, read_returns, read_url_options
 from toolwire.stores.paths import find_decisions_place
 
-from .lock import read_lock_file
 from .tools import COLUMNS, build_rows
 
 _SHOWN: Final = 300
@@ -109,9 +108,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _run_in_browser(arguments: argparse.Namespace) -> int:
     """Serve the chat on loopback until it is stopped."""
     # CO-03: imports a server, which only this needs
-    from toolwire.cli.browser_chat import build_browser_chat
-    from toolwire.cli.commands.console import build_source, serve_console
+    from toolwire.cli.commands.console import serve_console
     from toolwire.console.chat import ModelSettings
+    from toolwire.hosting.user_console import build_browser_chat, build_source
 
     urls = [_read_url(text) for text in arguments.targets]
     given = _read_connect_options(arguments, urls) | (
@@ -122,7 +121,7 @@ def _run_in_browser(arguments: argparse.Namespace) -> int:
     model = ModelSettings(api=arguments.api, base_url=arguments.base_url or "", model=arguments.model or "")
     source = build_source(find_decisions_place(), targets=urls)
     key = read_key(None, arguments.model_key_env)
-    chat = build_browser_chat(source, given=model if arguments.model else None, given_key=key)
+    chat = build_browser_chat(source, open_session(), given=model if arguments.model else None, given_key=key)
     for url in urls:  # the options of the command line are for these sites, and for none that is added later
         chat.conversation.connect(url, given)
     serve_console(source, port=arguments.port, opens=not arguments.no_open, groups=[chat.group], path="/chat")

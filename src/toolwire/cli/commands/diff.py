@@ -13,9 +13,9 @@ from toolwire.core.errors import UsageError
 from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import read_url_options
+from toolwire.hosting.targets.url_options import read_lock_file, read_url_options
 
-from .lock import fetch_definitions, list_differences, read_lock_file
+from .lock import fetch_definitions, list_differences
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolwire.client.discovery.overlays import read_overlay
@@ -13,8 +14,8 @@ from toolwire.client.transport.request_headers import read_site_headers
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.client.transport.tls import check_ca_file
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
-from toolwire.consent import DefinitionLock, Preferences
-from toolwire.core.errors import UsageError
+from toolwire.consent import DefinitionLock, Preferences, read_lock
+from toolwire.core.errors import DefinitionError, UsageError
 from toolwire.core.model import ANONYMOUS, Approval, Context, Problem, Secret, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, ResultLimits
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
@@ -180,6 +181,23 @@ def read_returns(texts: Iterable[str]) -> Preferences:
     named = [text.rpartition("=") for text in texts]
     private, untrusted = (frozenset(name for name, _, what in named if what == each) for each in RETURNS)
     return Preferences(private=private, untrusted=untrusted)
+
+
+def read_lock_file(file: Path, *, optional: bool = False) -> DefinitionLock:
+    """Return the lock in ``file``; an empty one where it is ``optional`` and is not there.
+
+    Raises:
+        UsageError: it cannot be read, or is no lock.
+    """
+    if optional and not file.exists():
+        return DefinitionLock()
+    try:
+        return read_lock(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"The lock cannot be read from {file}: {why}. `toolwire lock URL` makes one.") from error
+    except DefinitionError as error:
+        raise UsageError(f"{file}: {error}") from error
 
 
 def read_key(key: str | None, key_env: str | None) -> Secret | None:

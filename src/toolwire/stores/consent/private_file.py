@@ -43,12 +43,16 @@ def write_private_file(file: Path, text: str) -> None:
     new = file.with_suffix(f".{secrets.token_hex(8)}")
     # O_EXCL: a file or link that already has this name is never written to.
     handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as opened:
-        opened.write(text)
-        opened.flush()
-        # Before the rename, so that a power failure leaves the old file or the new one.
-        os.fsync(opened.fileno())
-    new.replace(file)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as opened:
+            opened.write(text)
+            opened.flush()
+            # Before the rename, so that a power failure leaves the old file or the new one.
+            os.fsync(opened.fileno())
+        new.replace(file)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
 
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
