@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from .consent import ClientRules, DefinitionLock, Preferences, read_lock
     from .core.call_status import CallPage, CallStatus, LongCallState
     from .core.check import Answer, Question
+    from .core.codec import ConnectError
     from .core.content import Audio, File, Image, read_content
-    from .core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
+    from .core.errors import DefinitionError, ToolError, ToolwireError
     from .core.grant_bounds import GrantBounds
     from .core.model import (
         Approval,
@@ -63,8 +64,9 @@ _HOME = {
     **dict.fromkeys(("ClientRules", "DefinitionLock", "Preferences", "read_lock"), "consent"),
     **dict.fromkeys(("CallPage", "CallStatus", "LongCallState"), "core.call_status"),
     **dict.fromkeys(("Answer", "Question"), "core.check"),
+    "ConnectError": "core.codec",
     **dict.fromkeys(("Audio", "File", "Image", "read_content"), "core.content"),
-    **dict.fromkeys(("ConnectError", "DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
+    **dict.fromkeys(("DefinitionError", "ToolError", "ToolwireError"), "core.errors"),
     "GrantBounds": "core.grant_bounds",
     **dict.fromkeys(("Approval", "Authorization", "CallError", "Context", "Cost", "Kind"), "core.model"),
     **dict.fromkeys(

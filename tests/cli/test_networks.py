@@ -20,7 +20,7 @@ import pytest
 from tests.certificates import write_certificate
 from tests.support.serve_process import serve_at
 from toolwire import Value, connect, connect_sync
-from toolwire.core.errors import ConnectError
+from toolwire.core.codec import ConnectError
 from toolwire.opentool.client import SyncOpenToolClient
 
 ROOT = Path(__file__).parents[2]

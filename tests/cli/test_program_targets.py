@@ -18,7 +18,7 @@ from toolwire import Answer, connect_sync
 from toolwire.client import Session
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.core.check import Question
-from toolwire.core.errors import ConnectError
+from toolwire.core.codec import ConnectError
 from toolwire.stores import MemoryGrants
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
 

@@ -21,7 +21,8 @@ from tests.support.confirmed_note import send_note
 from tests.support.serve_process import start_serve, url_in
 from toolwire import Problem, Question, Tool, Value, connect_sync
 from toolwire.core.catalog import Catalog
-from toolwire.core.errors import ConnectError, DefinitionError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Result
 from toolwire.core.toolbox import Notify, ignore_progress
 from toolwire.hosting.open_upstreams import count_asking_tools, open_toolbox

@@ -18,7 +18,7 @@ from tests.support.upstreams import connect_without_user
 from toolwire import Kind, Problem, Secret, Value, asgi, connect, connect_sync
 from toolwire.cli import main
 from toolwire.client.calls.session import Session
-from toolwire.core.errors import ConnectError
+from toolwire.core.codec import ConnectError
 from toolwire.testing.loopback import background
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}

@@ -13,8 +13,7 @@ import pytest
 from toolwire import connect, connect_sync
 from toolwire.cli import main
 from toolwire.client.transport.drivers import arun
-from toolwire.core.codec import Flow
-from toolwire.core.errors import ConnectError
+from toolwire.core.codec import ConnectError, Flow
 from toolwire.core.http import Request, Response
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext

@@ -23,7 +23,8 @@ from toolwire.client.transport.limits import TransportLimits
 from toolwire.client.transport.message_network import SyncMessageNetwork
 from toolwire.client.transport.server_command import ServerCommand, read_server_command
 from toolwire.client.transport.server_program import ServerProgram
-from toolwire.core.errors import ConnectError, DefinitionError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Progress
 from toolwire.core.resources import COMPLETE_RESULTS

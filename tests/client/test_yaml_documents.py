@@ -13,7 +13,7 @@ from toolwire.client.discovery.discover import discover
 from toolwire.client.login import read_declared_sign_in
 from toolwire.client.transport.drivers import run
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.core.errors import ConnectError
+from toolwire.core.codec import ConnectError
 from toolwire.core.selection import Selection
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document.loading import read_data

@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from toolwire.core.errors import ConnectError, DefinitionError, ToolError, ToolwireError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import DefinitionError, ToolError, ToolwireError
 from toolwire.core.http import STATUS_BY_KIND, get_header
 from toolwire.core.model import (
     Authorization,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from toolwire.core.errors import ConnectError, DefinitionError, ToolwireError, UsageError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import DefinitionError, ToolwireError, UsageError
 from toolwire.core.model import Kind, Problem
 
 OK: Final = 0

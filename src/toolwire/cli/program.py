@@ -12,7 +12,8 @@ from importlib import import_module
 from traceback import format_exception
 
 from toolwire import __version__
-from toolwire.core.errors import ConnectError, ToolwireError, UsageError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.url_display import show_urls
 
 from .exits import DENIED, FAILED, INTERRUPTED, NOT_FOUND, PIPE_CLOSED, USAGE, choose_exit_code

@@ -19,8 +19,9 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from .call_status import CallPage, CallStatus
 from .catalog import NAME, Catalog
 from .check import Answer, Question
+from .errors import ToolwireError
 from .http import Headers, Request, Response
-from .model import Call, Json, Problem, Progress, Result, Tool
+from .model import Call, Json, Kind, Problem, Progress, Result, Tool
 from .resources import DEFAULT_RESULT_LIMITS, Resources, ResultLimits
 from .selection import Selection
 from .server_features import ServerFeatures
@@ -457,6 +458,20 @@ class Probe:
 
     def __repr__(self) -> str:
         return f"Probe(protocol={self.protocol!r}, url={show_url(self.url)!r}, status={self.status!r})"
+
+
+class ConnectError(ToolwireError):
+    """No protocol was found at a URL. ``probes`` holds every request that was tried, in order.
+
+    ``kind`` is the reason in one word: ``unauthorized`` if a key is missing or wrong, ``unreachable`` if no server
+    answered, ``not_found`` if a server answered and offers no protocol that toolwire speaks; otherwise ``None``.
+    """
+
+    # XL-005
+    def __init__(self, message: str, probes: tuple[Probe, ...] = (), kind: Kind | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.probes = probes
 
 
 class DeclaredAuth(NamedTuple):

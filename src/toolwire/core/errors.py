@@ -1,15 +1,6 @@
-"""Define the exceptions: for misuse, for a URL without a server, and the one that tools raise.
-
-Expected failures are ``Problem`` values instead.
-"""
+"""Define the exceptions for misuse, and the one that tools raise. Expected failures are ``Problem`` values instead."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:  # both modules import this one
-    from .codec import Probe
-    from .model import Kind
 
 
 class ToolwireError(Exception):
@@ -49,17 +40,3 @@ class ToolError(ToolwireError):
         self.can_retry = can_retry
         self.retry_after_ms = retry_after_ms
         self.additional_prompt_content = additional_prompt_content
-
-
-class ConnectError(ToolwireError):
-    """No protocol was found at a URL. ``probes`` holds every request that was tried, in order.
-
-    ``kind`` is the reason in one word: ``unauthorized`` if a key is missing or wrong, ``unreachable`` if no server
-    answered, ``not_found`` if a server answered and offers no protocol that toolwire speaks; otherwise ``None``.
-    """
-
-    # XL-005
-    def __init__(self, message: str, probes: tuple[Probe, ...] = (), kind: Kind | None = None) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.probes = probes

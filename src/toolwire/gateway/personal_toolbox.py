@@ -32,8 +32,8 @@ from toolwire.client.connection.connect import PendingConnection
 from toolwire.client.connection.remote import Remote
 from toolwire.client.transport.drivers import Transport
 from toolwire.core.catalog import Catalog, build_toolkit_name
-from toolwire.core.codec import Peer
-from toolwire.core.errors import ConnectError, ToolwireError
+from toolwire.core.codec import ConnectError, Peer
+from toolwire.core.errors import ToolwireError
 from toolwire.core.model import ANONYMOUS, Approval, Call, Kind, Problem, Result, Secret, Tool, Value
 from toolwire.core.server_features import is_reader
 from toolwire.core.toolbox import (

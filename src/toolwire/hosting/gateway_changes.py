@@ -26,7 +26,8 @@ from typing import Any, Final
 
 from toolwire.client.connection.options import ApproveCommand
 from toolwire.consent.decision_record import Decision
-from toolwire.core.errors import ConnectError, UsageError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Kind
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.url_origin import get_origin

@@ -29,7 +29,8 @@ from toolwire.consent import NO_PREFERENCES, ClientRules, Preferences
 from toolwire.consent.operator_rules import OperatorRules
 from toolwire.consent.policy import EVERY
 from toolwire.consent.session_marks import CALLER_IDLE_S, SessionMarks
-from toolwire.core.errors import ConnectError, ToolwireError, UsageError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Call, Kind, Secret
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.toolbox import Toolbox

@@ -1,4 +1,4 @@
-"""Refuse a call that lacks a scope, a token, a secret or the user id that its tool requires, and name where it is."""
+"""Refuse a call that lacks a scope, a token, a secret or the user id that its tool requires, and say where it is."""
 
 from __future__ import annotations
 

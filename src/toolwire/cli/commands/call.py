@@ -23,7 +23,8 @@ from toolwire.cli.terminal.terminal_approver import build_agreement, choose_appr
 from toolwire.cli.terminal.terminal_input import choose_input_provider
 from toolwire.cli.terminal.terminal_user import build_terminal_user
 from toolwire.client import SyncHandle
-from toolwire.core.errors import ConnectError, UsageError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.hosting.options import READING_S

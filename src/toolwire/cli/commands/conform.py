@@ -12,7 +12,8 @@ from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
-from toolwire.core.errors import ConnectError, UsageError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import UsageError
 from toolwire.core.url_display import show_url
 from toolwire.framing import jsontext
 from toolwire.hosting.targets.target import UrlTarget, read_target

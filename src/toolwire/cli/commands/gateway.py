@@ -22,7 +22,8 @@ from toolwire.cli.terminal.screen import escaped, json_text, print_warning
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.client.transport.server_command import read_server_command
-from toolwire.core.errors import ConnectError, ToolwireError, UsageError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Kind
 from toolwire.core.toolbox import Toolbox
 from toolwire.core.url_display import show_url

@@ -34,8 +34,8 @@ from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.core.codec import Peer
-from toolwire.core.errors import ConnectError, UsageError
+from toolwire.core.codec import ConnectError, Peer
+from toolwire.core.errors import UsageError
 from toolwire.core.model import Kind, Problem, Secret
 from toolwire.core.selection import Selection
 from toolwire.core.url_origin import complete_url, get_origin

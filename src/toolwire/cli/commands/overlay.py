@@ -22,8 +22,8 @@ from toolwire.client.discovery.fetch_documents import limit_time
 from toolwire.client.transport.drivers import run as drive
 from toolwire.client.transport.limits import DISCOVERY_LIMITS
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.core.codec import Flow, fetch
-from toolwire.core.errors import ConnectError, UsageError
+from toolwire.core.codec import ConnectError, Flow, fetch
+from toolwire.core.errors import UsageError
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Problem
 from toolwire.core.selection import Selection

@@ -24,8 +24,7 @@ from toolwire.consent import NO_PREFERENCES, DefinitionLock, Preferences
 from toolwire.consent.binding import CredentialRef
 from toolwire.consent.policy import PreferenceStore, merge_preferences, reject_lowering
 from toolwire.core.call_status import CallPage
-from toolwire.core.codec import BlockingTask, Codec, Flow, Peer, Probe
-from toolwire.core.errors import ConnectError
+from toolwire.core.codec import BlockingTask, Codec, ConnectError, Flow, Peer, Probe
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, get_stored_schemas
 from toolwire.core.url_display import show_url
 from toolwire.core.url_origin import get_host, get_origin, read_origin

@@ -30,8 +30,7 @@ from toolwire.client.transport.tls import digest_trust
 from toolwire.client.transport.url_policy import allow_origins_in_private_networks, read_url
 from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef, compute_identity
 from toolwire.consent.policy import NO_PREFERENCES
-from toolwire.core.codec import Flow, Peer
-from toolwire.core.errors import ConnectError
+from toolwire.core.codec import ConnectError, Flow, Peer
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.resources import Resources

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from toolwire.core.errors import ConnectError
+from toolwire.core.codec import ConnectError
 from toolwire.core.http import Headers, Request, Response
 from toolwire.core.model import Problem
 

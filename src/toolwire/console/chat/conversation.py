@@ -29,7 +29,8 @@ from toolwire.client.login.sign_in import SignInUser
 from toolwire.consent.binding import DECISION_VALID_S
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Answer, Question
-from toolwire.core.errors import ConnectError, ToolwireError
+from toolwire.core.codec import ConnectError
+from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.selection import DEFAULT_SELECTION
 from toolwire.core.toolbox import ToolHome, find_home
