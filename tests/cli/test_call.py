@@ -157,7 +157,8 @@ def test_call_that_needs_consent_gives_exit_code_3_without_a_terminal(
     outcome = toolwire("call", target, "note", "text=secretly")
     assert (outcome.code, outcome.out) == (3, "")
     assert outcome.err == (
-        "toolwire: note needs your consent, and there is no terminal to ask at.\n"
+        "toolwire: note needs your consent, and there is no terminal to ask at: "
+        "use --ask page to be asked in a browser, or --ask store to answer with `toolwire approvals`.\n"
         "toolwire: note was not called: it was not allowed.\n"
     )
     assert json.loads(toolwire("call", target, "note", "text=secretly", "--json").out)["kind"] == "denied"

@@ -7,7 +7,9 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
 from tests.cli.conftest import Outcome
@@ -44,6 +46,12 @@ def child() -> int:
     """Return the limit of open files of a process that this one starts."""
     code = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[1])"
     return int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
+@kit.tool(approval="per-call")
+def close(number: int) -> str:
+    """Close the desk."""
+    return f"closed {number}"
 '''
 
 OWN = '''
@@ -108,6 +116,39 @@ def test_limits_hold_for_the_program_and_for_what_it_starts(folder: Path, toolwi
         other = remote.call("processors")
         assert isinstance(other, Value)
         assert other.value == len(os.sched_getaffinity(0)), "the gateway itself has no such limit"
+
+
+def call_as_host(url: str, tool: str, arguments: dict[str, Any]) -> str:
+    """Return the answer to a call by an MCP host that can show nothing to its user."""
+    with httpx2.Client(base_url=url, headers={"accept": "application/json, text/event-stream"}) as host:
+        about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "host", "version": "1"}}
+        opened = host.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about})
+        fields = {"mcp-protocol-version": "2025-11-25", "mcp-session-id": opened.headers.get("mcp-session-id", "")}
+        params = {"name": tool, "arguments": arguments}
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+        return host.post("/mcp", json=call, headers={name: value for name, value in fields.items() if value}).text
+
+
+@pytest.mark.requirement("QF-04", "FU-58")
+@pytest.mark.parametrize("consent", ["refuse", "inbox"])
+def test_question_names_the_upstream_and_not_the_address_that_stands_for_its_program(
+    folder: Path, toolwire: Callable[..., Outcome], consent: str
+) -> None:
+    file = write_file(folder)
+    file.write_text(f'consent = "{consent}"\nstate = "kept"\n{file.read_text()}')
+    assert toolwire("gateway", "agree", "desk").code == 0
+    with run_gateway() as (_, url):
+        if consent == "refuse":
+            answer = httpx2.post(f"{url}/api/close", json={"number": 1})
+            shown = answer.json()["details"]["confirmation"]["question"]
+            assert shown.startswith("close is a tool of desk, a program that this server runs.")
+        else:
+            refused = call_as_host(url, "close", {"number": 1})
+            command = re.search(r"toolwire (approvals \S+ \S+)", refused)
+            assert command is not None, refused
+            shown = toolwire(*command[1].split()).out
+            assert "close at desk (" in shown
+    assert "stdio.invalid" not in shown
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_no_list_shows_the_address_that_stands_for_a_program(
         at=1.0, principal="me", connection=name, tool="pay", binding="b", decision="allowed", channel="x", site=origin
     )
     source.audit.append(record)
-    browser, words = console.browser(), f"program python3 on this machine ({command.digest[:8]})"
+    browser, words = console.browser(), f"program python3 ({command.digest[:8]})"
     for path in ("/", "/permissions", "/rules", "/log"):
         # The form that deletes a rule names its site in a field that nobody sees.
         page = re.sub(r'value="[^"]*"', "", browser.get(path).text)

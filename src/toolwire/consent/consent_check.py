@@ -109,10 +109,7 @@ def _trust_nothing(_: Tool) -> bool:
 
 
 _MAX_LEVELS = 20_000
-_CLAIMED_SAFE = (
-    "The site says that this tool only reads, but there is no proof of that. "
-    "Tools that you trust with --agree, in Python agree=, run without a question."
-)
+_CLAIMED_SAFE = "The site says that this tool only reads, but there is no proof of that."
 
 
 _CHANGED_SINCE_TRUSTED: Final = (

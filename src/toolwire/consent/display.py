@@ -22,7 +22,7 @@ from toolwire.framing.question_template import fill_template
 from toolwire.framing.visible_text import count_hidden, make_visible, make_visible_json
 
 from .headline import build_headline
-from .origin_display import display_origin, find_lookalike_warning
+from .origin_display import find_lookalike_warning, show_site
 from .tool_facts import find_scopes
 
 _LONG_TEXT = 2_000
@@ -97,7 +97,7 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
         # FU-58: the address of a program is made up, and says nothing to a user.
         yield DisplayRow("part", "program", make_visible(question.program), title)
     else:
-        site = display_origin(question.site) if "://" in question.site else make_visible(question.site)
+        site = show_site(question.site)
         yield DisplayRow("part", "site", site, title)
     if question.connection and not _is_from_address(question.connection, question.site):
         yield DisplayRow("part", "connection", make_visible(question.connection))

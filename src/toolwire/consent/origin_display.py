@@ -18,8 +18,13 @@ _MIXED_IN_JAPANESE = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
 
 
 def display_origin(url: str) -> str:
-    """Return the scheme, host and port of ``url``. The host is in ASCII (``xn--``)."""
-    return get_origin(url) or make_visible(show_url(url))
+    """Return the scheme, host and port of ``url``, or the name of a program. The host is in ASCII (``xn--``)."""
+    return name_programs(get_origin(url) or make_visible(show_url(url)))
+
+
+def show_site(site: str) -> str:
+    """Return the site of a question as users see it: an origin, a program, or the name of a server."""
+    return display_origin(site) if "://" in site else make_visible(site)
 
 
 def name_programs(text: str) -> str:
@@ -29,7 +34,7 @@ def name_programs(text: str) -> str:
     programs may have one name.
     """
     # FU-58
-    return _PROGRAM.sub(r"program \1 on this machine (\2)", text)
+    return _PROGRAM.sub(r"program \1 (\2)", text)
 
 
 def find_lookalike_warning(url: str) -> str:

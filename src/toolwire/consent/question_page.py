@@ -44,7 +44,7 @@ from .display import (
     find_unshown,
     needs_typed_confirmation,
 )
-from .origin_display import display_origin
+from .origin_display import show_site
 from .question_groups import DIFFERS
 
 PAGE_HEADERS: Final = (*build_page_headers(build_policy()), NO_STORE)
@@ -64,7 +64,7 @@ def build_question_page(
     ``entered`` is what the user entered before, if that could not be read.
     """
     name = make_visible(question.call.tool.name)
-    site = make_visible(question.program) or _show_site(question.site)
+    site = make_visible(question.program) or show_site(question.site)
     alert = build_alert(make_visible(note))
     heading = build_question_heading(build_display_rows(question)[0].text, name, site, level=1)
     form = build_question_form(question, [("token", token)], entered)
@@ -181,10 +181,6 @@ def build_final_page(sentence: str, next_step: str = "") -> Html:
     more = Html(f"<p>{escape_text(next_step)}</p>") if next_step else NO_HTML
     html = Html(f'<div class="card"><h1>{escape_text(sentence)}</h1>{more}<p>You can close this page.</p></div>')
     return build_html_page(sentence, html, width="narrow")
-
-
-def _show_site(site: str) -> str:
-    return display_origin(site) if "://" in site else make_visible(site)
 
 
 def _build_arguments(rows: Sequence[DisplayRow], values: Iterable[tuple[Json, bool]], level: int) -> Html:

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 from toolwire.consent.bounds_fields import ALWAYS, build_bounds_fields, read_bounds
 from toolwire.consent.display import ACTION, DisplayRow, confirmation_text
+from toolwire.consent.origin_display import show_site
 from toolwire.consent.question_groups import QuestionGroup, describe_differences, group_questions, mark_differing
 from toolwire.consent.question_page import (
     build_answer_buttons,
@@ -195,7 +196,7 @@ def _build_card(
     return Html(
         f'<article class="card" data-key="{escape_text(asked.id)}" data-over="This question is over: it was answered '
         f'elsewhere, or its time has ended." aria-label="{escape_text(tool.name)}">{build_alert(fault)}'
-        f"{build_question_heading(action, tool.name, question.site, level=level)}{about}"
+        f"{build_question_heading(action, tool.name, show_site(question.site), level=level)}{about}"
         f'<p class="muted">asked {build_moment(asked.asked_at)}, may be answered until '
         f"{build_moment(asked.expires_at)}</p>{build_waiting_parts(asked.rows, level=level + 1)}"
         f"{build_notice(refusal, 'costs') if refusal else form}</article>"

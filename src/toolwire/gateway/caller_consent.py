@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolwire.consent.decision_record import Audit, ChainedDecision, Decision
+from toolwire.consent.origin_display import show_site
 from toolwire.core.check import Answer, Question, SimilarTool
 from toolwire.core.model import ANONYMOUS, Call, Kind, Problem
 from toolwire.framing import jsontext
@@ -111,7 +112,9 @@ class CallerConsent:
             self._record_answer(question, "allowed", _HOST_CHANNEL)
             return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)
         reasons = (*question.reasons, *question.changes)
-        text = " ".join((f"{call.tool.name} is a tool of {question.site}.", *reasons, "Do you allow this call?"))
+        text = " ".join(
+            (f"{call.tool.name} is a tool of {self._name_site(question)}.", *reasons, "Do you allow this call?")
+        )
         answers: list[Answer] = []
         problem = self._confirmations.find_refusal(
             call,
@@ -140,6 +143,12 @@ class CallerConsent:
             decided_by=given.decided_by,
             refund=given.refund,
         )
+
+    def _name_site(self, question: Question) -> str:
+        """Return whose tool it is, for the user of a caller: the command of a program is the operator's business."""
+        if question.program and self._upstream:
+            return f"{self._upstream}, a program that this server runs"
+        return show_site(question.site)
 
     def _list_similar(self, question: Question) -> Callable[[], Sequence[SimilarTool]]:
         # PL-03: an answer of one group covers no tool of another.

@@ -80,7 +80,9 @@ def confirm_command(command: ServerCommand) -> bool:
     """Return whether the user lets ``command`` run, now and later."""
     # MC-02
     if not is_terminal():
-        print_error("This program was not run before, and there is no terminal to ask at: use the target there once.")
+        print_error(
+            "This program was not run before, and there is no terminal to ask at: run this command in a terminal once."
+        )
         return False
     print("This target runs a program on this machine, with all that you may do here:", file=sys.stderr)
     print(f"  {_shorten(command.name)}", file=sys.stderr)

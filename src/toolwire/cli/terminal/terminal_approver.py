@@ -45,7 +45,8 @@ def build_terminal_approver(advance: Advance) -> Approver:
         if not is_terminal():
             tool = question.call.tool
             how = " --agree trusts the tools that this site says only read." if tool.claimed_safe else ""
-            print_error(f"{tool.name} needs your consent, and there is no terminal to ask at.{how}")
+            ask = "use --ask page to be asked in a browser, or --ask store to answer with `toolwire approvals`"
+            print_error(f"{tool.name} needs your consent, and there is no terminal to ask at: {ask}.{how}")
             return Answer(allowed=False, channel="terminal")
         return _ask(question)
 

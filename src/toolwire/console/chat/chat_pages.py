@@ -15,6 +15,7 @@ from toolwire.client.approvers.browser_approver import InputServer, QuestionServ
 from toolwire.client.connection.remote import SyncRemote
 from toolwire.consent.display import build_display_rows
 from toolwire.consent.input_page import build_input_parts
+from toolwire.consent.origin_display import show_site
 from toolwire.consent.question_page import (
     build_question_form,
     build_question_heading,
@@ -165,7 +166,7 @@ class ChatPages:
         match waiting:
             case QuestionServer(question=question):
                 entered = request.list_first_values() if fault else {}
-                place = make_visible(question.program or question.site)
+                place = make_visible(question.program) or show_site(question.site)
                 name = question.call.tool.name
                 heading = build_question_heading(build_display_rows(question)[0].text, name, place)
                 form = build_question_form(question, hidden, entered, action=action)
@@ -270,7 +271,7 @@ def _build_result(called: ToolCallEntry) -> Html:
     value = result.value
     shown = build_displayed_result(called.tool, value) if called.tool is not None else NO_HTML
     html = shown or (build_content(value) if has_content(value) else build_value(value))
-    says = f"{make_visible(called.site)} answers" if called.site else "The answer"
+    says = f"{show_site(called.site)} answers" if called.site else "The answer"
     return Html(f'<figure class="said"><figcaption>{escape_text(says)}</figcaption><div>{html}</div></figure>')
 
 

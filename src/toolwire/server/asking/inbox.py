@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from toolwire.consent.origin_display import name_programs
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Json, Kind, Problem
@@ -210,7 +211,7 @@ class Inbox:
         site, where = THIS_SERVER, ""
         if upstream is not None and (upstream.site != THIS_SERVER or upstream.name):
             # Two upstreams may have one origin: the user sees which of them it is, and where the call goes.
-            site, where = upstream.site, f" at {upstream.name or upstream.site} ({upstream.target})"
+            site, where = upstream.site, name_programs(f" at {upstream.name or upstream.site} ({upstream.target})")
         question = Question(
             call,
             site,
