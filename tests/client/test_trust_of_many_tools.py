@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
 from collections.abc import Iterable
@@ -62,11 +63,12 @@ def test_work_for_trust_grows_with_the_number_of_tools_and_not_with_its_square()
 
 
 class WatchedGrants(MemoryGrants):
-    """Grants that note the threads in which they are read and written."""
+    """Grants that note the threads in which they are read and written, and whether the collector may run then."""
 
     def __init__(self) -> None:
         super().__init__()
         self.threads: set[int] = set()
+        self.collects: set[bool] = set()
 
     def has_grant(self, key: GrantKey) -> bool:
         self.threads.add(threading.get_ident())
@@ -74,6 +76,7 @@ class WatchedGrants(MemoryGrants):
 
     def add(self, key: GrantKey, bounds: GrantBounds | None = None, seen: Iterable[str] | None = None) -> None:
         self.threads.add(threading.get_ident())
+        self.collects.add(gc.isenabled())
         super().add(key, bounds, seen)
 
 
@@ -93,6 +96,8 @@ def test_definitions_and_permissions_are_not_handled_on_the_event_loop() -> None
         asyncio.run(open_it(url))
     assert asked == [threading.get_ident()]
     assert threading.get_ident() not in grants.threads
+    assert grants.collects == {False}, "a collection stops the event loop, too"
+    assert gc.isenabled()
 
 
 @pytest.mark.requirement("GR-04")

@@ -219,13 +219,12 @@ def find_unasked_writes(tools: Iterable[Tool]) -> tuple[Tool, ...]:
     Destructive and costly tools are not among them: they ask each time, whatever the user agreed to.
     """
     # XL-044
-    return tuple(
-        tool
-        for tool in tools
-        if site_level(tool) is Approval.AUTO
-        and not tool.safe
-        and client_level(tool, has_agreement=True) is Approval.AUTO
-    )
+    return tuple(tool for tool in tools if not tool.safe and runs_unasked(tool))
+
+
+def runs_unasked(tool: Tool) -> bool:
+    """Return whether ``tool`` runs without a question once the user has agreed to what its site declares."""
+    return site_level(tool) is Approval.AUTO and client_level(tool, has_agreement=True) is Approval.AUTO
 
 
 def reject_lowering(tools: Iterable[Tool], preferences: Preferences) -> None:

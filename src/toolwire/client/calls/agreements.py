@@ -19,7 +19,13 @@ from toolwire.consent import Decision, DefinitionLock
 from toolwire.consent.binding import CredentialRef
 from toolwire.consent.change_description import describe_change
 from toolwire.consent.grant import UNASKED, GrantKey
-from toolwire.consent.policy import CurrentPreferences, can_allow_always, can_rule_lift, find_unasked_writes
+from toolwire.consent.policy import (
+    CurrentPreferences,
+    can_allow_always,
+    can_rule_lift,
+    find_unasked_writes,
+    runs_unasked,
+)
 from toolwire.consent.similar_tools import add_permission, find_covered, list_similar
 from toolwire.consent.tool_definition import Change, build_definition, definition_hash, find_changes
 from toolwire.core.catalog import Catalog
@@ -102,14 +108,14 @@ class Agreements:
     def _check_claim(self, tool: Tool) -> Tool:
         if not tool.safe:
             return tool
+        if runs_unasked(tool) and self._session.grants.has_grant(self._agreement_key(tool)):
+            self._agreed.add(id(tool))
+            return tool
         # The claim is kept beside the fact, so that a user can be told why a call is asked about.
         doubted = copy_tool(tool, safe=False, claimed_safe=True)
         # GR-04: a definition has the claim and not whether it is believed, so that of both is one.
         self._defined[id(doubted)] = self._define(tool)._replace(tool=doubted)
-        agreed = find_unasked_writes((doubted,)) and self._session.grants.has_grant(self._agreement_key(doubted))
-        if agreed:
-            self._agreed.add(id(tool))
-        return tool if agreed else doubted
+        return doubted
 
     def is_agreed(self, tool: Tool) -> bool:
         """Return whether the user or the operator trusts ``tool``, as it is defined now, to run without a question."""
@@ -137,9 +143,10 @@ class Agreements:
         for tool in tools:
             # XL-055: each is recorded by itself, so that a reader of the log finds it by its tool.
             self._agreed.add(id(tool))
-            self._session.grants.add(self._agreement_key(tool))
+            key = self._agreement_key(tool)
+            self._session.grants.add(key)
             # QF-01: a change is shown against it. No call is asked about because of it: the site was never approved.
-            self._session.grants.pin_definition(self._agreement_key(tool), self._define(tool).parts)
+            self._session.grants.pin_definition(key, self._define(tool).parts)
             self.record(tool, "", "agreed", NO_APPROVER)
 
     def revoke_changed(self, tools: Iterable[Tool]) -> None:
