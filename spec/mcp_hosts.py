@@ -25,12 +25,16 @@ _ROWS: Final = {
 def write_rows() -> list[str]:
     """Return the table: each fact with the page that states it and the day on which it was noted."""
     pages: dict[tuple[str, str], int] = {}
-    rows = ["| host | `clientInfo.name` | what its public documentation says |", "|---|---|---|"]
+    rows = [
+        "| host | `clientInfo.name` | results whole up to | what its public documentation says |",
+        "|---|---|---|---|",
+    ]
     for profile in HOST_PROFILES.values():
         known = {name: fact for name, fact in profile.list_facts().items() if fact is not None}
         said = [f"{_ROWS[name]}: {_write_fact(fact, pages)}" for name, fact in known.items()]
         clients = ", ".join(f"`{one}`" for one in profile.clients)
-        rows.append(f"| {profile.title} | {clients} | {'; '.join(said)} |")
+        most = f"{profile.characters:,} characters" if profile.characters else "any size"
+        rows.append(f"| {profile.title} | {clients} | {most} | {'; '.join(said)} |")
     sources = [f"{number}. <{page}>, noted on {noted}" for (page, noted), number in pages.items()]
     return [*rows, "", *sources]
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
-from mcp.types import ElicitResult
+from mcp.types import ElicitResult, Implementation, ToolAnnotations
 
 from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_app import build_app
@@ -78,6 +78,34 @@ def test_call_of_a_page_runs_only_if_its_user_allows_it(mode: Any, allowed: bool
     assert '"name":"old"' in shown[0]
     assert result.is_error is not allowed
     assert erased == (["old"] if allowed else [])
+
+
+@pytest.mark.requirement("QF-10")
+@pytest.mark.parametrize("has_page", [True, False])
+def test_page_gets_each_result_of_its_server_whole(has_page: bool) -> None:
+    server = build_disk([]) if has_page else MCPServer("Disk")
+
+    @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    def list_files() -> dict[str, str]:
+        """List the files."""
+        return {"files": "name\n" * 20_000}
+
+    async def allow(_: Any, __: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"allow": True})
+
+    user: Any = allow
+
+    async def act_as_host(url: str) -> Any:
+        about = Implementation(name="claude-ai", version="1")
+        async with Client(url, client_info=about, elicitation_callback=user) as client:
+            return await client.call_tool("list_files", {})
+
+    with run_app(server.streamable_http_app()) as url:
+        settings = ServeSettings(targets=[f"{url}/mcp"])
+        with background(build_app(settings, open_toolboxes(settings))) as front:
+            result = anyio.run(act_as_host, f"{front}/mcp")
+    (block,) = result.content
+    assert (len(block.text) > 100_000) is has_page
 
 
 def test_call_of_a_page_does_not_run_where_its_user_cannot_be_asked() -> None:

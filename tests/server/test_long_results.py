@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.types import Implementation
 
 from toolwire import DefinitionError, Secret, Toolkit, asgi, connect, connect_sync
 from toolwire.gateway import UpstreamLimits, merge_toolboxes
@@ -184,3 +187,87 @@ def test_results_are_bounded_in_bytes_and_in_time(shared: bool, tmp_path: Path) 
 def test_a_limit_that_cannot_be_kept_is_refused(limit: Any) -> None:
     with pytest.raises(DefinitionError, match="result_limit"):
         asgi(build_archive(), result_limit=limit)
+
+
+def build_reports() -> Toolkit:
+    kit = Toolkit("Reports")
+
+    @kit.tool(approval="auto")
+    def read_log() -> dict[str, str]:
+        """Read the log."""
+        return {"text": "line\n" * 20_000}
+
+    @kit.tool(blanket_allowed=True)
+    def write_report() -> dict[str, str]:
+        """Write a report."""
+        return {"text": "line\n" * 20_000}
+
+    return kit
+
+
+async def call_as(url: str, client: str, mode: Any, name: str) -> tuple[dict[str, Any], str]:
+    """Return the tools by name and the text of a result, as the official SDK gets them for a host of that name."""
+    about = Implementation(name=client, version="1")
+    async with Client(f"{url}/mcp", mode=mode, client_info=about) as sdk:
+        tools = {one.name: one for one in (await sdk.list_tools()).tools}
+        done: Any = await sdk.call_tool(name, {})
+        return tools, done.content[0].text
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(("client", "characters"), [("Zed", 20_000), ("claude-code", 50_000)])
+def test_known_host_gets_what_its_profile_says_by_default(client: str, characters: int, mode: Any) -> None:
+    with background(asgi(build_reports(), consent="hints")) as url:
+        tools, text = asyncio.run(call_as(url, client, mode, "read_log"))
+        _, written = asyncio.run(call_as(url, client, mode, "write_report"))
+    assert tools.keys() == {"read_log", "write_report", "read_result"}
+    assert tools["read_log"].output_schema is None
+    assert tools["write_report"].output_schema is not None
+    assert characters * 0.7 < len(text) <= characters
+    assert json.loads(text)["notes"]["handle"]
+    assert len(written) > 100_000, "what cannot be read again is whole"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("client", "options"),
+    [
+        ("my-program", {}),
+        ("mcp", {}),
+        ("openai-mcp", {}),
+        ("Zed", {"result_limit": 0}),
+        ("Zed", {"sessions": "none"}),
+    ],
+)
+def test_no_program_gets_a_part_by_default(client: str, options: dict[str, Any], mode: Any) -> None:
+    with background(asgi(build_reports(), **options)) as url:
+        tools, text = asyncio.run(call_as(url, client, mode, "read_log"))
+    assert tools.keys() == {"read_log", "write_report"}
+    assert tools["read_log"].output_schema is not None
+    assert len(text) > 100_000
+
+
+def test_a_limit_overrides_the_profile() -> None:
+    with background(asgi(build_reports(), result_limit=LIMIT, consent="hints")) as url:
+        for client, name in (("claude-code", "read_log"), ("my-program", "read_log"), ("Zed", "write_report")):
+            assert len(asyncio.run(call_as(url, client, "auto", name))[1]) <= LIMIT
+
+
+def test_a_host_that_starts_the_server_is_known_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "reports.py"
+    file.write_text(
+        "from toolwire import Toolkit\nkit = Toolkit('Reports')\n@kit.tool(approval='auto')\n"
+        "def read_log() -> str:\n    return 'line\\n' * 20_000\n",
+        "utf-8",
+    )
+    command = StdioServerParameters(command=sys.executable, args=["-m", "toolwire", "serve", "--stdio", str(file)])
+
+    async def use(client: str, mode: Any) -> int:
+        about = Implementation(name=client, version="1")
+        async with Client(stdio_client(command), mode=mode, client_info=about) as sdk:
+            done: Any = await sdk.call_tool("read_log", {})
+            return len(done.content[0].text)
+
+    assert asyncio.run(use("Zed", "legacy")) <= 20_000
+    assert asyncio.run(use("my-program", "legacy")) == 100_000
+    assert asyncio.run(use("Zed", "auto")) <= 20_000

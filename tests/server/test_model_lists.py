@@ -119,7 +119,8 @@ def open_host(
 def test_a_model_gets_three_tools_where_all_are_too_long_and_its_user_is_asked_about_each_call(
     count: int, name: str, capabilities: dict[str, Any], options: dict[str, Any], is_short: bool
 ) -> None:
-    with open_host(asgi(Changing(build_catalog(count)), **options), name, capabilities) as host:
+    app = asgi(Changing(build_catalog(count)), result_limit=0, **options)
+    with open_host(app, name, capabilities) as host:
         listed = host.list_stateless()["result"]
         assert (sorted(tool["name"] for tool in listed["tools"]) == SHORT) is is_short
         # Where clients get different lists, no cache may give one to another.

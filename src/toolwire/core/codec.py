@@ -284,7 +284,8 @@ class Site:
     user signs in, None if there are only keys; ``takes_keys`` is false if callers have no other credentials.
     ``public_url`` is the address by which users call the server, empty if nobody has said it. ``shorten`` returns what
     is listed of a catalog on every protocol, and ``model_lists`` makes the lists of clients that give them to a model.
-    ``cuts_results`` is true if hosts of models read long results in parts.
+    ``part_characters`` is how much of a result the model of a client reads at once: 0 for all of it, and None for what
+    the profile of its host says.
     """
 
     # S-13
@@ -305,7 +306,7 @@ class Site:
     judge_output: Callable[[Tool], OutputPromise] = field(default=judge_unknown_output, repr=False, compare=False)
     shorten: Callable[[Catalog], Catalog] = field(default=lambda catalog: catalog, repr=False, compare=False)
     model_lists: ModelLists | None = field(default=None, repr=False, compare=False)
-    cuts_results: bool = False
+    part_characters: int | None = 0
 
     def defer(self, build: Callable[[], T]) -> Deferred[T]:
         """Return the value that ``build`` returns for all tools, which is built when it is first needed."""

@@ -330,8 +330,8 @@ class Context:
     inbox_wait_s: float = field(default=0.0, repr=False, compare=False)
     # Whether the client shows its user a page to open, and has not been told that of the inbox for this call.
     opens_pages: bool = field(default=False, repr=False, compare=False)
-    # QF-10: whether the client is the host of a model, which reads a long result in parts.
-    reads_parts: bool = field(default=False, repr=False, compare=False)
+    # QF-10: the characters above which the model of the client reads a result in parts; 0 if it reads each whole.
+    part_characters: int = field(default=0, repr=False, compare=False)
     # Whether tools may ask the user of the client, and how the user answered so far.
     takes_input: bool = field(default=False, repr=False, compare=False)
     input_responses: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from toolwire.core.call_by_name import TOOLKIT
 from toolwire.core.catalog import Catalog
 from toolwire.core.json_pointer import MISSING, join_pointer, parse_pointer, take_step
-from toolwire.core.model import Approval, Json, Kind, Problem, Tool
+from toolwire.core.model import Approval, Json, Kind, Problem, Tool, Value
+from toolwire.core.server_features import PAGE_URIS
 
 from . import jsontext
 from .truncate_json import count_characters, truncate
@@ -62,8 +63,47 @@ _SHAPE_ITEMS: Final = 20
 _FOR_NOTES: Final = 5
 """One of so many parts of the room is for what is said of a part."""
 
+MARKS: Final = frozenset({"origin", "untrusted"})
+"""The notes of a value that go with each part of it."""
+
 PART_NOTE: Final = "part"
 """The note of a value that is a part of a result, with what is said of it beside it."""
+
+
+class CutRule(NamedTuple):
+    """Which results a model may get a part of: none that is a number, and none of a tool that has a page.
+
+    ``by_default`` is for a server that was not told to cut. Then only a call that reads is cut, because it can be made
+    again, and none of the toolkits ``with_pages``, because a page may call each tool of its server.
+    """
+
+    by_default: bool = False
+    with_pages: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, catalog: Catalog, *, by_default: bool) -> CutRule:
+        """Return the rule for the tools of ``catalog``."""
+        pages = (tool.toolkit for tool in catalog.tools if PAGE_URIS in tool.hints) if by_default else ()
+        return cls(by_default, frozenset(pages))
+
+    def may_cut(self, tool: Tool) -> bool:
+        """Return whether a model may get a part of what ``tool`` returns."""
+        kind = None if tool.output_schema is None else tool.output_schema.get("type")
+        if tool.output_schema is None or kind in ("boolean", "integer", "null", "number") or PAGE_URIS in tool.hints:
+            return False
+        return not self.by_default or ((tool.safe or tool.claimed_safe) and tool.toolkit not in self.with_pages)
+
+
+def says_more(value: Value) -> bool:
+    """Return whether more goes with ``value`` than marks: all but an MCP server's copy of it as text."""
+    for name, note in (value.notes or {}).items():
+        match note:
+            case {"is_structured": True, "content": [{"type": "text", "text": str(text), **more}], **others}:
+                if more or others or jsontext.read(text.encode("utf-8", "replace")) != value.value:
+                    return True
+            case _ if name not in MARKS:
+                return True
+    return False
 
 
 def is_reading(tool: Tool) -> bool:
@@ -71,26 +111,21 @@ def is_reading(tool: Tool) -> bool:
     return tool.toolkit == TOOLKIT and tool.input_schema is READ_RESULT.input_schema
 
 
-def find_reading_name(catalog: Catalog) -> str:
-    """Return the name of ``READ_RESULT`` beside the tools of ``catalog``; ``""`` if none of them returns much.
+def find_reading_name(catalog: Catalog, *, by_default: bool = False) -> str:
+    """Return the name of ``READ_RESULT`` beside the tools of ``catalog``; ``""`` if no result of them is cut.
 
     A tool of the user keeps its name, so ours has another one then.
     """
-    if all(returns_little(tool) for tool in catalog.names.values()):
+    judge = CutRule.of(catalog, by_default=by_default)
+    if not any(judge.may_cut(tool) for tool in catalog.names.values()):
         return ""
     names = (READ_RESULT.name, *(f"{TOOLKIT}_{READ_RESULT.name}{number or ''}" for number in range(100)))
     return next((name for name in names if name not in catalog.names), "")
 
 
-def returns_little(tool: Tool) -> bool:
-    """Return whether ``tool`` returns nothing, a number or a boolean."""
-    kind = None if tool.output_schema is None else tool.output_schema.get("type")
-    return tool.output_schema is None or kind in ("boolean", "integer", "null", "number")
-
-
-def add_reading(listed: Catalog, catalog: Catalog) -> Catalog:
-    """Return what is ``listed`` of ``catalog`` with ``READ_RESULT``, where one of all tools may return much."""
-    name = find_reading_name(catalog)
+def add_reading(listed: Catalog, catalog: Catalog, *, by_default: bool) -> Catalog:
+    """Return what is ``listed`` of ``catalog`` with ``READ_RESULT``, where a result of one of all tools may be cut."""
+    name = find_reading_name(catalog, by_default=by_default)
     return replace(listed, tools=(*listed.tools, replace(READ_RESULT, name=name))) if name else listed
 
 

@@ -105,7 +105,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
         ),
         sessions=choose_session_use(options.sessions, places.sessions),
         session_rows=open_session_rows(places.sessions, limits),
-        results=_open_results(places.sessions) if options.result_limit and places.sessions else None,
+        results=_open_results(places.sessions) if options.result_limit != 0 and places.sessions else None,
         long_calls=open_long_calls(_find_long_calls(place)),
         engine=engine,
         ask_restored=ask_after_restore(places.inbox, max(limits.recorded_s, limits.keep_s)),
@@ -131,7 +131,7 @@ def _open_results(place: str) -> ResultStore:
     """Return where the long results of MCP hosts are kept for all processes: where these share sessions."""
     from toolwire.stores.sessions.session_rows import open_results  # loads sqlite3
 
-    from .run.long_results import MAX_BYTES, STORED_S  # QF-10: few servers need it
+    from .run.long_results import MAX_BYTES, STORED_S  # QF-10
 
     return open_results(place, stored_s=STORED_S, most_bytes=MAX_BYTES)
 

@@ -78,7 +78,8 @@ def build_app(
     narrow = partial(narrow_for_call, rights, bundles)
     build_confirmation = partial(_build_confirmation, toolbox, options, parts, words, narrow)
     confirm = build_confirmation(asked)
-    served = _cut_long_results(toolbox, options.result_limit, parts.results) if options.result_limit else toolbox
+    limit = _find_part_characters(options, parts)
+    served = toolbox if limit == 0 else _cut_long_results(toolbox, limit, parts.results)
     service = Service(
         served,
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
@@ -173,10 +174,16 @@ def build_app(
     )
 
 
-def _cut_long_results(toolbox: Toolbox, characters: int, store: ResultStore | None) -> Toolbox:
-    from .run.long_results import LongResults, MemoryResults  # QF-10: few servers need it
+def _cut_long_results(toolbox: Toolbox, characters: int | None, store: ResultStore | None) -> Toolbox:
+    from .run.long_results import LongResults, MemoryResults  # QF-10
 
     return LongResults(toolbox, characters, MemoryResults() if store is None else store)
+
+
+def _find_part_characters(options: ServerOptions, parts: ServerParts) -> int | None:
+    """Return what ``Site.part_characters`` says: by default, nothing is cut that another process might have to read."""
+    is_shared = parts.results is not None or parts.sessions != "none"
+    return options.result_limit if is_shared or options.result_limit is not None else 0
 
 
 def _choose_question(toolbox: Toolbox, options: ServerOptions, *, of_all: bool) -> ConfirmationQuestion | None:
@@ -248,7 +255,7 @@ def _describe_site(toolbox: Toolbox, options: ServerOptions, parts: ServerParts,
         judge_output=find_output_judge(toolbox),
         shorten=build_shortener(options),
         model_lists=open_model_lists(options, needs_receipts=parts.receipts is not None),
-        cuts_results=options.result_limit > 0,
+        part_characters=_find_part_characters(options, parts),
     )
 
 

@@ -128,6 +128,7 @@ class ServerOptions:
 
     With ``result_limit``, an MCP host gets the first part of a result that has more characters, and its model reads the
     rest with the tool ``read_result``, which is listed too. Other toolwire clients and other protocols get the whole.
+    By default only hosts that toolwire knows do, and only of calls that read; 0 turns that off.
 
     Raises:
         DefinitionError: ``consent``, ``sessions``, ``find``, ``ask_wait``, ``result_limit`` or ``public_url`` is not
@@ -288,11 +289,12 @@ class ServerOptions:
         (), name="pin", metavar="NAME", help="with --find, list this tool too", is_harmless=True, settings="program"
     )
 
-    result_limit: int = define_option(
-        0,
+    result_limit: int | None = define_option(
+        None,
         metavar="CHARACTERS",
         read=read_whole_number(0, MAX_RESULT, "number of characters"),
-        help="give an MCP host the first part of a longer result, and the tool read_result for the rest (0: the whole)",
+        help="give an MCP host the first part of a longer result, and the tool read_result for the rest; 0: the whole"
+        " (only known hosts, of what can be read again)",
         is_harmless=True,
         settings="program",
     )
@@ -309,8 +311,9 @@ class ServerOptions:
         _check_consent(self.consent, asks=self.ask_hosts)
         if self.sessions not in (None, *get_args(SessionUse)):
             raise DefinitionError(f'sessions is "needed", "all" or "none", not {self.sessions!r}.')
-        if type(self.result_limit) is not int or not (
-            self.result_limit == 0 or MIN_RESULT <= self.result_limit <= MAX_RESULT
+        if self.result_limit is not None and (
+            type(self.result_limit) is not int
+            or not (self.result_limit == 0 or MIN_RESULT <= self.result_limit <= MAX_RESULT)
         ):
             text = f"result_limit is 0, or from {MIN_RESULT:,} to {MAX_RESULT:,} characters,"
             raise DefinitionError(f"{text} not {self.result_limit!r}.")

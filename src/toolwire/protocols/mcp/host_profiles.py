@@ -10,7 +10,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, NamedTuple
+
+from toolwire.core.resources import DEFAULT_RESULT_LIMITS
 
 YES: Final = "yes"
 NO: Final = "no"
@@ -44,10 +47,12 @@ class HostProfile(NamedTuple):
     ``forms``, ``pages``, ``progress``, ``apps`` and ``changes`` say whether users see forms, pages to open, progress
     and MCP Apps, and whether the host notices changed lists. ``tools`` is what it does with their names and number,
     ``errors`` with ``isError``, and ``results`` the longest result. ``search`` says whether its model searches tools.
+    ``characters`` is the longest result that its model is given whole, 0 for every result.
     """
 
     title: str
     clients: tuple[str, ...]
+    characters: int = DEFAULT_RESULT_LIMITS.characters
     forms: Fact | None = None
     pages: Fact | None = None
     progress: Fact | None = None
@@ -65,7 +70,7 @@ class HostProfile(NamedTuple):
 
     def list_facts(self) -> Mapping[str, Fact | None]:
         """Return each fact by its name."""
-        return dict(zip(self._fields[2:], self[2:], strict=True))
+        return dict(zip(self._fields[3:], self[3:], strict=True))
 
 
 HOST_PROFILES: Final[Mapping[str, HostProfile]] = {
@@ -73,6 +78,7 @@ HOST_PROFILES: Final[Mapping[str, HostProfile]] = {
     "claude-code": HostProfile(
         "Claude Code",
         ("claude-code",),
+        50_000,  # two characters for a token: no text has more tokens than its limit
         forms=Fact(YES, _CLAUDE_CODE),
         pages=Fact(YES, _CLAUDE_CODE),
         changes=Fact(YES, _CLAUDE_CODE),
@@ -90,7 +96,8 @@ HOST_PROFILES: Final[Mapping[str, HostProfile]] = {
     ),
     "windsurf": HostProfile("Windsurf", ("windsurf-client",), tools=Fact("at most 100 tools", _WINDSURF)),
     "zed": HostProfile("Zed", ("Zed",), forms=Fact(NO, _ZED), pages=Fact(NO, _ZED), changes=Fact(YES, _ZED)),
-    "chatgpt": HostProfile("ChatGPT", ("openai-mcp",), apps=Fact(YES, _APPS)),
+    # Deep research reads the results of search and fetch by program, in the form that OpenAI defines.
+    "chatgpt": HostProfile("ChatGPT", ("openai-mcp",), 0, apps=Fact(YES, _APPS)),
     "codex": HostProfile("Codex", ("codex-mcp-client",), forms=Fact(YES, _CODEX_FORMS), pages=Fact(NO, _CODEX_FORMS)),
     "gemini-cli": HostProfile(
         "Gemini CLI",
@@ -100,3 +107,13 @@ HOST_PROFILES: Final[Mapping[str, HostProfile]] = {
     ),
 }
 """The profiles by the names that the command line knows the hosts by. ChatGPT starts no programs."""
+
+
+@cache
+def _index_clients() -> Mapping[str, HostProfile]:
+    return {client: profile for profile in HOST_PROFILES.values() for client in profile.clients}
+
+
+def find_profile(client: str) -> HostProfile | None:
+    """Return the profile of the host whose clients introduce themselves as ``client``; None if it is unknown."""
+    return _index_clients().get(client)

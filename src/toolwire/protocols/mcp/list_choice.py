@@ -17,17 +17,19 @@ from typing import Final, TypeAlias
 from toolwire.core.call_by_name import NAMES
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import BlockingTask, Deferred, ModelLists, Reading, Site
-from toolwire.core.http import get_header
+from toolwire.core.http import Request, get_header
 from toolwire.core.model import Json, Tool
 from toolwire.framing.jsontext import get_object, get_text
 
 from .answers import AskedMethod, Method, answer_page
 from .consent_question import declares_forms
+from .host_profiles import YES, find_profile
 from .revision import CAPABILITIES_META, CLIENT_META, LIST_HEADER
 
 SHORT: Final = "short"
 ALL: Final = "all"
 _OWN: Final = "toolwire"
+_MAX_DIGITS: Final = 8
 
 Pages: TypeAlias = Mapping[Json, bytes]
 
@@ -95,19 +97,39 @@ def _find_choice(asked: AskedMethod) -> str | bool:
     """Return ``SHORT`` or ``ALL``, if that is settled; or whether the client of ``asked`` shows forms."""
     params = asked.params
     meta = get_object(params, "_meta")
-    client = get_object(params, "clientInfo") or get_object(meta, CLIENT_META)
-    if (declared := get_header(asked.request.headers, LIST_HEADER)) in (SHORT, ALL):
+    if (declared := get_header(asked.request.headers, LIST_HEADER).partition(" ")[0]) in (SHORT, ALL):
         return declared
-    agent = get_header(asked.request.headers, b"user-agent")
-    if agent.startswith(f"{_OWN}/") or get_text(client, "name") in _list_searching_clients():
+    if is_own_client(asked.request) or find_client_name(params) == _OWN:
+        return ALL
+    profile = find_profile(find_client_name(params))
+    if profile is not None and profile.search is not None and profile.search.says == YES:
         return ALL
     return declares_forms(get_object(params, "capabilities") or get_object(meta, CAPABILITIES_META))
 
 
-@cache
-def _list_searching_clients() -> frozenset[str]:
-    """Return the names of the clients whose models search the tools by themselves."""
-    from .host_profiles import HOST_PROFILES, YES  # a server whose clients never list does not need them
+def is_own_client(request: Request) -> bool:
+    """Return whether another toolwire sends ``request``: a program, which searches tools and reads results itself."""
+    return get_header(request.headers, b"user-agent").startswith(f"{_OWN}/")
 
-    searching = (one for one in HOST_PROFILES.values() if one.search is not None and one.search.says == YES)
-    return frozenset(name for one in searching for name in one.clients) | {_OWN}
+
+def find_client_name(params: Mapping[str, Json]) -> str:
+    """Return what the client of a request calls itself in it; empty if the request does not say."""
+    client = get_object(params, "clientInfo") or get_object(get_object(params, "_meta"), CLIENT_META)
+    return get_text(client, "name")
+
+
+def find_part_size(asked: AskedMethod, limit: int | None) -> int:
+    """Return the characters above which the model of the client reads a result in parts; 0 if it reads each whole.
+
+    ``limit`` is that of the site; None leaves it to the profile of a known host. A program may be any other client.
+    """
+    # QF-10
+    if limit == 0:
+        return 0
+    if limit is not None:
+        return 0 if is_own_client(asked.request) else limit
+    if name := find_client_name(asked.params):
+        profile = find_profile(name)
+        return 0 if profile is None else profile.characters
+    declared = get_header(asked.request.headers, LIST_HEADER).partition(" ")[2]
+    return int(declared) if declared.isascii() and declared.isdigit() and len(declared) < _MAX_DIGITS else 0

@@ -34,7 +34,7 @@ from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT
 from toolwire.framing.jsontext import encode_fragment, get_object, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
-from toolwire.framing.long_result import PART_NOTE, READ_RESULT, add_reading, find_reading_name, returns_little
+from toolwire.framing.long_result import PART_NOTE, READ_RESULT, CutRule, add_reading, find_reading_name
 
 from . import change_notices, consent_question, content_blocks, document, envelope, foreign_members, task_server
 from .answers import (
@@ -52,7 +52,7 @@ from .answers import (
 from .feature_methods import build_capabilities, build_feature_methods
 from .header_arguments import Mirror, find_mirrored
 from .headers import find_mismatch
-from .list_choice import ListChoice
+from .list_choice import ALL, ListChoice, find_part_size
 from .output_schema import OutputForm, build_output_form
 from .progress import Notifications
 from .result import is_tool_error, read_handshake_version, write_ending, write_failure, write_value
@@ -72,7 +72,6 @@ LIST_TTL_MS = 60_000
 
 ACCEPTED = Response(202)
 
-_OWN_AGENT = "toolwire/"
 _PART_FORM = OutputForm(None, is_untyped=True)
 
 _HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
@@ -89,7 +88,7 @@ class _ServerWords(NamedTuple):
     """What every answer to a call has: the server's name, its end; and what holds for hosts that cannot be asked.
 
     ``usual_context`` is that of a call which says nothing about its user, its trace or a confirmation: of most calls.
-    ``find_inbox_page`` and ``cuts_results`` are those of the site.
+    ``find_inbox_page`` and ``part_characters`` are those of the site.
     """
 
     server: Mapping[str, Json]
@@ -98,7 +97,7 @@ class _ServerWords(NamedTuple):
     requires_confirmation: bool
     usual_context: Context
     find_inbox_page: Callable[[], str]
-    cuts_results: bool
+    part_characters: int | None
 
 
 class _KnownTool(NamedTuple):
@@ -137,11 +136,13 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     def find_form(tool: Tool, name: str) -> OutputForm:
         return site.cache.get(build_form, tool, name)
 
+    by_default = site.part_characters is None
     choice = None if site.model_lists is None else ListChoice(catalog, site.model_lists, site)
 
     def write_tools(listed: Catalog, write_tool: _ToolWriter) -> Mapping[Json, bytes]:
         is_same = choice is None or not choice.depends_on_client()
-        members = cached if is_same and not site.cuts_results else {**cached, "cacheScope": "private"}
+        is_same = is_same and not (site.part_characters != 0 and find_reading_name(catalog, by_default=by_default))
+        members = cached if is_same else {**cached, "cacheScope": "private"}
         describe = partial(site.cache.get, write_tool)
         return write_pages("tools", document.write(listed, describe), members, end)
 
@@ -157,7 +158,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         site.requires_confirmation,
         usual,
         site.find_inbox_page,
-        site.cuts_results,
+        site.part_characters,
     )
     known: dict[str, _KnownTool] = {}
     about: dict[str, Json] = {"capabilities": build_capabilities(catalog.features)}
@@ -191,6 +192,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
             greetings,
             lasting if site.has_sessions else {},
             choice,
+            site.part_characters,
             has_inbox=site.find_inbox_page is not NO_PAGE,
         ),
         "ping": partial(build_answer, b"}}"),  # nothing at all: clients of these revisions compare
@@ -216,11 +218,14 @@ def _answer_tool_lists(
 ) -> Method:
     """Return what answers with the list of the client, as ``write`` writes it for hosts or for programs."""
 
-    def list_tools(*, is_for_host: bool) -> Method:
-        write_tool = _ToolWriter(site.judge_output, is_for_host)
+    by_default = site.part_characters is None
 
+    def list_tools(*, is_for_host: bool) -> Method:
         def write_list(listed: Catalog) -> Mapping[Json, bytes]:
-            return write(add_reading(listed, catalog) if is_for_host else listed, write_tool)
+            if not is_for_host:
+                return write(listed, _ToolWriter(site.judge_output))
+            rule = CutRule.of(catalog, by_default=by_default)
+            return write(add_reading(listed, catalog, by_default=by_default), _ToolWriter(site.judge_output, rule))
 
         if choice is not None:
             return choice.answer_lists(write_list)
@@ -228,14 +233,10 @@ def _answer_tool_lists(
         return lambda asked: tools.read(lambda pages: answer_page(pages, asked))
 
     of_programs = list_tools(is_for_host=False)
-    if not site.cuts_results:
+    if site.part_characters == 0:
         return of_programs
     of_hosts = list_tools(is_for_host=True)  # QF-10
-    return lambda asked: (of_programs if _is_own_client(asked.request) else of_hosts)(asked)
-
-
-def _is_own_client(request: Request) -> bool:
-    return get_header(request.headers, b"user-agent").startswith(_OWN_AGENT)
+    return lambda asked: (of_hosts if find_part_size(asked, site.part_characters) else of_programs)(asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,15 +253,15 @@ class _FormBuilder:
 class _ToolWriter:
     """Writes the definition of a tool; as ``_FormBuilder``.
 
-    ``is_for_host``: the host's model may get a part of a result, which no schema promises.
+    ``rule`` says of which results the host's model may get a part, which no schema promises.
     """
 
     judge: Callable[[Tool], OutputPromise]
-    is_for_host: bool = False
+    rule: CutRule | None = None
 
     def __call__(self, tool: Tool, name: str) -> Json:
         form = build_output_form(tool, self.judge(tool))
-        if self.is_for_host and not returns_little(tool):
+        if self.rule is not None and self.rule.may_cut(tool):
             form = form._replace(schema=None, is_wrapped=False)
         return encode_fragment(document.write_tool(tool, name, form))
 
@@ -317,7 +318,8 @@ def _find_known(calls: _Calls, name: str) -> _KnownTool | Problem:
     """Return the tool that ``name`` means, and keep what each call of it needs."""
     catalog, known = calls.catalog, calls.known
     tool = catalog.names.get(name) or catalog.find(name)
-    if isinstance(tool, Problem) and calls.texts.cuts_results and name == find_reading_name(catalog):
+    limit = calls.texts.part_characters
+    if isinstance(tool, Problem) and limit != 0 and name == find_reading_name(catalog, by_default=limit is None):
         tool = READ_RESULT
     if isinstance(tool, Problem):
         return tool
@@ -371,8 +373,8 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
         return Response(200, JSON_HEADERS, write_failure(asked_id, context, texts.server if status else None))
     if not is_plain and tool.long and status and task_server.declares_tasks(params):  # since 2026-07-28
         context = replace(context, wait_s=0.0)
-    if texts.cuts_results and not _is_own_client(request):
-        context = replace(context, reads_parts=True)
+    if size := find_part_size(asked, texts.part_characters):
+        context = replace(context, part_characters=size)
     # I-32: what older clients do not know reaches the model.
     end, handshake = (texts.end, None) if status else (_PLAIN_END, request)
 
@@ -500,6 +502,7 @@ def _initialize(
     greetings: Mapping[str, bytes],
     lasting: Mapping[str, bytes],
     choice: ListChoice | None,
+    part_characters: int | None,
     asked: AskedMethod,
     *,
     has_inbox: bool,
@@ -527,9 +530,16 @@ def _initialize(
         has_id=version in WITH_SESSIONS,
         refuse=partial(build_refusal, asked.id),
     )
+    size = find_part_size(asked, part_characters) if part_characters is None else 0
+
+    def begin(chosen: str) -> SessionStart:
+        # The requests of a session do not name its client.
+        mark = f"{chosen} {size}" if size else chosen
+        return start._replace(capabilities={**capabilities, LIST_META: mark})
+
     if choice is None:
-        return start
-    return choice.choose(asked, lambda chosen: start._replace(capabilities={**capabilities, LIST_META: chosen}))
+        return begin(ALL) if size else start
+    return choice.choose(asked, begin)
 
 
 def _refuse_unreadable(request: Request, problem: Problem) -> Response:

@@ -24,10 +24,19 @@ from anyio import to_thread
 from toolwire.core.catalog import Catalog
 from toolwire.core.content import has_content
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
-from toolwire.core.resources import Resource
+from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource
 from toolwire.core.toolbox import Notify, StoresResources, Toolbox, ignore_progress
 from toolwire.framing import jsontext
-from toolwire.framing.long_result import PART_NOTE, cut_result, find_reading_name, is_reading, read_part, returns_little
+from toolwire.framing.long_result import (
+    MARKS,
+    PART_NOTE,
+    CutRule,
+    cut_result,
+    find_reading_name,
+    is_reading,
+    read_part,
+    says_more,
+)
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.stores.sessions.session_rows import ResultRows
@@ -36,7 +45,6 @@ STORED_S: Final = 3_600.0
 MAX_BYTES: Final = 64 * 1024 * 1024
 _HANDLE_BYTES: Final = 18
 _log = logging.getLogger("toolwire")
-_PASSED_ON: Final = frozenset({"origin", "untrusted"})
 
 
 ResultStore: TypeAlias = "MemoryResults | ResultRows"
@@ -71,8 +79,10 @@ class MemoryResults:
 class LongResults:
     """A Toolbox that answers calls of ``read_result``, and cuts what other calls return to the models of MCP hosts."""
 
-    def __init__(self, toolbox: Toolbox, characters: int, store: ResultStore) -> None:
-        self._toolbox, self._characters, self._store = toolbox, characters, store
+    def __init__(self, toolbox: Toolbox, characters: int | None, store: ResultStore) -> None:
+        """Cut what is longer than ``characters``; if that is None, what the host's profile and ``CutRule`` say."""
+        self._toolbox, self._store, self._by_default = toolbox, store, characters is None
+        self._read_characters = characters or DEFAULT_RESULT_LIMITS.characters
 
     def catalog(self) -> Catalog:
         """Return the tools of the other Toolbox."""
@@ -87,27 +97,28 @@ class LongResults:
         if is_reading(call.tool):
             return await to_thread.run_sync(self._read, call)
         result = await self._toolbox.run(call, notify)
-        if isinstance(result, Problem) or not call.context.reads_parts or call.tool.long or returns_little(call.tool):
-            return result
-        if has_content(result.value):
+        characters = call.context.part_characters
+        if not characters or isinstance(result, Problem) or call.tool.long or has_content(result.value):
             return result
         body = jsontext.write(result.value)
-        if len(body) <= self._characters or len(body.decode()) <= self._characters:
+        if len(body) <= characters or len(body.decode()) <= characters:
+            return result
+        if not CutRule.of(self.catalog(), by_default=self._by_default).may_cut(call.tool):
             return result
         return await to_thread.run_sync(self._cut, call, result, body)
 
     def _cut(self, call: Call, result: Value, body: bytes) -> Value:
         handle = f"result:{token_urlsafe(_HANDLE_BYTES)}"
-        if len(body) > MAX_BYTES:
+        if len(body) > MAX_BYTES or (self._by_default and says_more(result)):
             return result
         try:
             self._store.store(_make_key(call, handle), body)
         except ConnectionError as error:  # the call has run, so its result goes out whole
             _log.warning("a long result cannot be kept: %s", error)
             return result
-        name = find_reading_name(self.catalog())
-        value, notes = cut_result(result.value, self._characters, name, handle)
-        beside = {note: one for note, one in (result.notes or {}).items() if note in _PASSED_ON}
+        name = find_reading_name(self.catalog(), by_default=self._by_default)
+        value, notes = cut_result(result.value, call.context.part_characters, name, handle)
+        beside = {note: one for note, one in (result.notes or {}).items() if note in MARKS}
         return Value({"result": value, "notes": notes}, {**beside, PART_NOTE: True})
 
     def _read(self, call: Call) -> Result:
@@ -118,7 +129,11 @@ class LongResults:
             _log.warning("a long result cannot be read: %s", error)
             return Problem(kind=Kind.UNREACHABLE, message="The result cannot be read now: try again.", can_retry=True)
         whole: Json | Problem = _UNKNOWN if body is None else jsontext.read(body)
-        part = whole if isinstance(whole, Problem) else read_part(whole, call.arguments, self._characters)
+        part = (
+            whole
+            if isinstance(whole, Problem)
+            else read_part(whole, call.arguments, call.context.part_characters or self._read_characters)
+        )
         return part if isinstance(part, Problem) else Value({"result": part.value, "notes": part.notes})
 
 
