@@ -191,6 +191,7 @@ bench: $(BENCH)/.ready   ## measure the speed, also of other libraries (needs wr
 
 FOUND := .cache/find
 bench-find: $(BENCH)/.ready $(FOUND)/.ready ## measure how often tools are found among many, beside FastMCP and Pydantic AI (five minutes)
+	@ls -d .cache/corpus/*-*/ >/dev/null 2>&1 || $(MAKE) --silent corpus || echo "bench-find: there are no real documents, because npm did not fetch them." >&2
 	@$(BENCH)/bin/python -m bench.find $(FOUND)
 
 $(FOUND)/.ready:

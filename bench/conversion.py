@@ -70,8 +70,8 @@ def measured(library: str, document: str, *, times: int = 1) -> Figures | str:
     return best
 
 
-def toolwire(text: bytes) -> Iterator[Any]:
-    """Yield how many tools there are, once they list and search, and then the size of each input schema."""
+def _convert(text: bytes) -> Any:
+    """Return the catalog of the document ``text``."""
     from toolwire.core.http import Response
     from toolwire.core.selection import Selection
     from toolwire.protocols.openapi import CODEC
@@ -81,7 +81,20 @@ def toolwire(text: bytes) -> Iterator[Any]:
     try:
         flow.send(Response(200, (), text))
     except StopIteration as stop:
-        catalog = stop.value.peer.catalog
+        return stop.value.peer.catalog
+
+
+def read_tools(document: str) -> tuple[Any, ...]:
+    """Return all tools of ``document``, which ``make corpus`` has fetched."""
+    source = path(document)
+    assert source is not None
+    tools: tuple[Any, ...] = _convert(source.read_bytes()).tools
+    return tools
+
+
+def toolwire(text: bytes) -> Iterator[Any]:
+    """Yield how many tools there are, once they list and search, and then the size of each input schema."""
+    catalog = _convert(text)
     catalog.search("create a thing")
     yield len(catalog.tools)
     yield [len(json.dumps(dict(tool.input_schema), separators=(",", ":"))) for tool in catalog.tools]
@@ -141,19 +154,8 @@ def warm(library: str) -> None:
 def search_ms(tools: int = 5_000) -> float:
     """Return the median milliseconds of a search by words among so many tools of Microsoft Graph, once indexed."""
     from toolwire.core.catalog import Catalog
-    from toolwire.core.http import Response
-    from toolwire.core.selection import Selection
-    from toolwire.protocols.openapi import CODEC
 
-    flow = CODEC.find("file:///document.json", Selection(include="all", server="https://example.com"))
-    flow.send(None)
-    source = path("Microsoft Graph")
-    assert source is not None
-    try:
-        flow.send(Response(200, (), source.read_bytes()))
-    except StopIteration as stop:
-        found = stop.value.peer.catalog
-    catalog = Catalog(title="Some", tools=found.tools[:tools])
+    catalog = Catalog(title="Some", tools=read_tools("Microsoft Graph")[:tools])
     words = ["list messages of a user", "create event", "delete attachment", "team channel members", "drive item"]
     catalog.search(words[0])
     figures = []

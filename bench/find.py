@@ -6,6 +6,8 @@ Run as a program it reads the data sets below the folder on the command line, me
   model wrote while it worked on them. Recall is the mean share of the tools of a task whose names the answer has.
 - BFCL (PyPI ``bfcl-eval``): functions and questions; hit@n says how often a right function is among the first n.
 
+The documents of GitHub, Stripe and Microsoft Graph that ``make corpus`` fetches are mixed in as distractors.
+
 A third of the queries of each set, drawn with ``SEED``, is held out: nothing was tuned by them.
 """
 # FI-08
@@ -20,27 +22,35 @@ import statistics
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
 from time import process_time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from bench.conversion import path, read_tools
 from bench.tokens import count_with_o200k
 from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Tool
-from toolwire.find import View, answer, find_tools, search_tools
+from toolwire.find import View, find_tools, search_tools
 from toolwire.find.index import FindIndex
 
 SEED = 33
 TOKENS = (200, 400, 800)
-LARGE = 11_000
+LIMITS = (2, 4, 7, 8, 20)
+DISTRACTORS = ("GitHub", "Stripe", "Microsoft Graph")
 _VIEW = View(find_level=effective_level)
 _LIST_NAME = "mcp_arg_Qwen3-Embedding-0.6B_qwen25_72b_int4_instruct.json"
 _RUNS_NAME = "claude-sonnet-4-20250514_Qwen3-Embedding-0.6B.json"
 _NOT_SINGLE = ("multi_turn", "memory", "web_search", "format")
 
-Search = Callable[[str, int], list[Tool]]
-"""Return the best tools for a search, at most so many."""
+
+class Search(Protocol):
+    """A search of one library."""
+
+    def __call__(self, words: str, most: int) -> list[Tool]:
+        """Return the best tools for ``words``, at most so many."""
+        ...
 
 
 class Query(NamedTuple):
@@ -117,13 +127,13 @@ def _read_searches(messages: list[dict[str, Any]], names: dict[str, str]) -> Ite
 def _read_functions(folder: Path) -> tuple[tuple[Tool, ...], list[Query]]:
     known: dict[str, Tool] = {}
     questions: list[Query] = []
-    for path in sorted(folder.glob("BFCL_v4_*.json")):
-        answers = folder / "possible_answer" / path.name
-        if any(part in path.name for part in _NOT_SINGLE) or not answers.exists():
+    for file in sorted(folder.glob("BFCL_v4_*.json")):
+        answers = folder / "possible_answer" / file.name
+        if any(part in file.name for part in _NOT_SINGLE) or not answers.exists():
             continue
         rows = map(json.loads, answers.read_text(encoding="utf-8").splitlines())
         right = {row["id"]: {name for call in row["ground_truth"] for name in call} for row in rows}
-        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
             for one in row["function"]:
                 said = one["parameters"].get("properties") or {}
                 arguments = {key: value.get("description", "") for key, value in said.items()}
@@ -145,13 +155,17 @@ def search_with_ours(catalog: Catalog) -> Search:
     return lambda words, most: list(search_tools(catalog, words, most))
 
 
+def _name_tools(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """Return ``tools`` under the names of FastMCP's gateway: the server, then the tool."""
+    return {f"{tool.toolkit}_{tool.name}".removeprefix("Functions_"): tool for tool in tools}
+
+
 def search_with_fastmcp(tools: Sequence[Tool]) -> Search:
     """Return FastMCP's BM25 search of ``tools``."""
     from fastmcp.server.transforms.search import BM25SearchTransform
     from fastmcp.tools import Tool as ForeignTool
 
-    # As its gateway names them: the server, then the tool.
-    named = {f"{tool.toolkit}_{tool.name}".removeprefix("Functions_"): tool for tool in tools}
+    named = _name_tools(tools)
     foreign = [
         ForeignTool(name=name, description=tool.description, parameters=dict(tool.input_schema))
         for name, tool in named.items()
@@ -171,7 +185,7 @@ def search_with_pydantic_ai(tools: Sequence[Tool]) -> Search:
     from pydantic_ai.tools import ToolDefinition
     from pydantic_ai.toolsets._tool_search import keywords_search_fn
 
-    named = {f"{tool.toolkit}_{tool.name}".removeprefix("Functions_"): tool for tool in tools}
+    named = _name_tools(tools)
     listed = [
         ToolDefinition(name=name, description=tool.description, parameters_json_schema=dict(tool.input_schema))
         for name, tool in named.items()
@@ -215,23 +229,58 @@ def measure_hits(search: Search, queries: Sequence[Query], most: int) -> float:
     return statistics.mean(any(one.name in query.right for one in search(query.words, most)) for query in queries)
 
 
-def measure_speed(tools: Sequence[Tool], queries: Sequence[Query]) -> tuple[float, float, float]:
-    """Return microseconds for each tool, bytes for each word, and the p95 of a search in LARGE tools, in ms."""
-    many = {f"{tool.name}_{number}": tool for number, tool in enumerate(list(tools) * (LARGE // len(tools) + 1))}
-    many = dict(list(many.items())[:LARGE])
-    before = process_time()
-    index = FindIndex(many)
-    built_us = (process_time() - before) / LARGE * 1e6
+def measure_ms(search: Callable[[str], object], queries: Sequence[Query]) -> float:
+    """Return the p95 of a search, in milliseconds of CPU time."""
     times = []
     for query in queries:
         before = process_time()
-        index.rank(query.words, 50)
+        search(query.words)
         times.append((process_time() - before) * 1e3)
+    return sorted(times)[int(len(times) * 0.95)]
+
+
+def measure_memory(build: Callable[[], object]) -> int:
+    """Return the bytes that what ``build`` returns keeps; what it reads is warm already."""
     tracemalloc.start()
-    kept = FindIndex(many)
+    kept = build()
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    return built_us, held / sum(map(len, kept._postings.values())), sorted(times)[int(len(times) * 0.95)]
+    del kept
+    return held
+
+
+def measure_speed(catalog: Catalog, queries: Sequence[Query]) -> Iterator[str]:
+    """Yield a row for each library: time to build what it searches by, its memory, and the p95 of a search."""
+    count = len(catalog.names)
+    built = []
+    for _ in range(5):
+        before = process_time()
+        index = FindIndex(catalog.names)
+        built.append((process_time() - before) / count * 1e6)
+    find_tools(catalog, "list of things", _VIEW)
+    held = measure_memory(lambda: FindIndex(catalog.names))
+    words = sum(map(len, index._postings.values()))
+    ranks = measure_ms(index.rank, queries)
+    answers = measure_ms(lambda words: find_tools(catalog, words, _VIEW), queries)
+    yield (
+        f"| toolwire | {min(built):.0f} | {held / 1e6:.1f} MB, {held / words:.0f} bytes for each word"
+        f" | {ranks:.1f} to rank, {answers:.1f} with the answer |"
+    )
+    few = random.Random(SEED).sample(queries, 40)
+    for title, start in SEARCHES.items():
+        search = start(catalog.tools)
+        search("warm up", 5)
+        before = process_time()
+        started = start(catalog.tools)
+        prepared = process_time() - before
+        before = process_time()
+        started("list of things", 5)
+        first = (process_time() - before + prepared) / count * 1e6
+        held = measure_memory(partial(search, "list of things", 7))
+        yield f"| {title} | {first:.0f} | {held / 1e6:.1f} MB | {measure_ms(partial(search, most=5), few):.0f} |"
+
+
+SEARCHES = {"FastMCP's BM25": search_with_fastmcp, "Pydantic AI's keywords": search_with_pydantic_ai}
 
 
 def build_catalog(*groups: Sequence[Tool]) -> Catalog:
@@ -242,46 +291,47 @@ def build_catalog(*groups: Sequence[Tool]) -> Catalog:
 def main() -> None:
     """Measure the data sets below the folder on the command line."""
     sets, tokens = read_sets(Path(sys.argv[1])), count_with_o200k()
-    alone, pooled = build_catalog(sets.tools), build_catalog(sets.tools, sets.functions)
-    functions = build_catalog(sets.functions)
+    catalogs = {
+        "": build_catalog(sets.tools),
+        ", with BFCL's functions": build_catalog(sets.tools, sets.functions),
+    }
+    if all(path(one) for one in DISTRACTORS):
+        many = build_catalog(sets.tools, sets.functions, *map(read_tools, DISTRACTORS))
+        catalogs[f", with those, GitHub, Stripe and Microsoft Graph ({len(many.names):,} tools)"] = many
+    else:
+        print("GitHub, Stripe and Microsoft Graph are not mixed in: `make corpus` did not fetch them.\n")
+    parts = (sets.tasks, hold_out(sets.tasks), sets.searches, hold_out(sets.searches))
     print("| answer | tokens | tasks | tasks, held out | searches | searches, held out |")
     print("|---|---|---|---|---|---|")
-    for title, catalog in (("toolwire", alone), ("toolwire, with BFCL's functions mixed in", pooled)):
-        for limit, room in ((3, 200), (5, 640), (8, 800), (20, 1_600)):
-            answer._NAMES_CHARACTERS = room
-            cells, sizes = [], []
-            for queries in (sets.tasks, sets.searches):
-                for part in (queries, hold_out(queries)):
-                    recall, size = measure_answers(catalog, part, limit, tokens)
-                    cells.append(f"{recall:.3f}")
-                    sizes.append(size)
-            print(f"| {title}, limit={limit} | {statistics.mean(sizes):.0f} | {' | '.join(cells)} |")
-    searches = {
-        "FastMCP's BM25": (search_with_fastmcp(alone.tools), search_with_fastmcp(pooled.tools)),
-        "Pydantic AI's keywords": (search_with_pydantic_ai(alone.tools), search_with_pydantic_ai(pooled.tools)),
-    }
-    for title, (single, mixed) in searches.items():
-        for note, search in (("", single), (", mixed", mixed)):
+    for note, catalog in catalogs.items():
+        for limit in LIMITS:
+            measured = [measure_answers(catalog, part, limit, tokens) for part in parts]
+            cells = [f"{recall:.3f}" for recall, _ in measured]
+            size = statistics.mean(size for _, size in measured)
+            print(f"| toolwire{note}, limit={limit} | {size:.0f} | {' | '.join(cells)} |", flush=True)
+        for title, start in SEARCHES.items():
+            search = cache(start(catalog.tools))
             for most in TOKENS:
-                parts = (sets.tasks, hold_out(sets.tasks), sets.searches, hold_out(sets.searches))
                 cells = [f"{measure_definitions(search, part, most, tokens):.3f}" for part in parts]
-                print(f"| {title}{note}, whole definitions | at most {most} | {' | '.join(cells)} |")
+                print(f"| {title}{note} | at most {most} | {' | '.join(cells)} |", flush=True)
+    functions = build_catalog(sets.functions)
     print("\n| search of BFCL's functions | hit@1 | hit@5 | hit@1, held out | hit@5, held out |")
     print("|---|---|---|---|---|")
-    for title, search in (
-        ("toolwire", search_with_ours(functions)),
-        ("FastMCP's BM25", search_with_fastmcp(functions.tools)),
-        ("Pydantic AI's keywords", search_with_pydantic_ai(functions.tools)),
+    few = random.Random(SEED).sample(sets.questions, 300)
+    held = hold_out(sets.questions)
+    for title, search, asked in (
+        ("toolwire", search_with_ours(functions), (sets.questions, held)),
+        *(
+            (title, start(functions.tools), (few, [one for one in held if one in few]))
+            for title, start in SEARCHES.items()
+        ),
     ):
-        part = random.Random(SEED).sample(sets.questions, 300) if title != "toolwire" else sets.questions
-        held = [one for one in hold_out(sets.questions) if title == "toolwire" or one in part]
-        cells = [f"{measure_hits(search, each, most):.3f}" for each in (part, held) for most in (1, 5)]
-        print(f"| {title} | {' | '.join(cells)} |")
-    built, held_bytes, p95 = measure_speed([*sets.tools, *sets.functions], [*sets.tasks, *sets.searches])
-    print(
-        f"\nOf {LARGE:,} tools, the index takes {built:.0f} us for each tool and {held_bytes:.0f} bytes for each word."
-    )
-    print(f"The p95 of a search is {p95:.1f} ms.")
+        cells = [f"{measure_hits(search, part, most):.3f}" for part in asked for most in (1, 5)]
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
+    print(f"\n| search of {len(catalog.names):,} tools | build, us for each tool | memory | p95 of a search, ms |")
+    print("|---|---|---|---|")
+    for row in measure_speed(catalog, [*sets.tasks, *sets.searches]):
+        print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -445,6 +445,7 @@ def page(lines: list[str]) -> str:
         "- Tokens: tokens of o200k_base in the JSON of a tool. For toolwire, the tool as the API of a model gets it,\n"
         "  without output schema. For FastMCP, its tools/list, with and without output schemas. Each tool is of\n"
         "  another document of the corpus, chosen with a fixed seed.\n\n"
+        "How often `find` finds the right tool, and how fast, is on [a page of its own](finding.md).\n\n"
         f"CPython {platform.python_version()} on {platform.machine()}, {datetime.date.today().isoformat()}:\n"
         f"{versions}.\n\n" + "\n".join(lines) + "\n"
     )

@@ -60,6 +60,23 @@ def test_the_answer_names_the_tools_beside_those_it_describes_and_counts_the_res
     assert found.text.splitlines()[-1].startswith(f"{found.matches - len(found.tools)} more match: ")
 
 
+@pytest.mark.requirement("FI-08")
+def test_names_come_from_the_five_best_servers_and_fewer_stand_beside_fewer_lines() -> None:
+    subjects = ("invoice", "report", "contract", "offer", "order", "letter", "ticket")
+    tools = [
+        Tool(name=f"{verb}_{subject}{number}", toolkit=subject.title(), description="Print a paper.")
+        for subject in subjects
+        for verb in ("copy", "move")
+        for number in range(10)
+    ]
+    catalog = Catalog(tools=tuple(tools))
+    beside = str(find("print a paper", catalog, limit=4)).splitlines()[-2].removeprefix("also here: ").split("; ")
+    assert len(beside) == 5
+    assert all(len(group.split(", ")) <= 12 for group in beside)
+    few = str(find("print a paper", catalog, limit=1)).splitlines()[-2].removeprefix("also here: ")
+    assert sum(len(name) + 2 for group in few.split("; ") for name in group.partition(": ")[2].split(", ")) <= 200
+
+
 @pytest.mark.requirement("FI-02")
 @pytest.mark.parametrize("words", ["pin_issue", "please use pin_issue for mail", "Tracker.pin_issue"])
 def test_an_exact_name_wins(words: str) -> None:

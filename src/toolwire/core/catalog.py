@@ -107,14 +107,18 @@ class Catalog:
         build metadata is also found without it. If nothing is found, a Problem that lists the tools.
         """
         # OXP-007, OTC-025, A-38, SE-01
+        return self.get(reference) or _build_unknown_tool(reference, (self.whole or self).tools)
+
+    def get(self, reference: str) -> Tool | None:
+        """Return the tool that ``find`` returns, or None."""
         index = self._index
         if index is None:  # built at first use: most catalogs of single callers are only listed
             index = _index_references(self.tools, self.names, self.allows or _allow_any)
             object.__setattr__(self, "_index", index)
         found = index.get(reference)
         if found is None and self.whole is not None:  # FI-01: what is not listed can be called
-            return self.whole.find(reference)
-        return found if found is not None else _build_unknown_tool(reference, self.tools)
+            return self.whole.get(reference)
+        return found
 
     def find_or_suggest(self, reference: str) -> Tool | Problem:
         """Return what ``find`` returns; a Problem also names the tool that was probably meant.

@@ -23,9 +23,12 @@ from .prerequisites import find_prerequisites
 DEFAULT_LIMIT: Final = 8
 MAX_LINES: Final = 50
 _MAX_RANKED: Final = 200
-_GROUPS: Final = 3
-_GROUP_NAMES: Final = 30
+_GROUPS: Final = 5
+_GROUP_NAMES: Final = 12
 _NAMES_CHARACTERS: Final = 800
+_NAMES_CHARACTERS_A_LINE: Final = 200
+"""The fewer lines somebody asks for, the fewer names stand beside them."""
+_MAX_ARGUMENTS: Final = 30
 _MAX_GROUPS: Final = 40
 _SENTENCE_CHARACTERS: Final = 70
 _ARGUMENT_CHARACTERS: Final = 40
@@ -69,14 +72,16 @@ def find_tools(catalog: Catalog, words: str, view: View, limit: int = DEFAULT_LI
     ranked = [*exact, *(hit for hit in ranked if all(hit.name != one.name for one in exact))]
     if not ranked:
         return Found(tools={}, matches=0, text=_write_groups(catalog, view))
-    chosen = _choose(ranked, max(1, min(limit, MAX_LINES)), is_from_many=index.has_many_servers)
+    limit = max(1, min(limit, MAX_LINES))
+    chosen = _choose(ranked, limit, is_from_many=index.has_many_servers)
     shown = {hit.name: hit.tool for hit in chosen}
     lines = [write_tool_line(hit.name, hit.tool, view, is_imitated=index.is_imitated(hit.tool)) for hit in chosen]
     before = list(find_prerequisites(index, shown, view.permits))
     for name, tool, argument in before:
         line = write_tool_line(name, tool, view, is_imitated=index.is_imitated(tool))
         lines.append(f"first, for {argument}: {line}")
-    lines += _write_neighbours(index, ranked, {*shown, *(one.name for one in before)}, view)
+    room = min(limit * _NAMES_CHARACTERS_A_LINE, _NAMES_CHARACTERS)
+    lines += _write_neighbours(index, ranked, {*shown, *(one.name for one in before)}, view, room)
     more = len(ranked) - len(chosen)
     if more > 0:
         count = f"{more}" if len(ranked) < _MAX_RANKED else f"more than {more}"
@@ -88,8 +93,7 @@ def _find_exact(catalog: Catalog, words: str) -> Iterator[Hit]:
     """Yield the tools whose exact names ``words`` are or hold; a single plain word is a name only if it is alone."""
     texts = dict.fromkeys((words.strip(), *(word for word in words.split() if "_" in word or "." in word)))
     for text in list(texts)[:10]:
-        found = catalog.find(text) if text else None
-        if isinstance(found, Tool):
+        if found := catalog.get(text):
             name = next((name for name in (text, found.name) if catalog.names.get(name) is found), "")
             if name := name or next((name for name, tool in catalog.names.items() if tool is found), ""):
                 yield Hit(name, found, 0.0)
@@ -134,7 +138,7 @@ def _write_arguments(tool: Tool) -> str:
             lines.append("…")
             break
         lines.append(name)
-    return ", ".join(lines[:_GROUP_NAMES])
+    return ", ".join(lines[:_MAX_ARGUMENTS])
 
 
 def _cut_sentence(text: str) -> str:
@@ -147,8 +151,8 @@ def _plain(text: str) -> str:
     return cap_text(" ".join(clean(text).text.split()), _SENTENCE_CHARACTERS)
 
 
-def _write_neighbours(index: FindIndex, ranked: Sequence[Hit], shown: set[str], view: View) -> Iterable[str]:
-    """Return the line of the names beside those in ``shown``: of the three groups that match best."""
+def _write_neighbours(index: FindIndex, ranked: Sequence[Hit], shown: set[str], view: View, room: int) -> Iterable[str]:
+    """Return the line of the names beside those in ``shown``: of the groups that match best, in ``room`` characters."""
     groups = index.groups
     scores: dict[str, list[float]] = {}
     for hit in ranked[:_MAX_RANKED]:
@@ -160,10 +164,9 @@ def _write_neighbours(index: FindIndex, ranked: Sequence[Hit], shown: set[str], 
     best = sorted(totals, key=totals.__getitem__, reverse=True)[:_GROUPS]
     order = [hit.name for hit in ranked]
     texts: list[str] = []
-    room = _NAMES_CHARACTERS
     for group in best:
         members = dict.fromkeys(name for name in order if groups[name] == group)
-        members.update(dict.fromkeys(index.list_members(group)))
+        members.update(dict.fromkeys(index.members[group]))
         names: list[str] = []
         for name in members:
             if name in shown or not view.permits(index.tools[name]):
