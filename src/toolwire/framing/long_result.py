@@ -99,10 +99,11 @@ def says_more(value: Value) -> bool:
     for name, note in (value.notes or {}).items():
         match note:
             case {"is_structured": True, "content": [{"type": "text", "text": str(text), **more}], **others}:
-                if more or others or jsontext.read(text.encode("utf-8", "replace")) != value.value:
-                    return True
-            case _ if name not in MARKS:
-                return True
+                says = bool(more or others) or jsontext.read(text.encode("utf-8", "replace")) != value.value
+            case _:
+                says = name not in MARKS
+        if says:
+            return True
     return False
 
 
