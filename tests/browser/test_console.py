@@ -76,9 +76,14 @@ def build_parts(text: str) -> dict[str, Any]:
         ],
         "list_site_tools": lambda _: [
             ToolRow(name=text or "find_goods", description=text or "Find goods.", effect="reads", level="auto"),
+            ToolRow(
+                name="browse", description=text or "Browse.", effect="changes", level="per-call", untrusted="ab12",
+                notes=(text or "takes a destination: url", "changed since you trusted or approved it: new argument to"),
+            ),
             ToolRow(name="place_order", description="Place an order.", effect="changes", cost="paid"),
             ToolRow(name="close_account", description="Close it.", effect="destroys", level="per-call"),
         ],
+        "trust_tools": lambda _, __: "",
         "list_locked": lambda: [(SHOP, 12)],
         "find_differences": lambda _: [text or "Shop.place_order@1.0.0: changed, wider", 'cost: null -> "paid"'],
         "list_upstreams": lambda: [

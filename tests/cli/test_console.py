@@ -14,9 +14,11 @@ import pytest
 from examples.scripted_model import lines, provider
 from tests.support.console_process import start_console
 from tests.support.console_reader import Reader
+from tests.support.listed_tools import ListedTools, list_tool
 from tests.support.waiting import wait_until
 from toolwire.consent.grant import GrantKey
 from toolwire.stores.consent.grants import StoredGrants
+from toolwire.testing import background
 
 
 @pytest.mark.requirement("CO-02")
@@ -33,6 +35,50 @@ def test_console_shows_what_other_commands_keep_and_takes_it_back(tmp_path: Path
         assert "destroys something" in offers
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
+
+
+@pytest.mark.requirement("QF-01")
+def test_console_shows_the_tools_of_a_site_before_any_call_and_trusts_them_once(
+    tmp_path: Path, toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    server = ListedTools(
+        list_tool("find", about="Find <b>it</b>.", readOnlyHint=True),
+        list_tool("browse", names=("url",), readOnlyHint=True, openWorldHint=True),
+        list_tool("write"),
+    )
+
+    def list_untrusted(page: str) -> dict[str, str]:
+        """Return the digests in the form by the names of the tools."""
+        found = re.findall(r'name="trust (\w+)" value="yes" checked> <span><code>(\w+)</code>', page)
+        return {name: digest for digest, name in found}
+
+    def run(tool: str, *words: str) -> bool:
+        return bool(toolwire("call", f"{far}/mcp", tool, *words).code == 0)
+
+    with background(server) as far, start_console("--no-open", f"{far}/mcp", home=tmp_path) as (_, url, key):
+        assert not run("find")
+        reader = Reader(url, key)
+        page = reader.submit("/connections", url=f"{far}/mcp")
+        shown = list_untrusted(page)
+        assert shown.keys() == {"find", "browse"}
+        assert "Find &lt;b&gt;it&lt;/b&gt;." in page
+        assert "the site says that it reaches other systems" in page
+        assert "takes a destination: url" in page
+        page = reader.submit("/connections", url=f"{far}/mcp", **{f"trust {shown['find']}": "yes"})
+        assert list_untrusted(page).keys() == {"browse"}
+        assert [run("find"), run("browse", "url=x"), run("write")] == [True, False, False]
+        server.tools[0] = list_tool("find", about="Find it.", names=("to",), readOnlyHint=True)
+        server.tools[1] = list_tool("browse", about="Changed meanwhile.", readOnlyHint=True, openWorldHint=True)
+        page = reader.submit("/connections", url=f"{far}/mcp", **{f"trust {shown['browse']}": "yes"})
+        assert "changed some of these tools meanwhile" in page
+        page = reader.submit("/connections", url=f"{far}/mcp")
+        assert list_untrusted(page).keys() == {"find", "browse"}
+        assert page.count("changed since you trusted or approved it: ") >= 1
+        assert not run("find")
+        again = {f"trust {digest}": "yes" for digest in list_untrusted(page).values()}
+        assert list_untrusted(reader.submit("/connections", url=f"{far}/mcp", **again)) == {}
+        assert [run("find"), run("browse")] == [True, True]
 
 
 @pytest.mark.requirement("CO-02")

@@ -152,7 +152,7 @@ class Permission(NamedTuple):
         return sum(one.covered for one in self.grants)
 
     @property
-    def covered_sum(self) -> str:
+    def amounts(self) -> str:
         """What the amounts of these calls add up to, as a text such as ``40.5 of 200``; empty if nothing bounds it."""
         bound = find_sum(self.grants[0].conditions)
         return "" if bound is None else f"{max(one.total for one in self.grants):f} of {bound.value}"

@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolwire.core.model import Problem
+from toolwire.core.model import Kind, Problem
 from toolwire.core.url_display import show_url
 from toolwire.framing.html import NO_HTML, Html, escape_text, join_html, show_text
 from toolwire.framing.html_page import (
     build_alert,
     build_badge,
+    build_check,
     build_code,
     build_empty,
     build_fold,
     build_list,
     build_notice,
     build_quote,
+    build_submit,
     build_table,
 )
 from toolwire.framing.visible_text import make_visible
@@ -32,6 +34,7 @@ from .source import ConnectionRow, ConsoleSource, ToolRow
 _EFFECTS = {"reads": "only reads", "changes": "changes something", "destroys": "destroys something"}
 _LEVELS = {"auto": "no question", "per-call": "asks each time", "deny": "never called", "always": "asks each time"}
 _FIRST_TOOLS = 300
+_TRUST = "trust "
 
 
 def build_connections(source: ConsoleSource, request: PageRequest) -> Page:
@@ -45,7 +48,10 @@ def show_site_tools(source: ConsoleSource, request: PageRequest) -> Page | Redir
     known = {row.url for row in source.list_connections()} if source.list_connections is not None else set()
     if url not in known or source.list_site_tools is None:
         return Redirect("/connections", "not-there")
-    return _build(source, request, url, source.list_site_tools(url))
+    chosen = [name.removeprefix(_TRUST) for name in request.form if name.startswith(_TRUST)]
+    fault = source.trust_tools(url, chosen) if chosen and source.trust_tools is not None else ""
+    found = Problem(kind=Kind.CONFLICT, message=fault) if fault else source.list_site_tools(url)
+    return _build(source, request, url, found)
 
 
 def build_lock(source: ConsoleSource, request: PageRequest) -> Page:
@@ -80,6 +86,8 @@ def _build_card(
         about = f"Look at what {make_visible(row.name or show_url(row.url))} offers"
         button = request.build_button("/connections", [("url", row.url)], "Look at its tools", about)
     found = NO_HTML if site_tools is None else _build_site_tools(site_tools)
+    if source.trust_tools is not None and site_tools is not None and not isinstance(site_tools, Problem):
+        found = Html(f"{found}{_build_trust(request, row.url, [one for one in site_tools if one.untrusted])}")
     return _build_site(row.name or row.url, Html(f"{escape_text(row.access)}{scopes}"), button, found)
 
 
@@ -113,6 +121,27 @@ def _build_site_tools(site_tools: Sequence[ToolRow] | Problem) -> Html:
         f'<div role="status"><p>{escape_text(count)}, read now. None was called.</p></div>'
         f"{build_table(('Tool', 'Effect', 'Before a call'), rows)}{more}{words_html}"
     )
+
+
+def _build_trust(request: PageRequest, url: str, tools: Sequence[ToolRow]) -> Html:
+    """Return the form that trusts ``tools`` once, each of which is ticked; nothing without any."""
+    # QF-01
+    if not tools:
+        return NO_HTML
+    each = join_html(
+        build_check(f"{_TRUST}{one.untrusted}", "yes", _describe_untrusted(one), is_checked=True) for one in tools
+    )
+    fields = Html(
+        "<fieldset><legend>The site says that these need no question. Nothing but its word shows that they do no"
+        f" harm.</legend>{each}</fieldset>{build_submit('Let these run without a question')}"
+    )
+    return request.build_form("/connections", fields, [("url", url)])
+
+
+def _describe_untrusted(one: ToolRow) -> Html:
+    about = make_visible(one.description.strip().partition("\n")[0])
+    notes = join_html(Html(f" <small>{escape_text(note)}</small>") for note in one.notes)
+    return Html(f"{build_code(one.name)} <small>{escape_text(about)}</small>{notes}")
 
 
 def _build_effect(tool: ToolRow) -> Html:

@@ -150,7 +150,7 @@ def _build_uses(row: Permission) -> Html:
     # QF-03
     if not row.use_count:
         return Html('<span class="muted">nothing yet</span>')
-    amounts = f", {row.covered_sum}" if row.covered_sum else ""
+    amounts = f", {row.amounts}" if row.amounts else ""
     calls = escape_text(f"{count_words(row.use_count, 'call')}{amounts}")
     return Html(f"{calls}, last {build_moment(row.last_used_at)}")
 

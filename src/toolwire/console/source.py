@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
@@ -44,13 +44,19 @@ class ConnectionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRow:
-    """A tool that a site offers. ``level`` is what happens before a call of it: ``auto``, ``per-call`` or ``deny``."""
+    """A tool that a site offers. ``level`` is what happens before a call of it: ``auto``, ``per-call`` or ``deny``.
+
+    ``untrusted`` is the digest of a tool that would run without a question by the word of its site alone, and ``notes``
+    say how it can carry data out, and what changed since it was trusted.
+    """
 
     name: str
     description: str
     effect: Literal["reads", "changes", "destroys"]
     cost: str = ""
     level: str = ""
+    untrusted: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +132,7 @@ class ConsoleSource:
     """What a console shows. A part that is None has no page.
 
     ``place`` holds the questions, the permissions, the rules and the decisions: a folder, or the URL of a PostgreSQL.
+    ``trust_tools`` trusts the tools at a URL with these digests, and returns why it cannot, or an empty text.
     All functions may block; they run in threads.
     With ``stores_actions``, what an operator does is in the log too. ``file_rules`` are those of a gateway's file,
     and ``rules`` those for its callers.
@@ -134,6 +141,7 @@ class ConsoleSource:
     place: Place
     list_connections: Callable[[], Sequence[ConnectionRow]] | None = None
     list_site_tools: ToolLister | None = None
+    trust_tools: Callable[[str, Collection[str]], str] | None = None
     list_locked: Callable[[], Sequence[tuple[str, int]]] | None = None
     lock_name: str = "toolwire.lock"
     find_differences: DifferenceFinder | None = None

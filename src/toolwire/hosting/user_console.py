@@ -3,21 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from toolwire.auth.credential import name_as
 from toolwire.client import Session
+from toolwire.client.calls.agreements import UntrustedTools
 from toolwire.client.connection.connect import connect_sync
 from toolwire.client.login.saved_credentials import open_credentials
+from toolwire.consent.tool_definition import build_definition, definition_hash
+from toolwire.consent.tool_facts import list_ways_out
 from toolwire.console import ConsoleSource
 from toolwire.console.app import PageGroup
 from toolwire.console.chat import Conversation, ModelChoice, ModelSettings, ModelStore, build_chat_group
 from toolwire.console.source import ConnectionRow, ToolRow
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError, ToolwireError
-from toolwire.core.model import Kind, Problem, Secret
+from toolwire.core.model import Kind, Problem, Secret, Tool
 from toolwire.core.url_origin import complete_url
 from toolwire.limits import CLIENT_DEFAULTS
 from toolwire.stores.consent.agreed_digests import open_agreed_commands
@@ -50,6 +54,7 @@ def build_source(
         place=place,
         list_connections=lambda: _list_connections(source, given),
         list_site_tools=lambda url: _list_site_tools(source, url),
+        trust_tools=lambda url, digests: _trust_tools(source, url, digests),
         list_locked=lambda: [
             (url, len(tools)) for url, tools in read_lock_file(lock, optional=True).connections.items()
         ],
@@ -100,12 +105,52 @@ def _list_connections(source: ConsoleSource, given: Sequence[str]) -> list[Conne
 
 def _list_site_tools(source: ConsoleSource, url: str) -> list[ToolRow] | Problem:
     """Return the tools at ``url`` as the user's rules see them. None is called, and no sign-in begins."""
+    untrusted: dict[str, tuple[str, tuple[str, ...]]] = {}
+
+    def agree(tools: tuple[Tool, ...]) -> bool:
+        known = tools.changes if isinstance(tools, UntrustedTools) else {}
+        for tool in tools:
+            changes = [f"changed since you trusted or approved it: {one}" for one in known.get(tool.id, ())]
+            untrusted[tool.id] = _digest_tool(tool), (*list_ways_out(tool), *changes)
+        return False
+
     try:
-        with connect_sync(url, session=Session(preference_store=source.preferences)) as remote:
+        with connect_sync(url, session=_open_session(source), agree=agree) as remote:
             catalog: Catalog = remote.catalog()
-            return [describe_tool(name, tool, remote.find_level(tool)) for name, tool in catalog.names.items()]
+            rows: list[ToolRow] = []
+            for name, tool in catalog.names.items():
+                digest, notes = untrusted.get(tool.id, ("", ()))
+                row = describe_tool(name, tool, remote.find_level(tool))
+                rows.append(replace(row, untrusted=digest, notes=notes))
+            return rows
     except ToolwireError as error:
         return Problem(kind=Kind.UNREACHABLE, message=str(error))
+
+
+def _trust_tools(source: ConsoleSource, url: str, digests: Collection[str]) -> str:
+    """Trust the tools at ``url`` that are still as they were shown; return why that cannot be, or an empty text."""
+    # QF-01
+    missing = set(digests)
+
+    def agree(tools: tuple[Tool, ...]) -> list[str]:
+        chosen = {tool.id: _digest_tool(tool) for tool in tools if _digest_tool(tool) in digests}
+        missing.difference_update(chosen.values())
+        return list(chosen)
+
+    try:
+        with connect_sync(url, session=_open_session(source), agree=agree):
+            return "The site has changed some of these tools meanwhile: look at them again." if missing else ""
+    except ToolwireError as error:
+        return str(error)
+
+
+def _open_session(source: ConsoleSource) -> Session:
+    """Return the session of this user's programs, with the stores of the console."""
+    return Session(principal="me", grants=source.grants, audit=source.audit, preference_store=source.preferences)
+
+
+def _digest_tool(tool: Tool) -> str:
+    return definition_hash(build_definition(tool))
 
 
 def _find_differences(file: Path, url: str) -> list[str] | Problem:

@@ -130,7 +130,7 @@ def _list(place: Place, *, as_json: bool) -> int:
                     "conditions": _write_conditions(one),
                     "uses_left": one.grants[0].uses_left,
                     "covered": one.use_count,
-                    "covered_sum": one.covered_sum or None,
+                    "covered_sum": one.amounts or None,
                     "last_used": write_time(one.last_used_at) if one.use_count else None,
                 }
                 for one in granted
@@ -172,7 +172,7 @@ def _describe_uses(row: Permission) -> str:
     # QF-03
     if not row.use_count:
         return "nothing yet"
-    amounts = f", {row.covered_sum}" if row.covered_sum else ""
+    amounts = f", {row.amounts}" if row.amounts else ""
     return f"{row.use_count:,} call{'s' * (row.use_count != 1)}{amounts}, last {show_time(row.last_used_at)}"
 
 
