@@ -140,7 +140,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m examples.scripted_model", description="A model that plays a script."
     )
-    parser.add_argument("--port", type=int, default=0, help="the port to listen at; 0 takes a free one")
+    parser.add_argument("--port", type=int, default=0, help="the port to listen on; 0 picks a free one")
     with provider(pasta, port=parser.parse_args().port) as running:
         print(f"A scripted model is at {running.url}/v1. Ctrl-C stops it.", flush=True)
         with suppress(KeyboardInterrupt):

@@ -37,7 +37,10 @@ UPSTREAM: Final[Mapping[str, Key]] = {
     "ask": Key(_RULES, "calls that always ask"),
     "never": Key(_RULES, "calls that are refused"),
     "returns": Key("array of `private`, `untrusted`", "what results contain; with both, sending data out asks"),
-    "approvers": Key("array of groups, or table of patterns", "whose users alone answer questions about its tools"),
+    "approvers": Key(
+        "array of groups, or table of patterns",
+        "groups whose users can answer questions about its tools; others cannot",
+    ),
     "agreed-command": Key("digest", "the program that the file trusts; `toolwire gateway agree NAME` writes it"),
     "program-limits": Key("table", "what the program can use, such as `{memory-mb = 512}`"),
     "rate": Key('text such as `"60/1m"`', "the most calls of all callers together"),
@@ -50,7 +53,7 @@ UPSTREAM: Final[Mapping[str, Key]] = {
 }
 CALLER: Final[Mapping[str, Key]] = {
     "members": Key("array of callers", "other callers that the table is also for, each for themselves"),
-    "claims": Key("array of conditions", "whose signed tokens belong to this group, by their claims"),
+    "claims": Key("array of conditions", "which signed tokens belong to this group, by their claims"),
     "scopes": Key("array of scopes", "the caller's scopes, whatever its key or token says"),
     "tools": Key(_PATTERNS, "the tools that the caller can use at most"),
     "effects": Key(_EFFECTS, "the effects that those tools can have"),

@@ -14,7 +14,7 @@ def main() -> None:
     """Serve until Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m examples.tasks", description="A list of tasks with accounts.")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
-    parser.add_argument("--port", type=int, default=9627, help="the port to listen at (%(default)s)")
+    parser.add_argument("--port", type=int, default=9627, help="the port to listen on (%(default)s)")
     parser.add_argument("--url", default="", help="the public URL: https, or http on this machine")
     parser.add_argument(
         "--database",

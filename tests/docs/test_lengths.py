@@ -12,8 +12,6 @@ from .page import ROOT
 pytestmark = pytest.mark.requirement("FD-02")
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 GUIDES = sorted((ROOT / "docs" / "how-to").rglob("*.md"))
-LONGER = {"inbox": 850, "agent-frameworks": 750}
-"""Guides that are still longer, with their bounds."""
 GENERATED = {ROOT / "docs" / "reference" / "cli.md"}
 """A page with a table of all options, which a reader searches."""
 
@@ -26,7 +24,7 @@ def count_words(page: Path) -> int:
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
 def test_guide_has_one_heading_and_at_most_700_words_outside_code(page: Path) -> None:
     assert len(re.findall("^# ", _FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)) == 1
-    assert count_words(page) <= LONGER.get(page.stem, 700)
+    assert count_words(page) <= 700
 
 
 def test_page_of_the_reference_has_at_most_4000_words_outside_code() -> None:

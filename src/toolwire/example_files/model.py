@@ -62,7 +62,7 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A model that follows a script.")
-    parser.add_argument("--port", type=int, default=9641, help="the port to listen at (%(default)s)")
+    parser.add_argument("--port", type=int, default=9641, help="the port to listen on (%(default)s)")
     port = parser.parse_args().port
     print(f"The model is at http://127.0.0.1:{port}/v1. Ctrl-C stops it.", flush=True)
     try:

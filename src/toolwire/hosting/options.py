@@ -175,7 +175,7 @@ class ListenOptions:
     port: int = define_option(
         PORT,
         read=read_port,
-        help=f"the port to listen at; 0 takes a free one ({PORT})",
+        help=f"the port to listen on; 0 picks a free one ({PORT})",
         is_harmless=True,
         settings="program",
     )

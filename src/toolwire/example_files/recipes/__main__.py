@@ -16,7 +16,7 @@ except ModuleNotFoundError as missing:
 def main() -> None:
     """Serve until Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m recipes", description="Recipes, with accounts.")
-    parser.add_argument("--port", type=int, default=9640, help="the port to listen at (%(default)s)")
+    parser.add_argument("--port", type=int, default=9640, help="the port to listen on (%(default)s)")
     parser.add_argument("--folder", type=Path, default=Path(), help="the folder of its data (the current one)")
     parser.add_argument("--guest-key", default="", help="make an account for trying it, with this key")
     given = parser.parse_args()
