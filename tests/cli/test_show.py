@@ -8,9 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from fastapi import FastAPI, Security
+from fastapi.security import APIKeyHeader
 
 from toolwire import asgi
 from toolwire.cli.commands.show import list_schema_lines
@@ -61,13 +63,43 @@ def test_printed_example_of_a_tool_that_takes_a_file_names_a_file(
         for protocol in ("openapi", "mcp", "otc"):
             shown = json.loads(toolwire("show", url, "measure", "--json", "--protocol", protocol).out)["example"]
             program, *words = shlex.split(shown["command"])
-            assert (program, words[-2:]) == ("toolwire", ["title=example", "file=@example.txt"])
+            assert (program, words[3:5]) == ("toolwire", ["title=example", "file=@example.txt"])
+            assert words[5:] == ["--protocol", protocol]
             assert toolwire(*words, "--agree").out.strip() == "example: 6"
         ran = subprocess.run(
-            [sys.executable, "-c", shown["python"].replace(f"({url!r})", f"({url!r}, approve=bool, agree=bool)")],
+            [sys.executable, "-c", shown["python"].replace(f"({url!r}", f"({url!r}, approve=bool, agree=bool")],
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
         assert ran.stdout == "Value(value='example: 6')\n"
+
+
+@pytest.mark.parametrize("written", ["command", "python"])
+def test_printed_example_call_has_the_options_by_which_the_tool_was_reached(
+    toolwire: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: str
+) -> None:
+    # An API that marks no operation for models, as most do, behind a key.
+    api = FastAPI(title="Stock")
+
+    @api.get("/stock/{item}")
+    def count_stock(item: str, key: Annotated[str | None, Security(APIKeyHeader(name="x-api-key"))]) -> str:
+        return f"{item}: {len(key or '')}"
+
+    monkeypatch.setenv("STOCK_KEY", "key-of-stock")
+    overlay = tmp_path / "overlay.json"
+    overlay.write_text(
+        '{"overlay": "1.0.0", "info": {"title": "t", "version": "1"}, "actions": '
+        '[{"target": "$.paths.*.get", "update": {"x-llm": {"enabled": true, "approval": "auto"}}}]}'
+    )
+    reach = ["--include", "all", "--key-env", "STOCK_KEY", "--overlay", overlay]
+    with background(api) as url:
+        name = "count_stock_stock__item__get"
+        example = json.loads(toolwire("show", url, name, "--json", *reach).out)["example"]
+        if written == "command":
+            assert toolwire(*shlex.split(example["command"])[1:], "--agree").out == "example: 12\n"
+        else:
+            python = example["python"].replace(f"({url!r}", f"({url!r}, agree=bool")
+            ran = subprocess.run([sys.executable, "-c", python], capture_output=True, text=True, timeout=60, check=True)
+            assert ran.stdout == "Value(value='example: 12')\n"
 
 
 def test_unknown_tool_name_is_a_usage_error(desk: Path, toolwire: Callable[..., Any]) -> None:

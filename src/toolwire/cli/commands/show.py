@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from toolwire.cli.example_call import write_command, write_python
 from toolwire.cli.exits import FAILED, OK, exit_code
+from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.screen import apply_style, escape_lines, escaped, json_text, print_error
 from toolwire.consent import effective_level
 from toolwire.consent.conditions import describe_condition
@@ -57,8 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
     for line in list_differences(changed):
         print_error(line)
     example = build_example_arguments(tool)
-    command = write_command(arguments.target, arguments.name, example, tool)
-    python = write_python(read_target(arguments.target), arguments.name, example, tool)
+    reach = read_remote(arguments)
+    command = write_command(arguments.target, arguments.name, example, tool, reach)
+    python = write_python(read_target(arguments.target), arguments.name, example, tool, reach)
     if arguments.json:
         calls: Json = {"arguments": example, "command": command, "python": python}
         shown = describe(tool) | {"signature": write_signature(tool), "scopes": list(tool.scopes), "example": calls}
