@@ -405,12 +405,12 @@ def test_call_that_a_bounded_grant_may_cover_has_no_question_beforehand(session:
 
 def test_definitions_of_a_catalog_that_changes_often_take_bounded_memory(session: Session) -> None:
     agreements = Site(ADD).pipeline(session)._agreements
-    key = agreements.grant_key(ADD)
+    key = agreements.define(ADD).key
     known = agreements._defined
     known |= dict.fromkeys(range(-49_999, 0), known[id(ADD)])  # as if of other tools: to compute them takes seconds
-    assert agreements.grant_key(replace(ADD, name="one more")) != key
+    assert agreements.define(replace(ADD, name="one more")).key != key
     assert len(known) == 1
-    assert agreements.grant_key(ADD) == key
+    assert agreements.define(ADD).key == key
 
 
 @pytest.mark.requirement("XL-044")

@@ -60,7 +60,7 @@ class CallParties:
     program: str = ""
 
 
-class _DefinedTool(NamedTuple):
+class DefinedTool(NamedTuple):
     """A tool with its definition, which is costly to compute and needed for each question."""
 
     tool: Tool
@@ -86,18 +86,14 @@ class Agreements:
         self._session = parties.session
         self._target = target
         self._plan = plan
-        self._defined: dict[int, _DefinedTool] = {} if before is None else dict(before._defined)
+        self._defined: dict[int, DefinedTool] = {} if before is None else dict(before._defined)
         self._unchanged: dict[int, Tool] = {}
         self._agreed: set[int] = set()
-
-    def grant_key(self, tool: Tool) -> GrantKey:
-        """Return the key of a grant for ``tool`` in its present definition."""
-        return self._define(tool).key
 
     def definitions(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
         """Return the definition of each tool, as ``toolwire.lock`` holds it."""
         # FU-01: a key that the user adds later is no change of the site.
-        return [{**self._define(tool).parts, "credential": ""} for tool in tools]
+        return [{**self.define(tool).parts, "credential": ""} for tool in tools]
 
     def check_claims(self, catalog: Catalog) -> Catalog:
         """Return ``catalog`` with ``claimed_safe`` for ``safe`` in each tool that the user has not agreed to."""
@@ -114,7 +110,7 @@ class Agreements:
         # The claim is kept beside the fact, so that a user can be told why a call is asked about.
         doubted = copy_tool(tool, safe=False, claimed_safe=True)
         # GR-04: a definition has the claim and not whether it is believed, so that of both is one.
-        self._defined[id(doubted)] = self._define(tool)._replace(tool=doubted)
+        self._defined[id(doubted)] = self.define(tool)._replace(tool=doubted)
         return doubted
 
     def is_agreed(self, tool: Tool) -> bool:
@@ -146,7 +142,7 @@ class Agreements:
             key = self._agreement_key(tool)
             self._session.grants.add(key)
             # QF-01: a change is shown against it. No call is asked about because of it: the site was never approved.
-            self._session.grants.pin_definition(key, self._define(tool).parts)
+            self._session.grants.pin_definition(key, self.define(tool).parts)
             self.record(tool, "", "agreed", NO_APPROVER)
 
     def revoke_changed(self, tools: Iterable[Tool]) -> None:
@@ -157,18 +153,18 @@ class Agreements:
         granted = {grant.key.tool.partition(" ")[0] for grant in grants.list_grants() if grant.key.connection == name}
         for tool in tools if granted else ():
             if tool.id in granted:
-                grants.revoke_outdated(self.grant_key(tool))
+                grants.revoke_outdated(self.define(tool).key)
 
     def find_changes(self, tool: Tool) -> tuple[Change, ...]:
         """Return how ``tool`` differs from the definition that was approved last; empty if none was approved."""
-        known = self._define(tool)
+        known = self.define(tool)
         before = self._session.grants.find_pinned(known.key)
         return () if before is None else find_changes(before, known.parts)
 
     def _find_changes_since_trust(self, tool: Tool) -> tuple[Change, ...]:
         """Return how ``tool`` differs from the definition that was trusted last, or else approved."""
         before = self._session.grants.find_pinned(self._agreement_key(tool))
-        return self.find_changes(tool) if before is None else find_changes(before, self._define(tool).parts)
+        return self.find_changes(tool) if before is None else find_changes(before, self.define(tool).parts)
 
     def find_reasons(self, call: Call) -> tuple[str, ...]:
         """Return the reasons to ask about this call, whatever was allowed before."""
@@ -190,7 +186,7 @@ class Agreements:
 
     def count_use(self, tool: Tool, *, by_trust: bool = False) -> None:
         """Count a call of ``tool`` that a grant without bounds covers, or the trust in its site's word."""
-        self._session.grants.count_use(self._agreement_key(tool) if by_trust else self.grant_key(tool))
+        self._session.grants.count_use(self._agreement_key(tool) if by_trust else self.define(tool).key)
 
     def find_similar(self, tool: Tool, tools: Iterable[Tool]) -> list[SimilarTool]:
         """Return those of ``tools`` with the effect of ``tool`` that a permission may cover with it, at most 100."""
@@ -199,10 +195,10 @@ class Agreements:
         covered = find_covered(session.grants.list_grants())
 
         def can_allow(one: Tool) -> bool:
-            is_open = self.grant_key(one) not in covered and not self.is_agreed(one)
+            is_open = self.define(one).key not in covered and not self.is_agreed(one)
             return is_open and can_allow_always(one, preferences, session.rules)
 
-        found = list_similar(tool, tools, self.grant_key, can_allow)
+        found = list_similar(tool, tools, lambda one: self.define(one).key, can_allow)
         return [
             each._replace(changes=tuple(map(describe_change, self._find_changes_since_trust(one))))
             for one, each in found
@@ -211,7 +207,7 @@ class Agreements:
     def spend_grant(self, call: Call) -> str:
         """Take one use of a grant with bounds that covers ``call``. Return its id, or an empty text."""
         # CC-03
-        return self._session.grants.spend(self.grant_key(call.tool), call.arguments)
+        return self._session.grants.spend(self.define(call.tool).key, call.arguments)
 
     def give_back(self, id_: str, call: Call) -> None:
         """Take the amount of ``call``, which did not run, out of the sum of a grant."""
@@ -231,7 +227,7 @@ class Agreements:
 
         ``similar`` are those of ``tools`` that ``bounds`` may cover too.
         """
-        known, grants = self._define(call.tool), self._session.grants
+        known, grants = self.define(call.tool), self._session.grants
         self._pin(call.tool)
         if not always:
             return
@@ -240,11 +236,11 @@ class Agreements:
             return
         chosen = {one.definition for one in add_permission(grants, known.key, call.arguments, bounds, similar)}
         for tool in tools if chosen else ():
-            if self.grant_key(tool).definition in chosen:
+            if self.define(tool).key.definition in chosen:
                 self._pin(tool)
 
     def _pin(self, tool: Tool) -> None:
-        known = self._define(tool)
+        known = self.define(tool)
         self._session.grants.pin_definition(known.key, known.parts)
         self._unchanged.pop(id(tool), None)
 
@@ -272,7 +268,8 @@ class Agreements:
             )
         )
 
-    def _define(self, tool: Tool) -> _DefinedTool:
+    def define(self, tool: Tool) -> DefinedTool:
+        """Return the present definition of ``tool``, with the key of its grants."""
         # The identity is a safe key, since the entry keeps the tool alive.
         known = self._defined.get(id(tool))
         if known is None or known.tool is not tool:
@@ -287,12 +284,12 @@ class Agreements:
                 credential=parties.credential(tool).scheme,
             )
             key = GrantKey(self._session.principal, parties.name, parties.site, tool.id, definition_hash(parts))
-            known = self._defined[id(tool)] = _DefinedTool(tool, parts, key)
+            known = self._defined[id(tool)] = DefinedTool(tool, parts, key)
         return known
 
     def _agreement_key(self, tool: Tool) -> GrantKey:
         # A name of its own: an agreement must not pass for a grant, which is an "always" of the user.
-        key = self.grant_key(tool)
+        key = self.define(tool).key
         return key._replace(tool=f"{key.tool}{UNASKED}")
 
 
@@ -348,7 +345,7 @@ class CurrentDefinitions:
         if self._peer is None or self._agreements is None:
             return ""
         current = self._peer.find_current(tool)
-        return self._agreements.grant_key(current).definition if isinstance(current, Tool) else ""
+        return self._agreements.define(current).key.definition if isinstance(current, Tool) else ""
 
 
 class UntrustedTools(tuple[Tool, ...]):

@@ -186,7 +186,7 @@ class CallPipeline:
             preferences=self.preferences,
             rules=self.session.rules,
             grants=self.session.grants,
-            key=agreements.grant_key,
+            key=lambda tool: agreements.define(tool).key,
             has_agreement=agreements.is_agreed,
             notices=agreements.find_reasons,
             operator=self.session.operator,
@@ -238,7 +238,7 @@ class CallPipeline:
         """Return whether the user's "always" covers calls of ``tool``, or some of them."""
         if not tool.blanket_allowed:
             return False
-        grants, key = self.session.grants, self._agreements.grant_key(tool)
+        grants, key = self.session.grants, self._agreements.define(tool).key
         return grants.has_grant(key) or grants.has_bounded_grant(key)
 
     def needs_consent(self, tool: Tool) -> bool:

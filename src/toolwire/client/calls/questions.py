@@ -77,14 +77,15 @@ class Questions:
 
         ``state`` has what the user approved of this call before; the answer is added to it.
         """
-        if state.is_approved(question, self._compute_binding(prepared), self.parties.session.clock()):
+        bound = self._compute_binding(prepared)
+        if state.is_approved(question, bound, self.parties.session.clock()):
             return prepared
-        if self._spend_grant(prepared, question, state):
+        if self._spend_grant(prepared, question, state, bound):
             return prepared
         refusal = self._find_refusal(prepared.call.tool)
         if refusal is not None:
             return refusal
-        return (yield from self._ask(prepared, question, state))
+        return (yield from self._ask(prepared, question, state, bound))
 
     def ask_once(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Result]:
         """Return what ``ask_permission`` returns, or the result of the same call, if that waits or was just refused."""
@@ -125,22 +126,22 @@ class Questions:
             return ""
         name, identity = self.parties.name, self.parties.credential(call.tool).identity
         who = [name, session.principal, context.principal, identity, call.key, state.prefers_async]
-        what = [call.tool.id, self.agreements.grant_key(call.tool).definition, to_plain_json(call.arguments)]
+        what = [call.tool.id, self.agreements.define(call.tool).key.definition, to_plain_json(call.arguments)]
         return compute_digest([*who, *what])
 
     def preview(self, prepared: PreparedCall, question: Question) -> Question | None:
         """Return ``question`` as the user would see it, or None if a grant may cover it. Nothing is counted."""
         tool = prepared.call.tool
-        grants, key = self.parties.session.grants, self.agreements.grant_key(tool)
+        grants, key = self.parties.session.grants, self.agreements.define(tool).key
         if self._is_always_allowed(prepared, question) and grants.has_bounded_grant(key):
             return None
         return self._complete_question(prepared, question, self._compute_binding(prepared))
 
     def _has_grant(self, prepared: PreparedCall, question: Question) -> bool:
-        grants, key = self.parties.session.grants, self.agreements.grant_key(prepared.call.tool)
+        grants, key = self.parties.session.grants, self.agreements.define(prepared.call.tool).key
         return self._is_always_allowed(prepared, question) and grants.has_grant(key)
 
-    def _spend_grant(self, prepared: PreparedCall, question: Question, state: CallState) -> bool:
+    def _spend_grant(self, prepared: PreparedCall, question: Question, state: CallState, bound: str) -> bool:
         """Return whether a grant with bounds covers the call, which is then spent by one use."""
         # CC-03: a use is spent where the call is let through; a call that a limit refuses anyway spends none.
         tool = prepared.call.tool
@@ -150,15 +151,16 @@ class Questions:
         if not id_:
             return False
         state.refund = partial(self.agreements.give_back, id_, prepared.call)
-        bound = self._compute_binding(prepared)
         # QF-03: the log names the permission.
         self.agreements.record(tool, bound, "allowed", Answer(allowed=True, channel=f"grant {id_}"))
         state.add_approval(question, bound, self.parties.session.clock(), unseen=True)
         return True
 
-    def _ask(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Problem]:
+    def _ask(
+        self, prepared: PreparedCall, question: Question, state: CallState, bound: str
+    ) -> Flow[PreparedCall | Problem]:
+        """Ask the user about what has the binding ``bound``, and return what ``ask_permission`` does."""
         tool, session, record = prepared.call.tool, self.parties.session, self.agreements.record
-        bound = self._compute_binding(prepared)
         full = self._complete_question(prepared, replace(question, files=state.files), bound)
         asked_at = session.clock()
         answer = yield from ask(full)
@@ -268,7 +270,7 @@ class Questions:
             binding=bound,
             can_keep_level=parties.preferences.can_keep,
             id=secrets.token_hex(8),
-            definition=self.agreements.grant_key(tool).definition,
+            definition=self.agreements.define(tool).key.definition,
             find_similar=lambda: self.agreements.find_similar(tool, self.peer.catalog.tools),
         )
 

@@ -438,13 +438,11 @@ class ConnectionFactory:
 
     def credential_of(self, tool: Tool) -> CredentialRef:
         """Return how requests of ``tool`` are signed: each credential and where it is sent, without the key itself."""
-        chosen = choose_keys(tool, self.options.keys_by_scheme)
-        if chosen:
+        keys = self.options.keys_by_scheme
+        if keys and (chosen := choose_keys(tool, keys)):
             schemes = ", ".join(describe_key(scheme) for scheme, _ in chosen)
             return self._add_headers(CredentialRef(schemes, self._find_credential().identity))
-        return self._add_headers(
-            self._find_stored_credential() if self.options.key is None else self._find_credential()
-        )
+        return self._add_headers(self._find_credential() if "" in keys else self._find_stored_credential())
 
     def credential(self) -> CredentialRef:
         """Return how requests are signed, without the key itself."""

@@ -179,12 +179,16 @@ class ConnectOptions:
     command: ServerCommand | None = field(init=False, repr=False)
     app: Asgi | None = field(init=False, repr=False)
     origins: AllowedOrigins = field(init=False, repr=False, compare=False)
+    keys_by_scheme: Mapping[str, Secret] = field(init=False, repr=False, compare=False)
+    """Each key by the name of its security scheme; that of ``api_key`` or ``token`` is ``""``."""
 
     def __post_init__(self) -> None:
         # Several calls below only check: a wrong option fails where it is written, before anything is sent. The class
         # is frozen, so the derived fields are set through object.
         _check_kinds(self)
         find_codecs(self.protocol)
+        keys = {name: key if isinstance(key, Secret) else Secret(key) for name, key in self.keys.items()}
+        object.__setattr__(self, "keys_by_scheme", keys if self.key is None else {"": Secret(self.key), **keys})
         app = None if isinstance(self.url, str | Path) else _build_app(self.url)
         object.__setattr__(self, "app", app)
         text = APP_ORIGIN if app is not None else resolve_target(str(self.url))
@@ -211,12 +215,6 @@ class ConnectOptions:
         """The API key or the token, as text."""
         given = self.api_key if self.api_key is not None else self.token
         return given.reveal() if isinstance(given, Secret) else given
-
-    @property
-    def keys_by_scheme(self) -> dict[str, Secret]:
-        """Each key by the name of its security scheme; that of ``api_key`` or ``token`` is ``""``."""
-        keys = {name: key if isinstance(key, Secret) else Secret(key) for name, key in self.keys.items()}
-        return keys if self.key is None else {"": Secret(self.key), **keys}
 
     @property
     def document(self) -> str:
