@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from enum import Enum
 from hashlib import sha256
-from typing import Any, Literal, NamedTuple, TypeAlias
+from types import NoneType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json, RateLimit, Schema, Tool
@@ -73,6 +74,9 @@ def compute_digest(data: Json) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+_PLAIN: Final = frozenset((NoneType, bool, int, float, str))
+
+
 def to_plain_json(data: Any) -> Json:
     """Return ``data`` as JSON data. Equal data give equal JSON in every process."""
     result: Json
@@ -82,7 +86,10 @@ def to_plain_json(data: Any) -> Json:
         case None | bool() | int() | float() | str():
             result = data
         case Mapping():
-            result = {str(name): to_plain_json(value) for name, value in data.items()}
+            # Most members are texts and numbers, which are JSON already.
+            result = {
+                str(name): value if type(value) in _PLAIN else to_plain_json(value) for name, value in data.items()
+            }
         case set() | frozenset():
             result = sorted((to_plain_json(item) for item in data), key=repr)
         case list() | tuple():

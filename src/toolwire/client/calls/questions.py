@@ -276,13 +276,13 @@ class Questions:
 
     def _is_always_allowed(self, prepared: PreparedCall, question: Question) -> bool:
         """Return whether an answer to ``question`` may cover later calls."""
+        if not question.always_allowed:
+            return False
         parties, request = self.parties, prepared.request
         # "Always" is agreed with the site, and so it cannot cover what goes to another one.
         elsewhere = request is not None and get_origin(request.url) != parties.site
         rules = parties.session.rules
-        return question.always_allowed and can_allow_always(
-            prepared.call.tool, parties.preferences.get(), rules, elsewhere=elsewhere
-        )
+        return can_allow_always(prepared.call.tool, parties.preferences.get(), rules, elsewhere=elsewhere)
 
     def _replace_arguments(
         self, prepared: PreparedCall, arguments: Mapping[str, Json], state: CallState
