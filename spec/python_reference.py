@@ -180,12 +180,6 @@ SECTIONS = (
         "Each adapter needs the SDK that it is for. See [Adapters](../how-to/adapters.md).",
     ),
     Section("toolwire.adapters.openai_responses", "toolwire.adapters.openai_responses", ""),
-    Section(
-        "toolwire.adapters",
-        "toolwire.adapters: find tools by words",
-        "For the SDK of any provider. See [Many tools](../how-to/many-tools.md).",
-        only=("offer_find",),
-    ),
     Section("toolwire.adapters.anthropic", "toolwire.adapters.anthropic", ""),
     Section("toolwire.adapters.gemini", "toolwire.adapters.gemini", ""),
     Section("toolwire.adapters.langchain", "toolwire.adapters.langchain", ""),

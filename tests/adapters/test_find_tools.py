@@ -14,7 +14,6 @@ from pydantic import TypeAdapter
 from examples.scripted_model import lines, provider
 from toolwire import Question, Toolkit, connect, connect_sync
 from toolwire.adapters import anthropic, openai, openai_responses
-from toolwire.adapters.find_tools import offer_find
 
 
 def build_shop(ran: list[str]) -> Toolkit:
@@ -38,8 +37,8 @@ def write_call(name: str, /, **arguments: Any) -> dict[str, Any]:
     return {"id": "c1", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
-def list_names(box: Any) -> list[str]:
-    return sorted(one["function"]["name"] for one in openai.build_tools(box))
+def list_names(remote: Any, **listed: Any) -> list[str]:
+    return sorted(one["function"]["name"] for one in openai.build_tools(remote, **listed))
 
 
 @pytest.mark.requirement("FI-06", "FI-07")
@@ -52,19 +51,19 @@ def test_a_call_by_name_asks_what_a_call_of_the_tool_asks() -> None:
         return True
 
     with connect_sync(build_shop(ran), approve=approve) as remote:
-        box = offer_find(remote, budget=0, pins=["list_orders"])
-        assert list_names(box) == ["call", "describe", "find", "list_orders", "read_result"]
-        found = openai.run_tool_call_sync(box, write_call("find", words="erase an order"))["content"]
+        names = list_names(remote, find=True, pins=["list_orders"])
+        assert names == ["call", "describe", "find", "list_orders", "read_result"]
+        found = openai.run_tool_call_sync(remote, write_call("find", words="erase an order"))["content"]
         assert "erase_order(order*): Erase an order · asks" in str(found)
         assert asked == []
         given = {"order": "o1"}
-        by_name = openai.run_tool_call_sync(box, write_call("call", name="erase_order", arguments=given))
+        by_name = openai.run_tool_call_sync(remote, write_call("call", name="erase_order", arguments=given))
         direct = openai.run_tool_call_sync(remote, write_call("erase_order", **given))
         assert by_name == direct
         first, second = ((one.call.tool, one.call.arguments, one.reasons, one.site) for one in asked)
         assert first == second
         assert ran == ["o1", "o1"]
-        missing = openai.run_tool_call_sync(box, write_call("call", name="nothing"))["content"]
+        missing = openai.run_tool_call_sync(remote, write_call("call", name="nothing"))["content"]
         assert "error" in json.loads(str(missing))
 
 
@@ -74,9 +73,8 @@ def test_an_asynchronous_connection_finds_and_calls_too() -> None:
 
     async def use() -> tuple[str, str]:
         async with connect(build_shop(ran), approve=lambda _: True) as remote:
-            box = offer_find(remote, budget=0)
-            found = await openai.run_tool_call(box, write_call("describe", names=["erase_order"]))
-            done = await openai.run_tool_call(box, write_call("call", name="erase_order", arguments={"order": "o2"}))
+            found = await openai.run_tool_call(remote, write_call("describe", names=["erase_order"]))
+            done = await openai.run_tool_call(remote, write_call("call", name="erase_order", arguments={"order": "o2"}))
             return str(found["content"]), str(done["content"])
 
     found, done = asyncio.run(use())
@@ -115,12 +113,34 @@ def test_tools_are_deferred_to_the_search_of_the_provider_except_the_pinned_ones
 def test_only_and_budget_choose_what_is_listed() -> None:
     ran: list[str] = []
     with connect_sync(build_shop(ran), approve=lambda _: True) as remote:
-        assert offer_find(remote) is remote  # it fits
-        assert list_names(offer_find(remote, budget=10)) == ["call", "describe", "find", "read_result"]
-        few = offer_find(remote, only=["list_orders"])
-        assert list_names(few) == ["list_orders", "read_result"]
-        refused = openai.run_tool_call_sync(few, write_call("erase_order", order="o1"))["content"]
-        assert "error" in json.loads(str(refused))
-        assert ran == []
+        assert list_names(remote, budget=8_000) == list_names(remote) == ["erase_order", "list_orders", "read_result"]
+        assert list_names(remote, budget=10) == ["call", "describe", "find", "read_result"]
+        assert list_names(remote, only=["list_orders"]) == ["list_orders", "read_result"]
         with pytest.raises(ValueError, match="Did you mean list_orders"):
-            offer_find(remote, only=["list_order"])
+            list_names(remote, only=["list_order"])
+
+
+@pytest.mark.requirement("FI-06")
+def test_a_tool_that_is_named_find_keeps_its_name() -> None:
+    kit = Toolkit("Shop")
+
+    @kit.tool(approval="auto")
+    def find(order: str) -> str:
+        """Look for an order in the cellar."""
+        return f"{order} is in the cellar"
+
+    with connect_sync(kit, approve=lambda _: True) as remote:
+        assert list_names(remote, find=True) == ["call", "describe", "read_result", "toolwire_find"]
+        found = openai.run_tool_call_sync(remote, write_call("toolwire_find", words="cellar"))["content"]
+        assert "find(order*): Look for an order" in str(found)
+        done = openai.run_tool_call_sync(remote, write_call("call", name="find", arguments={"order": "o1"}))["content"]
+        assert "o1 is in the cellar" in str(done)
+
+
+@pytest.mark.requirement("FI-06")
+def test_every_sdk_declares_the_short_list() -> None:
+    with connect_sync(build_shop([]), approve=lambda _: True) as remote:
+        for tools in (openai_responses.build_tools(remote, find=True), anthropic.build_tools(remote, find=True)):
+            assert [one["name"] for one in tools] == ["call", "describe", "find", "read_result"]
+        call = {"type": "tool_use", "id": "c1", "name": "find", "input": {"words": "erase"}}
+        assert "erase_order(order*)" in str(anthropic.run_tool_call_sync(remote, call)["content"])

@@ -12,7 +12,6 @@ import pytest
 
 from toolwire import Answer, ClientRules, Question, Session, connect_sync
 from toolwire.adapters import openai
-from toolwire.adapters.find_tools import offer_find
 from toolwire.client.connection.combined_remote import CombinedRemote
 from toolwire.consent import build_display_rows
 from toolwire.core.selection import Selection
@@ -230,17 +229,16 @@ class Model:
 def test_a_model_does_ten_tasks_at_three_apis_by_find_alone() -> None:
     served, model = Apis(), Model()
     with background(served) as url, model.connect(url) as whole, model.connect(url) as other:
-        box = offer_find(whole)
-        declared = openai.build_tools(box)
+        declared = openai.build_tools(whole, find=True)
         assert {"call", "describe", "find"} <= {one["function"]["name"] for one in declared}
         assert len(json.dumps(declared)) < 4 * 1_000 < len(json.dumps(openai.build_tools(whole)))
         assert len(TASKS) == 10
         for step in (step for task in TASKS for step in task):
-            found = json.loads(model.run(box, "find", words=step.words, limit=5))
+            found = json.loads(model.run(whole, "find", words=step.words, limit=5))
             names = re.findall(r"^(?:first, for \w+: )?([\w-]+)\(", found, re.M)
             name = next((one for one in names if step.operation in one), "")
             assert name, (step.operation, found)
-            by_name = model.run(box, "call", name=name, arguments=step.arguments)
+            by_name = model.run(whole, "call", name=name, arguments=step.arguments)
             assert by_name == model.run(other, name, **step.arguments)
             assert "-7" in by_name
             # Both were asked about, word for word alike, and then both ran.

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         identify_question,
         read_answer,
     )
-    from .find_tools import offer_find
 
 __all__ = [
     "Deferral",
@@ -34,7 +33,6 @@ __all__ = [
     "describe_question",
     "identify_call",
     "identify_question",
-    "offer_find",
     "read_answer",
 ]
-__getattr__, __dir__ = export_lazily(__name__, dict.fromkeys(__all__, "deferral") | {"offer_find": "find_tools"})
+__getattr__, __dir__ = export_lazily(__name__, dict.fromkeys(__all__, "deferral"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -27,6 +27,7 @@ from toolwire.core.toolbox import Toolbox
 from .conversation import ModelResult
 from .deferral import Deferral, ModelCalls, ModelToolCall, build_denied_result, describe_question
 from .dialects import Provider
+from .find_tools import ToolList
 from .tool_declarations import ToolDeclaration, declare_toolbox
 
 __all__ = ["Deferral", "build_tools"]
@@ -35,14 +36,14 @@ _PROVIDER = Provider.OPENAI  # full JSON Schema: each configuration of AG2 passe
 _YES = frozenset(("y", "yes", "1"))
 
 
-def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[Tool]:
+def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None, **listed: Unpack[ToolList]) -> list[Tool]:
     """Return the tools of ``toolbox`` for ``Agent(tools=...)``; the agent runs their calls.
 
     With ``deferral``, the agent asks its human about a call that needs approval (``hitl_hook``), as
     ``approval_required`` of AG2 does: ``y``, ``yes`` or ``1`` runs it once.
     """
     calls = ModelCalls(toolbox, _PROVIDER, deferral)
-    return [_SiteTool(calls, one) for one in declare_toolbox(toolbox, _PROVIDER)]
+    return [_SiteTool(calls, one) for one in declare_toolbox(toolbox, _PROVIDER, listed)]
 
 
 class _SiteTool(Tool):

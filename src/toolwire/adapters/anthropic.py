@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -27,20 +27,21 @@ from toolwire.framing.long_result import find_reading_name
 
 from .conversation import ModelCall, ModelError, ModelResult, ModelTurn, read_call_data
 from .dialects import Provider
+from .find_tools import ToolList
 from .images import encode_image
 from .tool_declarations import NamedCaller, declare_toolbox, run_named_call, run_named_call_sync
 
 _MAX_TOKENS: Final = 4_096
 
 
-def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list[ToolParam]:
+def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False, **listed: Unpack[ToolList]) -> list[ToolParam]:
     """Return the tools of ``toolbox`` for ``messages.create(tools=...)``.
 
     ``strict`` declares as strict each tool whose schema allows it, as many as one request may have.
     """
     # XL-090
     tools: list[ToolParam] = []
-    for one in declare_toolbox(toolbox, _choose_provider(strict=strict)):
+    for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed):
         tool = ToolParam(name=one.name, description=one.description, input_schema=dict(one.input_schema.schema))
         if one.input_schema.is_strict:
             tool["strict"] = True

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -17,17 +17,18 @@ except ModuleNotFoundError as _error:
 from pydantic import BaseModel, ConfigDict
 
 from .dialects import Provider
+from .find_tools import ToolList
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call_sync
 
 _PROVIDER = Provider.OPENAI
 
 
-def build_tools_sync(remote: NamedCaller) -> list[BaseTool]:
+def build_tools_sync(remote: NamedCaller, **listed: Unpack[ToolList]) -> list[BaseTool]:
     """Return the tools of ``remote`` for ``Agent(tools=...)``; their calls block.
 
     A failure and a denial are a ``ToolFailure``, which counts as one in CrewAI. No result is taken from its cache.
     """
-    return [_build(remote, declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
+    return [_build(remote, declaration) for declaration in declare_toolbox(remote, _PROVIDER, listed)]
 
 
 def _build(remote: NamedCaller, declaration: ToolDeclaration) -> BaseTool:

@@ -9,47 +9,75 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
 from toolwire.core.model import Approval, Call, Json, Problem, Result, Tool, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, ResultLimits
-from toolwire.core.toolbox import Notify, StoresResources, ToolHome, find_home, ignore_progress
+from toolwire.core.toolbox import StoresResources, ToolHome, find_home
 from toolwire.find import View
-from toolwire.find.short_list import answer_own_call, is_own, shorten_list
+from toolwire.find.short_list import OWN_TOOLS, answer_own_call, is_own, shorten_list
 from toolwire.framing.tool_description import BUDGET_TOKENS, fits_budget
 
 BoxT = TypeVar("BoxT")
 
 
-def offer_find(
-    toolbox: BoxT, *, only: Iterable[str] | None = None, budget: int = BUDGET_TOKENS, pins: Iterable[str] = ()
-) -> BoxT:
-    """Return ``toolbox`` with ``find``, ``describe`` and ``call`` in its list instead of all tools.
+class ToolList(TypedDict, total=False):
+    """Which tools ``build_tools`` declares; without any of these, all.
 
-    Give what this returns to ``build_tools`` and to what runs the calls. ``toolbox`` is a connection of ``connect`` or
-    ``connect_sync``, or any Toolbox; it is returned as it is while its definitions take about ``budget`` tokens or
-    less. ``budget=0`` always shortens the list. ``pins`` are listed too. With ``only``, the list has just these tools,
-    and no other can be called.
+    - ``find``: declare ``find``, ``describe`` and ``call``, by which the model finds the others.
+    - ``budget``: do so only if all definitions take more than about this number of tokens.
+    - ``pins``: also declare these tools then.
+    - ``only``: declare just these tools. It does not refuse calls of others: each call still passes all checks.
 
-    Raises:
-        ValueError: a name in ``only`` or ``pins`` is not that of a tool.
+    A name in ``only`` or ``pins`` that is not that of a tool raises ValueError.
     """
-    box: Any = toolbox
-    catalog: Catalog = box.catalog()
-    only, pins = None if only is None else tuple(only), tuple(pins)
-    for name in (*(only or ()), *pins):
+
+    # FI-06
+
+    find: bool
+    budget: int
+    pins: Iterable[str]
+    only: Iterable[str]
+
+
+def list_tools(catalog: Catalog, listed: ToolList) -> Catalog:
+    """Return what of ``catalog`` is declared to a model."""
+    only, pins, budget = listed.get("only"), tuple(listed.get("pins", ())), listed.get("budget")
+    names = None if only is None else tuple(only)
+    for name in (*(names or ()), *pins):
         if isinstance(found := catalog.find_or_suggest(name), Problem):
             raise ValueError(found.message)
-    if only is None and budget and fits_budget(catalog, budget):
+    if names is not None:
+        return _select(catalog, names)
+    is_short = listed.get("find", False) or (budget is not None and not fits_budget(catalog, budget))
+    return shorten_list(catalog, pins) if is_short else catalog
+
+
+def name_own_tools(catalog: Catalog) -> Mapping[str, Tool]:
+    """Return ``find``, ``describe`` and ``call`` by the names that no tool of ``catalog`` has."""
+    whole = catalog.whole or catalog
+    return {tool.name if whole.get(tool.name) is None else f"toolwire_{tool.name}": tool for tool in OWN_TOOLS}
+
+
+def answer_find(toolbox: object, catalog: Catalog, call: Call) -> Result | None:
+    """Return the result of a call of ``find`` or ``describe``; None for any other, and if ``toolbox`` answers it."""
+    if catalog.whole is not None or not is_own(call.tool):
+        return None
+    find_level: Callable[[Tool], Approval] = getattr(toolbox, "find_level", effective_level)
+    return Value(answer_own_call(call.tool, call.arguments, catalog, View(find_level=find_level)))
+
+
+def offer_find(toolbox: BoxT, *, budget: int = BUDGET_TOKENS) -> BoxT:
+    """Return the blocking ``toolbox`` with ``find``, ``describe`` and ``call`` in its list instead of all tools.
+
+    It is returned as it is while its definitions take about ``budget`` tokens or less.
+    """
+    box: Any = toolbox
+    if fits_budget(box.catalog(), budget):
         return toolbox
-    if only is None:
-        shortened: Any = _build(box, partial(shorten_list, pins=pins))
-    else:
-        names = only
-        shortened = _build(box, lambda whole: _select(whole, names))
+    shortened: Any = SyncFindToolbox(box)
     stand_in: BoxT = shortened
     return stand_in
 
@@ -61,15 +89,11 @@ def _select(catalog: Catalog, names: tuple[str, ...]) -> Catalog:
     )
 
 
-def _build(box: Any, shorten: Callable[[Catalog], Catalog]) -> FindToolbox | SyncFindToolbox:
-    return FindToolbox(box, shorten) if hasattr(box, "run") else SyncFindToolbox(box, shorten)
-
-
 class _ShortCatalog:
     """The short catalog of a connection, made again when that has changed."""
 
-    def __init__(self, box: Any, shorten: Callable[[Catalog], Catalog]) -> None:
-        self._box, self._shorten = box, shorten
+    def __init__(self, box: Any) -> None:
+        self._box = box
         self._whole: Catalog | None = None
         self._short = Catalog()
 
@@ -77,7 +101,7 @@ class _ShortCatalog:
         """Return the short catalog; the same object as before if nothing changed."""
         whole: Catalog = self._box.catalog()
         if whole is not self._whole:
-            self._short, self._whole = self._shorten(whole), whole
+            self._short, self._whole = shorten_list(whole), whole
         return self._short
 
     def answer(self, tool: Tool, arguments: Mapping[str, Json]) -> Result:
@@ -86,11 +110,11 @@ class _ShortCatalog:
         return Value(answer_own_call(tool, arguments, self._box.catalog(), View(find_level=find_level)))
 
 
-class _ShortToolbox:
-    """What both forms of a toolbox with a short list share: all but the call."""
+class SyncFindToolbox:
+    """A blocking connection with a short list; ``offer_find`` makes it."""
 
-    def __init__(self, box: Any, shorten: Callable[[Catalog], Catalog]) -> None:
-        self._box, self._short = box, _ShortCatalog(box, shorten)
+    def __init__(self, box: Any) -> None:
+        self._box, self._short = box, _ShortCatalog(box)
 
     def catalog(self) -> Catalog:
         """Return what is listed."""
@@ -109,21 +133,6 @@ class _ShortToolbox:
     def find_home(self, tool: Tool, /) -> ToolHome:
         """Return where ``tool`` comes from."""
         return ToolHome() if is_own(tool) else find_home(self._box, tool)
-
-
-class FindToolbox(_ShortToolbox):
-    """A Toolbox with a short list; ``offer_find`` makes it."""
-
-    async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
-        """Run ``call`` and return its result."""
-        if is_own(call.tool):
-            return self._short.answer(call.tool, call.arguments)
-        result: Result = await self._box.run(call, notify)
-        return result
-
-
-class SyncFindToolbox(_ShortToolbox):
-    """A blocking connection with a short list; ``offer_find`` makes it."""
 
     def call(self, name: str, arguments: Mapping[str, Json] | None = None, /) -> Result:
         """Call the tool ``name`` and return its result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -17,16 +17,17 @@ from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelCall, ModelResult, read_call_data
 from .dialects import Provider
+from .find_tools import ToolList
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
 
-def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True) -> types.Tool:
+def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True, **listed: Unpack[ToolList]) -> types.Tool:
     """Return the tools of ``toolbox`` for ``GenerateContentConfig(tools=[...])``.
 
     ``json_schema`` declares them by ``parameters_json_schema``, else by the older ``parameters``.
     """
     # XL-090
-    declarations = declare_toolbox(toolbox, _choose_provider(json_schema=json_schema))
+    declarations = declare_toolbox(toolbox, _choose_provider(json_schema=json_schema), listed)
     return types.Tool(function_declarations=[_build_declaration(one, json_schema=json_schema) for one in declarations])
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -31,6 +31,7 @@ from .deferral import (
     identify_call,
 )
 from .dialects import Provider
+from .find_tools import ToolList
 from .tool_declarations import ToolDeclaration, declare_toolbox
 
 __all__ = ["Deferral", "build_tools"]
@@ -38,14 +39,14 @@ __all__ = ["Deferral", "build_tools"]
 _PROVIDER = Provider.GEMINI_JSON
 
 
-def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[BaseTool]:
+def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None, **listed: Unpack[ToolList]) -> list[BaseTool]:
     """Return the tools of ``toolbox`` for ``LlmAgent(tools=...)``; the runner runs their calls.
 
     With ``deferral``, a call that needs approval requests a confirmation of ADK: its ``hint`` is what the user must
     see, and a function response with ``{"confirmed": true}`` runs the call.
     """
     calls = ModelCalls(toolbox, _PROVIDER, deferral)
-    return [_SiteTool(calls, one) for one in declare_toolbox(toolbox, _PROVIDER)]
+    return [_SiteTool(calls, one) for one in declare_toolbox(toolbox, _PROVIDER, listed)]
 
 
 class _SiteTool(BaseTool):

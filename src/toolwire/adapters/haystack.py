@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -27,6 +27,7 @@ from toolwire.core.toolbox import Toolbox, complete
 
 from .deferral import CALL_AGAIN, Deferral, ModelCalls, ModelToolCall, identify_call
 from .dialects import Provider
+from .find_tools import ToolList
 from .images import encode_image
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox
 
@@ -105,7 +106,9 @@ class ConsentPolicy(ConfirmationPolicy):
         self.deferral.defer(identify_call(name, arguments), questions)
 
 
-def build_tools(toolbox: Toolbox, *, images: bool = False, policy: ConsentPolicy | None = None) -> list[Tool]:
+def build_tools(
+    toolbox: Toolbox, *, images: bool = False, policy: ConsentPolicy | None = None, **listed: Unpack[ToolList]
+) -> list[Tool]:
     """Return the tools of ``toolbox`` for ``Agent(tools=...).run_async``; the agent runs their calls.
 
     With ``images``, the model sees the images of a result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each.
@@ -119,10 +122,12 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, policy: ConsentPolicy
 
         return _build(declaration, images=images, async_function=call)
 
-    return [build(declaration) for declaration in declare_toolbox(toolbox, _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(toolbox, _PROVIDER, listed)]
 
 
-def build_tools_sync(remote: NamedCaller, *, images: bool = False, policy: ConsentPolicy | None = None) -> list[Tool]:
+def build_tools_sync(
+    remote: NamedCaller, *, images: bool = False, policy: ConsentPolicy | None = None, **listed: Unpack[ToolList]
+) -> list[Tool]:
     """Return like ``build_tools``, for ``Agent(tools=...).run``; the tools block."""
     calls = _open_calls(remote, policy, images=images, is_blocking=True)
 
@@ -132,7 +137,7 @@ def build_tools_sync(remote: NamedCaller, *, images: bool = False, policy: Conse
 
         return _build(declaration, images=images, function=call)
 
-    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER, listed)]
 
 
 def _open_calls(

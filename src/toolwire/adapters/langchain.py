@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -28,6 +28,7 @@ from .deferral import (
     read_answer,
 )
 from .dialects import Provider
+from .find_tools import ToolList
 from .images import encode_image
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
@@ -36,7 +37,7 @@ __all__ = ["Deferral", "approve", "build_tools", "build_tools_sync", "deny", "ru
 _PROVIDER = Provider.OPENAI  # full JSON Schema, with keys that every model behind LangChain accepts
 
 
-def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[BaseTool]:
+def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None, **listed: Unpack[ToolList]) -> list[BaseTool]:
     """Return the tools of ``toolbox`` as LangChain tools with a coroutine each, which makes the call.
 
     The ``metadata`` of each tool holds its consent level, costs and scopes. With ``deferral``, a call that needs
@@ -52,10 +53,12 @@ def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None) -> list[B
 
         return StructuredTool(**_describe(declaration), coroutine=call)
 
-    return [build(declaration) for declaration in declare_toolbox(toolbox, _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(toolbox, _PROVIDER, listed)]
 
 
-def build_tools_sync(remote: NamedCaller, *, deferral: Deferral | None = None) -> list[BaseTool]:
+def build_tools_sync(
+    remote: NamedCaller, *, deferral: Deferral | None = None, **listed: Unpack[ToolList]
+) -> list[BaseTool]:
     """Return like ``build_tools``; the tools block."""
     calls = ModelCalls(remote, _PROVIDER, deferral, is_blocking=True)
 
@@ -65,7 +68,7 @@ def build_tools_sync(remote: NamedCaller, *, deferral: Deferral | None = None) -
 
         return StructuredTool(**_describe(declaration), func=call)
 
-    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER, listed)]
 
 
 async def run_tool_call(toolbox: Toolbox, call: ToolCall, *, images: bool = False) -> ToolMessage:

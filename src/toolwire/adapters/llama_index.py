@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -23,6 +23,7 @@ from toolwire.core.toolbox import Toolbox
 from .conversation import ModelResult
 from .deferral import Deferral, ModelCalls, ModelToolCall, approve, deny, describe_question, read_answer
 from .dialects import Provider
+from .find_tools import ToolList
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
 __all__ = ["Deferral", "approve", "build_tools", "build_tools_sync", "deny"]
@@ -30,7 +31,9 @@ __all__ = ["Deferral", "approve", "build_tools", "build_tools_sync", "deny"]
 _PROVIDER = Provider.OPENAI  # full JSON Schema: each LLM class of LlamaIndex passes it on
 
 
-def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | None = None) -> list[FunctionTool]:
+def build_tools(
+    toolbox: Toolbox, *, images: bool = False, deferral: Deferral | None = None, **listed: Unpack[ToolList]
+) -> list[FunctionTool]:
     """Return the tools of ``toolbox`` for ``FunctionAgent(tools=...)``; the agent runs their calls.
 
     With ``images``, the output of a tool has the images of its result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000
@@ -56,11 +59,11 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | 
         call_in_workflow.__annotations__["toolwire_context"] = Context
         return _build(declaration, async_fn=call_in_workflow)
 
-    declarations = declare_toolbox(toolbox, _PROVIDER)
+    declarations = declare_toolbox(toolbox, _PROVIDER, listed)
     return [build(one) if deferral is None else build_waiting(one, deferral) for one in declarations]
 
 
-def build_tools_sync(remote: NamedCaller, *, images: bool = False) -> list[FunctionTool]:
+def build_tools_sync(remote: NamedCaller, *, images: bool = False, **listed: Unpack[ToolList]) -> list[FunctionTool]:
     """Return like ``build_tools``; the tools block, and the approver of the connection is asked."""
 
     def build(declaration: ToolDeclaration) -> FunctionTool:
@@ -70,7 +73,7 @@ def build_tools_sync(remote: NamedCaller, *, images: bool = False) -> list[Funct
 
         return _build(declaration, fn=call)
 
-    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER, listed)]
 
 
 def _build_ask(context: Context, deferral: Deferral) -> Callable[[Question], Awaitable[ModelResult | None]]:

@@ -7,7 +7,7 @@ A tool message holds text only, so images go to the model in a user message afte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -29,11 +29,14 @@ from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelCall, ModelError, ModelResult, ModelTurn, read_call_data
 from .dialects import Provider
+from .find_tools import ToolList
 from .images import encode_image
 from .tool_declarations import NamedCaller, declare_toolbox, run_named_call, run_named_call_sync
 
 
-def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list[ChatCompletionFunctionToolParam]:
+def build_tools(
+    toolbox: Toolbox | NamedCaller, *, strict: bool = False, **listed: Unpack[ToolList]
+) -> list[ChatCompletionFunctionToolParam]:
     """Return the tools of ``toolbox`` for ``chat.completions.create(tools=...)``.
 
     ``strict`` declares as strict each tool whose schema allows it.
@@ -49,7 +52,7 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
                 strict=one.input_schema.is_strict,
             ),
         )
-        for one in declare_toolbox(toolbox, _choose_provider(strict=strict))
+        for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)
     ]
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -23,6 +23,7 @@ from toolwire.framing import jsontext
 from .conversation import ModelResult
 from .deferral import CALL_AGAIN, Deferral, ModelCalls, ModelToolCall, describe_question, identify_call
 from .dialects import Provider
+from .find_tools import ToolList
 from .images import encode_image
 from .tool_declarations import ToolDeclaration, declare_toolbox
 
@@ -30,7 +31,12 @@ __all__ = ["Deferral", "build_tools", "describe_question"]
 
 
 def build_tools(
-    toolbox: Toolbox, *, strict: bool = False, images: bool = False, deferral: Deferral | None = None
+    toolbox: Toolbox,
+    *,
+    strict: bool = False,
+    images: bool = False,
+    deferral: Deferral | None = None,
+    **listed: Unpack[ToolList],
 ) -> list[Tool]:
     """Return the tools of ``toolbox`` for ``Agent(tools=...)``; the runner runs their calls.
 
@@ -40,7 +46,7 @@ def build_tools(
     """
     provider = Provider.OPENAI_STRICT if strict else Provider.OPENAI
     calls = ModelCalls(toolbox, provider, deferral, images=images)
-    return [_Builder(calls, one).build() for one in declare_toolbox(toolbox, provider)]
+    return [_Builder(calls, one).build() for one in declare_toolbox(toolbox, provider, listed)]
 
 
 class _Builder:

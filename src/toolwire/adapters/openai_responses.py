@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -18,11 +18,14 @@ from toolwire.framing.long_result import find_reading_name
 
 from .conversation import ModelCall, ModelResult, read_call_data
 from .dialects import Provider
+from .find_tools import ToolList
 from .images import encode_image
 from .tool_declarations import NamedCaller, declare_toolbox, run_named_call, run_named_call_sync
 
 
-def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list[FunctionToolParam]:
+def build_tools(
+    toolbox: Toolbox | NamedCaller, *, strict: bool = False, **listed: Unpack[ToolList]
+) -> list[FunctionToolParam]:
     """Return the tools of ``toolbox`` for ``responses.create(tools=...)``.
 
     ``strict`` declares as strict each tool whose schema allows it.
@@ -36,7 +39,7 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False) -> list
             parameters=dict[str, Any](one.input_schema.schema),
             strict=one.input_schema.is_strict,
         )
-        for one in declare_toolbox(toolbox, _choose_provider(strict=strict))
+        for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -23,6 +23,7 @@ from .deferral import (
     describe_question,
 )
 from .dialects import Provider
+from .find_tools import ToolList
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox
 
 __all__ = ["Deferral", "build_tools", "build_tools_sync"]
@@ -30,7 +31,9 @@ __all__ = ["Deferral", "build_tools", "build_tools_sync"]
 _PROVIDER = Provider.OPENAI  # full JSON Schema: Pydantic AI itself adapts it to the model's provider
 
 
-def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | None = None) -> list[Tool[Any]]:
+def build_tools(
+    toolbox: Toolbox, *, images: bool = False, deferral: Deferral | None = None, **listed: Unpack[ToolList]
+) -> list[Tool[Any]]:
     """Return the tools of ``toolbox`` for ``Agent(tools=...)``; the agent runs their calls.
 
     The ``metadata`` of each tool holds its consent level, costs and scopes. With ``images``, the model sees the images
@@ -48,10 +51,12 @@ def build_tools(toolbox: Toolbox, *, images: bool = False, deferral: Deferral | 
 
         return _build(declaration, call)
 
-    return [build(declaration) for declaration in declare_toolbox(toolbox, _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(toolbox, _PROVIDER, listed)]
 
 
-def build_tools_sync(remote: NamedCaller, *, images: bool = False, deferral: Deferral | None = None) -> list[Tool[Any]]:
+def build_tools_sync(
+    remote: NamedCaller, *, images: bool = False, deferral: Deferral | None = None, **listed: Unpack[ToolList]
+) -> list[Tool[Any]]:
     """Return like ``build_tools``; the tools block, in threads of the agent."""
     calls = ModelCalls(remote, _PROVIDER, deferral, images=images, is_blocking=True)
 
@@ -61,7 +66,7 @@ def build_tools_sync(remote: NamedCaller, *, images: bool = False, deferral: Def
 
         return _build(declaration, call)
 
-    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
+    return [build(declaration) for declaration in declare_toolbox(remote, _PROVIDER, listed)]
 
 
 async def _run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from hashlib import sha256
 from keyword import iskeyword
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -18,18 +18,19 @@ except ModuleNotFoundError as _error:
     raise explain_missing_module(_error, "smolagents") from _error
 
 from .dialects import Provider
+from .find_tools import ToolList
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call_sync
 
 _PROVIDER = Provider.GEMINI  # no references and no lists of types: smolagents takes each argument by itself
 _TYPES: Final = frozenset(("string", "boolean", "integer", "number", "array", "object", "null"))
 
 
-def build_tools_sync(remote: NamedCaller) -> list[Tool]:
+def build_tools_sync(remote: NamedCaller, **listed: Unpack[ToolList]) -> list[Tool]:
     """Return the tools of ``remote`` for ``ToolCallingAgent(tools=...)`` and ``CodeAgent(tools=...)``.
 
     Their calls block, and return the text that a model reads. A name that is none in Python is changed.
     """
-    return [_SiteTool(remote, declaration) for declaration in declare_toolbox(remote, _PROVIDER)]
+    return [_SiteTool(remote, declaration) for declaration in declare_toolbox(remote, _PROVIDER, listed)]
 
 
 class _SiteTool(Tool):  # type: ignore[misc]  # smolagents may not be installed where this is checked

@@ -15,7 +15,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from inspect import iscoroutinefunction
 from typing import Final, Literal, Protocol
@@ -27,6 +27,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.content import describe_content
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.toolbox import Toolbox, ToolHome, embed_stored_bytes, find_home, list_own_names
+from toolwire.find.short_list import is_own
 from toolwire.framing import jsontext
 from toolwire.framing.cut_notice import describe_cut
 from toolwire.framing.jsontext import get_object
@@ -38,6 +39,7 @@ from toolwire.validation import find_schema_fault
 
 from .conversation import ModelResult
 from .dialects import DIALECTS, NAME, Provider
+from .find_tools import ToolList, answer_find, list_tools, name_own_tools
 from .images import split_images
 from .long_results import describe_unkept, find_long_results
 from .schema import ToolSchema, build_tool_schema
@@ -107,10 +109,14 @@ def declare_tools(catalog: Catalog, provider: Provider) -> tuple[ToolDeclaration
     return tuple(declarations)
 
 
-def declare_toolbox(toolbox: Toolbox | NamedCaller, provider: Provider) -> tuple[ToolDeclaration, ...]:
+def declare_toolbox(
+    toolbox: Toolbox | NamedCaller, provider: Provider, listed: ToolList | None = None
+) -> tuple[ToolDeclaration, ...]:
     """Return what ``declare_tools`` returns for the tools of ``toolbox``, and ``read_result`` for its long results."""
     catalog = toolbox.catalog()
-    declared = declare_tools(catalog, provider)
+    declared = declare_tools(list_tools(catalog, listed or {}), provider)
+    own = {tool.name: name for name, tool in name_own_tools(catalog).items()}
+    declared = tuple(replace(one, name=own[one.tool.name]) if is_own(one.tool) else one for one in declared)
     name = find_reading_name(catalog)
     limit = DIALECTS[provider].max_tools
     if not name or find_long_results(toolbox) is None or (limit is not None and len(declared) >= limit):
@@ -154,8 +160,8 @@ async def run_named_call(
     call = read_call(catalog, provider, name, arguments)
     if (stored := read_stored_result(toolbox, call)) is not None:
         return stored
-    home = ToolHome() if isinstance(call, Problem) else find_home(toolbox, call.tool)
-    result = call if isinstance(call, Problem) else await toolbox.run(call)
+    home = ToolHome() if isinstance(call, Problem) or is_own(call.tool) else find_home(toolbox, call.tool)
+    result = call if isinstance(call, Problem) else answer_find(toolbox, catalog, call) or await toolbox.run(call)
     result = embed_stored_bytes(result, toolbox) if images else result
     return write_result(toolbox.catalog(), call, result, provider, home=home, images=images, toolbox=toolbox)
 
@@ -175,8 +181,12 @@ def run_named_call_sync(
     call = read_call(catalog, provider, name, arguments)
     if (stored := read_stored_result(remote, call)) is not None:
         return stored
-    home = ToolHome() if isinstance(call, Problem) else find_home(remote, call.tool)
-    result = call if isinstance(call, Problem) else remote.call(call.tool.id, dict(call.arguments))
+    home = ToolHome() if isinstance(call, Problem) or is_own(call.tool) else find_home(remote, call.tool)
+    result = (
+        call
+        if isinstance(call, Problem)
+        else answer_find(remote, catalog, call) or remote.call(call.tool.id, dict(call.arguments))
+    )
     result = embed_stored_bytes(result, remote) if images else result
     return write_result(catalog, call, result, provider, home=home, images=images, toolbox=remote)
 
@@ -201,6 +211,8 @@ def read_call(catalog: Catalog, provider: Provider, name: str, arguments: Json) 
     tool = catalog.find_or_suggest(name) if named is None else named[1]
     if isinstance(tool, Problem) and name and name == find_reading_name(catalog):
         tool = READ_RESULT
+    if isinstance(tool, Problem):
+        tool = name_own_tools(catalog).get(name, tool)
     if isinstance(tool, Problem):
         return tool
     if isinstance(arguments, str | bytes):
