@@ -75,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.model:
         raise UsageError("Name the model: --model NAME, or model in toolwire.toml.")
     urls = [_read_url(text) for text in arguments.targets]
-    given = _read_connect_options(arguments, urls)
+    given: dict[str, Any] = _read_connect_options(arguments, urls)
+    given["agree"] = build_agreement(agreed=arguments.agree)
     with ExitStack() as open_:
         session = open_.enter_context(open_session())
         ask, person = build_terminal_approver("ask"), build_terminal_user(arguments.sign_in_at)
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
                     approve_relocation=confirm_relocation,
                     approve_command=confirm_command,
                     cache=open_document_cache(),
-                    **given | {"agree": build_agreement(agreed=arguments.agree)},
+                    **given,
                 )
             )
             for url in urls

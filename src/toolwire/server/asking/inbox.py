@@ -21,7 +21,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from toolwire.consent.origin_display import name_programs
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval, Call, Json, Kind, Problem
@@ -210,6 +209,8 @@ class Inbox:
         name, principal = call.tool.name, call.context.principal
         site, where = THIS_SERVER, ""
         if upstream is not None and (upstream.site != THIS_SERVER or upstream.name):
+            from toolwire.consent.origin_display import name_programs  # only a gateway shows programs
+
             # Two upstreams may have one origin: the user sees which of them it is, and where the call goes.
             site, where = upstream.site, name_programs(f" at {upstream.name or upstream.site} ({upstream.target})")
         question = Question(
@@ -254,7 +255,7 @@ class Inbox:
 
     def _is_over_limit(self, call: Call) -> bool:
         """Return whether the caller of ``call`` asks too often, so that one caller leaves room for another."""
-        from toolwire.consent.prompt_limit import PromptLimit  # as above
+        from toolwire.consent.prompt_limit import PromptLimit  # only an inbox needs it
 
         principal = call.context.principal
         with self._lock:  # where the store is a database, each call asks in a thread of its own

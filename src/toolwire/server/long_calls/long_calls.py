@@ -52,7 +52,6 @@ from toolwire.server.asking.inbox import Inbox
 from toolwire.server.asking.inbox_waiters import WaitTurn, find_question
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 from toolwire.server.limits import ServerLimits
-from toolwire.stores.consent.approvals import ResumableCall
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets
@@ -380,6 +379,8 @@ class LongCalls:
         """Return the change that lets the call wait until ``question`` is over."""
         # Before the call waits: from then on, any process may find that the question is over.
         try:
+            from toolwire.stores.consent.approvals import ResumableCall  # loads sqlite3
+
             await to_thread.run_sync(inbox.add_call, ResumableCall(question, lease.principal, lease.id))
         except list_store_errors() as error:
             self._outages.record_failure("A long call ends: that it waits for its user cannot be kept (%s).", error)
