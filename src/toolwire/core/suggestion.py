@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _MAX_CHARACTERS = 64
 _MAX_NAMES = 1_000
 _LIKENESS = 0.5
+_MIN_PREFIX = 3
 
 
 def find_nearest(name: str, names: Iterable[str]) -> str:
@@ -25,7 +26,14 @@ def find_nearest(name: str, names: Iterable[str]) -> str:
     for number, one in enumerate(names):
         if number == _MAX_NAMES:
             break
-        matcher: SequenceMatcher[str] = _match_sequences(None, _normalize(one), wanted, autojunk=False)
+        normalized = _normalize(one)
+        # Generated names begin with the one that people know: get_item and get_item_items__item_id__get.
+        if len(wanted) >= _MIN_PREFIX and normalized.startswith(wanted):
+            begun = _LIKENESS + _LIKENESS * len(wanted) / len(normalized)
+            if begun > likeness:
+                best, likeness = one, begun
+            continue
+        matcher: SequenceMatcher[str] = _match_sequences(None, normalized, wanted, autojunk=False)
         if matcher.real_quick_ratio() >= likeness and (ratio := matcher.ratio()) > likeness:
             best, likeness = one, ratio
     return best
