@@ -107,7 +107,9 @@ class Catalog:
         build metadata is also found without it. If nothing is found, a Problem that lists the tools.
         """
         # OXP-007, OTC-025, A-38, SE-01
-        return self.get(reference) or _build_unknown_tool(reference, (self.whole or self).tools)
+        index = self._index
+        found = None if index is None else index.get(reference)  # each call comes here
+        return found or self.get(reference) or _build_unknown_tool(reference, (self.whole or self).tools)
 
     def get(self, reference: str) -> Tool | None:
         """Return the tool that ``find`` returns, or None."""

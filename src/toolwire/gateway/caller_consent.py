@@ -25,6 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from toolwire.consent.consent_check import TRUST_ADVICE
 from toolwire.consent.decision_record import Audit, ChainedDecision, Decision
 from toolwire.consent.origin_display import show_site
 from toolwire.core.check import Answer, Question, SimilarTool
@@ -111,7 +112,8 @@ class CallerConsent:
             # Nobody here knows what the host showed, so nothing is signed for it.
             self._record_answer(question, "allowed", _HOST_CHANNEL)
             return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)
-        reasons = (*question.reasons, *question.changes)
+        # The user of a caller cannot trust tools with an option: the operator does, in the gateway's file.
+        reasons = (*(one.removesuffix(TRUST_ADVICE) for one in question.reasons), *question.changes)
         text = " ".join(
             (f"{call.tool.name} is a tool of {self._name_site(question)}.", *reasons, "Do you allow this call?")
         )
