@@ -267,7 +267,7 @@ def chat_with_an_example(walk: Walk) -> None:
     ):
         chat = (toolwire, "chat", url, "--key", key, "--model", "scripted", "--base-url", f"{provider}/v1")
         screen = walk.answer(["Find me a good pasta recipe", "The first one", "y", "/quit"], *chat)
-    expect(screen, "is among your favorites now")
+    expect(screen, "is now in your favorites")
 
 
 def read_tutorial(walk: Walk) -> None:

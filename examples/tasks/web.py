@@ -65,7 +65,7 @@ class Site:
         person = await self.person(request)
         token = await self.oauth.form_token(request.headers.raw)
         if not compare_digest(fields.pop("token", "").encode(), token.encode()):
-            raise HTTPException(403, "This form is too old. Go back, reload, and try again.")
+            raise HTTPException(403, "This form has expired. Go back, reload the page, and try again.")
         return person, fields
 
     async def shown(self, request: Request, template: str, status: int = 200, **values: Any) -> Response:
@@ -172,7 +172,7 @@ def _add_account(router: APIRouter, site: Site) -> None:
     @router.post("/sign-up")
     async def signed_up(request: Request) -> Response:
         fields = await _fields(site, request)
-        name, problem = fields.get("name", ""), "Somebody has this name already."
+        name, problem = fields.get("name", ""), "That name is already taken."
         onward = _inside(fields.get("next", "/"))
         if at_once.statistics().tasks_waiting >= _PASSWORDS_WAITING:
             text = "Too many people make an account at this moment: try again in a few seconds."
@@ -229,7 +229,7 @@ async def _fields(site: Site, request: Request) -> dict[str, str]:
     """
     origin, fetched = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     if origin != site.url.rstrip("/") or fetched not in (None, "same-origin"):
-        raise HTTPException(403, "This form came from another site.")
+        raise HTTPException(403, "This form was sent from another site.")
     if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
         raise HTTPException(415, "This is no form.")
     try:

@@ -91,7 +91,7 @@ def test_a_question_outside_an_adapter_or_of_another_deferral_is_denied(desk: De
         outside = remote.call("erase", {"name": "old"})
         assert (outside.ok, getattr(outside, "details", None)) == (
             False,
-            {"denied": True, "reason": "nothing to ask with"},
+            {"denied": True, "reason": "no user to ask"},
         )
         denied = run_sync(remote, ERASE, other, asked)
         assert isinstance(denied, ModelResult)

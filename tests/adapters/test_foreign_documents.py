@@ -123,4 +123,4 @@ def test_model_and_developer_read_that_nobody_was_asked(tmp_path: Path, caplog: 
         ]
     for text in texts:
         assert "no approver is configured, so no user was asked" in text
-    assert "p needs approval and no approver is configured: connect with approve=... to be asked." in caplog.text
+    assert "p needs approval, and no approver is configured. Connect with approve=... to be asked." in caplog.text

@@ -33,7 +33,10 @@ def test_model_is_told_that_the_call_goes_on_and_is_not_to_be_made_again() -> No
         message = openai.run_tool_call_sync(remote, ChatCompletionMessageFunctionToolCall.model_validate(asked))
         running = read_running(str(message["content"]), url)
     assert (running["call"], running["state"]) == (f"{url}/jobs/7", "running")
-    assert "Do not make it again" in running["advice"]
+    assert (
+        "The call is still running and has no result yet. Do not call the tool again: that would start a "
+        "second call. Give the user the call's ID, with which the result can be read later"
+    ) in running["advice"]
     assert site.posts == 1
 
 

@@ -235,7 +235,7 @@ def test_request_that_is_not_taken_opens_no_page(body: bytes, status: int, why: 
     started = begin_sign_in(place(pushed_url=f"{ISSUER}/push"))
     refused = run(push_sign_in(started), CannedTransport(lambda _: Response(status, (), body)))
     assert isinstance(refused, Problem)
-    assert refused.message == f"{ISSUER} did not take the request for a sign-in: {why}."
+    assert refused.message == f"{ISSUER} rejected the sign-in request: {why}."
 
 
 def test_request_stays_in_the_url_where_it_need_not_be_pushed() -> None:

@@ -89,7 +89,7 @@ def test_thirty_payloads_in_a_question_run_no_script_and_are_displayed(page: Any
     assert not {"\u202e", "\x1b", "\U000e0041"} & set(content)
     assert page.evaluate("document.activeElement.tagName") == "BODY"
     page.get_by_role("button", name="Allow this call").click()
-    page.get_by_text("To allow this, type: ").wait_for()
+    page.get_by_text("To allow this call, type: ").wait_for()
     assert watched.unharmed()
     page.get_by_role("button", name="Not now").click()
     page.get_by_role("heading", name="Denied. Nothing was sent.").wait_for()
@@ -190,7 +190,7 @@ def test_another_site_cannot_answer_a_question(page: Any, serve: Callable[..., s
     page.goto(evil)
     with page.expect_popup() as popup:
         page.evaluate(SUBMIT, [opened[0], {"answer": "allow", "token": "guess"}, "_blank"])
-    popup.value.get_by_text("This page answers to its own address alone.").wait_for()
+    popup.value.get_by_text("This page accepts requests only at its own address.").wait_for()
     assert answers == []
     page.goto(opened[0])
     page.get_by_role("button", name="Not now").click()

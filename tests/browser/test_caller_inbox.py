@@ -134,7 +134,7 @@ def test_questions_of_one_task_stand_together_and_say_what_differs(
     page.locator("article").nth(1).get_by_role("button", name="Allow this call").click()
     page.locator("article").nth(2).wait_for(state="detached")
     page.locator("article").nth(1).get_by_role("button", name="Allow this call").click()
-    page.get_by_text("To allow this, type: wipe yes").wait_for()
+    page.get_by_text("To allow this call, type: wipe yes").wait_for()
     waiting = Approvals(show.folder)
     assert [waiting.take(waiting.find(one) or "", one) is not None for one in ("first", "second", "other")] == [
         False,

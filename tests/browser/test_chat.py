@@ -162,7 +162,7 @@ def test_recipe_is_found_and_saved_in_the_browser_with_a_sign_in_and_one_questio
         look("chat-question")
         page.get_by_role("button", name="Allow this call").click()
         # the first sign-in asked for what all tools need, so that saving needs no second one (I-22)
-        page.get_by_text("It is among your favorites now.").wait_for()
+        page.get_by_text("It is now in your favorites.").wait_for()
         assert page.get_by_role("heading", name="Sign in to go on").count() == 0
         look("chat")
         other.reload()
@@ -292,4 +292,4 @@ def test_what_goes_wrong_is_one_sentence(page: Any, chat: Chat) -> None:
         chat.store.write(ModelSettings(base_url=f"{model.url}/v1", model="scripted"))
         page.get_by_role("link", name="Chat", exact=True).click()
         say(page, "Hello")
-        page.get_by_text("The model gave no answer").wait_for()
+        page.get_by_text("The model did not answer").wait_for()

@@ -49,7 +49,7 @@ def test_product_works_from_sign_up_to_app_permissions(
     page.get_by_role("link", name="Settings").first.click()
     page.get_by_label("delete recipes").uncheck()
     page.get_by_role("button", name="Keep").click()
-    page.get_by_text("Your settings are kept.").wait_for()
+    page.get_by_text("Your settings were saved.").wait_for()
     look("recipes-settings")
     store = CredentialStore(tmp_path / "toolwire" / "credentials")
     with connect_sync(recipes, approve=lambda _: True, credential_store=store, session=Session()) as remote:
@@ -58,7 +58,11 @@ def test_product_works_from_sign_up_to_app_permissions(
         assert remote.call("addFavorite", {"recipeId": "r1"}).ok
         refused = remote.call("deleteRecipe", {"id": "r1"})
         assert isinstance(refused, Problem)
-        assert (refused.kind, "their settings" in refused.message) == (Kind.FORBIDDEN, True)
+        assert (
+            refused.kind,
+            ("The owner of this book does not let apps save recipes. The owner can change that in the settings")
+            in refused.message,
+        ) == (Kind.FORBIDDEN, True)
         page.get_by_role("link", name="Recipes", exact=True).click()
         page.get_by_text("Your favorites: Cacio e Pepe, Lasagne.").wait_for()
         page.get_by_role("link", name="Connected apps").first.click()

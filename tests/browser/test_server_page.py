@@ -173,7 +173,7 @@ def test_destructive_tool_requires_typing_and_allows_only_the_displayed_call(pag
     assert page.get_by_label("folder").input_value() == "/srv"
     press(page, "Try it")
     press(page, "Allow this call")
-    page.get_by_text("To allow this, type: wipe yes").wait_for()
+    page.get_by_text("To allow this call, type: wipe yes").wait_for()
     page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
     page.evaluate("""document.querySelector('[name=arguments]').value = '{"folder": "/"}'""")
     press(page, "Allow this call")

@@ -47,7 +47,7 @@ def test_remote_call_is_asked_about_before_sending(
 ) -> None:
     at = terminal("call", site, "note", "text=hello", "--protocol", "otc", NO_COLOR="1")
     at.wait_for(ASKED)
-    assert f"May this be called? {site}\r\n".encode() in at.shown
+    assert f"Allow this call? {site}\r\n".encode() in at.shown
     assert f"POST {site}/".encode() in at.shown
     assert b'text = "hello"' in at.shown
     assert toolwire("call", site, "noted").out == "[]\n"
@@ -105,7 +105,7 @@ def test_question_shows_every_effect_of_a_call_in_full() -> None:
     )
     assert list(list_question(build_display_rows(question))) == [
         "Send",
-        "May this be called? https://example.com",
+        "Allow this call? https://example.com",
         "  tool: send  (Send [bold]mail[/bold]<U+001B>[2J.)",
         "  sends: POST https://example.com/send",
         '    to<U+202E> = "moc.elpmaxe@"',

@@ -194,21 +194,27 @@ def test_every_command_with_a_file_is_here() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("gateway check --overlay x.json", "gateway check takes no --overlay: that is for `add`."),
-        ("gateway list --timeout 30", "gateway list takes no --timeout: that is for `add`."),
-        ("gateway run --key-env KEY", "gateway run takes no --key-env: that is for `add`."),
-        ("gateway run --name a", "gateway run takes no --name: that is for `add`."),
-        ("gateway run --json", "gateway run takes no --json: that is for `check` and `list`."),
-        (f"gateway add {NOWHERE} --json", "gateway add takes no --json: that is for `check` and `list`."),
-        ("approvals --site a", "approvals list takes no --site: that is for `log`."),
-        ("approvals log --always", "approvals log takes no --always: that is for `allow`."),
-        ("approvals allow x --reason no", "approvals allow takes no --reason: that is for `deny`."),
-        ("approvals deny x --times 3", "approvals deny takes no --times: that is for `allow`."),
-        ("approvals list --rotate", "approvals list takes no --rotate: that is for `key`."),
-        ("approvals log --keys k.json", "approvals log takes no --keys: that is for `verify`."),
-        ("approvals revoke x --json", "approvals revoke takes no --json: that is for `list` and `log` and `verify`."),
-        (f"calls show {NOWHERE} x --limit 20", "calls show takes no --limit: that is for `list`."),
-        ("settings trust --json", "settings trust takes no --json: that is for `show` and `check`."),
+        ("gateway check --overlay x.json", "`gateway check` does not accept --overlay. That option is for `add`."),
+        ("gateway list --timeout 30", "`gateway list` does not accept --timeout. That option is for `add`."),
+        ("gateway run --key-env KEY", "`gateway run` does not accept --key-env. That option is for `add`."),
+        ("gateway run --name a", "`gateway run` does not accept --name. That option is for `add`."),
+        ("gateway run --json", "`gateway run` does not accept --json. That option is for `check` and `list`."),
+        (
+            f"gateway add {NOWHERE} --json",
+            ("`gateway add` does not accept --json. That option is for `check` and `list`."),
+        ),
+        ("approvals --site a", "`approvals list` does not accept --site. That option is for `log`."),
+        ("approvals log --always", "`approvals log` does not accept --always. That option is for `allow`."),
+        ("approvals allow x --reason no", "`approvals allow` does not accept --reason. That option is for `deny`."),
+        ("approvals deny x --times 3", "`approvals deny` does not accept --times. That option is for `allow`."),
+        ("approvals list --rotate", "`approvals list` does not accept --rotate. That option is for `key`."),
+        ("approvals log --keys k.json", "`approvals log` does not accept --keys. That option is for `verify`."),
+        (
+            "approvals revoke x --json",
+            ("`approvals revoke` does not accept --json. That option is for `list` and `log` and `verify`."),
+        ),
+        (f"calls show {NOWHERE} x --limit 20", "`calls show` does not accept --limit. That option is for `list`."),
+        ("settings trust --json", "`settings trust` does not accept --json. That option is for `show` and `check`."),
     ],
 )
 def test_option_of_another_action_is_refused_and_not_ignored(
@@ -230,6 +236,6 @@ def test_overlay_is_written_only_for_a_document_that_says_it_is_openapi(
     outcome = toolwire("overlay", "odd.json", "-o", "new.json")
     assert outcome.code == 2
     assert outcome.err == (
-        "toolwire: odd.json is not an OpenAPI document: it states no version, such as openapi: 3.1.0.\n"
+        "toolwire: odd.json is not an OpenAPI document: it declares no version, such as openapi: 3.1.0.\n"
     )
     assert not (folder / "new.json").exists()

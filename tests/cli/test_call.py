@@ -97,7 +97,7 @@ def test_retryable_failure_is_reported_as_retryable(write: Callable[..., Path], 
             raise ToolError("Not now.", can_retry=True)
         """
     outcome = toolwire("call", write("kit.py", text), "act")
-    assert outcome.err == "toolwire: Not now.\ntoolwire: The same call may work later.\n"
+    assert outcome.err == "toolwire: Not now.\ntoolwire: The same call might succeed later.\n"
 
 
 def test_exception_of_local_code_is_printed_and_its_traceback_only_with_debug(

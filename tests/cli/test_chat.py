@@ -77,7 +77,7 @@ def test_chat_finds_and_saves_a_recipe_with_exactly_one_question(
         assert b"[y/N]" not in at.shown
         at.type("Yes, that one")
         at.wait_for(b"[y/N] ")
-        for shown in (f"May this be called? {recipes}", f"POST {recipes}/favorites", 'recipeId = "r1"', "RecipeApp"):
+        for shown in (f"Allow this call? {recipes}", f"POST {recipes}/favorites", 'recipeId = "r1"', "RecipeApp"):
             assert shown.encode() in at.shown
         assert book.favorites == []
         at.type("y")
@@ -130,7 +130,7 @@ def test_model_finds_the_tools_of_a_large_site_by_words(terminal: Callable[..., 
         greeting = [line for line in at.shown.decode().splitlines() if line and not line.startswith("you>")]
         assert greeting == [
             f"{url}: 91 tools, which the model finds by words",
-            "Calls that need your consent ask you first.",
+            "You are asked before each call that needs your consent.",
             "/tools lists the tools, /help shows the commands, /quit ends.",
         ]
         at.type("Erase order o1")
@@ -183,7 +183,7 @@ def test_chat_commands_are_explained_and_not_sent_to_the_model(
         outcome = toolwire("chat", recipes, "--base-url", f"{model.url}/v1", "--model", "scripted")
     assert (outcome.code, model.heard) == (0, [])
     assert outcome.out.count("/tools  list the tools") == 2
-    assert outcome.err == "toolwire: warning: There is no command /hlep in a chat.\n"
+    assert outcome.err == "toolwire: warning: The chat has no command /hlep.\n"
 
 
 @pytest.mark.requirement("D-02")
@@ -286,7 +286,7 @@ def test_failure_of_the_model_provider_is_reported_and_the_chat_continues(
         with provider(lambda _: None) as model:
             outcome = toolwire("chat", recipes, "--api", api, "--base-url", f"{model.url}/v1", "--model", "m")
         assert outcome.code == 0
-        assert outcome.err.count("The model gave no answer") == 2
+        assert outcome.err.count("The model did not answer") == 2
 
 
 @pytest.mark.requirement("D-03")

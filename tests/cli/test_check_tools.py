@@ -61,7 +61,7 @@ def test_check_lists_the_faults_of_tools_with_their_lines_and_a_score(
         (decorators[2], "similar-tools"),
     ]
     assert all(": " in line and line.endswith(".") for line in lines)
-    assert lines[-1] == f"1 file checked: 0 errors, 4 warnings. Score of the tools: {file}: 75 of 100."
+    assert lines[-1] == f"1 file checked: 0 errors, 4 warnings. Tool score: {file}: 75 of 100."
     assert (outcome.code, toolwire("check", file, "--strict").code) == (0, 1)
 
 

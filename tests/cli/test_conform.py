@@ -54,8 +54,8 @@ def test_reports_can_be_json_or_markdown(url: str, toolwire: Callable[..., Any])
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("examples/calculator.py",), 2, "conform takes a URL"),
-        (("http://127.0.0.1:9", "--protocol", "ftp"), 2, "There is no protocol 'ftp' to check"),
+        (("examples/calculator.py",), 2, "conform needs a URL. Serve the file first, with `toolwire serve`"),
+        (("http://127.0.0.1:9", "--protocol", "ftp"), 2, "Unknown protocol: 'ftp'."),
         (("http://127.0.0.1:9", "--call", "add", "[1]"), 2, "must be a JSON object"),
         (("http://127.0.0.1:9", "--call", "add", "{"), 2, "must be a JSON object"),
         (("http://127.0.0.1:9",), 4, "does not take connections"),

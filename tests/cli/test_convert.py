@@ -84,14 +84,17 @@ def test_foreign_text_cannot_control_the_terminal(write: Callable[..., Path], to
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (("nothing.json", "--to", "otc"), "There is no file nothing.json."),
+        (("nothing.json", "--to", "otc"), "File not found: nothing.json."),
         (("{odd}", "--to", "otc"), "This is not a document of tools that is known here"),
         (("{odd}", "--to", "otc", "--kind", "opentool"), "This is not a document of kind opentool."),
-        (("{odd}", "--to", "otc", "--protocol", "mcp"), "are for URLs; this source is a file"),
+        (
+            ("{odd}", "--to", "otc", "--protocol", "mcp"),
+            ("--key, --key-env and --protocol need a URL, but this source is a file"),
+        ),
         (("{vector}", "--to", "soap"), "invalid choice: 'soap'"),
         (("{vector}",), "The following arguments are required: --to"),
-        (("{vector}", "--to", "otc", "--force"), "--force replaces the file of --output or --losses: name one."),
-        (("{vector}", "--to", "otc", "--losses", "/"), "/ is a folder: give --losses the name of a file."),
+        (("{vector}", "--to", "otc", "--force"), "--force needs --output FILE or --losses FILE."),
+        (("{vector}", "--to", "otc", "--losses", "/"), "/ is a folder. Give --losses a file name."),
         (("{vector}", "--to", "otc", "-o", "/nowhere/at/all.json"), "/nowhere/at/all.json cannot be written"),
     ],
 )
@@ -122,7 +125,7 @@ def test_file_that_exists_is_replaced_only_with_force(
     there.write_text("mine")
     refused = toolwire("convert", VECTOR, "--to", "mcp", option, there)
     assert (refused.code, refused.out, there.read_text()) == (2, "", "mine")
-    assert "there.json exists already: name another file, or replace it with --force." in refused.err
+    assert "there.json already exists. Name another file, or use --force to replace it." in refused.err
     assert toolwire("convert", VECTOR, "--to", "mcp", option, there, "--force").code == 0
     json.loads(there.read_text())
 

@@ -55,4 +55,4 @@ def test_key_is_used_if_the_server_asks_for_one(desk: Path, toolwire: Callable[.
 def test_explain_refuses_a_file(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("explain", desk)
     assert (outcome.code, outcome.out) == (2, "")
-    assert "explain takes a URL" in outcome.err
+    assert "explain needs a URL. A file speaks no protocol until it is served" in outcome.err

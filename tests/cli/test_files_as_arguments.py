@@ -100,7 +100,7 @@ def test_unreadable_file_argument_is_named(album: Path, picture: Path, toolwire:
     assert (missing.code, missing.err) == (2, "toolwire: 'missing.png' cannot be read: No such file or directory.\n")
     assert toolwire("call", album, "digest", f"picture=@{picture.parent}").code == 2
     endless = toolwire("call", album, "digest", "picture=@/dev/zero")
-    assert (endless.code, endless.err) == (2, "toolwire: '/dev/zero' has more than 33,554,432 bytes.\n")
+    assert (endless.code, endless.err) == (2, "toolwire: '/dev/zero' is larger than 33,554,432 bytes.\n")
 
 
 def test_file_is_not_read_if_the_schema_also_accepts_text(picture: Path) -> None:

@@ -636,7 +636,7 @@ def test_second_upstream_of_a_name_is_refused_by_that_name(folder: Path, toolwir
     again = toolwire("gateway", "add", "https://more.example", "--no-check", "--name", "Notes")
     assert (again.code, again.err) == (
         2,
-        "toolwire: toolwire.toml has an upstream notes already: choose another name with --name.\n",
+        "toolwire: toolwire.toml already contains an upstream notes. Choose another name with --name.\n",
     )
 
 

@@ -118,10 +118,10 @@ def test_a_running_gateway_takes_an_added_upstream_and_finishes_the_calls_of_a_r
         assert process.stdout.readline() == "the call runs\n"
         added = toolwire("gateway", "add", site, "--name", "site", "--agree")
         assert (added.code, added.err) == (0, "")
-        assert added.out == "toolwire.toml: added site with 1 tool. The running gateway takes this now.\n"
+        assert added.out == "toolwire.toml: added site with 1 tool. The running gateway is loading the change.\n"
         wait_for_names(url, "abs", "tell", "wait")
         removed = toolwire("gateway", "remove", "slow")
-        assert removed.out == "toolwire.toml: removed slow. The running gateway takes this now.\n"
+        assert removed.out == "toolwire.toml: removed slow. The running gateway is loading the change.\n"
         wait_for_names(url, "abs", "tell")
         assert results == [], "the call goes on meanwhile"
         go_on.write_text("done")
@@ -263,7 +263,10 @@ def test_operators_add_and_remove_upstreams_in_the_console(folder: Path, site: s
             ({"name": "x", "url": "own.py"}, "Add a program or a file in the terminal"),
             ({"name": "x", "url": "https://a.example/mcp.json:tool"}, "Add a program or a file in the terminal"),
             ({"name": "x", "url": "https://a.example/?key=0123456789abcdef0123"}, "may hold a secret"),
-            ({"name": "not a name", "url": site}, "Invalid upstream name"),
+            (
+                {"name": "not a name", "url": site},
+                "Invalid upstream name",
+            ),
             ({"name": "OWN", "url": site}, "has an upstream own already"),
             ({"name": "x", "url": "http://127.0.0.1:1"}, "could not be reached"),
             ({"name": "x", "url": site, "account": "caller"}, "was not changed"),

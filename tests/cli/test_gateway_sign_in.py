@@ -647,7 +647,7 @@ def test_fault_of_a_sign_in_has_its_line_and_column(toolwire: Any, folder: Path,
 @pytest.mark.requirement("GW-02")
 def test_list_and_check_tell_where_people_sign_in(toolwire: Any, folder: Path, tasks: Site) -> None:
     url = write_file(folder, tasks)
-    assert f"People sign in at {url}." in toolwire("gateway", "list").out
+    assert f"Users sign in at {url}." in toolwire("gateway", "list").out
     rows = json.loads(toolwire("gateway", "list", "--json").out)
     assert [(one["name"], one["credentials"], one["sign_in"]) for one in rows] == [
         ("tasks", "caller", url),
@@ -661,16 +661,19 @@ def test_users_command_says_what_is_wrong_in_a_sentence(
     toolwire: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, tasks: Site
 ) -> None:
     write_file(folder, tasks)
-    assert toolwire("users", "list").out == "Nobody may sign in yet: `toolwire users add NAME`.\n"
+    assert toolwire("users", "list").out == "No users yet. Add one: `toolwire users add NAME`.\n"
     assert add_by_command(toolwire, monkeypatch, "ann").code == 0
-    assert "may sign in already" in add_by_command(toolwire, monkeypatch, "Ann").err
+    assert "already has an account. `toolwire users password" in add_by_command(toolwire, monkeypatch, "Ann").err
     assert "8 to 1,024 characters" in add_by_command(toolwire, monkeypatch, "bob", "short").err
     for name in ("a b", "key:bob", "-", "é", "x" * 41):
         assert add_by_command(toolwire, monkeypatch, name).code == 2, name
     assert "There is no 'bob'" in toolwire("users", "remove", "bob").err
-    assert "needs the name" in toolwire("users", "add").err
-    assert "leave out the name" in toolwire("users", "list", "ann").err
+    assert (
+        "`gateway remove` needs the upstream's name. `toolwire gateway list` prints the names"
+        in toolwire("users", "add").err
+    )
+    assert "list prints all users. Leave out the name" in toolwire("users", "list", "ann").err
     monkeypatch.setattr("sys.stdin", io.StringIO("another word\n"))
     assert toolwire("users", "password", "ann").out.startswith("ann has another password.")
     (folder / "toolwire.toml").write_text('[upstreams.desk]\ntarget = "desk.py"\n')
-    assert "has no table [sign-in]" in toolwire("users", "list").err
+    assert "Users cannot sign in at this gateway" in toolwire("users", "list").err

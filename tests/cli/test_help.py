@@ -63,7 +63,7 @@ def test_program_alone_says_what_to_do_first(toolwire: Callable[..., Any]) -> No
 def test_words_of_other_programs_are_answered_with_commands_that_exist(word: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire(word, "x")
     assert outcome.code == 2
-    assert outcome.err.startswith(f"toolwire: There is no command '{word}'. `toolwire ")
+    assert outcome.err.startswith(f"toolwire: Unknown command '{word}'. `toolwire ")
     assert outcome.err.count("\n") == 1
     named = [part.split()[1] for part in outcome.err.split("`")[1::2]]
     assert [one for one in named if one not in COMMANDS and one != "--version"] == []
@@ -108,7 +108,7 @@ def test_stdio_refuses_the_options_of_a_listening_server(options: list[str], too
     outcome = toolwire("serve", "examples/calculator.py", "--stdio", *options)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == (
-        f"toolwire: --stdio serves one MCP host on standard input and output: leave out {options[0]}.\n"
+        f"toolwire: --stdio serves one MCP host over standard input and output. Leave out {options[0]}.\n"
     )
 
 

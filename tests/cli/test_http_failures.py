@@ -86,7 +86,7 @@ def test_failing_site_ends_a_command_with_a_sentence_and_its_exit_code(
     assert url.removeprefix("http://") in replies[0]
     assert replies[0].endswith(".")
     if kind in ("429", "500") and not words.startswith("overlay"):
-        assert f"answers with status {kind}: " in replies[0]
-        assert "try again later" in replies[0]
+        assert f"answered with status {kind}: " in replies[0]
+        assert "Try again later" in replies[0]
     assert "Traceback" not in outcome.err + outcome.out
     assert SECRET not in outcome.err + outcome.out

@@ -238,7 +238,10 @@ def test_relative_paths_are_made_absolute_or_refused(
     ]
     assert Path(desk.parent / "mine.yaml") == overlay
     refused = toolwire("install", "cursor", f"{desk.stem}:kit")
-    assert (refused.code, "give its file instead" in refused.err) == (2, True)
+    assert (refused.code, "works only in the current folder. Give the path of the file instead" in refused.err) == (
+        2,
+        True,
+    )
 
 
 @pytest.mark.requirement("MC-04")
@@ -251,7 +254,7 @@ def test_project_option_uses_the_file_of_the_project(
     monkeypatch.chdir(project)
     outcome = toolwire("install", host, desk, "--project")
     if host not in PROJECT:
-        assert (outcome.code, "has no file for one project" in outcome.err) == (2, True)
+        assert (outcome.code, "has no project file. Leave out --project" in outcome.err) == (2, True)
         return
     assert list(read(project / PROJECT[host])[FILES[host][1]]) == [desk.stem]
     assert list(home.iterdir()) == []
@@ -356,7 +359,7 @@ def test_codex_file_that_cannot_be_changed_safely_stays(
     ("host", "told"),
     [
         ("cursor", "If a call needs your consent, Cursor shows a form."),
-        ("zed", "Zed shows no forms: if a call needs your consent, you decide with `toolwire approvals`."),
+        ("zed", "Zed does not show forms. If a call needs your consent, you decide with `toolwire approvals`."),
         ("windsurf", "If it shows none, you decide with `toolwire approvals`."),
     ],
 )
@@ -444,7 +447,7 @@ def test_project_follows_no_link_out_of_its_folder(
     (project / place).symlink_to(outside if place == ".cursor" else outside / "mcp.json")
     monkeypatch.chdir(project)
     outcome = toolwire("install", "cursor", desk, "--project")
-    assert (outcome.code, "is a link that leads out of it" in outcome.err) == (2, True)
+    assert (outcome.code, ", which is outside this folder. Use --file FILE" in outcome.err) == (2, True)
     assert (outside / "mcp.json").read_text() == "{}"
     inside = project / "settings"
     inside.mkdir()
@@ -485,5 +488,5 @@ def test_install_names_the_tools_that_its_target_offers(home: Path, desk: Path, 
     outcome = toolwire("install", "cursor", url, "--name", "later")
     assert (outcome.code, "The tools cannot be listed now" in outcome.err) == (0, True)
     missing = toolwire("install", "cursor", "stdio:no-such-program-here")
-    assert (missing.code, "There is no program" in missing.err) == (2, True)
+    assert (missing.code, "was not found. Install it, or give its path" in missing.err) == (2, True)
     assert toolwire("install", "cursor", home / "none.json").code != 0

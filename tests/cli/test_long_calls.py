@@ -145,5 +145,5 @@ def test_long_call_over_standard_input_and_output(desk: Desk) -> None:
 @pytest.mark.requirement("LC-05")
 def test_a_call_of_code_cannot_be_left_to_go_on(desk: Desk, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("call", desk.file, "build", "rows=3", "--start")
-    sentence = "toolwire: --start is for URLs: a call of code ends with this program.\n"
+    sentence = "toolwire: --start needs a URL: a call of local code ends with this program.\n"
     assert (outcome.code, outcome.err) == (2, sentence)

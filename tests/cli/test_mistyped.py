@@ -12,24 +12,24 @@ import pytest
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("tols", "There is no command 'tols'. Did you mean tools? `toolwire --help` lists them."),
-        ("qqq", "There is no command 'qqq'. `toolwire --help` lists them."),
-        ("shop.py", "Name a command before the file: `toolwire serve shop.py` serves it"),
+        ("tols", "Unknown command 'tols'. Did you mean tools? `toolwire --help` lists all commands."),
+        ("qqq", "Unknown command 'qqq'. `toolwire --help` lists all commands."),
+        ("shop.py", "Write a command before the file: `toolwire serve shop.py` serves it"),
         (
             "http://127.0.0.1:9627",
-            "Name a command before the URL: `toolwire tools http://127.0.0.1:9627` lists its tools.",
+            "Write a command before the URL: `toolwire tools http://127.0.0.1:9627` lists its tools.",
         ),
         ("tools shop.py --jsn", "toolwire tools has no option --jsn. Did you mean --json? `toolwire tools --help`"),
         ("check api.json --timeout 3", "toolwire check has no option --timeout; other commands have it."),
         ("tools shop.py --limit=3", "toolwire tools has no option --limit; other commands have it."),
         ("explain http://127.0.0.1:9 --tag a", "toolwire explain has no option --tag; other commands have it."),
-        ("--json tools shop.py", "--json stands behind the command: toolwire tools --json."),
+        ("--json tools shop.py", "Write --json after the command: toolwire tools --json."),
         ("--versoin", "toolwire has no option --versoin. Did you mean --version?"),
         ("gateway run --port 9", "toolwire gateway has no option --port: it stands in the file, as port."),
         ("gateway chk", "did you mean 'check'?"),
         ("convert shop.py --to opntool", "did you mean 'opentool'?"),
         ("install claude shop.py", "did you mean 'claude-code'?"),
-        ("resources shop.py a b", "'b' is too much: `toolwire resources --help` says what it takes."),
+        ("resources shop.py a b", "Unexpected argument 'b'. `toolwire resources --help` shows the usage."),
     ],
 )
 def test_mistyped_word_is_answered_by_what_was_meant(words: str, sentence: str, toolwire: Callable[..., Any]) -> None:

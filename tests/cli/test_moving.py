@@ -32,7 +32,7 @@ def test_only_yes_follows_a_relocation(
 ) -> None:
     at = terminal("call", old_site, "add", "a=1", "b=2", NO_COLOR="1")
     at.wait_for(ASKED)
-    assert f"{old_site} sends on to {site}.".encode() in at.shown
+    assert f"{old_site} redirects to {site}.".encode() in at.shown
     at.type(answer)
     assert (at.end() == 0) is (code == 0)
     assert (b"3" in at.shown.splitlines()) is (code == 0)
@@ -42,5 +42,5 @@ def test_only_yes_follows_a_relocation(
 def test_relocation_is_refused_without_a_terminal(site: str, old_site: str, toolwire: Callable[..., Any]) -> None:
     ended = toolwire("call", old_site, "add", "a=1", "b=2")
     assert ended.code != 0
-    assert f"{old_site} sends on to {site}, and there is no terminal to ask at." in ended.err
+    assert f"{old_site} redirects to {site}, and there is no terminal on which to ask you." in ended.err
     assert f"redirects to {site}" in ended.err

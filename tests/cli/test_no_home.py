@@ -82,4 +82,4 @@ def test_workers_without_a_folder_for_temporary_files_are_one_sentence(folder: P
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     last = done.stderr.splitlines()[-1]
-    assert last.endswith("There is no folder for temporary files that can be written: set TMPDIR to one.")
+    assert last.endswith("No folder for temporary files is writable. Set TMPDIR to one.")

@@ -148,7 +148,7 @@ def test_offline_command_uses_what_is_stored_and_sends_nothing(
     assert "apple" in offline.out or name == "install"
     assert len(secure.asked) == before
     if name != "install":
-        assert offline.err.startswith("toolwire: The tools as they were stored on 20")
+        assert offline.err.startswith("toolwire: The tools are from a copy stored on 20")
         assert offline.out == toolwire(*words).out
 
 
@@ -173,8 +173,8 @@ def test_offline_without_a_stored_document_is_one_sentence(site: Site, toolwire:
     outcome = toolwire("tools", site.url, "--offline")
     assert (outcome.code, outcome.out) == (4, "")
     assert outcome.err == (
-        f"toolwire: No tools of {site.url} are stored here: list them once without --offline"
-        " (what needs a key and the lists of MCP servers are never stored).\n"
+        f"toolwire: No tools of {site.url} are stored here. List them once without --offline (what needs "
+        "a key and the lists of MCP servers are never stored).\n"
     )
     assert site.asked == []
     assert json.loads(toolwire("tools", site.url, "--offline", "--json").out)["kind"] == "unreachable"

@@ -162,10 +162,10 @@ def test_binary_result_is_written_to_a_pipe(studio: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("there.png", "there.png exists already: name another file, or replace it with --force."),
-        ("link.png", "link.png exists already: name another file, or replace it with --force."),
-        (".", ". is a folder: give --output the name of a file."),
-        ("none/x.png", "none/x.png cannot be written: there is no folder none."),
+        ("there.png", "there.png already exists. Name another file, or use --force to replace it."),
+        ("link.png", "link.png already exists. Name another file, or use --force to replace it."),
+        (".", ". is a folder. Give --output a file name."),
+        ("none/x.png", "Cannot write none/x.png: the folder none does not exist."),
     ],
 )
 def test_unwritable_output_file_is_reported_before_the_call(
@@ -187,7 +187,7 @@ def test_existing_output_file_is_replaced_only_with_force(
     assert toolwire("call", studio, "draw", "--agree", "-o", "there.png", "--force").code == 0
     assert (folder / "there.png").read_bytes() == PNG
     refused = toolwire("call", studio, "draw", "--agree", "--force")
-    assert (refused.code, "--force replaces the file of --output: name one." in refused.err) == (2, True)
+    assert (refused.code, "--force needs --output FILE." in refused.err) == (2, True)
 
 
 def test_a_result_that_is_not_written_is_printed(toolwire: Callable[..., Outcome], studio: str, folder: Path) -> None:
@@ -212,5 +212,5 @@ def test_result_is_printed_if_the_disk_is_full_and_no_file_remains(
     monkeypatch.setattr(os, "open", open_full)
     done = toolwire("call", studio, "tell", "--agree", "-o", "result")
     assert (done.code, done.out) == (1, "gr\u00fcn\n")
-    assert "result cannot be written: No space left on device. The call was made." in done.err
+    assert "result cannot be written: No space left on device. The call was sent." in done.err
     assert list_files(folder) == []

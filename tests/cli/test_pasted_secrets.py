@@ -186,7 +186,7 @@ def test_serve_never_prints_the_password_of_a_database(
 def test_serve_refuses_a_client_document_that_is_no_url(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("serve", str(desk), "--port", "0", "--client-document", f"http://[bad/?password={CANARY}")
     assert (outcome.code, CANARY in outcome.err) == (2, False)
-    assert "cannot be the address of a client metadata document" in outcome.err
+    assert "is not a valid URL for a client metadata document" in outcome.err
 
 
 @pytest.mark.requirement("D-26", "D-03")

@@ -132,7 +132,7 @@ def test_agreed_commands_are_listed_and_forgotten(target: str, toolwire: Run) ->
     assert toolwire("logout", target).code == 0
     assert toolwire("tools", target).code == 3
     gone = toolwire("logout", target)
-    assert (gone.code, f"in {Path.cwd()}: `toolwire connections` lists" in gone.err) == (1, True)
+    assert (gone.code, f"in {Path.cwd()}. `toolwire connections` lists" in gone.err) == (1, True)
 
 
 @pytest.mark.requirement("MC-02", "MC-04")
@@ -170,7 +170,7 @@ def test_key_option_for_a_program_is_refused_with_advice(target: str, toolwire: 
     outcome = toolwire("tools", target, "--key", "abc")
     assert (outcome.code, outcome.err) == (
         2,
-        "toolwire: a program speaks mcp, and takes keys from its environment: stdio:NAME=$NAME COMMAND.\n",
+        "toolwire: a program speaks mcp, and gets its keys from environment variables: stdio:NAME=$NAME COMMAND.\n",
     )
 
 
@@ -264,7 +264,7 @@ def test_question_shows_each_literal_and_names_what_can_load_code(
         "  it is given   PYTHONPATH=./evil",
         "  it is given   TOKEN=${env:SHOP_TOKEN}",
         "  it is given   node_options=-r ./x.js",
-        "  PYTHONPATH, node_options can make it run other code: check the value.",
+        "  PYTHONPATH, node_options can make it run other code. Check the value.",
     ):
         assert f"\n{line}\n" in asked
     assert "\x1b[2J" not in asking.shown.decode()
@@ -306,7 +306,7 @@ def test_changed_entry_of_a_file_is_asked_about_again(
     assert "say" in toolwire("tools", target).out, "the value of a reference may change"
     build_project(project, "box", **{"env": env, **change})
     refused = toolwire("tools", target)
-    assert (refused.code, "was not run: it was denied" in refused.err) == (3, True)
+    assert (refused.code, "was not run, because you denied it" in refused.err) == (3, True)
 
 
 @pytest.mark.requirement("AT-45")

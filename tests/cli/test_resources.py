@@ -109,4 +109,4 @@ def test_target_without_resources_is_reported(toolwire: Callable[..., Any]) -> N
 
     with background(asgi(kit)) as url:
         assert toolwire("resources", url).out == "This target has no resources.\n"
-        assert toolwire("prompts", url).out == "There are no prompts here.\n"
+        assert toolwire("prompts", url).out == "This server has no prompts.\n"

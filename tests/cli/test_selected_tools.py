@@ -103,7 +103,13 @@ def test_the_selected_tools_of_a_document_are_converted(document: Path, toolwire
     ("argv", "why"),
     [
         (("serve", "CODE", "--include", "all"), "no target is one"),
-        (("convert", "-", "--to", "mcp", "--include", "all"), "not for standard input"),
+        (
+            ("convert", "-", "--to", "mcp", "--include", "all"),
+            (
+                "--key, --protocol and the selection options need a URL or a file. They cannot be used with "
+                "standard input"
+            ),
+        ),
         (("lock", "http://127.0.0.1:9", "http://127.0.0.1:8", "--server", "http://127.0.0.1:7"), "for one site"),
         (("lock", "http://127.0.0.1:9", "http://127.0.0.1:8", "--key", "k"), "A key is for one site"),
         (("chat", "http://127.0.0.1:9", "--model", "m", "--overlay", "none.json"), "none.json"),

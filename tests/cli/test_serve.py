@@ -191,7 +191,7 @@ def test_targets_that_cannot_be_served_together_are_refused(
 @pytest.mark.parametrize(
     ("options", "code", "sentence"),
     [
-        (["nowhere.py"], 2, "There is no file nowhere.py."),
+        (["nowhere.py"], 2, "File not found: nowhere.py."),
         (["127.0.0.1:1"], 4, "could not be reached"),
         (["DESK", "--reload", "--workers", "2"], 2, "leave out --workers"),
         (["DESK", "--sessions", "all", "--workers", "2"], 2, "a session is kept by one process: name a folder with"),

@@ -64,7 +64,7 @@ def test_public_server_warns_at_start_unless_it_requires_keys(options: list[str]
     with start_serve(desk, *options) as (process, _):
         process.send_signal(signal.SIGTERM)
         _, log = process.communicate(timeout=30)
-    assert ("Anyone who can reach 0.0.0.0 can call these tools: ask for a key" in log) is warned
+    assert ("Anyone who can reach 0.0.0.0 can call these tools. Require a key" in log) is warned
 
 
 @pytest.mark.requirement("OXP-010", "OTC-035", "OTC-042", "A-40")

@@ -176,7 +176,7 @@ def test_the_file_of_a_cloned_repository_sends_no_secret_and_reaches_no_other_ho
     write_settings(project / "toolwire.toml", HOSTILE.format(site=keyed_site))
     outcome = toolwire("call", keyed_site, "list_books", "--protocol", "openapi")
     assert outcome.code == 3  # no key was sent
-    assert "toolwire.toml of this project also sets allow-http" in outcome.err
+    assert "This project's toolwire.toml also sets allow-http" in outcome.err
     assert "toolwire settings trust" in outcome.err
     for command in ("serve", "call", "chat"):
         found = read_sources(toolwire("settings", "show", command, keyed_site, "--json"))
@@ -356,7 +356,7 @@ def test_approval_of_the_settings_tightens_a_tool_that_needs_no_question(
 def test_settings_can_be_switched_off(project: Path, own: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     write_settings(own, "[defaults]\nport = 9701\n")
     monkeypatch.setenv("TOOLWIRE_SETTINGS", "off")
-    assert toolwire("settings").out.startswith("There are no settings: write toolwire.toml here")
+    assert toolwire("settings").out.startswith("No settings found. Write toolwire.toml in this folder")
 
 
 @pytest.mark.parametrize(

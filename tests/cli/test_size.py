@@ -55,7 +55,7 @@ def test_overlay_command_writes_a_starter_for_a_document(toolwire: Callable[...,
     edited.write_text("my decisions", encoding="utf-8")
     again = toolwire("overlay", file, "-o", edited)
     assert (again.code, edited.read_text(encoding="utf-8")) == (2, "my decisions")
-    assert "o.json exists already: name another file, or replace it with --force." in again.err
+    assert "o.json already exists. Name another file, or use --force to replace it." in again.err
     assert toolwire("overlay", file, "-o", edited, "--force").code == 0
     assert json.loads(edited.read_text(encoding="utf-8")) == data
     assert toolwire("overlay", file, "--force").code == 2

@@ -53,7 +53,7 @@ def test_document_that_is_not_there_is_no_site(text: str, tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as refused:
         read_target(text)
-    assert str(refused.value) == f"There is no file {text}."
+    assert str(refused.value) == f"File not found: {text}."
     assert read_target(f"api.example.com/{Path(text).name}") == UrlTarget(f"api.example.com/{Path(text).name}")
 
 
@@ -75,7 +75,10 @@ def test_name_of_a_file_without_its_ending_is_answered_by_the_file(
 def test_command_about_sites_says_that_a_file_is_none(desk: Path, toolwire: Callable[..., Any]) -> None:
     for command in ("lock", "diff"):
         outcome = toolwire(command, str(desk))
-        assert (outcome.code, "what is in a file changes with you alone." in outcome.err) == (2, True)
+        assert (outcome.code, "diff needs a URL. Local files change only when you edit them." in outcome.err) == (
+            2,
+            True,
+        )
 
 
 @pytest.mark.parametrize("text", ["https://me:hunter2@example.com/", "me:hunter2@example.com", "https://hunter2@x.org"])
@@ -293,4 +296,4 @@ def test_traceback_is_printed_only_with_debug(write: Callable[..., Path], toolwi
 
 def test_missing_file_is_named(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", "nowhere.py")
-    assert (outcome.code, outcome.out, outcome.err) == (2, "", "toolwire: There is no file nowhere.py.\n")
+    assert (outcome.code, outcome.out, outcome.err) == (2, "", "toolwire: File not found: nowhere.py.\n")

@@ -125,7 +125,7 @@ def test_key_is_read_from_an_option_or_the_environment(
         (["--key-env", "TOOLWIRE_TEST_ABSENT"], "has no variable TOOLWIRE_TEST_ABSENT"),
         (["--key", "canary\nkey"], "a character in it that keys do not have"),
         (["--key", " "], "The key is empty"),
-        (["--protocol", "gopher"], "'gopher' is not a protocol; there is openapi, opentool, otc, mcp."),
+        (["--protocol", "gopher"], "Unknown protocol 'gopher'. Choose from openapi, opentool, otc, mcp."),
     ],
 )
 def test_options_that_cannot_be_are_a_usage_error(
@@ -239,9 +239,7 @@ def test_unknown_tag_is_refused_with_the_existing_tags(
     file.write_text(json.dumps(TAGGED), encoding="utf-8")
     outcome = toolwire(command, file, "--include", "all", "--tag", "pest")
     assert outcome.code == 2
-    assert (
-        "There is no tag 'pest' here: the tags are admin, pets; --tags lists them. Did you mean 'pets'?" in outcome.err
-    )
+    assert "There is no tag 'pest'. the tags are admin, pets; --tags lists them. Did you mean 'pets'?" in outcome.err
     assert toolwire("tools", file, "--include", "all", "--tag", "admin").code == 0
 
 

@@ -91,7 +91,7 @@ def test_a_document_on_another_server_is_named_in_full(toolwire: Callable[..., A
     with background(serve_json({"/.well-known/llm.json": {"openapi": named, "auth": "oauth2"}})) as url:
         ended = toolwire("tools", url)
         assert ended.code == 4
-        assert f"names a document on another site, {named}, which you have not trusted" in ended.err
+        assert f"links to a document on another server, {named}, which you have not trusted" in ended.err
 
 
 @pytest.mark.requirement("FU-51")
@@ -185,4 +185,4 @@ def test_a_yaml_document_without_its_extra_names_the_extra(
         ended = toolwire("tools", f"{url}/openapi.yaml")
     assert ended.code == 4
     assert "pip install 'toolwire[yaml]'" in ended.err
-    assert "speaks none" not in ended.err
+    assert ". Name one with --protocol to see why" not in ended.err

@@ -85,12 +85,12 @@ def test_value_is_read_by_its_declared_schema(pairs: list[str], arguments: dict[
 @pytest.mark.parametrize(
     ("pairs", "sentence"),
     [
-        (["text"], "'text' is not an argument: write key=value, or key:=JSON."),
+        (["text"], "'text' is not a valid argument: write key=value, or key:=JSON."),
         (["=x"], "'=x' is not an argument"),
         ([":=1"], "':=1' is not an argument"),
         (["text:=word"], "'text' is not JSON"),
-        (["text=a", "text=b"], "'text' is given 2 times and takes one value."),
-        (["nope=1"], "t has no argument 'nope'; it takes text, maybe"),
+        (["text=a", "text=b"], "'text' is given 2 times, but accepts one value."),
+        (["nope=1"], "t has no argument 'nope'. Its arguments are text, maybe"),
         (["text=\udcff"], "not UTF-8"),
     ],
 )

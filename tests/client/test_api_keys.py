@@ -195,8 +195,10 @@ def test_adding_a_key_is_no_change_of_the_site_definition(listen: Any, encode_re
             assert remote.call("ping", {"a": "1"}) == Value("pong")
     before, after = asked
     assert before.credential == "none"
-    assert "You approved this tool with another credential, or with none." in after.reasons
-    assert not [reason for reason in after.reasons if "site has changed" in reason]
+    assert "You approved this tool with other credentials, or with none." in after.reasons
+    assert not [
+        reason for reason in after.reasons if "The server has changed this tool since you approved it" in reason
+    ]
     assert after.changes == (
         "What signs a call was “none”. Now it is “the key of `head` in the header X-Key”. It may do more than before.",
     )

@@ -569,7 +569,7 @@ def test_text_of_one_site_sent_to_another_is_asked_about_with_its_source(session
         asked.append(question)
         return NO
 
-    reply = ("This carries text that came from mail to notes.",)
+    reply = ("This sends text from mail to notes.",)
     sent = len(notes.requests)
     notes.run(writing, "add", person, text=f"fyi: {secret.upper()}")
     assert (asked[0].reasons, asked[0].always_allowed) == (reply, False)
@@ -604,11 +604,11 @@ def test_a_site_cannot_take_the_name_of_a_connection(session: Session) -> None:
         "evil_example_tasks_add": "evil_example",
     }
     (warning,) = session.warnings()
-    assert warning.startswith("tasks, evil_example each have a tool called add")
+    assert warning.startswith("tasks, evil_example each have a tool named add")
     assert evil.pipeline(session).name == "evil_example2"
     session.release("tasks")
     assert ours.pipeline(session, name="tasks").name == "tasks"
-    with pytest.raises(DefinitionError, match="is not a name"):
+    with pytest.raises(DefinitionError, match=("Invalid connection name")):
         ours.pipeline(session, name="no name")
 
 
@@ -724,8 +724,8 @@ def test_costly_calls_of_a_connection_stop_at_the_user_limit(clock: Clock, cost:
         False,
     ]
     assert [reason for one in questions for reason in one.reasons if "more calls" in reason] == [
-        "You allow 2 more calls of this connection that cost something.",
-        "You allow 1 more calls of this connection that cost something.",
+        "You allow 2 more calls that cost something on this connection.",
+        "You allow 1 more calls that cost something on this connection.",
     ]
     assert details(site.run(pipeline, "buy", person)) == {"denied": True, "reason": "no more calls that cost"}
     assert len(questions) == 2  # what may not be spent is not asked about

@@ -27,7 +27,10 @@ async def answer(*_: object) -> bool:
     [
         ({"approve": "yes"}, "approve is a function, not str."),
         ({"agree": True}, "agree is a function, not bool."),
-        ({"agree": answer}, "agree is a plain function: nothing would wait for this coroutine function."),
+        (
+            {"agree": answer},
+            ("agree must be a plain function, because a blocking connection cannot await a coroutine function."),
+        ),
         ({"approve_relocation": answer}, "approve_relocation is a plain function"),
         ({"provide_input": {}}, "provide_input is a function, not dict."),
         ({"headers": ["a: b"]}, 'headers is a mapping, such as {"x-tenant": "a"}, not list.'),
@@ -36,11 +39,11 @@ async def answer(*_: object) -> bool:
         ({"session": "s"}, "session is a Session, not str."),
         ({"context": {"user_id": "ann"}}, "context is a Context, not dict."),
         ({"locked": "toolwire.lock"}, "locked is what read_lock(file) returns, not str."),
-        ({"api_key": 5}, "api_key is a text or a Secret, not int."),
-        ({"token": b"hidden"}, "token is a text or a Secret, not bytes."),
-        ({"timeout_s": "5"}, "timeout_s is a number of seconds above 0, not '5'."),
-        ({"timeout_s": 0}, "timeout_s is a number of seconds above 0, not 0."),
-        ({"timeout_s": float("nan")}, "timeout_s is a number of seconds above 0, not nan."),
+        ({"api_key": 5}, "api_key must be a string or a Secret, not int."),
+        ({"token": b"hidden"}, "token must be a string or a Secret, not bytes."),
+        ({"timeout_s": "5"}, "timeout_s must be a number of seconds above 0, not '5'."),
+        ({"timeout_s": 0}, "timeout_s must be a number of seconds above 0, not 0."),
+        ({"timeout_s": float("nan")}, "timeout_s must be a number of seconds above 0, not nan."),
     ],
 )
 def test_option_of_a_wrong_type_is_named(opens: Callable[..., Any], option: dict[str, Any], sentence: str) -> None:
@@ -61,7 +64,7 @@ def test_mistyped_option_is_answered_by_what_was_meant(opens: Callable[..., Any]
 @pytest.mark.parametrize("opens", CONNECTING)
 @pytest.mark.parametrize("name", ["nosuch.json", "./nosuch.yaml", "/nosuch/api.yml", Path("nosuch.json")])
 def test_document_that_is_not_there_is_no_site(opens: Callable[..., Any], name: str | Path) -> None:
-    with pytest.raises(DefinitionError, match=f"^There is no file {re.escape(str(name))}\\.$"):
+    with pytest.raises(DefinitionError, match=f"\\^File not found: {re.escape(str(name))}\\.\\$"):
         opens(name)
     opens(f"api.example.com/{Path(name).name}")
 
@@ -115,5 +118,5 @@ def test_other_system_is_refused_in_one_sentence(use: str) -> None:
 
 @pytest.mark.parametrize("opens", CONNECTING)
 def test_file_of_code_is_no_site(opens: Callable[..., Any]) -> None:
-    with pytest.raises(DefinitionError, match=r"^shop\.py is code: import it, and connect to its toolkit\.$"):
+    with pytest.raises(DefinitionError, match=r"\^shop\.py is code\. Import it, and connect to its toolkit\.\$"):
         opens("shop.py")

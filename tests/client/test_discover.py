@@ -117,5 +117,5 @@ def test_no_url_is_an_exception(url: str) -> None:
 
 def test_unknown_protocol_name_is_refused() -> None:
     assert find_codecs(None) == BUILTIN
-    with pytest.raises(ValueError, match="'gopher' is not a protocol; there is openapi, opentool, otc, mcp"):
+    with pytest.raises(ValueError, match="Unknown protocol 'gopher'\\. Choose from openapi, opentool, otc, mcp"):
         find_codecs("gopher")

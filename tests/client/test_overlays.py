@@ -71,4 +71,4 @@ def test_overlay_that_is_too_much_work_is_reported_as_such(action: dict[str, Any
         pass
     assert "the overlay cannot be used" in str(caught.value)
     assert words in str(caught.value)
-    assert "none of our protocols" not in str(caught.value)
+    assert "does not speak a supported protocol. `toolwire explain" not in str(caught.value)

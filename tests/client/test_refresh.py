@@ -275,7 +275,7 @@ def test_stale_document_is_used_for_a_day_while_the_server_fails(
     clock.now += 10
     result = driven_remote.note()
     assert isinstance(result, Problem)
-    assert "could not be fetched again" in result.message
+    assert "again: the server fails or does not answer" in result.message
     assert site.notes == 2
     site.document_status = 200
     clock.now += 10

@@ -222,7 +222,7 @@ def test_key_is_sent_only_after_the_server_asks_for_it(
 
 
 def test_missing_key_is_reported_at_connect(visit: Visit, locked_url: str) -> None:
-    with pytest.raises(ConnectError, match="wants a key before it shows its tools") as failed:
+    with pytest.raises(ConnectError, match="requires a key to list its tools") as failed:
         visit(locked_url, ("add", None), protocol="opentool")
     assert any(probe.status == 401 for probe in failed.value.probes)
 
@@ -257,8 +257,8 @@ def test_invalid_url_raises_connect_error(visit: Visit, bad: str, key: str | Non
 def test_server_without_a_known_protocol_is_reported() -> None:
     probes = (Probe("otc", "https://a.example/tools", 404, "not there"),)
     found = Discovery(url="https://a.example", peer=None, probes=probes)
-    assert "speaks none of our protocols" in explain_failure(found)
-    with pytest.raises(ConnectError, match="speaks none") as failed:
+    assert "does not speak a supported protocol. `toolwire explain" in explain_failure(found)
+    with pytest.raises(ConnectError, match="\\. Name one with --protocol to see why") as failed:
         open_connection(found, Preferences())
     assert failed.value.probes == probes
 
@@ -274,9 +274,9 @@ def test_server_without_a_known_protocol_is_reported() -> None:
 def test_server_that_only_answers_403_is_said_to_refuse_access(url: str, hint: str) -> None:
     found = Discovery(url=url, peer=None, probes=(Probe("mcp", url, 403, "needs a key"),))
     sentence = explain_failure(found)
-    assert sentence.startswith(f"{url} refuses access with status 403: it may want a key")
+    assert sentence.startswith(f"{url} denied access with status 403: it may want a key")
     assert hint in sentence
-    assert explain_failure(found, keyed=True) == f"{url} does not accept this key."
+    assert explain_failure(found, keyed=True) == f"{url} rejected this API key."
 
 
 @pytest.mark.parametrize("path", ["/sse", "/mcp/sse/", "/sse?x=1"])

@@ -213,7 +213,7 @@ def test_each_driver_waits_no_longer_than_the_maximum_pause() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 11, True, 2.0])
 def test_a_number_of_retries_that_cannot_be_is_refused(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="retries is a number from 0 to 10"):
+    with pytest.raises(ValueError, match="retries must be a number from 0 to 10, not"):
         connect("http://a.example", retries=wrong)
     with pytest.raises(ValueError, match="total_s"):
         RetryLimits(total_s=-1)

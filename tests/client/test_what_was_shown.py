@@ -56,4 +56,4 @@ def test_closed_connection_refuses_calls(url: str) -> None:
         pass
     result = remote.call("remove", {"files": []})
     assert isinstance(result, Problem)
-    assert (result.kind, result.message) == (Kind.UNREACHABLE, "This connection is closed: connect again.")
+    assert (result.kind, result.message) == (Kind.UNREACHABLE, "This connection is closed. Connect again.")

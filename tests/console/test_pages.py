@@ -91,7 +91,7 @@ def test_destructive_call_is_allowed_with_the_typed_words_only(start: Callable[.
     browser = console.browser()
     for typed in ("", "yes", "WIPE YES"):
         reply = browser.submit("/inbox", id=id_, answer="allow", confirm=typed)
-        assert (reply.status, "To allow this, type: wipe yes" in reply.text) == (400, True)
+        assert (reply.status, "To allow this call, type: wipe yes" in reply.text) == (400, True)
     # Bounds that no question offered are no permission for later calls.
     browser.submit("/inbox", id=id_, answer="allow", confirm="wipe yes", always="yes")
     answer = console.source.approvals.take(id_, "wipe")

@@ -97,7 +97,11 @@ def test_book_belongs_to_its_owner_whose_settings_apply_to_every_app(tmp_path: P
     with background(app) as url, connect_sync(url, approve=lambda _: True, api_key=GUEST) as remote:
         books.choose(guest, Choices(save=True, delete=False))
         refused: Any = remote.call("deleteRecipe", {"id": "r1"})
-        assert (refused.kind, "their settings" in refused.message) == (Kind.FORBIDDEN, True)
+        assert (
+            refused.kind,
+            ("The owner of this book does not let apps save recipes. The owner can change that in the settings")
+            in refused.message,
+        ) == (Kind.FORBIDDEN, True)
         assert remote.call("addFavorite", {"recipeId": "r2"}).ok
         books.choose(guest, Choices(save=False, delete=True))
         assert not remote.call("addFavorite", {"recipeId": "r3"}).ok

@@ -181,7 +181,7 @@ def test_page_reports_form_errors(ada: Visitor) -> None:
     assert ada.http.post("/tasks", data={"name": "x"}).status_code == 403
     assert ada.http.post("/tasks", json={"name": "x", "token": token}).status_code == 415
     again = ada.http.post("/sign-up", data={"name": "ada", "password": "correct horse"})
-    assert (again.status_code, "Somebody has this name already" in again.text) == (422, True)
+    assert (again.status_code, "That name is already taken" in again.text) == (422, True)
     short = ada.http.post("/sign-up", data={"name": "Eve", "password": "short"})
     assert (short.status_code, "A password must have 8 to 1,024 characters" in short.text) == (422, True)
 

@@ -215,8 +215,8 @@ def test_the_user_sees_which_file_is_sent(site: str, notes: Path, blocking: bool
     [
         (lambda folder: {"file": folder / "missing"}, "file cannot be read: No such file or directory."),
         (lambda folder: {"file": folder}, "file cannot be read: Is a directory."),
-        (lambda folder: {"file": Path("/dev/zero")}, f"file has more than {MAX_FILE_BYTES:,} bytes."),
-        (lambda folder: {"file": Path("\0")}, "file cannot be read: this is not a file name."),
+        (lambda folder: {"file": Path("/dev/zero")}, f"file is larger than {MAX_FILE_BYTES:,} bytes."),
+        (lambda folder: {"file": Path("\0")}, "file cannot be read: invalid file name."),
         (lambda folder: {"file": PHOTO, "others": [PHOTO, folder / "missing"]}, "others cannot be read: "),
     ],
 )

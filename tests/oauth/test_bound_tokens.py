@@ -247,7 +247,7 @@ def test_bearer_token_is_refused_where_a_bound_one_was_asked_for(serve: Serve, t
     site = open_site(serve, token_type="Bearer")
     program = Program(site, tmp_path / "c", PassingWalker())
     reply = program.call()
-    assert reply == "The authorization server gave a token that is not bound to the key of this sign-in."
+    assert reply == "The authorization server returned a token that is not bound to this sign-in's key."
     assert program.store.list_all() == []
 
 
@@ -255,7 +255,7 @@ def test_bearer_token_is_refused_where_a_bound_one_was_asked_for(serve: Serve, t
 def test_server_without_our_algorithm_is_told_so_before_a_browser_opens(serve: Serve, tmp_path: Path) -> None:
     site, walker = open_site(serve, algorithms=("RS256",)), PassingWalker()
     reply = Program(site, tmp_path / "c", walker).call()
-    assert reply == f"{site.base} takes no proofs that are signed with ES256, so it cannot bind a token."
+    assert reply == f"{site.base} does not accept proofs signed with ES256, so it cannot bind a token."
     assert walker.pages == []
 
 
@@ -280,7 +280,7 @@ def test_a_server_that_changes_its_nonce_forever_gets_two_requests(serve: Serve,
     assert len(walker.pages) == 1
     site.token_nonces = map("n{}".format, count())
     other = Program(site, tmp_path / "d", PassingWalker())
-    assert other.call() == "The authorization server refused: use_dpop_nonce."
+    assert other.call() == "The authorization server refused the request: use_dpop_nonce."
     assert [seen[2] for seen in site.seen if seen[0] == "token"][1:] == ["", "n0"]
 
 

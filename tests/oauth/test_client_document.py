@@ -48,7 +48,7 @@ def test_application_serves_our_client_document_at_the_configured_url(where: str
 
 @pytest.mark.parametrize("url", ["tools.example", "ftp://tools.example/c", "http://tools.example", "https://x/a/../c"])
 def test_unusable_client_document_url_is_refused_at_once(url: str) -> None:
-    with pytest.raises(DefinitionError, match="cannot be the address of a client metadata document"):
+    with pytest.raises(DefinitionError, match="is not a valid URL for a client metadata document"):
         toolwire.asgi(tasks(), client_document=url)
 
 

@@ -165,4 +165,4 @@ def test_installed_entries_of_two_accounts_last_for_30_days_by_one_sign_in_each(
             except MCPError as error:
                 return str(error)
 
-    assert f"run toolwire login {world.url}." in anyio.run(come_back_late)
+    assert f"Run toolwire login {world.url}." in anyio.run(come_back_late)

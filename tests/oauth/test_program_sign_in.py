@@ -138,7 +138,7 @@ def test_login_with_the_token_of_a_workload_sends_it_to_its_audience_only(serve:
     refused = log_in(tmp_path, gate.base, "--assertion-file", str(file))
     assert refused.returncode != 0
     assert gate.forms == []
-    assert f"another audience than {gate.base}" in refused.stderr
+    assert f"different audience than {gate.base}" in refused.stderr
     assert token not in refused.stderr
     token = build_token({"aud": gate.base, "exp": time.time() + 60})
     done = log_in(tmp_path, gate.base, "--assertion-env", "WORKLOAD", WORKLOAD=token)

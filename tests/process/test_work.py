@@ -213,8 +213,11 @@ def test_a_worker_without_state_or_long_tools_says_so(kit: Path, tmp_path: Path)
     plain = tmp_path / "plain.py"
     plain.write_text("from toolwire import Toolkit\nkit = Toolkit('Plain')\n")
     for argv, reply in (
-        ([str(kit)], "A worker finds its calls in the state"),
-        ([str(plain), "--state", str(tmp_path / "state")], "These targets have no long tools"),
+        ([str(kit)], "A worker needs the servers' state. Set it with --state"),
+        (
+            [str(plain), "--state", str(tmp_path / "state")],
+            ("These targets define no long tools, so the worker has nothing to run. Servers run all other calls"),
+        ),
         ([str(kit), "--state", str(tmp_path / "state"), "--wake", "http://x"], "Calls are offered through a Redis"),
     ):
         done = subprocess.run(

@@ -525,7 +525,10 @@ def test_a_gateway_signs_nothing_on_the_word_of_a_host_that_it_trusts(
         with background(build_app(settings, open_toolboxes(settings))) as front:
             result = anyio.run(call, front)
     assert result.is_error
-    assert "its server wants a receipt of a user's decision, and no user was asked here" in result.content[0].text
+    assert (
+        "was not called, because its server requires a receipt of a user's decision and no user was asked"
+        in result.content[0].text
+    )
     assert (desk.done, list(StoredAudit(state).entries())) == ([], [])
 
 

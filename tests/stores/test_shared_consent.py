@@ -308,7 +308,7 @@ def test_a_decision_that_cannot_be_recorded_is_not_carried_out(postgres: Postgre
         refused = remote.call("order", {"what": "tea"})
         assert isinstance(refused, Problem)
         assert (refused.kind, refused.can_retry) == (Kind.OVERLOADED, True)
-        assert refused.message.startswith("order was not called: decisions cannot be kept now (the database ")
+        assert refused.message.startswith("order was not called, because decisions cannot be stored now (the database ")
         assert ran == []
         postgres.start()
         wait_until_answering(postgres)

@@ -40,7 +40,7 @@ def test_demo_shows_the_whole_workflow(demo: subprocess.CompletedProcess[str]) -
         "OpenAPI + x-llm is chosen: it was found first",
         "OXP 1.0; tools: 5",
         "create_task",
-        "May this be called?",
+        "Allow this call?",
         'the database says: [[1, "Water the plants", "open", "2027-03-01"]]',
         "denied: delete_task was not called",
         "invalid_arguments: The arguments do not fit: title:",
@@ -54,10 +54,10 @@ def test_demo_shows_the_whole_workflow(demo: subprocess.CompletedProcess[str]) -
 def test_the_user_flow_of_the_proposal_asks_exactly_one_question(demo: subprocess.CompletedProcess[str]) -> None:
     _, _, flow = demo.stdout.partition("you> Find me a good pasta recipe and save it")
     flow = flow.partition("A gateway over two servers")[0]
-    assert "-> searchRecipes" in flow.partition("May this be called?")[0]
-    assert flow.count("May this be called?") == 1
+    assert "-> searchRecipes" in flow.partition("Allow this call?")[0]
+    assert flow.count("Allow this call?") == 1
     assert 'recipeId = "r1"' in flow
-    assert "model> It is among your favorites now." in flow
+    assert "model> It is now in your favorites." in flow
     assert "her page says: Your favorites: Cacio e Pepe." in flow
 
 
@@ -93,7 +93,7 @@ def test_demo_bounded_grant_ends_after_its_last_use(demo: subprocess.CompletedPr
         (third, False, "nothing"),
         (last, True, "nothing"),
     ):
-        assert ("May this be called?" in part) is asked
+        assert ("Allow this call?" in part) is asked
         assert part.rstrip().endswith(f"goes without a question: {left}")
     assert "Call it? [y/N] b, within bounds" in first
     assert "-> 5" in third

@@ -106,7 +106,7 @@ class MessagesModel:
         try:
             self._client = Anthropic(base_url=base_url, api_key=key)
         except AnthropicError as error:
-            raise ModelError(f"The model cannot be reached: {error}") from error
+            raise ModelError(f"Cannot reach the model: {error}") from error
         self._model = model
         self._system = system
         self._toolbox = toolbox
@@ -132,7 +132,7 @@ class MessagesModel:
             )
             content = list(message.content)
         except (AnthropicError, TypeError) as error:  # a missing API key is a TypeError of that SDK
-            raise ModelError(f"The model gave no answer: {error}") from error
+            raise ModelError(f"The model did not answer: {error}") from error
         if content:
             self._messages.append({"role": "assistant", "content": content})
         calls = tuple(

@@ -52,8 +52,10 @@ class Deferral:
         run = _RUN.get()
         name = question.call.tool.name
         if run is None or run.deferral is not self:
-            text = f"{name} was not called: there is nothing to ask its user. Call it by a tool of build_tools()."
-            return Answer(allowed=False, channel=_CHANNEL, problem=build_denial(text, reason="nothing to ask with"))
+            text = (
+                f"{name} was not called, because its user cannot be asked here. Use a tool from build_tools() instead."
+            )
+            return Answer(allowed=False, channel=_CHANNEL, problem=build_denial(text, reason="no user to ask"))
         id_ = identify_question(question)
         if id_ in run.approved:
             run.approved.discard(id_)  # once: a call that asks the same again was changed by its server
@@ -204,8 +206,10 @@ def build_denied_result(reason: str = "") -> ModelResult:
 CALL_AGAIN: Final = describe_problem(
     Problem(
         kind=Kind.DENIED,
-        message="It was not called yet: its user must approve it. Call it again with the same arguments, and the user"
-        " is asked.",
+        message=(
+            "The tool was not called yet, because its user must approve the call. Call it again with the "
+            "same arguments to ask the user."
+        ),
     )
 )
 """What a model reads of a call about which its framework can ask only when the model calls again."""

@@ -53,7 +53,7 @@ class LongResults:
 
 def describe_unkept() -> Problem:
     """Return what a model reads of a handle that leads to nothing."""
-    text = "There is no result with this handle: it was dropped for newer ones. Make the call again."
+    text = "No result with this handle is stored. Newer results replaced it. Make the call again."
     return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
 
 

@@ -55,8 +55,8 @@ _MODEL_NOTES: Final = frozenset(("truncated", "total_bytes", "undeclared", "argu
 """The notes of a value that a model needs to understand it."""
 
 _CONTINUATION: Final = (
-    "The call goes on and has no result yet. Do not make it again: that would be another call. Tell the user the id of"
-    " the call; its result is read by it later."
+    "The call is still running and has no result yet. Do not call the tool again: that would start a "
+    "second call. Give the user the call's ID, with which the result can be read later."
 )
 _DETAIL_CHARACTERS: Final = 4_000
 _STRICT_TOOLS: Final = 20
@@ -155,7 +155,7 @@ async def run_named_call(
     """
     if not hasattr(toolbox, "run"):
         how = "run_tool_call_sync and build_tools_sync are for connect_sync"
-        raise TypeError(f"A call that is awaited needs a connection of connect, not {type(toolbox).__name__}: {how}.")
+        raise TypeError(f"An awaited call needs a connection from connect, not {type(toolbox).__name__}: {how}.")
     catalog = toolbox.catalog()
     call = read_call(catalog, provider, name, arguments)
     if (stored := read_stored_result(toolbox, call)) is not None:
@@ -176,7 +176,7 @@ def run_named_call_sync(
     """
     if not hasattr(remote, "call") or iscoroutinefunction(remote.call):
         how = "run_tool_call and build_tools are for connect and for a toolkit"
-        raise TypeError(f"A call that blocks needs a connection of connect_sync, not {type(remote).__name__}: {how}.")
+        raise TypeError(f"A blocking call needs a connection from connect_sync, not {type(remote).__name__}: {how}.")
     catalog = remote.catalog()
     call = read_call(catalog, provider, name, arguments)
     if (stored := read_stored_result(remote, call)) is not None:

@@ -70,7 +70,7 @@ def start_sign_in(
     """
     # AC-05..08
     if not target.server.authorization_url:
-        return Problem(kind=Kind.UNAUTHORIZED, message=f"{target.server.issuer} has no page to sign in at.")
+        return Problem(kind=Kind.UNAUTHORIZED, message=f"{target.server.issuer} does not offer a sign-in page.")
     parameters = {
         "response_type": "code",
         "client_id": identity.client_id,
@@ -112,7 +112,7 @@ def push_sign_in(started: StartedSignIn) -> Flow[StartedSignIn | Problem]:
     name = data.get("request_uri")
     if response.status not in (200, 201) or not isinstance(name, str) or _REQUEST_URI.fullmatch(name) is None:
         why = read_error_code(data) or f"status {response.status}"
-        text = f"{server.issuer} did not take the request for a sign-in: {why}."
+        text = f"{server.issuer} rejected the sign-in request: {why}."
         return Problem(kind=Kind.BAD_ANSWER, message=text, details={"error": why})
     pushed = urlencode({"client_id": started.identity.client_id, "request_uri": name})
     return replace(started, url=f"{server.authorization_url}{'&' if '?' in server.authorization_url else '?'}{pushed}")
@@ -125,9 +125,7 @@ def finish_sign_in(
     # AC-06
     answer = read_parameters(query)
     if not isinstance(answer, RequestParameters) or not _belongs_to(started, answer):
-        return Problem(
-            kind=Kind.UNAUTHORIZED, message="The response does not belong to this sign-in, so it was not used."
-        )
+        return Problem(kind=Kind.UNAUTHORIZED, message="The response belongs to another sign-in, so it was not used.")
     error = answer.get("error")
     if error or not answer.get("code"):
         why = error if _ERROR_CODE.fullmatch(error) else "no code came"
@@ -184,7 +182,7 @@ def renew_credential(old: Credential, now: float, prover: Prover | None = None) 
     """
     # AC-09
     if old.refresh is None:
-        text = f"The sign-in for {old.resource} has ended: run toolwire login {old.resource}."
+        text = f"The sign-in for {old.resource} has expired. Run toolwire login {old.resource}."
         return Problem(kind=Kind.UNAUTHORIZED, message=text, details={"error": "invalid_grant"})
     form = {"grant_type": "refresh_token", "refresh_token": old.refresh.reveal()}
     if old.sends_resource:

@@ -96,9 +96,7 @@ def read_secret(secret: bytes) -> Keyring:
         DefinitionError: it is shorter than 32 bytes.
     """
     if len(secret) < MIN_SECRET:
-        raise DefinitionError(
-            f"A secret for signed tokens must have at least {MIN_SECRET} bytes; this has {len(secret)}."
-        )
+        raise DefinitionError(f"A secret for signed tokens must have at least {MIN_SECRET} bytes, not {len(secret)}.")
     return Keyring((OctKey.import_key(secret),), is_shared=True)
 
 
@@ -111,7 +109,9 @@ def read_jwks(data: bytes) -> Keyring | Problem:
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     keys = tuple(key for entry in entries if (key := _read_public_key(entry)) is not None)
     if not keys:
-        return Problem(kind=Kind.BAD_ANSWER, message="No key of this set can check RS256, ES256 or EdDSA signatures.")
+        return Problem(
+            kind=Kind.BAD_ANSWER, message=("No key in this set can verify RS256, ES256 or EdDSA signatures.")
+        )
     return Keyring(keys)
 
 
@@ -136,7 +136,7 @@ def read_token(
     if isinstance(key, Problem | UnknownKey):
         return key
     if not _is_signed_by(text, key, header["alg"]):
-        return _refuse("its signature does not match its key")
+        return _refuse("its signature is invalid")
     claims = jsontext.read(signed.payload)
     if not isinstance(claims, dict):
         return _refuse("its claims are not an object")
@@ -167,12 +167,12 @@ def _find_key(header: Mapping[str, Any], keyring: Keyring) -> Key | Problem | Un
     algorithm, id_ = header.get("alg"), header.get("kid")
     taken = ("HS256",) if keyring.is_shared else _PUBLIC_ALGORITHMS
     if algorithm not in taken:
-        return _refuse(f"it is not signed with {' or '.join(taken)}")
+        return _refuse(f"it must be signed with {' or '.join(taken)}")
     if keyring.is_shared:
         return keyring.keys[0]
     fitting = [key for key in keyring.keys if algorithm in _algorithms(key)]
     if id_ is None:
-        return fitting[0] if len(fitting) == 1 else _refuse("it does not name its key")
+        return fitting[0] if len(fitting) == 1 else _refuse("it has no key ID")
     named = [key for key in fitting if key.kid == id_]
     return named[0] if named else UnknownKey(_refuse("its signing key is unknown"))
 
@@ -204,9 +204,9 @@ def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: Expecte
     if _is_time(begins) and now < begins - expected.leeway_s:
         return _refuse("it is not valid yet")
     if expected.issuer and claims.get("iss") != expected.issuer:
-        return _refuse("it is not from the issuer that this server accepts")
+        return _refuse("its issuer is not the one that this server accepts")
     if not _is_for_audience(claims.get("aud"), expected.audience, keyring):
-        return _refuse("it is for another audience")
+        return _refuse("it is for a different audience")
     return None
 
 
@@ -218,7 +218,7 @@ def _refuse_bound(confirmation: Json) -> Problem | None:
     # RFC 9449, 7.2: accepted as a bearer token, it would be as good as one to who stole it.
     if not isinstance(confirmation, dict) or "jkt" not in confirmation:
         return None
-    return _refuse("it is bound to a key (DPoP), and this server takes bearer tokens alone")
+    return _refuse("it is bound to a key (DPoP), and this server accepts only bearer tokens")
 
 
 def _build_token(claims: Mapping[str, Json], text: bytes, expected: ExpectedClaims) -> CallerToken:
@@ -269,4 +269,4 @@ def _read_scopes(claims: Mapping[str, Json]) -> frozenset[str]:
 
 
 def _refuse(why: str) -> Problem:
-    return Problem(kind=Kind.UNAUTHORIZED, message=f"This token is not valid here: {why}.")
+    return Problem(kind=Kind.UNAUTHORIZED, message=f"Invalid token: {why}.")

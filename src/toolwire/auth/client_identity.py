@@ -57,7 +57,7 @@ def resolve_document_url(url: str, *, loopback: bool = False) -> str:
     address = bare + DOCUMENT_PATH if bare.count("/") == 2 else url
     found = read_document_url(address, loopback=loopback)
     if isinstance(found, OAuthError):
-        raise DefinitionError(f"{url} cannot be the address of a client metadata document: {found.description}")
+        raise DefinitionError(f"{url} is not a valid URL for a client metadata document: {found.description}")
     return found
 
 
@@ -99,7 +99,7 @@ def identify_client(
         return ClientIdentity(client_id=document_url)
     if server.registration_url:
         return (yield from _register(server, redirect_uris, grants))
-    text = f"{server.issuer} does not know toolwire: register it there, and give the id you get with --client-id."
+    text = f"{server.issuer} does not know toolwire. Register toolwire there, and pass its client ID with --client-id."
     return Problem(kind=Kind.UNAUTHORIZED, message=text)
 
 
@@ -112,7 +112,9 @@ def _register(
         return response
     data = jsontext.read(response.body) if response.status in (200, 201) else None
     if not isinstance(data, dict) or not isinstance(data.get("client_id"), str) or not data["client_id"]:
-        text = f"{server.issuer} did not register toolwire ({response.status}): give an id with --client-id."
+        text = (
+            f"{server.issuer} did not register toolwire (status {response.status}). Pass a client ID with --client-id."
+        )
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     secret, method = data.get("client_secret"), data.get("token_endpoint_auth_method", "none")
     if not isinstance(secret, str) or not secret or method == "none":

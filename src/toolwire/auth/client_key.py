@@ -56,7 +56,7 @@ class ClientKey:
 
 
 def _read_key(text: str) -> tuple[_Private, str]:
-    problem = "The client key is not a private key: it is PEM or a JWK, of P-256, or of RSA with at least 2,048 bits."
+    problem = "The client key must be a private key in PEM or JWK format: P-256, or RSA with at least 2,048 bits."
     key = _import_key(text.strip()) if len(text) <= _MAX_CHARACTERS else None
     if key is None or not key.is_private:
         raise DefinitionError(problem)

@@ -54,12 +54,12 @@ def read_document(url: str, response: Response | Problem) -> Client | OAuthError
     if isinstance(data, str):
         return invalid_client(f"The app's metadata document {data}.")
     if data.get("client_id") != url:
-        return invalid_client("The app's metadata document names another client_id than its own URL.")
+        return invalid_client("The client_id in the app's metadata document differs from the document's URL.")
     if "client_secret" in data or "client_secret_expires_at" in data:
-        return invalid_client("The app's metadata document has a client_secret, which everybody could read.")
+        return invalid_client("The app's metadata document contains a client_secret, which anyone could read.")
     client = read_metadata(data, url)
     if not isinstance(client, OAuthError) and client.method.startswith("client_secret"):
-        return invalid_client("An app with a metadata document has no secret to authenticate with.")
+        return invalid_client("An app with a metadata document cannot authenticate with a secret.")
     return client
 
 

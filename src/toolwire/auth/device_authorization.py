@@ -41,7 +41,10 @@ def start_device_sign_in(
     """Return what to show a person who signs in on another device (RFC 8628)."""
     # AC-13
     if not target.server.device_url:
-        text = f"{target.server.issuer} cannot be signed in to from another device: run this where a browser is."
+        text = (
+            f"{target.server.issuer} does not support sign-in from another device. Run this command on a "
+            "machine with a browser."
+        )
         return Problem(kind=Kind.UNAUTHORIZED, message=text)
     data = yield from send_form(target.server.device_url, identity, offline_parameters(target, scopes))
     match data:
@@ -51,7 +54,7 @@ def start_device_sign_in(
             until = now + (float(lasts) if isinstance(lasts, int) and 0 < lasts <= 3_600 else 600.0)
             # RFC 8628, 5.4: a page that only looks like the server's is how such sign-ins are stolen.
             if not is_safe_endpoint(url, target.server.issuer) or _USER_CODE.fullmatch(user_code) is None:
-                text = f"{target.server.issuer} names a page or a code for another device that is not safe to show."
+                text = f"{target.server.issuer} returned a device page or code that is not safe to show."
                 return Problem(kind=Kind.BAD_ANSWER, message=text)
             warning = _find_host_warning(url, target.server)
             return DeviceCode(
@@ -62,7 +65,7 @@ def start_device_sign_in(
             why = f"{target.server.issuer} did not give a code for another device"
             return replace(data, message=f"{why}: {error}.") if error else data
         case _:
-            text = f"{target.server.issuer} did not give a code for another device."
+            text = f"{target.server.issuer} did not return a device code."
             return Problem(kind=Kind.BAD_ANSWER, message=text)
 
 
@@ -72,7 +75,7 @@ def _find_host_warning(url: str, server: AuthorizationServerMetadata) -> str:
     host = get_host(url)
     if host == get_host(server.issuer):
         return ""
-    return f"Careful: this page is on {host}, not on {get_host(server.issuer)}. Go on only if you know it."
+    return f"Careful: this page is on {host}, not on {get_host(server.issuer)}. Continue only if you know that host."
 
 
 def poll_device_sign_in(

@@ -128,14 +128,14 @@ def judge_code(code: AuthorizationCode | None, grant: OAuthGrant | None, request
     """Return whether ``wish`` turns ``code`` into tokens; a replay with the right verifier ends the family."""
     # AS-05
     if code is None or grant is None or request.client_id != grant.client_id:
-        return invalid_grant("The code is not known, or not for this client.")
+        return invalid_grant("The code is unknown, or belongs to another client.")
     if request.redirect_uri and request.redirect_uri != code.redirect_uri:
         return invalid_grant("redirect_uri is not the one that the code was sent to.")
     unproved = find_proof_error(code.challenge, request.verifier)
     if unproved is not None:
         return unproved
     if code.used is not None:
-        return TokenReused(invalid_grant("The code was used before; what came of it is revoked."))
+        return TokenReused(invalid_grant("The code was already used. All tokens issued for it were revoked."))
     if now >= code.until or not grant.is_active(now):
         return invalid_grant("The code has expired.")
     return _refuse_other_resource(request.resources, grant) or IssueTokens(grant.scopes)
@@ -150,9 +150,9 @@ def judge_refresh(
     """
     # AS-11
     if token is None or token.kind != "refresh" or grant is None or request.client_id != grant.client_id:
-        return invalid_grant("The refresh token is not known, or not for this client.")
+        return invalid_grant("The refresh token is unknown, or belongs to another client.")
     if not grant.is_active(now):
-        return invalid_grant("The grant has ended. Ask the user again.")
+        return invalid_grant("The user's permission for this app has ended. Ask the user again.")
     if token.used is not None:
         is_recent = is_current(token.used, token.used + grace_s, now)
         if token.sealed and is_recent and request.request == token.request:
@@ -164,14 +164,14 @@ def judge_refresh(
 def build_reuse_verdict() -> TokenReused:
     """Return the verdict on a refresh token that was exchanged before."""
     # AS-11
-    return TokenReused(invalid_grant("The refresh token was used before; all tokens of this app are revoked."))
+    return TokenReused(invalid_grant("The refresh token was already used. All tokens of this app were revoked."))
 
 
 def _judge_exchange(token: Token, grant: OAuthGrant, request: TokenRefresh, now: float) -> IssueTokens | OAuthError:
     if not is_current(token.since, token.until, now):
         return invalid_grant("The refresh token has expired.")
     if not set(request.scopes) <= set(token.scopes):
-        return invalid_scope("A refresh cannot ask for more scopes than were granted.")
+        return invalid_scope("A refresh request cannot add scopes to those that were granted.")
     return _refuse_other_resource(request.resources, grant) or IssueTokens(request.scopes or token.scopes)
 
 
@@ -187,5 +187,5 @@ def is_valid_at(token: Token | None, grant: OAuthGrant | None, resource: str, no
 def _refuse_other_resource(resources: tuple[str, ...], grant: OAuthGrant) -> OAuthError | None:
     for uri in resources:
         if canonical_uri(uri) != canonical_uri(grant.resource):
-            return invalid_target("The code or token is for another resource.")
+            return invalid_target("The code or token is for a different resource.")
     return None

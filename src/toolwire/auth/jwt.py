@@ -84,7 +84,7 @@ def read_assertion(
     try:
         key_set = KeySet.import_key_set({"keys": list(keys.get("keys", ()))})
     except (JoseError, ValueError, TypeError, KeyError, AttributeError):
-        return invalid_client("The app's keys cannot be read.")
+        return invalid_client("Cannot read the app's keys.")
     token = _decode(text, key_set, ALGORITHMS)
     if token is None:
         return invalid_client("client_assertion is not signed by a key of this app.")

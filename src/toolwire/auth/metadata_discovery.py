@@ -122,7 +122,7 @@ def find_sign_in_target(
         base = _read_base(data, address)
         is_known = isinstance(resource, str) and any(is_covered_by(one, url) for one in (resource, base) if one)
         if not isinstance(resource, str) or not is_known or not issuers:
-            return _build_problem(f"{address} is about another resource than {url}, so it is not used.")
+            return _build_problem(f"{address} describes a different resource, not {url}, so it was ignored.")
         server = yield from find_authorization_server(issuers[0], url)
         if isinstance(server, Problem):
             return server
@@ -163,23 +163,23 @@ def find_authorization_server(
     """
     # AC-01, AC-02
     if not is_safe_endpoint(issuer, issuer if named_by is None else named_by):
-        return _build_problem("The authorization server is not named by an https URL, or is on this machine.")
+        return _build_problem("The authorization server must have an https URL, and cannot be on this machine.")
     for address in _list_server_urls(issuer):
         data = yield from _fetch_json(address)
         if data is not None:
             return read_server_metadata(data, issuer, has_page=has_page)
-    return Problem(kind=Kind.UNAUTHORIZED, message=f"{issuer} does not say how to sign in there.")
+    return Problem(kind=Kind.UNAUTHORIZED, message=f"{issuer} does not describe how to sign in.")
 
 
 def fetch_server_metadata(address: str) -> Flow[AuthorizationServerMetadata | Problem]:
     """Return the authorization server whose metadata is at ``address``, which a document may name."""
     # AC-01
     if not is_safe_endpoint(address, address):
-        return _build_problem("The metadata of the authorization server is not at an https URL.")
+        return _build_problem("The authorization server's metadata must be at an https URL.")
     data = yield from _fetch_json(address)
     issuer = "" if data is None else data.get("issuer")
     if data is None or not isinstance(issuer, str) or address not in _list_server_urls(issuer):
-        return _build_problem(f"{address} is not the metadata of the issuer that it names, so it is not used.")
+        return _build_problem(f"{address} names a different issuer than its own URL, so it was ignored.")
     return read_server_metadata(data, issuer)
 
 
@@ -189,19 +189,19 @@ def read_server_metadata(
     """Return what metadata says, if it is that of ``issuer`` to the letter, and does PKCE where it ``has_page``."""
     # AC-02, AC-03
     if data.get("issuer") not in (issuer, *((issuer + "/",) if issuer.count("/") == 2 else ())):
-        return _build_problem(f"The metadata of {issuer} names another issuer, so it is not used.")
+        return _build_problem(f"The metadata of {issuer} names a different issuer, so it was ignored.")
     if has_page and METHOD not in _read_texts(data.get("code_challenge_methods_supported")):
-        return _build_problem(f"{issuer} does not say that it protects sign-in with PKCE (S256), so it is not used.")
+        return _build_problem(f"{issuer} does not declare PKCE support (S256), so it was not used.")
     endpoints: dict[str, str] = {}
     for name, member in _ENDPOINTS.items():
         given = data.get(member)
         if given is None:
             continue
         if not isinstance(given, str) or not is_safe_endpoint(given, issuer):
-            return _build_problem(f"{issuer} names a {member} that is not an https URL, so it is not used.")
+            return _build_problem(f"{issuer} declares a {member} that is not an https URL, so it was not used.")
         endpoints[name] = given
     if "token_url" not in endpoints:
-        return _build_problem(f"{issuer} names no token endpoint.")
+        return _build_problem(f"{issuer} declares no token endpoint.")
     needs_push = data.get("require_pushed_authorization_requests") is True
     return AuthorizationServerMetadata(
         issuer=str(data["issuer"]),

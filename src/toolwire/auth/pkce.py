@@ -38,7 +38,7 @@ def find_proof_error(challenge: str, verifier: str) -> OAuthError | None:
     if not verifier:
         return invalid_grant("code_verifier is missing.") if challenge else None
     if not challenge:
-        return invalid_grant("A code_verifier came with a code that has no code_challenge.")
+        return invalid_grant("A code_verifier was sent for a code without a code_challenge.")
     if _VERIFIER.fullmatch(verifier) is None:
         return invalid_grant("code_verifier must be 43 to 128 unreserved characters.")
     if not compare_digest(compute_challenge(verifier).encode(), challenge.encode()):

@@ -104,7 +104,7 @@ def exchange_id_token(
         return data
     given, kind = data.get("access_token"), data.get("issued_token_type")
     if kind != _ID_JAG or not isinstance(given, str):
-        text = f"{provider.issuer} gave no assertion for {target.server.issuer}."
+        text = f"{provider.issuer} issued no assertion for {target.server.issuer}."
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     return Secret(given)
 
@@ -113,7 +113,7 @@ def refuse_described(server: AuthorizationServerMetadata) -> Problem | None:
     """Return why no assertion is made for ``server``, or None if its own metadata describes it."""
     if server.is_proven:
         return None
-    text = f"Only a document of the site describes {server.issuer}, so no assertion is sent there."
+    text = f"No assertion was sent to {server.issuer}, because only the called server's own document describes it."
     return Problem(kind=Kind.UNAUTHORIZED, message=text)
 
 
@@ -158,7 +158,7 @@ def _refuse_assertion(assertion: Secret, audiences: Collection[str], now: float)
     named = claims.get("aud")
     known = {each.rstrip("/") for each in audiences}
     if not any(isinstance(each, str) and each.rstrip("/") in known for each in _list(named)):
-        return _refuse(f"The assertion names another audience than {next(iter(audiences))}, so it was not sent there.")
+        return _refuse(f"The assertion is for a different audience than {next(iter(audiences))}, so it was not sent.")
     return _refuse_expired(claims, now)
 
 
@@ -168,9 +168,9 @@ def _refuse_id_token(id_token: Secret, provider: IdentityProvider, now: float) -
         return claims
     issuer = claims.get("iss")
     if not isinstance(issuer, str) or issuer.rstrip("/") != provider.issuer.rstrip("/"):
-        return _refuse(f"The ID token is not from {provider.issuer}, so it was not sent there.")
+        return _refuse(f"The ID token was not issued by {provider.issuer}, so it was not sent.")
     if provider.identity.client_id not in _list(claims.get("aud")):
-        return _refuse(f"The ID token is for another client than this one at {provider.issuer}, so it was not sent.")
+        return _refuse(f"The ID token was issued to a different client at {provider.issuer}, so it was not sent.")
     return _refuse_expired(claims, now)
 
 
@@ -178,7 +178,7 @@ def _refuse_expired(claims: Mapping[str, Json], now: float) -> Problem | None:
     until = claims.get("exp")
     if isinstance(until, int | float) and not isinstance(until, bool) and until > now:
         return None
-    return _refuse("The assertion has expired, or does not say when it does: get a new one.")
+    return _refuse("The assertion has expired or has no expiry time. Get a new one.")
 
 
 def _read_claims(token: Secret) -> Mapping[str, Json] | Problem:

@@ -104,7 +104,7 @@ class ReceiptKey:
         try:
             key = OKPKey.generate_key(_CURVE) if jwk is None else OKPKey.import_key(_pick(jwk, "kty", "crv", "x", "d"))
             if not key.is_private or key.curve_name != _CURVE:
-                raise ValueError("it is not private, or of another curve")
+                raise ValueError("it is not a private Ed25519 key")
         except _UNREADABLE as error:
             raise ValueError("this is not a private Ed25519 key") from error
         self._key = key
@@ -149,12 +149,12 @@ def read_receipt_keys(data: bytes) -> ReceiptKeys | Problem:
         owner = entry.get("principal")
         if id_ in keys or not (owner is None or (isinstance(owner, str) and owner)):
             # A second key under one id, or an owner that cannot be read, must not widen what a key may sign.
-            return Problem(kind=Kind.BAD_ANSWER, message=f"The key {id_[:100]!r} is there twice, or for nobody.")
+            return Problem(kind=Kind.BAD_ANSWER, message=f"The key {id_[:100]!r} is listed twice, or has no owner.")
         keys[id_] = key
         if owner is not None:
             owners[id_] = owner
     if not keys:
-        return Problem(kind=Kind.BAD_ANSWER, message="No key of this set can check Ed25519 signatures.")
+        return Problem(kind=Kind.BAD_ANSWER, message="No key in this set can verify Ed25519 signatures.")
     return ReceiptKeys(keys, owners)
 
 
@@ -170,7 +170,7 @@ def read_header(receipt: str) -> ReceiptHeader | str:
     if not isinstance(header, dict) or header.keys() != _MEMBERS or header["typ"] != TYPE:
         return "it cannot be read"
     if header["alg"] != ALGORITHM:
-        return f"it is not signed with {ALGORITHM}"
+        return f"it must be signed with {ALGORITHM}"
     key_id, since, until, shown = (header[name] for name in ("kid", "iat", "exp", "shown"))
     if not isinstance(key_id, str) or not isinstance(shown, str) or type(since) is not int or type(until) is not int:
         return "it cannot be read"

@@ -25,10 +25,12 @@ def read_redirect_uri(text: str) -> str | OAuthError:
     """Return ``text`` if a client may register it: https, http on loopback, or a private scheme with a dot."""
     # AS-02
     if len(text) > _MAX_CHARACTERS or _TEXT.fullmatch(text) is None:
-        return invalid_request("A redirect URI has a fragment or a character that does not belong there.")
+        return invalid_request("A redirect URI contains a fragment or an invalid character.")
     if _LOOPBACK.fullmatch(text) or _HTTPS.fullmatch(text) or _PRIVATE.fullmatch(text):
         return text
-    return invalid_request("A redirect URI is https, http on a loopback address, or a private scheme with a dot.")
+    return invalid_request(
+        "A redirect URI must use https, http on a loopback address, or a private scheme that contains a dot."
+    )
 
 
 def is_loopback_uri(uri: str) -> bool:

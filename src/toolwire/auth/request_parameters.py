@@ -28,7 +28,7 @@ class RequestParameters:
         # AS-04
         if not self.repeated:
             return None
-        return invalid_request(f"A parameter came more than once: {sorted(self.repeated)[0][:40]}.")
+        return invalid_request(f"The parameter {sorted(self.repeated)[0][:40]} was sent more than once.")
 
 
 def read_parameters(text: str) -> RequestParameters | OAuthError:
@@ -37,7 +37,7 @@ def read_parameters(text: str) -> RequestParameters | OAuthError:
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS, errors="strict")
     except ValueError:
-        return invalid_request("The parameters cannot be read.")
+        return invalid_request("Cannot read the parameters.")
     if any("\0" in name or "\0" in value for name, value in pairs):  # no identifier has one, and no database keeps it
         return invalid_request("A parameter contains a null character.")
     count = Counter(name for name, _ in pairs)

@@ -22,7 +22,7 @@ def read_resource(given: tuple[str, ...], ours: str) -> str | OAuthError:
         if _RESOURCE.fullmatch(uri) is None:
             return invalid_target("resource must be an absolute URL without a fragment.")
         if canonical_uri(uri) != canonical_uri(ours):
-            return invalid_target("There is no such resource here.")
+            return invalid_target("This server does not offer that resource.")
     return canonical_uri(ours)
 
 

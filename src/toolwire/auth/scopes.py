@@ -38,9 +38,9 @@ def select_supported_scopes(
     asked = tuple(asked)
     unknown = [scope for scope in asked if scope not in known]
     if unknown and not drop:
-        return invalid_scope(f"There is no scope {unknown[0]!r} here.")
+        return invalid_scope(f"This server does not offer the scope {unknown[0]!r}.")
     found = tuple(scope for scope in asked if scope in known)
-    return found or invalid_scope("None of the scopes is known here.")
+    return found or invalid_scope("This server offers none of these scopes.")
 
 
 def select_ticked_scopes(asked: Iterable[str], chosen: Collection[str]) -> tuple[str, ...]:

@@ -48,7 +48,9 @@ def send_form(
     if response.status != 200 or not isinstance(data, dict):
         word = (read_error_code(data) if isinstance(data, dict) else "") or f"status {response.status}"
         return Problem(
-            kind=Kind.UNAUTHORIZED, message=f"The authorization server refused: {word}.", details={"error": word}
+            kind=Kind.UNAUTHORIZED,
+            message=f"The authorization server refused the request: {word}.",
+            details={"error": word},
         )
     return data
 
@@ -73,13 +75,13 @@ def read_tokens(data: Mapping[str, Json], now: float, kind: str = "bearer") -> T
     """Return the tokens of a token endpoint's answer; only those of the type ``kind`` (lower case) are taken."""
     access, refresh, lasts = data.get("access_token"), data.get("refresh_token"), data.get("expires_in")
     if not isinstance(access, str) or _TOKEN.fullmatch(access) is None:
-        return _build_problem("The authorization server gave no access token that can be sent.")
+        return _build_problem("The authorization server returned no usable access token.")
     sort = str(data.get("token_type", "")).lower()
     if kind == BOUND and sort == "bearer":
         # RFC 9449, 5: the site wants bound tokens, and this one would work for whoever steals it.
-        return _build_problem("The authorization server gave a token that is not bound to the key of this sign-in.")
+        return _build_problem("The authorization server returned a token that is not bound to this sign-in's key.")
     if sort != kind:
-        return _build_problem("The authorization server gave a token of a type that is not known here.")
+        return _build_problem("The authorization server returned a token of an unknown type.")
     until = None
     if isinstance(lasts, int | float) and not isinstance(lasts, bool) and lasts >= 0:
         until = now + min(lasts, _MAX_S)

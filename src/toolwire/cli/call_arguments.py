@@ -52,9 +52,9 @@ def read_values(pairs: Iterable[str], given: Mapping[str, Json], tool: Tool) -> 
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.rstrip(":"):
-            faults.append(f"{pair[:_SHOWN]!r} is not an argument: write key=value, or key:=JSON.")
+            faults.append(f"{pair[:_SHOWN]!r} is not a valid argument: write key=value, or key:=JSON.")
         elif not _is_text(pair):
-            faults.append(f"{key!r} has bytes in it that are not UTF-8.")
+            faults.append(f"{key!r} contains bytes that are not UTF-8.")
         else:
             texts.setdefault(key, []).append(text)
     arguments = dict(given)
@@ -67,7 +67,7 @@ def read_values(pairs: Iterable[str], given: Mapping[str, Json], tool: Tool) -> 
     unknown = [key for key in arguments if key not in tool.parameters]
     names = " and ".join(map(repr, unknown[:_MAX_FAULTS]))
     if unknown and tool.parameters and not tool.input_schema.get("additionalProperties"):
-        takes = f"{tool.name} has no argument {names}; it takes {', '.join(tool.parameters)}."
+        takes = f"{tool.name} has no argument {names}. Its arguments are {', '.join(tool.parameters)}."
         known = {key: value for key, value in arguments.items() if key not in unknown}
         faults += [takes] if faults else [takes, *_list_misfits(known, tool)]
     elif unknown and not tool.parameters and tool.input_schema.get("properties") is not None:
@@ -94,14 +94,14 @@ def read_object(text: str) -> dict[str, Json] | Problem:
     return (
         data
         if isinstance(data, dict)
-        else _build_problem(f"--args is one JSON object, not {jsontext.describe_type(data)}")
+        else _build_problem(f"--args must be one JSON object, not {jsontext.describe_type(data)}")
     )
 
 
 def _read_json_values(key: str, texts: Sequence[str]) -> Json | Problem:
     values = [jsontext.read(text.encode()) for text in texts]
     if any(isinstance(value, Problem) for value in values):
-        return _build_problem(f"{key!r} is not JSON; {key}=... takes text")
+        return _build_problem(f"{key!r} is not valid JSON. For text, write {key}=...")
     return values[0] if len(values) == 1 else values
 
 
@@ -120,7 +120,7 @@ def _read_declared_values(key: str, texts: Sequence[str], tool: Tool) -> Json | 
         if isinstance(value, list) or not kinds <= {"array", "null"} or (value is None and "null" in kinds):
             return value
     elif "array" not in kinds:
-        return _build_problem(f"{key!r} is given {len(texts)} times and takes one value")
+        return _build_problem(f"{key!r} is given {len(texts)} times, but accepts one value")
     items = _list_types(_find_items(schema, root), root)
     return [_read_value(text, items) for text in texts]
 
@@ -159,7 +159,7 @@ def _read_file(name: str) -> bytes | Problem:
         why = error.strerror if isinstance(error, OSError) else "this is not a file name"
         return _build_problem(f"{name[:_SHOWN]!r} cannot be read: {why}")
     if len(content) > _FILE_BYTES:
-        return _build_problem(f"{name[:_SHOWN]!r} has more than {_FILE_BYTES:,} bytes")
+        return _build_problem(f"{name[:_SHOWN]!r} is larger than {_FILE_BYTES:,} bytes")
     return content
 
 

@@ -53,7 +53,7 @@ def open_temporary_folder() -> Generator[str, None, None]:
     try:
         temporary = TemporaryDirectory(prefix="toolwire-")
     except OSError as error:  # RE-05
-        text = "There is no folder for temporary files that can be written: set TMPDIR to one."
+        text = "No folder for temporary files is writable. Set TMPDIR to one."
         raise DefinitionError(text) from error
     with temporary as folder:
 

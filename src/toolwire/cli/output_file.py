@@ -51,14 +51,14 @@ class OutputFile:
         if name == STANDARD_OUTPUT:
             return
         if self._path.is_dir():
-            raise UsageError(f"{name} is a folder: give {option} the name of a file.")
+            raise UsageError(f"{name} is a folder. Give {option} a file name.")
         self._is_stream = self._path.exists() and not self._path.is_file()
         if self._is_stream:
             return
         if not self._path.parent.is_dir():
-            raise UsageError(f"{name} cannot be written: there is no folder {self._path.parent}.")
+            raise UsageError(f"Cannot write {name}: the folder {self._path.parent} does not exist.")
         if not os.access(self._path.parent, os.W_OK):
-            raise UsageError(f"{name} cannot be written: the folder {self._path.parent} takes no new file.")
+            raise UsageError(f"Cannot write {name}: the folder {self._path.parent} is not writable.")
         if os.path.lexists(name) and not replace:
             raise self._build_taken()
 
@@ -96,7 +96,7 @@ class OutputFile:
             part.unlink(missing_ok=True)
 
     def _build_taken(self) -> UsageError:
-        return UsageError(f"{self.name} exists already: name another file, or replace it with --force.")
+        return UsageError(f"{self.name} already exists. Name another file, or use --force to replace it.")
 
 
 def find_output(value: Json, find_resource: Callable[[str], Resource | None]) -> Output | str:

@@ -208,7 +208,7 @@ def _refuse_options_of_http(command: Parser, given: frozenset[str]) -> None:
     for option in command._actions:
         if option.dest in command.of_http.intersection(given):
             command.refuse(
-                f"--stdio serves one MCP host on standard input and output: leave out {option.option_strings[-1]}."
+                f"--stdio serves one MCP host over standard input and output. Leave out {option.option_strings[-1]}."
             )
 
 
@@ -224,7 +224,8 @@ def _refuse_options_of_others(command: Parser, arguments: argparse.Namespace, gi
         if actions is not None and option.dest in given and arguments.action not in actions:
             belongs = " and ".join(f"`{one}`" for one in actions)
             command.refuse(
-                f"{arguments.command} {arguments.action} takes no {option.option_strings[-1]}: that is for {belongs}."
+                f"`{arguments.command} {arguments.action}` does not accept {option.option_strings[-1]}. "
+                f"That option is for {belongs}."
             )
 
 
@@ -260,16 +261,17 @@ def _explain_no_command(word: str, commands: Iterable[str]) -> str:
     """Return why ``word`` cannot stand in the place of a command, and what was probably meant."""
     target = show_urls(word)[:100]
     if "://" in word:
-        return f"Name a command before the URL: `toolwire tools {target}` lists its tools."
+        return f"Write a command before the URL: `toolwire tools {target}` lists its tools."
     if word.endswith(".py"):
         return (
-            f"Name a command before the file: `toolwire serve {target}` serves it, `toolwire tools {target}` lists it."
+            f"Write a command before the file: `toolwire serve {target}` serves it, and `toolwire tools "
+            f"{target}` lists its tools."
         )
     if word in OTHER_WORDS:
         return f"There is no command {word!r}. {OTHER_WORDS[word]}"
     near = find_nearest(word, commands)
     hint = f" Did you mean {near}?" if near else ""
-    return f"There is no command {target!r}.{hint} `toolwire --help` lists them."
+    return f"Unknown command {target!r}.{hint} `toolwire --help` lists all commands."
 
 
 def _refuse_words(parser: Parser, name: str | None, rest: Sequence[str]) -> NoReturn:
@@ -281,9 +283,9 @@ def _refuse_words(parser: Parser, name: str | None, rest: Sequence[str]) -> NoRe
     option = next((word.partition("=")[0] for word in rest if word.startswith("-")), "")
     known = command._option_string_actions
     if not option:
-        command.error(f"{rest[0]!r} is too much: {help_} says what it takes.")
+        command.error(f"Unexpected argument {rest[0]!r}. {help_} shows the usage.")
     if option in known:
-        command.refuse(f"{option} stands behind the command: {command.prog} {option}.")
+        command.refuse(f"Write {option} after the command: {command.prog} {option}.")
     others = [other for other, one in commands.items() if option in one._option_string_actions]
     names = [one for one in known if one.startswith("--")]
     # An option of another command was not mistyped; only a name within a name is a likely slip then.
@@ -297,7 +299,7 @@ def _refuse_words(parser: Parser, name: str | None, rest: Sequence[str]) -> NoRe
     else:
         hint = f"; {_join_words(others)} {'have' if len(others) > 1 else 'has'} it." if others else "."
     meant = f" Did you mean {near}?" if near else ""
-    command.refuse(f"{command.prog} has no option {option}{hint}{meant} {help_} lists its options.")
+    command.refuse(f"{command.prog} has no option {option}{hint}{meant} {help_} lists the options.")
 
 
 def _join_words(words: Sequence[str]) -> str:

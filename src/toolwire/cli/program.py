@@ -72,7 +72,7 @@ def _main(argv: Sequence[str] | None) -> int:
             drop_unwritable(stream)
         if isinstance(error, BrokenPipeError):  # the reader of our output has ended
             return PIPE_CLOSED
-        print_error(f"The output cannot be written: {error.strerror}.")
+        print_error(f"Cannot write the output: {error.strerror}.")
         return FAILED
     drop_unwritable(sys.stderr)
     return code
@@ -88,7 +88,7 @@ def _read_and_run(argv: Sequence[str] | None, *, is_closed: bool) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else USAGE
     if is_closed and arguments.command != "serve":  # before anything is done whose result could not be printed
-        print_error("Standard output is closed: send it to a file, or to /dev/null.")
+        print_error("Standard output is closed. Redirect it to a file or to /dev/null.")
         return FAILED
     return _run_command(arguments, sys.argv[1:] if argv is None else argv)
 

@@ -45,11 +45,11 @@ def verify_receipts(folder: Path, file: str, keys_file: str | None, *, as_json: 
     keys = read_receipt_keys(data)
     if isinstance(keys, Problem):
         text = f"{keys.message} Name the keys with --keys FILE." if keys_file is None else keys.message
-        raise UsageError(f"There are no keys to verify with: {text}")
+        raise UsageError(f"No keys to verify with: {text}")
     documents = _read_documents(read_input_file(Path(file), _MAX_FILE, file))
     receipts = [found for one in documents if (found := read_stored_receipt(one)) is not None]
     if not receipts:
-        print_error(f"There is no receipt in {file}.")
+        print_error(f"{file} contains no receipts.")
         return FAILED
     faults = [_verify(one, keys, as_json=as_json) for one in receipts]
     return FAILED if any(faults) else OK
@@ -74,7 +74,7 @@ def _verify(stored: StoredReceipt, keys: ReceiptKeys, *, as_json: bool) -> str:
     bound = stored.binding
     about = f"{escaped(bound.tool)} at {escaped(bound.audience)} for {escaped(bound.principal)}"
     if fault or isinstance(header, str):
-        print_error(f"The receipt of {about} proves nothing: {fault}.")
+        print_error(f"The receipt of {about} is invalid: {fault}.")
         return fault
     print(f"valid: {escaped(bound.decision)} {about}, decided {show_time(header.decided_at)}")
     print(f"  arguments {bound.arguments}")

@@ -33,8 +33,8 @@ def apply_settings(arguments: Namespace, argv: Sequence[str]) -> None:
     if arguments.command == "serve" and settings.project is not None and settings.project.caller_tables:
         tables = " and ".join(f"[{name}]" for name in settings.project.caller_tables)
         print_warning(  # CR-01: who reads the file would think that they hold here
-            f"{SETTINGS_FILE} of this project has {tables}, for `toolwire gateway run` only:"
-            " this server lets callers in without them."
+            f"This project's {SETTINGS_FILE} contains {tables}, for `toolwire gateway run` only. This "
+            "server does not apply them when it admits callers."
         )
     if not settings.files and not settings.variables:
         return
@@ -49,7 +49,8 @@ def apply_settings(arguments: Namespace, argv: Sequence[str]) -> None:
         names = sorted({one.option for one in resolution.untrusted})
         shown = ", ".join(names[:_MAX_NAMED]) + (" and more" if len(names) > _MAX_NAMED else "")
         print_warning(
-            f"{SETTINGS_FILE} of this project also sets {shown}: `toolwire settings trust` shows and accepts that."
+            f"This project's {SETTINGS_FILE} also sets {shown}. `toolwire settings trust` shows these "
+            "settings and lets you accept them."
         )
 
 

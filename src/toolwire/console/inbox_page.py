@@ -121,7 +121,7 @@ def answer_question(questions: Questions, request: PageRequest, words: InboxWord
     question = read_waiting_question(asked.rows, always_allowed=asked.always_allowed, similar=asked.similar)
     wanted = confirmation_text(question)
     if question.call.tool.destructive and request.get("confirm").strip() != wanted:
-        return _build(questions, request, words, id_, f"To allow this, type: {wanted}")
+        return _build(questions, request, words, id_, f"To allow this call, type: {wanted}")
     bounds, always = None, False
     if asked.always_allowed:
         try:

@@ -22,7 +22,7 @@ def choose_turn(messages: list[dict[str, Any]]) -> dict[str, Any]:
         recipes = next((one for one in reversed(found) if isinstance(one, list) and one), None)
         if recipes is not None:
             return call_tool("addFavorite", {"recipeId": recipes[0]["id"]})
-    return {"content": "Ask me whether there is tea, tell me to order some, or ask for a pasta recipe."}
+    return {"content": "Ask whether there is tea, order some, or ask for a pasta recipe."}
 
 
 def tell_result(message: dict[str, Any]) -> str:
@@ -33,7 +33,7 @@ def tell_result(message: dict[str, Any]) -> str:
     if isinstance(result, list):
         return " ".join([*(f"{number}. {one['name']}." for number, one in enumerate(result, 1)), "Shall I save one?"])
     if isinstance(result, dict):
-        return f"{result['name']} is among your favorites now."
+        return f"{result['name']} is now in your favorites."
     return f"The shop says: {result}."
 
 
@@ -64,7 +64,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A model that follows a script.")
     parser.add_argument("--port", type=int, default=9641, help="the port to listen on (%(default)s)")
     port = parser.parse_args().port
-    print(f"The model is at http://127.0.0.1:{port}/v1. Ctrl-C stops it.", flush=True)
+    print(f"The model runs at http://127.0.0.1:{port}/v1. Press Ctrl-C to stop it.", flush=True)
     try:
         ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
     except KeyboardInterrupt:

@@ -65,16 +65,18 @@ def run(arguments: argparse.Namespace) -> int:
     except ConnectionError as error:  # the database went away meanwhile, or what reads the output
         if isinstance(error, BrokenPipeError):
             raise
-        raise ToolwireError(f"Decisions cannot be read or stored: {error}.") from error
+        raise ToolwireError(f"Cannot read or store decisions: {error}.") from error
 
 
 def _run(place: Place, arguments: argparse.Namespace) -> int:
     if arguments.action in ("set", "unset"):
         return _change_level(place, arguments)
     if arguments.words or arguments.writes or arguments.every:
-        raise UsageError(f"approvals {arguments.action} takes no tool: that is for `set` and `unset`.")
+        raise UsageError(f"`approvals {arguments.action}` does not accept a tool. Tools are for `set` and `unset`.")
     if arguments.action in ("allow", "deny", "revoke") and not arguments.id:
-        raise UsageError(f"Say which: toolwire approvals {arguments.action} ID; `toolwire approvals list` shows them.")
+        raise UsageError(
+            f"Name the question: toolwire approvals {arguments.action} ID. `toolwire approvals list` shows the IDs."
+        )
     match arguments.action:
         case "key" | "verify":
             return _prove(place, arguments)
@@ -95,7 +97,9 @@ def _prove(place: Place, arguments: argparse.Namespace) -> int:
     if arguments.action == "key":
         return print_keys(folder, rotate=arguments.rotate)
     if not arguments.id:
-        raise UsageError("Say which: toolwire approvals verify FILE; `toolwire approvals log --json` prints receipts.")
+        raise UsageError(
+            "Name a file: toolwire approvals verify FILE. `toolwire approvals log --json` prints receipts."
+        )
     return verify_receipts(folder, arguments.id, arguments.keys, as_json=arguments.json)
 
 
@@ -161,7 +165,7 @@ def _list(place: Place, *, as_json: bool) -> int:
         ]
         print_table(("site", "your level for", "level"), rule_rows, sys.stdout)
     if not waiting and not granted and not levels:
-        print("Nothing waits for an answer, and nothing is allowed for good.")
+        print("No questions are pending, and no permissions are stored.")
     if pinned:
         rows_of_pins = [(name_programs(site), escaped(tool)) for site, tool in pinned]
         print_table(("site", "approved once: a changed definition is shown"), rows_of_pins, sys.stdout)
@@ -209,7 +213,8 @@ def _change_level(place: Place, arguments: argparse.Namespace) -> int:
     if not arguments.id or not tool or words or (is_set and level not in STORED_LEVELS):
         how = "TOOL per-call|deny" if is_set else "TOOL"
         raise UsageError(
-            f"Say it like: toolwire approvals {arguments.action} SITE {how}, with --writes or --every for TOOL."
+            f"Write the command as: toolwire approvals {arguments.action} SERVER {how}, with --writes or "
+            "--every instead of TOOL."
         )
     site = find_site(arguments.id)
     what = f"{escaped(_NAMES.get(tool, tool))} of {site}"
@@ -222,9 +227,9 @@ def _change_level(place: Place, arguments: argparse.Namespace) -> int:
         return OK
     if store.unset(site, tool):
         _record(place, "rule: no level", tool, site=site)
-        print(f"You have no level for {what} any more: the site's holds.")
+        print(f"Your rule for {what} was deleted. The server's own approval level applies now.")
         return OK
-    raise ToolwireError(f"You have no level for {what}.")
+    raise ToolwireError(f"You have no rule for {what}.")
 
 
 def _check_tool(store: StoredLevels, site: str, url: str, rule: StoredLevel) -> None:
@@ -238,11 +243,11 @@ def _check_tool(store: StoredLevels, site: str, url: str, rule: StoredLevel) -> 
         print_warning(f"Whether {site} has this tool was not checked: {error}")
         return
     if isinstance(found, Problem):
-        print_warning(f"{found.message} The level is stored, and holds when the site has a tool of this name.")
+        print_warning(f"{found.message} The rule is stored, and applies once the server offers a tool with this name.")
     elif rule.tool not in (found.name, found.id):
         store.unset(site, rule.tool)
         store.set(site, found.name, rule.level)
-        print(f"The name of this tool is {escaped(found.name)}: the level is stored under it.")
+        print(f"This tool's full name is {escaped(found.name)}. The rule is stored under it.")
 
 
 def _refuse(_: Question) -> Answer:
@@ -273,7 +278,7 @@ def _answer(place: Place, arguments: argparse.Namespace) -> int:
         if asked.principal:
             open_decisions(place).append(build_answer_record(asked, answer, time.time()))
         return OK
-    raise ToolwireError(f"No question {arguments.id} waits for an answer: `toolwire approvals list` shows them.")
+    raise ToolwireError(f"No question {arguments.id} is pending. `toolwire approvals list` shows the pending ones.")
 
 
 def _read_bounds(arguments: argparse.Namespace, similar: Sequence[SimilarTool]) -> GrantBounds | None:
@@ -306,13 +311,13 @@ def _revoke(place: Place, id_: str) -> int:
                 _record(place, "revoked", tool, binding=one.id, caller=one.key.principal, site=one.key.origin)
         return OK
     if not _LIKE_A_SITE.search(id_):
-        raise ToolwireError(f"There is no grant {id_}: `toolwire approvals list` shows them.")
+        raise ToolwireError(f"There is no permission {id_}. `toolwire approvals list` shows them.")
     site = find_site(id_)
     count = grants.forget(site)
     if not count:
-        raise ToolwireError(f"Nothing is kept for {site}: `toolwire approvals list` shows what is.")
+        raise ToolwireError(f"Nothing is stored for {site}. `toolwire approvals list` shows what is stored.")
     _record(place, "revoked", "", site=site)
-    print(f"Nothing is allowed for {site} any more: {count} entr{'y' if count == 1 else 'ies'} deleted.")
+    print(f"All permissions for {site} were revoked: {count} entr{'y' if count == 1 else 'ies'} deleted.")
     return OK
 
 
@@ -405,7 +410,7 @@ def _describe_decider(record: Decision) -> str:
 
 def _verify(place: Place) -> int:
     if not is_in_database(place) and not list_audit_files(Path(place)):
-        raise ToolwireError(f"There is no record of decisions in {place}: is it the right folder?")
+        raise ToolwireError(f"{place} contains no decision log. Is it the right folder?")
     audit = open_decisions(place)
     entries, start = audit.entries(), audit.start()
     wrong = audit.find_start_fault() or find_chain_fault(entries, start)
@@ -432,6 +437,6 @@ def _read_since(text: str | None) -> float:
         found = datetime.fromisoformat(text)
     except ValueError as error:
         raise UsageError(
-            f"--since {text} is not a time: write 2026-11-30, 2026-11-30T08:00, 7d, 12h or 30m."
+            f"Invalid time for --since: {text}. Write 2026-11-30, 2026-11-30T08:00, 7d, 12h or 30m."
         ) from error
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

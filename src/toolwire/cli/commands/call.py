@@ -52,11 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
     given = _read_arguments(arguments.args)
     file = None if arguments.output is None else OutputFile(arguments.output, replace=arguments.force)
     if file is None and arguments.force:
-        raise UsageError("--force replaces the file of --output: name one.")
+        raise UsageError("--force needs --output FILE.")
     if arguments.start and not isinstance(read_target(arguments.target), UrlTarget):
-        raise UsageError("--start is for URLs: a call of code ends with this program.")
+        raise UsageError("--start needs a URL: a call of local code ends with this program.")
     if arguments.start and file is not None:
-        raise UsageError("--start prints an id: give --output to `toolwire calls wait` instead.")
+        raise UsageError("--start prints only an ID. Give --output to `toolwire calls wait` instead.")
     tool: Tool | None = None
     result: SyncHandle | Result
     output: Output | str = ""
@@ -107,7 +107,7 @@ def _read_arguments(text: str | None) -> dict[str, Json] | Problem:
         return read_object(Path(text[1:]).read_text(encoding="utf-8"))
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"The arguments cannot be read from {text[1:]}: {why}.") from error
+        raise UsageError(f"Cannot read the arguments from {text[1:]}: {why}.") from error
 
 
 @contextmanager

@@ -72,15 +72,15 @@ def _check(arguments: argparse.Namespace) -> None:
     """
     action = arguments.action
     if not isinstance(read_target(arguments.target), UrlTarget):
-        raise UsageError("The calls of code end with their program: name the URL of a server.")
+        raise UsageError("Calls of local code end with their program. Give the URL of a server.")
     if action == "list" and arguments.id:
-        raise UsageError(f"list prints all your calls: `toolwire calls show URL {arguments.id}` prints one.")
+        raise UsageError(f"list prints all your calls. For one call: `toolwire calls show URL {arguments.id}`.")
     if action != "list" and not arguments.id:
-        raise UsageError(f"{action} needs the id of a call: `toolwire calls list URL` prints them.")
+        raise UsageError(f"{action} needs a call ID. `toolwire calls list URL` prints them.")
     if action != "wait" and arguments.output is not None:
-        raise UsageError("--output is for wait.")
+        raise UsageError("--output is only for `calls wait`.")
     if arguments.force and arguments.output is None:
-        raise UsageError("--force replaces the file of --output: name one.")
+        raise UsageError("--force needs --output FILE.")
 
 
 def _print_list(source: Any, arguments: argparse.Namespace) -> int:
@@ -99,9 +99,9 @@ def _print_list(source: Any, arguments: argparse.Namespace) -> int:
     elif found:
         print_statuses(found)
         if cursor:
-            print(f"There are more: --limit {2 * arguments.limit} prints more of them.")
+            print(f"There are more calls. --limit {2 * arguments.limit} prints more of them.")
     else:
-        print("You have no long calls here.")
+        print("You have no long calls on this server.")
     return OK
 
 

@@ -71,9 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.browser:
         return _run_in_browser(arguments)
     if not arguments.targets:
-        raise UsageError("Name a site: toolwire chat URL. With --browser, you can add sites on the page.")
+        raise UsageError("Name a server: toolwire chat URL. With --browser, you can add servers on the page.")
     if not arguments.model:
-        raise UsageError("Name the model: --model NAME, or model in toolwire.toml.")
+        raise UsageError("Name a model with --model NAME, or set model in toolwire.toml.")
     urls = [_read_url(text) for text in arguments.targets]
     given: dict[str, Any] = _read_connect_options(arguments, urls)
     given["agree"] = build_agreement(agreed=arguments.agree)
@@ -192,7 +192,7 @@ def _run_conversation(
         elif text:
             try:
                 if not converse(model, text, run_call, _print_turn):
-                    print_warning("The model requested too many calls in one turn. It waits for you now.")
+                    print_warning("The model requested too many calls in one turn. It now waits for your next message.")
             except ModelError as error:
                 print_error(str(error))
 
@@ -203,7 +203,7 @@ def _run_command(text: str, box: SyncRemote | CombinedRemote) -> None:
         print_table(COLUMNS, build_rows(box.catalog(), box.find_level), sys.stdout)
         return
     if text != "/help":
-        print_warning(f"There is no command {escaped(text.split(maxsplit=1)[0])} in a chat.")
+        print_warning(f"The chat has no command {escaped(text.split(maxsplit=1)[0])}.")
     print(_HELP)
 
 
@@ -228,7 +228,7 @@ def _print_greeting(remotes: Sequence[SyncRemote], box: NamedCaller, *, is_short
     tools = f"{len(names):,} tools" if len(names) > _NAMED else ", ".join(map(escaped, names)) or "no tools"
     _print_dim(f"{_list_sites(remotes)}: {tools}{', which the model finds by words' if is_short else ''}")
     if sys.stdin.isatty():
-        _print_dim("Calls that need your consent ask you first.")
+        _print_dim("You are asked before each call that needs your consent.")
         _print_dim("/tools lists the tools, /help shows the commands, /quit ends.")
 
 
@@ -255,7 +255,7 @@ def _build_model(arguments: argparse.Namespace, box: NamedCaller, system: str) -
     try:
         module = import_module(f"toolwire.adapters.{arguments.api}")
     except ModuleNotFoundError as error:
-        raise UsageError(f"This needs toolwire[{arguments.api}]: there is no {error.name}.") from error
+        raise UsageError(f"This needs toolwire[{arguments.api}]: {error.name} is not installed.") from error
     key = _read_model_key(arguments)
     secret = None if key is None else key.reveal()
     kwargs = {"model": arguments.model, "system": system, "base_url": arguments.base_url, "key": secret}
@@ -274,7 +274,7 @@ def _read_model_key(arguments: argparse.Namespace) -> Secret | None:
 def _read_url(text: str) -> str:
     target = read_target(text)
     if not isinstance(target, UrlTarget):
-        raise UsageError("A model talks to URLs: serve this code first, with `toolwire serve`.")
+        raise UsageError("A model can use only URLs here. Serve this code first, with `toolwire serve`.")
     return target.text
 
 

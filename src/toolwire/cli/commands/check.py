@@ -185,7 +185,7 @@ def _summarize(checked: Sequence[CheckedFile]) -> str:
         _write_count(_count_faults(read, "warning"), "warning"),
     ]
     scores = [f"{escaped(one.file)}: {one.score} of 100" for one in read if one.score is not None]
-    score = f" Score of the tools: {', '.join(scores)}." if scores else ""
+    score = f" Tool score: {', '.join(scores)}." if scores else ""
     return f"{_write_count(len(read), 'file')} checked: {', '.join(counts)}.{score}"
 
 

@@ -29,9 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Check the server and print each check and how it ended; a check that failed makes the exit code 1."""
     target = read_target(arguments.target)
     if not isinstance(target, UrlTarget):
-        raise UsageError("conform takes a URL; serve a file first, with toolwire serve.")
+        raise UsageError("conform needs a URL. Serve the file first, with `toolwire serve`.")
     if arguments.protocol not in (None, *PROTOCOLS):
-        raise UsageError(f"There is no protocol {arguments.protocol!r} to check; there is {', '.join(PROTOCOLS)}.")
+        raise UsageError(f"Unknown protocol: {arguments.protocol!r}. Choose from {', '.join(PROTOCOLS)}.")
     key = read_key(arguments.key, arguments.key_env)
     headers = read_headers(read_remote(arguments))
     url, tool = check_url(target.text), _read_call(arguments.call)
@@ -47,7 +47,10 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not reports:
         _check_reached(url, arguments)
-        text = f"{show_url(target.text)} speaks none of {', '.join(PROTOCOLS)}; give one with --protocol to see why."
+        text = (
+            f"{show_url(target.text)} does not speak any of {', '.join(PROTOCOLS)}. Name one with --protocol "
+            "to see why."
+        )
         raise ConnectError(text, ())
     if arguments.json:
         print(json_text(reports_to_json(reports), indent=2))

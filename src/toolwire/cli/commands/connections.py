@@ -36,5 +36,5 @@ def run(arguments: argparse.Namespace) -> int:
     for text in commands:
         print(f"stdio:{escaped(text)}  a command that you agreed to")
     if not known and not commands:
-        print("You are signed in to no site: `toolwire login URL` signs you in.")
+        print("You are not signed in to any server. `toolwire login URL` signs you in.")
     return OK

@@ -35,7 +35,7 @@ _DOCUMENTS: Final = (".json", ".yaml", ".yml")
 def run(arguments: argparse.Namespace) -> int:
     """Write the converted document and the losses. With --strict, a loss is a failure and no document is written."""
     if arguments.force and arguments.output is None and arguments.losses is None:
-        raise UsageError("--force replaces the file of --output or --losses: name one.")
+        raise UsageError("--force needs --output FILE or --losses FILE.")
     output, losses = _check_file(arguments, "output"), _check_file(arguments, "losses")
     options = read_url_options(
         read_remote(arguments), [arguments.source], discovery_s=arguments.timeout, offline=arguments.offline
@@ -53,7 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
         losses.write(Output(f"{text_of_losses}\n".encode(), "application/json"))
     if converted.losses and arguments.strict:
         count = len(converted.losses)
-        print_error(f"{count} {'loss' if count == 1 else 'losses'}, and --strict allows none: no document is written.")
+        print_error(
+            f"{count} {'loss' if count == 1 else 'losses'} found, and --strict allows none. No document was written."
+        )
         return FAILED
     _write(converted, output)
     return OK
@@ -62,19 +64,22 @@ def run(arguments: argparse.Namespace) -> int:
 def _read_source(text: str, options: UrlOptions) -> bytes | Catalog:
     if text == "-":
         if options != UrlOptions():
-            raise UsageError("--key, --protocol and the selection are for URLs and files, not for standard input.")
+            raise UsageError(
+                "--key, --protocol and the selection options need a URL or a file. They cannot be used with "
+                "standard input."
+            )
         return check_input_size(sys.stdin.buffer.read(_MAX_BYTES + 1), _MAX_BYTES, "standard input")
     path = Path(text)
     if path.suffix != ".py" and path.is_file():
         if options.key is not None or options.protocol is not None:
-            raise UsageError("--key, --key-env and --protocol are for URLs; this source is a file.")
+            raise UsageError("--key, --key-env and --protocol need a URL, but this source is a file.")
         if options == UrlOptions():
             return read_input_file(path, _MAX_BYTES, text)
         # Only the reader of OpenAPI documents can select; every other kind of document is converted whole.
         if detect_kind(read_input_file(path, _MAX_BYTES, text), text) != "openapi":
-            raise UsageError(f"{path} is not an OpenAPI document, and tools can be selected only in one.")
+            raise UsageError(f"{path} is not an OpenAPI document. Tools can be selected only from OpenAPI documents.")
     if path.suffix in _DOCUMENTS and "://" not in text and len(path.parts) == 1:
-        raise UsageError(f"There is no file {text}.")
+        raise UsageError(f"File not found: {text}.")
     # A document is for people and programs, so it keeps what the site says of itself.
     with open_target(text, replace(options, include_site_description=True), build_terminal_approver("ask")) as source:
         catalog = source.catalog()

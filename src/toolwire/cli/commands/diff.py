@@ -21,18 +21,21 @@ from .lock import fetch_definitions, list_differences
 def run(arguments: argparse.Namespace) -> int:
     """Print every tool that was added, removed or changed, and whether that is wider, narrower or the same."""
     if not isinstance(read_target(arguments.target), UrlTarget):
-        raise UsageError("diff takes a URL: what is in a file changes with you alone.")
+        raise UsageError("diff needs a URL. Local files change only when you edit them.")
     lock = read_lock_file(Path(arguments.file))
     options = read_url_options(read_remote(arguments), [arguments.target], discovery_s=arguments.timeout)
     pinned = fetch_definitions(arguments.target, options)
     if not lock.has_connection(pinned.url):
         there, asked = show_url(pinned.url), show_url(arguments.target)
-        raise UsageError(f"{arguments.file} does not hold {there}: `toolwire lock {asked}` adds it.")
+        raise UsageError(f"{arguments.file} does not contain {there}. `toolwire lock {asked}` adds it.")
     found = lock.find_differences(pinned.url, pinned.definitions)
     if arguments.json:
         print(json_text([_as_json(one) for one in found], indent=2))
     else:
-        print("\n".join(list_differences(found)) or f"{escaped(show_url(pinned.url))} is as it was locked.")
+        print(
+            "\n".join(list_differences(found))
+            or (f"{escaped(show_url(pinned.url))} has not changed since it was locked.")
+        )
     return FAILED if found else OK
 
 

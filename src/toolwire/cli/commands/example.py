@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = arguments.name
     output = str(arguments.output or (name if name in _FOLDERS else f"{name}.py"))
     if name in _FOLDERS and output == STANDARD_OUTPUT:
-        raise UsageError(f"The example {name} is a folder: give -o the name of a folder.")
+        raise UsageError(f"The example {name} is a folder. Give -o a folder name.")
     files = _list_files(name, output)
     _check_place(next(iter(files)))
     if name in _FOLDERS:
@@ -67,7 +67,7 @@ def _check_place(file: str) -> None:
     path = Path(file)
     here, folder = Path.cwd().resolve(), path.parent.resolve()
     if not path.is_absolute() and ".." not in path.parts and not folder.is_relative_to(here):
-        raise UsageError(f"{path.parent} is a link that leads out of this folder, to {folder}: name that folder.")
+        raise UsageError(f"{path.parent} is a link to {folder}, which is outside this folder. Name that folder.")
 
 
 def _make_folder(folder: Path) -> None:

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Probe the URL for every protocol and print the results."""
     target = read_target(arguments.target)
     if not isinstance(target, UrlTarget):
-        raise UsageError("explain takes a URL; a file speaks no protocol before it is served.")
+        raise UsageError("explain needs a URL. A file speaks no protocol until it is served.")
     key = read_key(arguments.key, arguments.key_env)
     remote = read_remote(arguments)
     with announce_if_slow(f"Probing {show_url(target.text)} for every protocol"):
@@ -145,7 +145,7 @@ def _print(found: Discovery) -> None:
     chosen = apply_style(_get_title(found.peer), "bold", sys.stdout)
     print(f"{chosen} was chosen: {_count_tools(found.peer)} at {escaped(show_url(found.peer.url))}.")
     if found.others:
-        print(f"It also speaks {_list_peers(found.others)}; the first in the order of looking is taken.")
+        print(f"It also speaks {_list_peers(found.others)}. The first protocol in the search order is used.")
 
 
 def _list_peers(peers: Sequence[Peer]) -> str:

@@ -65,7 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action in ("add", "remove"):
         return _add(path, arguments) if arguments.action == "add" else _remove(path, arguments.target)
     if arguments.target and arguments.action not in ("check", "agree"):
-        raise UsageError(f"gateway {arguments.action} takes no URL: the file lists them; --file names the file.")
+        raise UsageError(
+            f"`gateway {arguments.action}` does not accept a URL, because the file lists the upstreams. Name "
+            "the file with --file."
+        )
     data = read_bytes(path, NO_FILE)
     file = parse_gateway_file(data, path.name)
     folder, name = path.resolve().parent, Path(path.name)
@@ -146,7 +149,7 @@ def _agree(path: Path, upstream: UpstreamSettings) -> int:
     # PL-06
     command = read_server_command(upstream.target)
     if command is None:
-        raise UsageError(f"{upstream.name} runs no program: its target is {_show_target(upstream)}.")
+        raise UsageError(f"{upstream.name} is not a program: its target is {_show_target(upstream)}.")
     # Without a terminal, the file is trusted (TOOLWIRE_SETTINGS=trust), and to name the upstream is the yes.
     if is_terminal() and not confirm_command(command):
         return DENIED
@@ -177,17 +180,17 @@ def _list(file: GatewayFile, *, as_json: bool) -> int:
     if file.sign_in is not None:
         provider = file.sign_in.provider
         where = f", with their accounts at {escaped(provider.issuer)}" if provider is not None else ""
-        print(f"People sign in at {file.sign_in.issuer}{where}. `toolwire users list` prints them.")
+        print(f"Users sign in at {file.sign_in.issuer}{where}. `toolwire users list` lists them.")
     return OK
 
 
 def _add(path: Path, arguments: argparse.Namespace) -> int:
     """Write a table for the upstream to the end of the file; all that is there stays as it is."""
     if not arguments.target:
-        raise UsageError("gateway add needs the URL of the upstream.")
+        raise UsageError("`gateway add` needs the upstream's URL.")
     if arguments.key:
         raise UsageError(
-            "A key does not belong into a file: name the environment variable that has it, --key-env NAME."
+            "API keys are not stored in the file. Name the environment variable with the key: --key-env NAME."
         )
     _refuse_secrets(arguments)
     name = arguments.name or _make_name(arguments.target)
@@ -207,7 +210,7 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
             except ConnectError as error:
                 if error.kind is Kind.DENIED:
                     raise
-                text = f"{error} It was not added; --no-check adds it without a look."
+                text = f"{error} The upstream was not added. Use --no-check to add it without checking."
                 raise ConnectError(text, error.probes, error.kind) from error
         found = f" with {count} tool{'s' * (count != 1)}"
     reloads = add_upstream(path, name, lines, _find_user())
@@ -218,7 +221,7 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
 def _remove(path: Path, name: str) -> int:
     """Remove the table of the upstream called ``name``; all else in the file stays as it is."""
     if not name:
-        raise UsageError("gateway remove needs the name of the upstream: `toolwire gateway list` prints them.")
+        raise UsageError("`gateway remove` needs the upstream's name. `toolwire gateway list` prints the names.")
     reloads = remove_upstream(path, name, _find_user())
     print(f"{escaped(str(path))}: removed {escaped(name)}. {_describe_reloads(reloads)}")
     return OK
@@ -235,10 +238,12 @@ def _find_user() -> ChangedBy:
 
 def _describe_reloads(reloads: Reloads) -> str:
     if reloads.silent:
-        return "The running gateway was told, and has not answered yet: its log says whether it takes this."
+        return (
+            "The running gateway was notified, and has not answered yet. Its log shows whether it accepts the change."
+        )
     if reloads.taken:
-        return "The running gateway takes this now."
-    return "No running gateway of this user was found: one of another user takes this at SIGHUP."
+        return "The running gateway is loading the change."
+    return "No running gateway of this user was found. Send SIGHUP to a gateway that runs as another user."
 
 
 @contextmanager
@@ -264,19 +269,21 @@ def _refuse_second(path: Path, name: str) -> None:
         return
     file = read_gateway_file(path)
     if taken := next((one for one in file.upstreams if one.name.casefold() == name.casefold()), None):
-        raise UsageError(f"{path} has an upstream {taken.name} already: choose another name with --name.")
+        raise UsageError(f"{path} already contains an upstream {taken.name}. Choose another name with --name.")
 
 
 def _refuse_secrets(arguments: argparse.Namespace) -> None:
     # D-26: the file is read by other programs, and often shared.
     shown = show_url(arguments.target)
     if shown != arguments.target:
-        raise UsageError(f"{shown} may hold a secret, which is not written into a file: use --key-env NAME.")
+        raise UsageError(
+            f"{shown} might contain a secret, and secrets are not written to the file. Use --key-env NAME."
+        )
     for field in arguments.header:
         name = field.partition(":")[0]
         if SECRET_FIELD.search(name):
             raise UsageError(
-                f"The header field {name[:40]} may hold a secret: name the variable with it, --header-env."
+                f"The header {name[:40]} might contain a secret. Name an environment variable with --header-env."
             )
 
 

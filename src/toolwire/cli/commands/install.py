@@ -79,10 +79,10 @@ def _describe_asking(profile: HostProfile, consent: str) -> str:
     """Return how the user of a host is asked about a call that needs consent, as a sentence."""
     otherwise = _OTHERWISE[consent or "hints"]
     if profile.forms is None:
-        return f"If a call needs your consent, {profile.title} shows a form. If it shows none, {otherwise}."
+        return f"If a call needs your consent, {profile.title} shows a form. If it cannot show forms, {otherwise}."
     if profile.shows_forms:
         return f"If a call needs your consent, {profile.title} shows a form."
-    return f"{profile.title} shows no forms: if a call needs your consent, {otherwise}."
+    return f"{profile.title} does not show forms. If a call needs your consent, {otherwise}."
 
 
 def _list_variables(arguments: argparse.Namespace) -> list[str]:
@@ -120,7 +120,7 @@ def _list_offered(arguments: argparse.Namespace) -> list[str]:
         elif isinstance(target, UrlTarget) and file_url(text) and read_server_command(text) is None:
             names += _connect(text, arguments)
         elif (command := read_server_command(text)) is not None and not command.program:
-            raise UsageError(f"There is no program {command.words[0]!r} here: install it, or give its path.")
+            raise UsageError(f"The program {command.words[0]!r} was not found. Install it, or give its path.")
     return names
 
 
@@ -159,26 +159,31 @@ def _add(
 ) -> int:
     known = file.servers().get(name)
     if known == entry:
-        print(f"{file.host.title} has {name} already.")
+        print(f"{file.host.title} already has {name}.")
         return OK
     if known is not None and not replace:
-        raise UsageError(f"{file.host.title} has another server {name!r}: give --name NAME, or --replace.")
+        raise UsageError(
+            f"{file.host.title} already has a different server named {name!r}. Use --name NAME or --replace."
+        )
     backup = file.write_entry(name, entry)
-    backup_note = "" if backup is None else f" The file as it was is {escaped(backup.name)}."
+    backup_note = "" if backup is None else f" The previous file was saved as {escaped(backup.name)}."
     by = f"{escaped(str(file.path))}.{_describe_offered(tool_names)}{backup_note}"
-    print(f"{file.host.title} starts {name} now, by {by} Restart it.")
+    print(f"Added {name} to {file.host.title}, in {by} Restart {file.host.title} to use it.")
     if variables and file.host.refer is None:
         named = " and ".join(variables)
-        print_instruction(f"{file.host.title} cannot refer to a variable in this file: start it where {named} is set.")
+        print_instruction(
+            f"{file.host.title} does not read environment variables from this file. Start it from an "
+            f"environment in which {named} is set."
+        )
     return OK
 
 
 def _remove(file: HostFile, name: str) -> int:
     if name not in file.servers():
         names = ", ".join(map(escaped, file.servers()))
-        raise UsageError(f"{file.host.title} has no server {name!r}; it has {names or 'none'}.")
+        raise UsageError(f"{file.host.title} has no server {name!r}. Its servers: {names or 'none'}.")
     file.write_entry(name, None)
-    print(f"{file.host.title} no longer starts {name}. Restart it.")
+    print(f"{file.host.title} no longer starts {name}. Restart {file.host.title}.")
     return OK
 
 
@@ -188,19 +193,19 @@ def _find_file(arguments: argparse.Namespace, host: Host) -> Path:
     if not arguments.project:
         return host.user_file()
     if not host.project:
-        raise UsageError(f"{host.title} has no file for one project: leave out --project.")
+        raise UsageError(f"{host.title} has no project file. Leave out --project.")
     here = Path.cwd().resolve()
     file = (here / host.project).resolve()
     if not file.is_relative_to(here):
         # AT-54: a cloned folder can have a link that leads to a file of the user.
-        raise UsageError(f"{host.project} of this folder is a link that leads out of it, to {file}: give --file FILE.")
+        raise UsageError(f"{host.project} is a link to {file}, which is outside this folder. Use --file FILE.")
     return file
 
 
 def _choose_name(targets: list[str], account: str) -> str:
     """Return a name for the server made from the first target and the account there."""
     if not targets:
-        raise UsageError("install needs a TARGET, or --name NAME with --remove.")
+        raise UsageError("install needs a TARGET, or --remove with --name NAME.")
     target = read_target(targets[0])
     if isinstance(target, FileTarget):
         text = target.name or target.path.stem
@@ -255,12 +260,12 @@ def _choose_consent(arguments: argparse.Namespace) -> str:
 
 def _refuse_secrets(arguments: argparse.Namespace) -> None:
     if arguments.key is not None:
-        raise UsageError("A key is not written into a file that other programs read: use --key-env NAME.")
+        raise UsageError("API keys are not written to files that other programs read. Use --key-env NAME.")
     for field in arguments.header:
         name = field.partition(":")[0]
         if SECRET_FIELD.search(name):
             raise UsageError(
-                f"The header field {name[:40]} may hold a secret: name the variable with it, --header-env."
+                f"The header {name[:40]} might contain a secret. Name an environment variable with --header-env."
             )
 
 
@@ -269,8 +274,8 @@ def _write_place(option: str, text: str, variable: str) -> str:
     if show_url(text) != text:
         # D-26: the file of a host is read by other programs, and often shared.
         raise UsageError(
-            f"The URL of {option} may hold a secret, which is not written into a file: set {variable} where"
-            " the host starts."
+            f"The URL in {option} might contain a secret, and secrets are not written to the file. Set "
+            f"{variable} in the MCP host's environment."
         )
     return text if text == _MEMORY or "://" in text else str(Path(text).resolve())
 
@@ -281,12 +286,12 @@ def _make_absolute(text: str) -> str:
         name = "" if target.name is None else f":{target.name}"
         return f"{target.path.resolve()}{name}"
     if isinstance(target, ModuleTarget):
-        raise UsageError(f"{shlex.quote(text)} depends on the folder that it is started in: give its file instead.")
+        raise UsageError(f"{shlex.quote(text)} works only in the current folder. Give the path of the file instead.")
     if (command := read_server_command(text)) is not None and text.startswith(PREFIX):
         if secret := find_secret_word(command.words[1:]):
             raise UsageError(
-                f"A secret does not belong into a file that other programs read, and {secret} may be one: give it in"
-                " a variable, such as stdio:API_KEY=$API_KEY COMMAND."
+                f"{secret} might be a secret, and secrets are not written to files that other programs "
+                "read. Pass it in an environment variable: stdio:API_KEY=$API_KEY COMMAND."
             )
         # AT-45: a host has another folder and another PATH, so both are written.
         return f"{PREFIX}{command}"
@@ -298,5 +303,7 @@ def _make_absolute(text: str) -> str:
     url = complete_url(target.text)
     if show_url(url) != url:
         # D-26: the file of a host is read by other programs, and often shared.
-        raise UsageError(f"{show_url(url)} may hold a secret, which is not written into a file: use --key-env NAME.")
+        raise UsageError(
+            f"{show_url(url)} might contain a secret, and secrets are not written to the file. Use --key-env NAME."
+        )
     return url

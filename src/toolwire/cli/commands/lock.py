@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the definitions of every URL into the lock. Other URLs in it stay as they are."""
     for target in map(read_target, arguments.targets):
         if not isinstance(target, UrlTarget):
-            raise UsageError("lock takes URLs: what is in a file changes with you alone.")
+            raise UsageError("lock needs URLs. Local files change only when you edit them.")
     options = read_url_options(read_remote(arguments), arguments.targets, discovery_s=arguments.timeout)
     file = Path(arguments.file)
     lock = read_lock_file(file, optional=True)

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Sign in, and store the credential for later calls."""
     target = read_target(arguments.url)
     if not isinstance(target, UrlTarget):
-        raise UsageError("login needs a URL; this target is code on this machine.")
+        raise UsageError("login needs a URL, but this target is local code.")
     url = complete_url(check_url(target.text))
     limits = replace(DISCOVERY_LIMITS, total_s=arguments.timeout)
     transport = SyncNetwork(limits=limits, **read_access(read_remote(arguments)))
@@ -91,7 +91,7 @@ def _sign_in(url: str, arguments: argparse.Namespace, transport: SyncNetwork) ->
     if refusal is not None:
         return refusal
     if not target.server.is_proven:
-        print("The site does not say whether it protects sign-in with PKCE; it is used all the same.", file=sys.stderr)
+        print("The server does not declare whether it supports PKCE. It is used anyway.", file=sys.stderr)
     has_key = options.identity is not None and options.identity.key is not None
     if arguments.as_program and options.assertion is None and not has_key:
         if options.identity is None or options.identity.secret is None:
@@ -133,9 +133,11 @@ def _explain_no_page(declared: DeclaredSignIn, sought: Problem) -> Problem:
     # AC-13
     if declared.unsafe:
         flows = " and ".join(declared.unsafe)
-        text = f"The site only has the {flows} flow, which is not safe: give a token you have, with --key."
+        text = f"The server offers only the {flows} flow, which is not secure. Pass an existing token with --key."
         return Problem(kind=sought.kind, message=text)
-    return Problem(kind=sought.kind, message="The site takes keys: give one with --key.") if declared.keys else sought
+    return (
+        Problem(kind=sought.kind, message="The server uses API keys. Pass one with --key.") if declared.keys else sought
+    )
 
 
 def _ask_for_key(url: str, arguments: argparse.Namespace, transport: SyncNetwork) -> Credential | Problem:

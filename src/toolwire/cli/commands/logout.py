@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     if found is None:
         # A mistyped site must not look as if its tokens were revoked.
         raise ToolwireError(
-            f"You are not signed in to {show_url(arguments.url)}{name_as(escaped(arguments.account))}:"
-            " `toolwire connections` lists where you are."
+            f"You are not signed in to {show_url(arguments.url)}{name_as(escaped(arguments.account))}. "
+            "`toolwire connections` lists your sign-ins."
         )
     transport = SyncNetwork(limits=TransportLimits(total_s=arguments.timeout), **access)
     try:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         transport.close()
         credentials.delete(found.storage_name)
     if not taken_back:
-        print_warning(f"{found.resource} did not take its tokens back; they are deleted here and end by themselves.")
+        print_warning(f"{found.resource} did not revoke its tokens. They were deleted here, and expire by themselves.")
     print(f"Signed out of {escaped(found.resource)}{name_as(escaped(found.account))}.")
     return OK
 
@@ -56,8 +56,8 @@ def _forget_command(command: ServerCommand) -> int:
     removed = [agreed.remove(digest) for digest in {command.digest, *same}]
     if not any(removed):
         raise ToolwireError(
-            f"You did not agree to {command.name} in {command.folder}: "
-            "`toolwire connections` lists the commands that you agreed to, each with its folder as PWD."
+            f"You have not allowed {command.name} to run in {command.folder}. `toolwire connections` "
+            "lists the allowed commands, each with its folder as PWD."
         )
-    print(f"Before {escaped(command.name)} runs again in {escaped(command.folder)}, you are asked.")
+    print(f"You will be asked before {escaped(command.name)} runs again in {escaped(command.folder)}.")
     return OK

@@ -41,7 +41,7 @@ _EVERYTHING = Selection(include="all")
 def run(arguments: argparse.Namespace) -> int:
     """Write the overlay to standard output, or to a file."""
     if arguments.force and not arguments.output:
-        raise UsageError("--force replaces the file of --output: name one.")
+        raise UsageError("--force needs --output FILE.")
     # An overlay is edited by hand, so a second run must not take its place unasked.
     output = OutputFile(arguments.output, replace=arguments.force) if arguments.output else None
     file = Path(arguments.target)
@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     starter = overlay.build_starter(document)
     if not starter["actions"]:
         where = show_url(arguments.target)
-        raise UsageError(f"{where} says of each operation what models may do, so there is nothing to decide.")
+        raise UsageError(f"{where} already declares x-llm for each operation, so an overlay has nothing to add.")
     text = json_text(starter, indent=2)
     if output is None:
         print(text)
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _fetch_document(text: str, arguments: argparse.Namespace) -> dict[str, Any]:
     target = read_target(text)
     if not isinstance(target, UrlTarget):
-        raise UsageError("overlay takes a URL, or a file that is an OpenAPI document.")
+        raise UsageError("overlay needs a URL, or an OpenAPI file.")
     url, total_s = complete_url(check_url(target.text)), arguments.timeout
     key, headers = read_key(arguments.key, arguments.key_env), read_headers(read_remote(arguments))
     factory = ConnectionFactory(ConnectOptions(url, api_key=key, headers=headers))
@@ -84,7 +84,7 @@ def _find_document(url: str) -> Flow[dict[str, Any]]:
     if finding.peer is None and all(probe.status is None for probe in finding.probes):
         raise ConnectError(explain_failure(Discovery(url=url, peer=None, probes=finding.probes)), finding.probes)
     if finding.peer is None:
-        raise ConnectError(f"{show_url(url)} has no OpenAPI document that could be found.", finding.probes)
+        raise ConnectError(f"No OpenAPI document was found at {show_url(url)}.", finding.probes)
     answer = yield from fetch(Request("GET", finding.peer.url, ((b"accept", b"application/json"),)))
     if isinstance(answer, Problem):
         raise ConnectError(answer.message, finding.probes)
@@ -96,7 +96,7 @@ def _read_document(body: bytes, where: str, media_type: str = "") -> dict[str, A
     if isinstance(loaded, Problem):
         raise UsageError(f"{where} {loaded.message.rstrip('.')}.")
     if not isinstance(loaded.data, dict):
-        raise UsageError(f"{where} is not an OpenAPI document, which is an object.")
+        raise UsageError(f"{where} is not an OpenAPI document: it must be an object.")
     if "openapi" not in loaded.data and "swagger" not in loaded.data:
-        raise UsageError(f"{where} is not an OpenAPI document: it states no version, such as openapi: 3.1.0.")
+        raise UsageError(f"{where} is not an OpenAPI document: it declares no version, such as openapi: 3.1.0.")
     return loaded.data

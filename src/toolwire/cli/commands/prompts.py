@@ -35,7 +35,7 @@ def _read_texts(values: list[str]) -> dict[str, str]:
     for value in values:
         name, mark, text = value.partition("=")
         if not mark or not name:
-            raise UsageError(f"{value[:100]!r} is not an argument: write KEY=VALUE.")
+            raise UsageError(f"Invalid argument {value[:100]!r}: write KEY=VALUE.")
         texts[name] = text
     return texts
 
@@ -46,7 +46,7 @@ def _print_list(source: OpenedTarget, *, as_json: bool) -> int:
         return print_call_result(listed, tool=None, file=None, output="", as_json=as_json)
     rows = [(escaped(one.name), escaped(_list_arguments(one)), escaped(one.description)) for one in listed]
     described = [_describe(one) for one in listed]
-    nothing = "There are no prompts here."
+    nothing = "This server has no prompts."
     print_list(described, ("prompt", "arguments", "description"), rows, nothing, as_json=as_json)
     return OK
 

@@ -27,12 +27,14 @@ _NAME: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9
 def run(arguments: argparse.Namespace) -> int:
     """Print the server.json of the target."""
     if not arguments.server_json:
-        raise UsageError("Say what to write: --server-json is what the MCP registry takes.")
+        raise UsageError("Choose an output: --server-json writes the file for the MCP registry.")
     is_url = isinstance(read_target(arguments.target), UrlTarget)
     if not (is_url or arguments.url):
-        raise UsageError("Say where MCP clients will reach these tools: --url https://tools.example.com/mcp.")
+        raise UsageError(
+            "Give the URL at which MCP clients will reach these tools: --url https://tools.example.com/mcp."
+        )
     if arguments.name and not _NAME.fullmatch(arguments.name):
-        raise UsageError(f"{arguments.name!r} is not a name of the registry: it is like io.github.yourname/shop.")
+        raise UsageError(f"{arguments.name!r} is not a valid registry name. Write it like io.github.yourname/shop.")
     reach = replace(
         read_url_options(read_remote(arguments), [arguments.target], discovery_s=arguments.timeout),
         protocol="mcp" if is_url else arguments.protocol,
@@ -54,7 +56,7 @@ def _check_url(url: str) -> None:
     """
     if not _is_listed(url):
         text = "The registry lists addresses that everyone reaches, by https and without a key in them"
-        raise UsageError(f"{text}: name yours with --url https://tools.example.com/mcp.")
+        raise UsageError(f"{text}. Set a public URL: --url https://tools.example.com/mcp.")
 
 
 def _is_listed(url: str) -> bool:

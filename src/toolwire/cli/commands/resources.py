@@ -19,9 +19,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the list of resources, or the content of one."""
     file = None if arguments.output is None else OutputFile(arguments.output, replace=arguments.force)
     if file is None and arguments.force:
-        raise UsageError("--force replaces the file of --output: name one.")
+        raise UsageError("--force needs --output FILE.")
     if arguments.uri is None and file is not None:
-        raise UsageError("--output takes the content of one resource: name its URI.")
+        raise UsageError("--output writes a single resource. Name its URI.")
     with open_offering(arguments) as source:
         if arguments.uri is None:
             return _print_list(source, as_json=arguments.json)

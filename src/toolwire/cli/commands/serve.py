@@ -60,7 +60,7 @@ class _Folders(NamedTuple):
 def run(arguments: argparse.Namespace) -> int:
     """Serve the targets until a signal ends it."""
     if arguments.reload and arguments.workers > 1:
-        raise UsageError("--reload serves from one process: leave out --workers.")
+        raise UsageError("--reload runs one process. Leave out --workers.")
     if arguments.stdio:  # what settings say of listening is for other servers
         arguments.workers, arguments.metrics_address, arguments.otlp = 1, "", ""
         arguments.tls_cert = arguments.tls_key = None
@@ -125,12 +125,10 @@ def _serve(
     _warn_of_faults(boxes)
     places = find_state_places(settings.server.state)
     if arguments.workers > 1 and settings.server.ledger is None and places.ledger is None:
-        print_warning(
-            "Each worker remembers its own calls alone; with --state FOLDER a call that is sent again runs once."
-        )
+        print_warning("Each worker remembers only its own calls. With --state FOLDER, a repeated call runs only once.")
     if arguments.workers > 1 and not settings.server.rates and not places.rates and _has_rate_limits(boxes):
         print_warning(
-            "Each worker counts calls alone; with --state FOLDER the limits of tools hold for all of them together."
+            "Each worker counts only its own calls. With --state FOLDER, all workers share the tools' limits."
         )
     note = describe_host_consent(count_own_asking_tools(boxes), settings.consent, settings.server.receipts)
     if output is not None and isinstance(app, App):  # a gateway with pages speaks HTTP alone
@@ -176,7 +174,7 @@ def _renew_settings(renew: Callable[[], ServeSettings], shared: _Folders, runnin
     os.environ[SETTINGS] = settings.to_json()
     if running is not None:
         running.record()
-    _print_reload("Reloaded: new requests go to processes with the new settings.")
+    _print_reload("Reloaded. New requests go to processes with the new settings.")
     return True
 
 
@@ -196,26 +194,29 @@ def _set_environment(settings: ServeSettings) -> Generator[None, None, None]:
 def _list_folders(targets: Iterable[Target]) -> Sequence[Path]:
     local = [target for target in targets if not isinstance(target, UrlTarget)]
     if not local:
-        raise UsageError("--reload watches files, and no target is one.")
+        raise UsageError("--reload needs a target that is a file.")
     return [find_import_folder(target) for target in local]
 
 
 def _warn(host: str, settings: ServeSettings, asking: int) -> None:
     if not settings.api_keys and not settings.tokens and settings.sign_in is None and not is_loopback(host):
         print_warning(
-            f"Anyone who can reach {host} can call these tools: ask for a key with --api-key-file or TOOLWIRE_API_KEYS."
+            f"Anyone who can reach {host} can call these tools. Require a key with --api-key-file or TOOLWIRE_API_KEYS."
         )
     if asking:
         some = "1 tool from elsewhere needs" if asking == 1 else f"{asking} tools from elsewhere need"
-        print_warning(f"{some} consent: each call of them runs once its caller has confirmed it.")
+        print_warning(f"{some} consent. Each of their calls runs after its caller has confirmed it.")
         if settings.server.receipts:
-            print_warning("A caller confirms with a receipt of its user's decision (--receipts required).")
+            print_warning("Callers confirm with a receipt of their user's decision (--receipts required).")
         elif settings.consent == "hints":
-            print_warning("An MCP client that cannot be asked is trusted to ask its user by itself (--consent hints).")
+            print_warning("MCP clients that cannot be asked are trusted to ask their own users (--consent hints).")
         elif settings.consent == "inbox":
-            print_warning("For an MCP client that cannot be asked, you decide with `toolwire approvals`.")
+            print_warning("If an MCP client cannot be asked, you decide with `toolwire approvals`.")
         else:
-            print_warning("An MCP client that cannot be asked gets none of them: --consent hints leaves that to it.")
+            print_warning(
+                "MCP clients that cannot be asked cannot call these tools. --consent hints lets them ask "
+                "their own users."
+            )
 
 
 def _warn_of_faults(boxes: Iterable[Toolbox]) -> None:
@@ -263,7 +264,7 @@ def _build_announcer(catalogs: Sequence[Catalog], *, keys: str, note: str) -> Ca
         except OSError as error:  # to serve is what was asked for; to print is not
             drop_unwritable(sys.stdout)
             print_warning(
-                f"Standard output cannot be written: {error.strerror}. The server goes on at {url} without it."
+                f"Cannot write to standard output: {error.strerror}. The server continues at {url} without it."
             )
 
     def show(url: str) -> None:

@@ -33,7 +33,7 @@ class _Checked(TypedDict):
 def run(arguments: argparse.Namespace) -> int:
     """Print, check, trust or forget, as the action says."""
     if arguments.action != "show" and arguments.of:
-        raise UsageError(f"settings {arguments.action} takes no command.")
+        raise UsageError(f"`settings {arguments.action}` does not accept a command.")
     match arguments.action:
         case "check":
             return _check(as_json=arguments.json)
@@ -58,7 +58,9 @@ def _show_all(*, as_json: bool) -> int:
         for one in rows
     ]
     place = f"$XDG_CONFIG_HOME/toolwire/{SETTINGS_FILE} (~/.config without it)"
-    print_list(rows, columns, cells, f"There are no settings: write {SETTINGS_FILE} here, or {place}.", as_json=as_json)
+    print_list(
+        rows, columns, cells, f"No settings found. Write {SETTINGS_FILE} in this folder, or {place}.", as_json=as_json
+    )
     return OK
 
 
@@ -92,7 +94,7 @@ def _check(*, as_json: bool) -> int:
     for row in () if as_json else rows:
         print("\n".join(map(escaped, row["faults"])) or f"{escaped(str(row['path']))}: no faults")
     if not rows and not as_json:
-        print(f"There is nothing to check: no {SETTINGS_FILE} is here, and none of yours.")
+        print(f"No settings to check: neither a {SETTINGS_FILE} here nor your own settings file exists.")
     return FAILED if any(row["faults"] for row in rows) else OK
 
 
@@ -112,12 +114,15 @@ def _trust() -> int:
     file = _find_project(settings)
     waiting, gateway = _list_waiting(settings), [] if settings.is_trusted else _describe_gateway_of(file)
     if not waiting and not gateway:
-        print(f"{escaped(str(file.path))}: all of its settings are used already.")
+        print(f"{escaped(str(file.path))}: all of its settings are already in use.")
         return OK
     if not is_terminal():
-        raise UsageError("Trust is your own word, and there is no terminal to ask at.")
+        raise UsageError("Only you can trust these settings, and there is no terminal on which to ask you.")
     lines = [f"{one.option} = {_write_value(one.value)}  (for {_name_scope(_describe(one))})" for one in waiting]
-    warning = "Such settings can run code, send secrets to a site, reach other hosts and files, or ask you less."
+    warning = (
+        "Such settings can run code, send secrets to a server, reach other hosts and files, or reduce the "
+        "questions you are asked."
+    )
     if not ask_trust(file.path, lines + gateway, warning):
         return DENIED
     open_trusted_settings(find_state_folder()).add(file.digest, str(file.path))
@@ -129,7 +134,7 @@ def _describe_gateway_of(file: SettingsFile) -> list[str]:
     # AT-40
     data = read_bytes(file.path, "")
     if digest_file(file.path, data) != file.digest:
-        raise UsageError(f"{file.path} was changed just now: run the command again.")
+        raise UsageError(f"{file.path} has just changed. Run the command again.")
     if set(TomlFile(data, str(file.path)).content) <= SETTINGS_TABLES:
         return []
     return list(describe_gateway(parse_gateway_file(data, str(file.path))))
@@ -159,7 +164,7 @@ def _read_valid_settings() -> Settings:
 
 def _find_project(settings: Settings) -> SettingsFile:
     if settings.project is None:
-        raise UsageError(f"There is no {SETTINGS_FILE} in this folder or above it, up to the root of the repository.")
+        raise UsageError(f"No {SETTINGS_FILE} in this folder or its parents, up to the repository root.")
     return settings.project
 
 

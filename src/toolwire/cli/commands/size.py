@@ -38,5 +38,5 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [(escaped(name), *(f"{size[provider]:,}" for provider in Provider)) for name, size in ordered]
     rows.append(("total", *(f"{totals[provider]:,}" for provider in Provider)))
     print_table(("tool", *Provider), rows, sys.stdout)
-    print(f"Estimated tokens: {CHARACTERS_A_TOKEN} characters of the declaration are taken for one.")
+    print(f"Token estimate: {CHARACTERS_A_TOKEN} characters of a declaration count as one token.")
     return OK

@@ -27,16 +27,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what the action says, and print what came of it."""
     file = Path(arguments.backup) if arguments.backup else None
     if arguments.action != "check" and file is None:
-        raise UsageError(
-            f"state {arguments.action} needs the file of the backup: toolwire state {arguments.action} FILE."
-        )
+        raise UsageError(f"`state {arguments.action}` needs a backup file: toolwire state {arguments.action} FILE.")
     if file is not None and arguments.action != "backup" and (warning := warn_if_readable(file)):
         print_warning(warning)
     report: dict[str, Any]
     if file is None:
         names = _check_state(_find_place(arguments.state))
         report = {"state": names}
-        sentence = f"The state can be read: all {len(names)} files or tables of it."
+        sentence = f"The state is readable: all {len(names)} of its files or tables."
     else:
         head = _do(arguments, file)
         report = {
@@ -72,14 +70,15 @@ def _do(arguments: argparse.Namespace, file: Path) -> BackupHead:
 def _describe(arguments: argparse.Namespace, file: Path, head: BackupHead) -> str:
     name, when = escaped(str(file)), show_time(head.made_at)
     if arguments.action == "backup":
-        return f"{name} holds the state. It contains secrets, so only you can read it."
+        return f"The state was saved to {name}. It contains secrets, so only you can read it."
     if arguments.action == "check":
-        return f"{name} is complete: a backup of {when}, made by toolwire {escaped(head.toolwire)}."
+        return f"{name} is a complete backup of {when}, made by toolwire {escaped(head.toolwire)}."
     if arguments.keep_permissions:
-        return f"The state of {when} is restored, with its answers, permissions and sign-ins."
+        return f"The state of {when} was restored, with its answers, permissions and sign-ins."
     return (
-        f"The state of {when} is restored. Earlier answers, permissions, sign-ins and one-time tokens are void. For a"
-        " day, a call with an idempotency key of a tool that writes is asked about, because it may have run already."
+        f"The state of {when} was restored. Earlier answers, permissions, sign-ins and one-time tokens "
+        "are void. For a day, calls with an idempotency key to tools that write need consent, because "
+        "they might already have run."
     )
 
 
@@ -104,6 +103,6 @@ def _find_place(named: str) -> str:
     place = named or os.environ.get(STATE_VARIABLE, "")
     if place in ("", "memory"):
         raise UsageError(
-            f"Name the state with --state FOLDER or {STATE_VARIABLE}: a folder, or postgresql://HOST/DATABASE."
+            f"Set the state with --state FOLDER or {STATE_VARIABLE}: a folder, or postgresql://HOST/DATABASE."
         )
     return place

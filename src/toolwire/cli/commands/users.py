@@ -38,18 +38,18 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,39}")
 def run(arguments: argparse.Namespace) -> int:
     """Do what the action says, in the state that the file of the gateway names."""
     if arguments.action == "list" and arguments.name:
-        raise UsageError("list prints all people: leave out the name.")
+        raise UsageError("list prints all users. Leave out the name.")
     if arguments.action != "list" and not arguments.name:
-        raise UsageError(f"users {arguments.action} needs the name of a person.")
+        raise UsageError(f"`users {arguments.action}` needs a user name.")
     path = Path(arguments.file)
     data = read_bytes(path, NO_FILE)
     file = parse_gateway_file(data, path.name)
     if file.sign_in is None:
-        raise UsageError(f"Nobody signs in at this gateway: {path} has no table [sign-in].")
+        raise UsageError(f"Users cannot sign in at this gateway: {path} contains no [sign-in] table.")
     provider = file.sign_in.provider
     is_external = provider is not None
     if provider is not None and arguments.action in ("add", "password"):
-        raise UsageError(f"Users sign in at {provider.issuer}: add them, or change their passwords, there.")
+        raise UsageError(f"Users sign in at {provider.issuer}. Add users or change passwords there.")
     full, state = path.parent.resolve() / path.name, file.arguments.state
     # AT-40: a database of another host learns the passwords of the environment.
     if "://" in (state or ""):
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             return _add(people, arguments.name, as_json=arguments.json)
         person = people.find_by_name(arguments.name)
         if person is None or is_external is not (person in people.list_all(has_password=False)):
-            raise UsageError(f"There is no {arguments.name!r}: `toolwire users list` prints who there is.")
+            raise UsageError(f"Unknown user {arguments.name!r}. `toolwire users list` lists all users.")
         return _change(
             people, person, arguments.action, file.arguments, is_external=is_external, as_json=arguments.json
         )
@@ -84,7 +84,7 @@ def _list(people: Accounts, rules: RulesByCaller, *, is_external: bool, as_json:
         ]
         for one in rows
     ]
-    nothing = "Nobody has signed in yet." if is_external else "Nobody may sign in yet: `toolwire users add NAME`."
+    nothing = "No user has signed in yet." if is_external else "No users yet. Add one: `toolwire users add NAME`."
     print_list(rows, ("name", "caller", "scopes"), cells, nothing, as_json=as_json)
     return OK
 
@@ -92,21 +92,21 @@ def _list(people: Accounts, rules: RulesByCaller, *, is_external: bool, as_json:
 def _add(people: Accounts, name: str, *, as_json: bool) -> int:
     if _NAME.fullmatch(name) is None:
         raise UsageError(
-            "A name is up to 40 ASCII letters, digits, and . _ @ + -, and begins with one of the first two."
+            "A user name has up to 40 ASCII letters, digits and . _ @ + -, and starts with a letter or a digit."
         )
     if people.find_by_name(name) is not None:
-        raise UsageError(f"{name} may sign in already: `toolwire users password {name}` changes the password.")
+        raise UsageError(f"{name} already has an account. `toolwire users password {name}` changes the password.")
     try:
         person = people.add(name, _ask_password(name), make_user_id(name))
     except ValueError as error:
         raise UsageError(str(error)) from error
     if person is None:
-        print_error(f"{name} was added by another process at this moment.")
+        print_error(f"Another process has just added {name}.")
         return FAILED
     if as_json:
         print(json_text({"name": person.name, "caller": person.id}, indent=2))
     else:
-        print(f"{person.name} may sign in. Calls, limits and the audit log name them {person.id}.")
+        print(f"{person.name} can now sign in. Calls, limits and the audit log use the name {person.id}.")
     return OK
 
 
@@ -126,10 +126,10 @@ def _change(
             people.change_password(person, _ask_password(person.name))
         except ValueError as error:
             raise UsageError(str(error)) from error
-        sentence = f"{person.name} has another password. All sessions and apps of {person.name} have ended."
+        sentence = f"Password changed for {person.name}. All sessions and apps of {person.name} were ended."
     elif action == "sign-out":
         report["apps"] = people.end_access(person)
-        sentence = f"All sessions of {person.name} have ended, and {report['apps']} apps."
+        sentence = f"Ended all sessions of {person.name}, and revoked {report['apps']} apps."
     else:
         report["apps"] = people.remove(person)
         # Only who was made for a gateway has credentials at its upstreams under this name.
@@ -137,8 +137,8 @@ def _change(
         report["calls"] = _cancel_calls(person.id, server)
         barred = "is deleted here, and may sign in again" if is_external else "may no longer sign in"
         sentence = (
-            f"{person.name} {barred}. {report['apps']} apps ended, {report['credentials']} credentials at"
-            f" upstreams are deleted, and {report['calls']} long calls are cancelled."
+            f"{person.name} {barred}. {report['apps']} apps and {report['calls']} long calls were ended, "
+            f"and {report['credentials']} upstream credentials were deleted."
         )
     print(json_text(report, indent=2) if as_json else sentence)
     return OK
@@ -155,7 +155,7 @@ def _cancel_calls(principal: str, server: argparse.Namespace) -> int:
     try:
         return CallOverview(ledger).ask_cancel_all(principal) if ledger else 0
     except OSError as error:
-        raise UsageError(f"{principal} may no longer sign in, but the long calls go on: {error}.") from error
+        raise UsageError(f"{principal} can no longer sign in, but the long calls continue: {error}.") from error
 
 
 def _ask_password(name: str) -> str:
@@ -164,5 +164,5 @@ def _ask_password(name: str) -> str:
         return sys.stdin.readline(2_048).rstrip("\r\n")
     password = getpass(f"Password for {name}: ")
     if not compare_digest(getpass("Again: ").encode(), password.encode()):
-        raise UsageError("The two passwords are different. Try again.")
+        raise UsageError("The passwords do not match. Try again.")
     return password

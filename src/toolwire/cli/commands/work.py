@@ -32,14 +32,14 @@ def run(arguments: argparse.Namespace) -> int:
     defaults = vars(list_commands(__version__)["serve"].parse_args([]))
     settings = replace(build_settings(argparse.Namespace(**{**defaults, **vars(arguments)})), jobs=arguments.jobs)
     if find_state_places(settings.server.state).ledger is None:
-        raise UsageError("A worker finds its calls in the state of the servers: name it with --state.")
+        raise UsageError("A worker needs the servers' state. Set it with --state.")
     if read_deadlines(arguments.limits) != DEADLINES:
-        raise UsageError("A worker has no connections, so it has no limits for them: give those to `toolwire serve`.")
+        raise UsageError("A worker accepts no connections. Give connection limits to `toolwire serve`.")
     boxes = open_toolboxes(settings, confirm_command)
     names = [tool.name for box in boxes for tool in box.catalog().tools if is_long(tool)]
     if not names:
         raise UsageError(
-            "These targets have no long tools, so a worker has nothing to run. Servers run all other calls."
+            "These targets define no long tools, so the worker has nothing to run. Servers run all other calls."
         )
     # Without a queue, the worker looks for calls in the state.
     engine = open_engine(settings) or LocalEngine(arguments.jobs)

@@ -31,7 +31,7 @@ def read_context(arguments: Namespace, targets: Sequence[str] = ()) -> Context:
     if not (arguments.token or arguments.secret or arguments.user_id):
         return ANONYMOUS
     if len(targets) > 1:
-        raise UsageError("--token, --secret and --user-id are for one site, and there are several.")
+        raise UsageError("--token, --secret and --user-id apply to one server. Several are given.")
     return Context(
         tokens=_read_values("--token", arguments.token),
         secrets=_read_values("--secret", arguments.secret),
@@ -47,9 +47,7 @@ def _read_value(option: str, text: str) -> tuple[str, Secret]:
     """Return the name and the value of ``NAME`` or ``NAME=@FILE``."""
     name, mark, where = text.partition("=")
     if not name or (mark and not where.startswith("@")):
-        raise UsageError(
-            f"{option} takes NAME or NAME=@FILE: a value on the command line could be read by other programs."
-        )
+        raise UsageError(f"Write {option} as NAME or NAME=@FILE. Other programs can read values on the command line.")
     found = _read_file(option, where[1:]) if mark else os.environ.get(_name_variable(option, name))
     if found is None:
         found = _ask(option, name)
@@ -73,11 +71,13 @@ def _read_file(option: str, path: str) -> str:
         return data.decode("utf-8")
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"{option} cannot be read from {path}: {why}.") from error
+        raise UsageError(f"{option}: cannot read {path}: {why}.") from error
 
 
 def _ask(option: str, name: str) -> str:
     if not sys.stdin.isatty():
         variable = _name_variable(option, name)
-        raise UsageError(f"{option} {name} has no value: set the environment variable {variable}, or say {name}=@FILE.")
+        raise UsageError(
+            f"{option} {name} has no value. Set the environment variable {variable}, or write {name}=@FILE."
+        )
     return getpass(f"{'Secret' if option == '--secret' else 'Token for'} {name}: ")

@@ -71,8 +71,8 @@ def open_target(
     if not isinstance(target, UrlTarget):
         if reach != UrlOptions():
             raise UsageError(
-                "--key, --header, --protocol, --locked, --approval, --timeout and the selection are for URLs;"
-                " this target is code."
+                "--key, --header, --protocol, --locked, --approval, --timeout and the selection options "
+                "need a URL, but this target is code."
             )
         # These bring the whole server, which a URL does not need.
         from toolwire.hosting.targets.load_code import open_code
@@ -112,7 +112,7 @@ def open_url(
         with announce_if_slow(f"Reading the tools of {show_url(url)}"):
             remote = opened.enter_context(connecting)
         if reach.offline and remote.source is not None and not remote.source.url.startswith("file:"):
-            print_instruction(f"The tools as they were stored on {show_time(remote.source.fetched_at)}.")
+            print_instruction(f"The tools are from a copy stored on {show_time(remote.source.fetched_at)}.")
         _check_tags(reach.selection, remote.tags())
         yield remote
 
@@ -150,4 +150,4 @@ def _check_tags(selection: Selection, tags: Mapping[str, int]) -> None:
             meant = f" Did you mean {near[0]!r}?" if near else ""
             shown = ", ".join(islice(tags, _MAX_TAGS)) + (", and more" if len(tags) > _MAX_TAGS else "")
             there = f"the tags are {shown}; --tags lists them" if tags else "its tools have no tags"
-            raise UsageError(f"There is no tag {tag!r} here: {there}.{meant}")
+            raise UsageError(f"There is no tag {tag!r}. {there}.{meant}")

@@ -54,7 +54,7 @@ def read_program_sign_in(arguments: Namespace, options: SignInOptions) -> SignIn
     identity = options.identity
     if arguments.client_key is not None:
         if identity is None or identity.secret is not None:
-            raise UsageError("--client-key needs --client-id, and no --client-secret-env.")
+            raise UsageError("--client-key needs --client-id, and cannot be used with --client-secret-env.")
         identity = _add_key(identity, arguments.client_key)
     return replace(
         options, identity=identity, provider=provider, assertion=None if assertion is None else lambda _: assertion
@@ -65,7 +65,7 @@ def _read_assertion(arguments: Namespace) -> Secret | None:
     if arguments.assertion_file is None:
         return read_key(None, arguments.assertion_env)
     if arguments.assertion_env is not None:
-        raise UsageError("Give --assertion-file or --assertion-env, not both.")
+        raise UsageError("Give either --assertion-file or --assertion-env, not both.")
     # Not only the user's own file: a platform writes the token of a workload as it likes.
     data = read_input_file(Path(arguments.assertion_file), _MAX_BYTES, "--assertion-file")
     return read_key(data.decode("utf-8", "replace").strip(), None)
@@ -77,6 +77,6 @@ def _add_key(identity: ClientIdentity, path: str) -> ClientIdentity:
     try:
         return replace(identity, method="private_key_jwt", key=ClientKey(read_private_text(Path(path))))
     except OSError as error:
-        raise UsageError(f"--client-key cannot be read: {error.strerror}.") from error
+        raise UsageError(f"Cannot read --client-key: {error.strerror}.") from error
     except (CredentialError, DefinitionError) as error:
         raise UsageError(f"--client-key: {error}") from error

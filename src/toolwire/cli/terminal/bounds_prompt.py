@@ -106,7 +106,7 @@ def _parse_numbers(most: int, text: str) -> list[int]:
         return list(range(1, most + 1))
     parts = [part.strip() for part in text.split(",")] if text else []
     if not all(part.isascii() and part.isdigit() and len(part) <= 3 and 1 <= int(part) <= most for part in parts):
-        raise DefinitionError(f"Type numbers of this list, {ANY} for all, or nothing.")
+        raise DefinitionError(f"Type numbers from this list, {ANY} for all, or nothing.")
     return sorted(set(map(int, parts)))
 
 
@@ -126,7 +126,7 @@ def _read_entry(prompt: str, read: Callable[[str], str], parse: Callable[[str], 
 
 def _parse_unseen(text: str) -> bool:
     if text not in ("", ANY):
-        raise DefinitionError(f"Type {ANY} to cover calls with these arguments too, or nothing.")
+        raise DefinitionError(f"Type {ANY} to include calls with these arguments, or nothing.")
     return text == ANY
 
 

@@ -40,7 +40,7 @@ def print_call_result(
         if fault := describe_schema_fault(result.notes):
             print_warning(fault)
     if failure:
-        print_error(f"{failure} The call was made.")
+        print_error(f"{failure} The call was sent.")
         return FAILED
     return exit_code(result) if isinstance(result, Problem) else OK
 
@@ -86,9 +86,9 @@ def _print_problem(problem: Problem) -> None:
     if problem.kind is Kind.ACCEPTED:
         return  # the same call again would be another one
     if problem.can_retry and problem.retry_after_ms is not None:
-        print_error(f"The same call may work in {problem.retry_after_ms / 1_000:g} seconds.")
+        print_error(f"The same call might succeed in {problem.retry_after_ms / 1_000:g} seconds.")
     elif problem.can_retry:
-        print_error("The same call may work later.")
+        print_error("The same call might succeed later.")
 
 
 def _print_value(value: Json, tool: Tool | None) -> None:

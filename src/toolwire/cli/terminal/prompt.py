@@ -92,7 +92,7 @@ def confirm_command(command: ServerCommand) -> bool:
     for name, text in sorted(command.written.items()):
         print(f"  it is given   {name}={_shorten(text)}", file=sys.stderr)
     if names := ", ".join(command.code_variables):
-        warning = f"  {names} can make it run other code: check the value."
+        warning = f"  {names} can make it run other code. Check the value."
         print(apply_style(warning, "bold", sys.stderr), file=sys.stderr)
     return confirm("Run it, now and whenever you name exactly this command for this folder? [y/N] ")
 
@@ -116,12 +116,15 @@ def confirm_relocation(here: str, there: str) -> bool:
     """Return whether the user allows ``there``, the origin to which a site redirects, in the place of ``here``."""
     # XL-011
     if not is_terminal():
-        print_error(f"{display_origin(here)} sends on to {display_origin(there)}, and there is no terminal to ask at.")
+        print_error(
+            f"{display_origin(here)} redirects to {display_origin(there)}, and there is no terminal on which "
+            "to ask you."
+        )
         return False
     print(f"{display_origin(here)} sends on to {display_origin(there)}.", file=sys.stderr)
     if careful := find_lookalike_warning(there):
         print(f"  {careful}", file=sys.stderr)
-    print("  Your key for the one, if you gave any, would go to the other.", file=sys.stderr)
+    print("  If you gave an API key for the first origin, it would be sent to the second.", file=sys.stderr)
     return confirm("Connect to that one instead? [y/N] ")
 
 

@@ -30,7 +30,7 @@ Approver: TypeAlias = Callable[[Question], Answer]
 Advance: TypeAlias = Literal["ask", "yes"]
 """The user's answer in advance: none, or ``--yes``."""
 
-_TITLE = "May this be called?"
+_TITLE = "Allow this call?"
 
 
 def build_terminal_approver(advance: Advance) -> Approver:
@@ -102,7 +102,7 @@ def choose_approver(where: str, advance: Advance) -> Approver:
     from toolwire.stores.paths import find_decisions_place  # likewise
 
     approvals = open_approvals(find_decisions_place())
-    print_error("The question waits: answer it with `toolwire approvals`.")
+    print_error("The question is pending. Answer it with `toolwire approvals`.")
     return store_approver(approvals)
 
 

@@ -66,8 +66,8 @@ def _ask_to_open(asked: InputRequest) -> InputResponse:
     if _prompt("Open it in your browser? [y/N] ").lower() not in YES:
         return DECLINED
     if not open_page(asked.url):
-        _print("No browser was found: open the page yourself.")
-    left = _prompt("Press Enter when you are done there, or type n to give up. ").lower()
+        _print("No browser was found. Open the page yourself.")
+    left = _prompt("Press Enter when you are done there, or type n to cancel. ").lower()
     return CANCELLED if left in ("n", "no") else InputResponse(InputAction.ACCEPT)
 
 

@@ -62,7 +62,7 @@ class QuestionServer:
         given = {name: values[0] for name, values in form.items()}
         # D-27: in constant time, and as bytes, because compare_digest() refuses a text that is not ASCII.
         if not compare_digest(given.get("token", "").encode(), self.token.encode()):
-            return "This answer did not come from this page."
+            return "This answer was not sent from this page. Open the page again."
         level = _LEVELS.get(given.get("later", "")) if self.question.can_keep_level else None
         if given.get("answer") != "allow":
             # A model reads the reason, so it is bounded.
@@ -82,7 +82,7 @@ class QuestionServer:
         """
         wanted = confirmation_text(self.question)
         if needs_typed_confirmation(self.question) and given.get("confirm", "").strip() != wanted:
-            raise DefinitionError(f"To allow this, type: {wanted}")
+            raise DefinitionError(f"To allow this call, type: {wanted}")
         try:
             arguments = json.loads(given.get("arguments", "null"))
         except (ValueError, RecursionError):
@@ -129,7 +129,7 @@ class InputServer:
     def submit(self, form: dict[str, list[str]]) -> str:
         """Take the answer in ``form``, and return what is wrong with it, or ``""``."""
         if not compare_digest(form.get("token", [""])[0].encode(), self.token.encode()):
-            return "This answer did not come from this page."
+            return "This answer was not sent from this page. Open the page again."
         action = form.get("answer", ["decline"])[0]
         if action != "accept":
             return self._end(CANCELLED if action == "cancel" else DECLINED)
@@ -137,7 +137,7 @@ class InputServer:
         faults = self.asked.find_faults(self.entered)
         self.asked = replace(self.asked, faults=faults)
         if faults:
-            return "This does not fit yet."
+            return "Some values are not valid yet."
         return self._end(InputResponse(InputAction.ACCEPT, self.entered))
 
     def build_page(self, _note: str = "") -> str:
@@ -147,8 +147,8 @@ class InputServer:
     def build_outcome(self) -> str:
         """Return the page that is shown after the answer."""
         if self.response is not None and self.response.action is InputAction.ACCEPT:
-            return build_final_page("Sent.", "The call goes on with what you entered.")
-        return build_final_page("Nothing was sent.", "The site learns that you did not answer.")
+            return build_final_page("Sent.", "The call continues with your input.")
+        return build_final_page("Nothing was sent.", "The server is told that you did not answer.")
 
     def _end(self, response: InputResponse) -> str:
         if self.response is None:
@@ -235,7 +235,7 @@ def _handler(question_server: QuestionServer | InputServer) -> type[BaseHTTPRequ
             if not self._is_ours():
                 return
             if not (size.isascii() and size.isdigit() and len(size) < 9 and int(size) <= _MAX_BYTES):
-                self._send(413, build_final_page("This answer is too long."))
+                self._send(413, build_final_page("The answer is too long."))
                 return
             text = self.rfile.read(int(size)).decode("utf-8", "replace")
             try:
@@ -258,13 +258,13 @@ def _handler(question_server: QuestionServer | InputServer) -> type[BaseHTTPRequ
             # Another Host is a name of another site that leads to this machine (DNS rebinding). A browser without
             # Sec-Fetch-Site is judged by its Origin, and by the token.
             if self.headers.get("Host") != own or elsewhere:
-                self._send(403, build_final_page("This page answers to its own address alone."))
+                self._send(403, build_final_page("This page accepts requests only at its own address."))
                 return False
             if is_other_user(self.client_address[1], question_server.port):
                 self._send(403, build_final_page("This page answers only the user who was asked."))
                 return False
             if not compare_digest(self.path.encode(), question_server.path.encode()):
-                self._send(404, build_final_page("There is no such page."))
+                self._send(404, build_final_page("This page does not exist."))
                 return False
             return True
 
@@ -287,15 +287,15 @@ def _handler(question_server: QuestionServer | InputServer) -> type[BaseHTTPRequ
 def _build_outcome_page(answer: Answer | None) -> str:
     if answer is None or not answer.allowed:
         return build_final_page(
-            "Denied. Nothing was sent.", "The program that asked is told, and goes on without the call."
+            "Denied. Nothing was sent.", "The program is told of your decision and continues without the call."
         )
-    once = "The call is sent now, as it was shown. Its result goes to the program that asked."
-    how_long = f" For {GRANT_LIFETIME}, later calls of this tool are not asked about."
-    later = f"{how_long} To take that back: toolwire approvals revoke."
+    once = "The call is being sent, as shown. The program that asked receives the result."
+    how_long = f" For {GRANT_LIFETIME}, later calls of this tool run without a question."
+    later = f"{how_long} To revoke this: toolwire approvals revoke."
     if answer.bounds is not None:
         covered = describe_bounds(list_conditions(answer.bounds), answer.bounds.uses)
         covered += f", and {len(answer.bounds.tools)} more tools" if answer.bounds.tools else ""
-        later = f" Not asked about later: {covered}. To take that back: toolwire approvals revoke."
+        later = f" Later calls that run without a question: {covered}. To revoke this: toolwire approvals revoke."
     return build_final_page("Allowed.", once + (later if answer.always else ""))
 
 

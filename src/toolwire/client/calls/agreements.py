@@ -37,9 +37,9 @@ from toolwire.core.model import Call, Json, Kind, Problem, Tool, copy_tool
 from .session import Session
 
 _MAX_DEFINITIONS = 50_000
-_CHANGED = "The site has changed this tool since it was approved."
-_TARGET_CHANGED = "You approved this tool at another address, or over another protocol."
-_CREDENTIAL_CHANGED = "You approved this tool with another credential, or with none."
+_CHANGED = "The server has changed this tool since you approved it."
+_TARGET_CHANGED = "You approved this tool at another address or over another protocol."
+_CREDENTIAL_CHANGED = "You approved this tool with other credentials, or with none."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class Agreements:
         if self._session.data_flow is not None:  # D-33: a GET carries text away as well as a POST does
             name = self._parties.name
             sources = self._session.data_flow.find_sources(name, call.arguments)
-            found += [f"This carries text that came from {source} to {name}." for source in sources]
+            found += [f"This sends text from {source} to {name}." for source in sources]
         if leaving := self._session.marks.find_reason(call):
             found.append(leaving)
         return tuple(found)
@@ -318,7 +318,7 @@ def build_lock_check(locked: DefinitionLock, url: str, definitions: list[dict[st
         if listed and difference is None:
             return ALLOW
         what = f"was {difference.what} since the lock was made" if listed and difference else "is not in the lock"
-        text = f"{call.tool.name} {what}: look at `toolwire diff`, and lock it again if you agree."
+        text = f"{call.tool.name} {what}: check `toolwire diff`, and lock the tools again if you accept the change."
         return Deny(Problem(kind=Kind.CONFLICT, message=text, details={"locked": True}))
 
     return check

@@ -82,8 +82,8 @@ DEFAULT_WAIT_S = 100.0
 """How long a call waits for the end of a call that goes on at the server, if nothing else is said."""
 
 _MAX_REDIRECTS = 3
-_REDIRECTED = "The site redirects this call: the address is not the one that you saw before."
-_NOT_SHOWN = "The call goes on with a request that was not shown before."
+_REDIRECTED = "The server redirects this call to an address that you have not seen."
+_NOT_SHOWN = "The call continues with a request that was not shown before."
 
 
 class _CheckedCall(NamedTuple):
@@ -309,7 +309,7 @@ class CallPipeline:
         # Only a store of decisions raises it: requests are sent by the driver.
         except ConnectionError as error:
             # XL-055: what cannot be recorded is not done.
-            text = f"{call.tool.name} was not called: decisions cannot be kept now ({error})."
+            text = f"{call.tool.name} was not called, because decisions cannot be stored now ({error})."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
         finally:
             state.end(result)
@@ -507,7 +507,9 @@ class CallPipeline:
         if isinstance(permitted, Problem):
             return permitted
         permitted.flow.close()  # its first request was sent with other arguments
-        return build_denial(f"{prepared.call.tool.name} was stopped: arguments cannot be changed halfway.")
+        return build_denial(
+            f"{prepared.call.tool.name} was stopped: arguments cannot change while the call is being prepared."
+        )
 
     def _follow_redirects(
         self, prepared: PreparedCall, reply: Any, question: Question | None, state: CallState

@@ -111,9 +111,9 @@ def _read_path(path: Path) -> Content:
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise ValueError("cannot be read: this is not a file name") from error
+        raise ValueError("cannot be read: invalid file name") from error
     if len(data) > MAX_FILE_BYTES:
-        raise ValueError(f"has more than {MAX_FILE_BYTES:,} bytes")
+        raise ValueError(f"is larger than {MAX_FILE_BYTES:,} bytes")
     return build_content(data, guess_type(path.name)[0] or UNTYPED, path.name)
 
 

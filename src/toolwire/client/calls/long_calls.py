@@ -41,7 +41,7 @@ _FAILING_S: Final = 30.0
 _PATIENT_FAILING_S: Final = 600.0
 _PASSING = frozenset({Kind.OVERLOADED, Kind.RATE_LIMITED, Kind.TIMEOUT, Kind.TOO_SLOW})
 _LOST = frozenset({"dns", "refused", "timeout", "closed", "breaker"})
-_NO_METHODS = "This server has no long calls: its protocol has no words for them."
+_NO_METHODS = "Long calls are not available: the protocol of this connection does not support them."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ def read_end(status: CallStatus) -> Result:
         return status.result
     if status.state is LongCallState.CANCELLED:
         return Problem(kind=Kind.CANCELLED, message=f"The call {show_id(status.id)} was cancelled.")
-    text = f"The call {show_id(status.id)} is {status.state.value}, and the server gives no result of it."
+    text = f"The call {show_id(status.id)} is {status.state.value}, and the server returned no result."
     kind = Kind.INTERRUPTED if status.state is LongCallState.INTERRUPTED else Kind.BAD_ANSWER
     return Problem(kind=kind, message=text)
 
@@ -196,7 +196,8 @@ def show_id(id_: str) -> str:
 def build_foreign_call(url: str, home: str) -> Problem:
     """Return the Problem of a call whose status is said to be at another origin."""
     text = (
-        f"The status of the call is at {get_origin(url) or show_url(url)}, not at {get_origin(home)}: it is not read."
+        f"The call's status URL is at {get_origin(url) or show_url(url)}, not at {get_origin(home)}, so "
+        "it was not read."
     )
     return Problem(kind=Kind.BAD_ANSWER, message=text, details={"reason": "origin", "sent": False})
 
@@ -312,7 +313,7 @@ def _build_unfinished(call: LongCall, status: CallStatus | None, delay_s: float)
         how += f" ({status.progress:.0%})"
     return Problem(
         kind=Kind.ACCEPTED,
-        message=f"{name} {how} as call {shown}. It was not stopped; ask for its result later by this id.",
+        message=f"{name} {how} as call {shown}. It was not stopped. Read its result later with this ID.",
         can_retry=True,
         retry_after_ms=int(min(delay_s, MAX_WAIT_S) * 1_000),
         details={"call": {"id": call.id, "state": state.value}},
@@ -324,5 +325,5 @@ def _name_call(problem: Problem, call: LongCall) -> Problem:
     if problem.kind is Kind.NOT_FOUND:
         return problem
     details: dict[str, Json] = {**problem.details, "call": {"id": call.id, "state": "running"}}
-    text = f"{problem.message} The call may go on: its id is {show_id(call.id)}."
+    text = f"{problem.message} The call might still be running. Its ID is {show_id(call.id)}."
     return replace(problem, message=text, details=details)

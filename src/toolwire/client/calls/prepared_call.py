@@ -224,13 +224,15 @@ def build_refusal(tool: Tool, answer: Answer) -> Problem:
     """Return the result of a call that the user did not allow, or for which there is no approver."""
     if answer is NO_APPROVER and tool.claimed_safe:
         return build_denial(
-            f"{tool.name} needs approval and no approver is configured: only its site says that it just reads. "
-            "Connect with agree=... to let such tools run, or with approve=... to be asked.",
+            (
+                f"{tool.name} needs approval, and no approver is configured. Only its server says that it is "
+                "read-only. Connect with agree=... to run such tools, or with approve=... to be asked."
+            ),
             reason=NO_APPROVER_REASON,
         )
     if answer is NO_APPROVER:
         return build_denial(
-            f"{tool.name} needs approval and no approver is configured: connect with approve=... to be asked.",
+            f"{tool.name} needs approval, and no approver is configured. Connect with approve=... to be asked.",
             reason=NO_APPROVER_REASON,
         )
     if answer.reason:

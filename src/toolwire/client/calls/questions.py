@@ -48,7 +48,7 @@ _EVERY_S = 0.1
 """How often a call looks whether the same call, which waits for its answer, is over."""
 _CHANGED = Problem(
     kind=Kind.CONFLICT,
-    message="What was approved is not what would be sent any more; nothing was sent. Call it again to be asked again.",
+    message=("The request has changed since it was approved. Nothing was sent. Make the call again to be asked again."),
     details={"reason": "changed"},
 )
 
@@ -182,7 +182,7 @@ class Questions:
         # An approver may ignore the time limit of the question.
         if took_s >= DECISION_VALID_S:
             record(tool, bound, "timeout", answer, took_s)
-            return build_denial(f"{tool.name} was not called: the answer came too late.", reason="timeout")
+            return build_denial(f"{tool.name} was not called, because the answer came too late.", reason="timeout")
         # D-20: computed again, because the tool, the credential or a policy can change while the user reads.
         if self._compute_binding(prepared) != bound:
             record(tool, bound, "changed", answer, took_s)
@@ -230,7 +230,9 @@ class Questions:
         prompts = session.prompt_limit
         if prompts.is_blocked(self._subject(tool)):
             self.agreements.record(tool, "", "blocked", NO_APPROVER)
-            return build_denial(f"{tool.name} was refused too often to be asked about again.", reason=_BLOCKED)
+            return build_denial(
+                f"{tool.name} was denied too often, so you are no longer asked about it.", reason=_BLOCKED
+            )
         wait = prompts.reserve_prompt()
         if wait > 0.0:
             self.agreements.record(tool, "", "throttled", NO_APPROVER)
@@ -248,7 +250,7 @@ class Questions:
         parties, tool, request = self.parties, prepared.call.tool, prepared.request
         session = parties.session
         left = self.budget.costs.count_remaining(tool)
-        costs = () if left is None else (f"You allow {left} more calls of this connection that cost something.",)
+        costs = () if left is None else (f"You allow {left} more calls that cost something on this connection.",)
         return replace(
             question,
             # An approver is foreign code: it must not be able to change the call.
@@ -336,6 +338,7 @@ def _explain_no_always(question: Question) -> str:
 def _explain_limit(tool: Tool, most: int) -> str:
     """Return why no question was asked, and which setting a program that answers questions can change."""
     return (
-        f"{tool.name} was not called: {max(most, 1)} questions were asked within a minute, and no more are. "
-        "Where a program answers them, Session(rules=ClientRules(questions_a_minute=...)) allows more."
+        f"{tool.name} was not called. {max(most, 1)} questions were asked within a minute, which is the "
+        "limit. If a program answers them, raise it with "
+        "Session(rules=ClientRules(questions_a_minute=...))."
     )

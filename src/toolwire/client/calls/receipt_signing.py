@@ -34,18 +34,23 @@ FindKey = Callable[[], "ReceiptKey | None"]
 def find_signing_refusal(find_key: FindKey | None, terms: ReceiptTerms, tool: Tool) -> Problem | None:
     """Return why a call of ``tool`` cannot get the receipt that its server wants, or None. No user is asked then."""
     if not _is_same_tool(terms.tool, tool):
-        text = f"{tool.name} was not called: its server wants a receipt for something else than this call."
+        text = f"{tool.name} was not called, because its server requires a receipt for something other than this call."
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     if find_key is None or find_key() is None:
-        text = f"{tool.name} was not called: its server wants a receipt of your decision, and you have no key for that."
-        advice = "Make one with `toolwire approvals key`, and give its public half to the server."
+        text = (
+            f"{tool.name} was not called, because its server requires a signed receipt of your decision and "
+            "you have no signing key."
+        )
+        advice = "Create one with `toolwire approvals key`, and give its public half to the server."
         return Problem(kind=Kind.UNCONFIRMED, message=f"{text} {advice}", details={"receipt": "no_key"})
     return None
 
 
 def build_unseen_refusal(tool: Tool) -> Problem:
     """Return the Problem that a call of ``tool`` has no receipt, because no user was shown it."""
-    text = f"{tool.name} was not called: its server wants a receipt of a user's decision, and no user was asked here."
+    text = (
+        f"{tool.name} was not called, because its server requires a receipt of a user's decision and no user was asked."
+    )
     return Problem(kind=Kind.UNCONFIRMED, message=text, details={"receipt": "unseen"})
 
 

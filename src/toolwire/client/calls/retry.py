@@ -55,9 +55,9 @@ class RetryLimits:
 
     def __post_init__(self) -> None:
         if type(self.retries) is not int or not 0 <= self.retries <= 10:
-            raise ValueError(f"retries is a number from 0 to 10, not {self.retries!r}")
+            raise ValueError(f"retries must be a number from 0 to 10, not {self.retries!r}")
         if not self.total_s >= 0:
-            raise ValueError(f"total_s is a number of seconds, not {self.total_s!r}")
+            raise ValueError(f"total_s must be a number of seconds, not {self.total_s!r}")
 
 
 DEFAULT_RETRIES = RetryLimits()
@@ -130,7 +130,9 @@ def relies_on_claim(peer: Peer, tool: Tool, request: Request | None, retries: Re
 
 # RFC 9110, 9.2.2: twice has the effect of once with these methods. QUERY is newer, and only reads.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "QUERY", "PUT", "DELETE"})
-REPEAT_NOTICE = "If no answer comes, this is sent again: the site says that twice is as once."
+REPEAT_NOTICE = (
+    "If no answer arrives, the request is sent again: the server says that repeating it has no further effect."
+)
 
 
 def _find_wait_s(problem: Problem, attempts: int, chance: float) -> float:

@@ -122,15 +122,13 @@ class Session:
         # D-32: the name comes from the user or the address, never from the site.
         if name:
             if _NAME.fullmatch(name) is None:
-                raise DefinitionError(
-                    f"{name!r} is not a name for a connection: a letter, then letters, digits, - and _."
-                )
+                raise DefinitionError(f"Invalid connection name {name!r}. Use a letter, then letters, digits, - and _.")
             with self._lock:
                 taken = self._names.find_clash(name)
                 if not taken:
                     self._names.add(name)
             if taken:
-                raise DefinitionError(f"A connection is called {taken!r} already: choose another name than {name!r}.")
+                raise DefinitionError(f"A connection is already named {taken!r}. Choose another name than {name!r}.")
         else:
             first = build_toolkit_name(host)[:24]
             with self._lock:
@@ -163,7 +161,10 @@ class Session:
             for unique in catalog.names:
                 homes.setdefault(make_confusable_key(unique), []).append(name)
         return tuple(
-            f"{', '.join(names)} each have a tool called {tool}: look at the beginning of the name before you approve."
+            (
+                f"{', '.join(names)} each have a tool named {tool}. Check the prefix of the name before you "
+                "approve a call."
+            )
             for tool, names in homes.items()
             if len(names) > 1
         )

@@ -59,7 +59,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
         # A newcomer calls ``connect(url).call(...)``.
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         known = name in dir(Remote)
-        raise AttributeError(f"{text}: open the connection first, `{self._opened_by}`" if known else text)
+        raise AttributeError(f"{text}: open the connection first, with `{self._opened_by}`" if known else text)
 
     async def _open(self) -> RemoteT:
         try:

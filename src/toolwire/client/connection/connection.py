@@ -236,14 +236,14 @@ def _get_server_label(url: str) -> str:
 
 def withdrawal(url: str, why: str) -> Problem:
     """Return the Problem of a server that no longer offers its tools; ``why`` ends the sentence."""
-    text = f"{show_url(url)} no longer offers its tools, so none is called: {why.rstrip('.')}."
+    text = f"{show_url(url)} no longer offers its tools, so none was called: {why.rstrip('.')}."
     return Problem(kind=Kind.NOT_FOUND, message=text, can_retry=True, details={"reason": "withdrawn", "sent": False})
 
 
 def _explain_loss(connection: Connection, found: Discovery) -> Problem:
     """Return the Problem of a discovery that found nothing: the server fails, or has withdrawn its document."""
     if all(probe.status is None or probe.status >= 500 for probe in found.probes):
-        text = f"{show_url(found.url)} could not be fetched again: the server fails or does not answer."
+        text = f"Cannot fetch {show_url(found.url)} again: the server fails or does not answer."
         return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
     url = find_document_url(connection.peer, connection.probes)
     meaning = next((one.meaning for one in found.probes if one.url == url), "is not what it was")
@@ -267,7 +267,7 @@ def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
     large = next((probe for probe in found.probes if probe.reason == "too_large"), None)
     if large is not None:
         how = "Selection(document_bytes=...) or --document-bytes takes more"
-        return f"{show_url(large.url)} is too large to be read: {large.meaning.rstrip('.')}; {how}."
+        return f"{show_url(large.url)} is too large: {large.meaning.rstrip('.')}; {how}."
     reached = [probe for probe in found.probes if probe.status is not None]
     if not reached and found.probes:
         probe = found.probes[0]
@@ -276,7 +276,7 @@ def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
     if text := _explain_document(found):
         return text
     if any(probe.status in (401, 403) for probe in reached):
-        return f"{url} does not accept this key." if keyed else _explain_no_access(found)
+        return f"{url} rejected this API key." if keyed else _explain_no_access(found)
     return _explain_no_protocol(found)
 
 
@@ -296,7 +296,7 @@ def _explain_document(found: Discovery) -> str:
     if named is None:
         return ""
     where, how = show_url(named.names), "connect to that URL, or agree with approve_relocation=... or at a terminal"
-    return f"{show_url(named.url)} names a document on another site, {where}, which you have not trusted: {how}."
+    return f"{show_url(named.url)} links to a document on another server, {where}, which you have not trusted: {how}."
 
 
 def find_unused_document(url: str, probes: tuple[Probe, ...]) -> Probe | None:
@@ -318,12 +318,12 @@ def _explain_no_access(found: Discovery) -> str:
     url = show_url(found.url)
     if any(probe.status == 401 for probe in found.probes):
         how = f"give one with --key-env NAME, in Python api_key=..., or sign in with `toolwire login {url}`"
-        return f"{url} wants a key before it shows its tools: {how}."
+        return f"{url} requires a key to list its tools: {how}."
     host = get_host(found.url)
     # A server on this machine may refuse each of its names but one, whoever asks.
     other = ", or localhost in place of its address" if is_loopback_host(host) and host != "localhost" else ""
     how = f"it may want a key (--key-env NAME, in Python api_key=...), or a sign-in (`toolwire login {url}`){other}"
-    return f"{url} refuses access with status 403: {how}."
+    return f"{url} denied access with status 403: {how}."
 
 
 def _explain_no_protocol(found: Discovery) -> str:
@@ -332,13 +332,13 @@ def _explain_no_protocol(found: Discovery) -> str:
     if statuses and all(status == 429 or status >= 500 for status in statuses):
         # Such a site has not said what it speaks.
         why = "it takes no more requests for now" if 429 in statuses else "it fails, or is down for now"
-        return f"{url} answers with status {min(statuses)}: {why}; try again later."
+        return f"{url} answered with status {min(statuses)}: {why}. Try again later."
     # MC-13
     if found.url.partition("?")[0].rstrip("/").endswith("/sse"):
         how = "is the URL right, and has it no other endpoint, which often ends with /mcp?"
         return f"{url} ends like an MCP server of the HTTP+SSE transport, but opens no stream of events there: {how}"
     elsewhere = 'an MCP server at a path that does not end with /mcp is found with protocol="mcp" or --protocol mcp'
-    return f"{url} speaks none of our protocols; `toolwire explain {url}` shows each request to it; {elsewhere}."
+    return f"{url} does not speak a supported protocol. `toolwire explain {url}` shows each request; {elsewhere}."
 
 
 def _explain_unreachable(url: str, reason: str) -> str:

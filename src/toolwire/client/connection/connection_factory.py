@@ -142,7 +142,7 @@ class ConnectionFactory:
                 text = "you have not agreed to this command yet: pass approve_command=, or use it once at a terminal."
                 raise ConnectError(f"{command.name} was not run: {text}", kind=Kind.DENIED)
             if approve(command) is not True:
-                raise ConnectError(f"{command.name} was not run: it was denied.", kind=Kind.DENIED)
+                raise ConnectError(f"{command.name} was not run, because you denied it.", kind=Kind.DENIED)
             if agreed is not None:
                 agreed.add(command.digest, command.summary)
         return ServerProgram(command, limits=limits)
@@ -379,7 +379,7 @@ class ConnectionFactory:
         options = self.options
         if options.command is not None and found.peer is None:
             meaning = found.probes[-1].meaning if found.probes else "it did not answer."
-            raise ConnectError(f"There is no MCP server at stdio:{options.command.name}: {meaning}", found.probes)
+            raise ConnectError(f"No MCP server answered at stdio:{options.command.name}: {meaning}", found.probes)
         if found.peer is None and self._cache.is_offline and not options.document:
             raise ConnectError(_explain_nothing_stored(found), found.probes, kind=Kind.UNREACHABLE)
         if found.peer is not None:
@@ -511,7 +511,7 @@ def _explain_nothing_stored(found: Discovery) -> str:
     if is_refused or find_unused_document(found.url, found.probes) is not None:
         return explain_failure(found)
     why = "what needs a key and the lists of MCP servers are never stored"
-    return f"No tools of {show_url(found.url)} are stored here: list them once without --offline ({why})."
+    return f"No tools of {show_url(found.url)} are stored here. List them once without --offline ({why})."
 
 
 def _choose_cache(options: ConnectOptions) -> Cache:

@@ -93,11 +93,11 @@ def build_prompt_call(features: ServerFeatures, name: str, arguments: Mapping[st
     given = dict(arguments or {})
     missing = [one.name for one in found.arguments if one.is_required and one.name not in given]
     if missing:
-        text = f"The prompt {name} needs {' and '.join(missing)}: give each as a text."
+        text = f"The prompt {name} needs {' and '.join(missing)}. Pass each one as text."
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, details={"missing": list(missing)})
     return Call(found.reader, given, new_id())
 
 
 def _build_unknown(peer: Peer) -> Problem:
-    text = f"There are no resources and prompts over {peer.protocol}: connect to the server's MCP address for them."
+    text = f"Resources and prompts are not available over {peer.protocol}. Connect to the server's MCP address."
     return Problem(kind=Kind.NOT_FOUND, message=text)

@@ -190,10 +190,10 @@ def _describe_difference(tool: Tool, difference: Difference, now: Connection) ->
     if difference.what == "removed":
         other = now.peer.catalog.find(f"{tool.toolkit}.{tool.name}")
         if isinstance(other, Tool):
-            return f"The site offers {other.id} in place of {tool.id} now: look at it before you call it."
-        return f"The site does not offer {tool.name} any more."
+            return f"The server now offers {other.id} instead of {tool.id}. Check it before you call it."
+        return f"The server no longer offers {tool.name}."
     parts = ", ".join(change.part for change in difference.changes)
-    return f"The site has changed {tool.name} meanwhile ({parts}): look at it again before you call it."
+    return f"The server has changed {tool.name} ({parts}). Check it before you call it."
 
 
 def _with(problem: Problem, sentence: str, facts: dict[str, Json]) -> Problem:

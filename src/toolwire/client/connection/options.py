@@ -194,7 +194,9 @@ class ConnectOptions:
         text = APP_ORIGIN if app is not None else resolve_target(str(self.url))
         command = read_server_command(text)
         if command is not None and (self.keys_by_scheme or self.protocol not in (None, "mcp")):
-            raise ValueError("a program speaks mcp, and takes keys from its environment: stdio:NAME=$NAME COMMAND")
+            raise ValueError(
+                "a program speaks mcp, and gets its keys from environment variables: stdio:NAME=$NAME COMMAND"
+            )
         if app is None and command is None:
             _check_file(text)
         object.__setattr__(self, "command", command)
@@ -225,9 +227,9 @@ class ConnectOptions:
 def _check_file(text: str) -> None:
     """Check that a path of a document leads to a file: its name must not be looked for as that of a site."""
     if names_document_file(text) and not file_url(text):
-        raise DefinitionError(f"There is no file {text}.")
+        raise DefinitionError(f"File not found: {text}.")
     if text.endswith(".py") and "/" not in text:
-        raise DefinitionError(f"{text} is code: import it, and connect to its toolkit.")
+        raise DefinitionError(f"{text} is code. Import it, and connect to its toolkit.")
 
 
 def _check_kinds(options: ConnectOptions) -> None:
@@ -237,7 +239,9 @@ def _check_kinds(options: ConnectOptions) -> None:
         if value is not None and not callable(value):
             raise DefinitionError(f"{name} is a function, not {type(value).__name__}.")
         if name in _PLAIN and iscoroutinefunction(value):
-            raise DefinitionError(f"{name} is a plain function: nothing would wait for this coroutine function.")
+            raise DefinitionError(
+                f"{name} must be a plain function, because a blocking connection cannot await a coroutine function."
+            )
     for name, (kind, text) in _KINDS.items():
         value = getattr(options, name)
         if value is not None and not isinstance(value, kind):
@@ -245,8 +249,8 @@ def _check_kinds(options: ConnectOptions) -> None:
     for name in ("api_key", "token"):
         value = getattr(options, name)
         if value is not None and not isinstance(value, str | Secret):
-            raise DefinitionError(f"{name} is a text or a Secret, not {type(value).__name__}.")
+            raise DefinitionError(f"{name} must be a string or a Secret, not {type(value).__name__}.")
     for name in ("timeout_s", "discovery_s"):
         seconds: Any = getattr(options, name)
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not (seconds > 0 and isfinite(seconds)):
-            raise DefinitionError(f"{name} is a number of seconds above 0, not {seconds!r}.")
+            raise DefinitionError(f"{name} must be a number of seconds above 0, not {seconds!r}.")

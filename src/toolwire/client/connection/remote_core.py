@@ -449,4 +449,4 @@ _FIRST_PAUSE_S = 1.0
 _OPEN_S: Final = 2.0
 _MAX_PAUSE_S = 60.0
 _NEVER_FILES: Final = frozenset({int, float, bool, NoneType, dict})
-_CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed: connect again.")
+_CLOSED = Problem(kind=Kind.UNREACHABLE, message="This connection is closed. Connect again.")

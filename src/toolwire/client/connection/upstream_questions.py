@@ -140,7 +140,7 @@ class UpstreamQuestions:
         message = f"{describe_asker(asked)} It asks:\n\n{asked.message}"
         if asked.faults:
             faults = "; ".join(f"{field} {fault}" for field, fault in asked.faults.items())
-            message = f"{message}\n\nThe answer before could not be used: {faults}."
+            message = f"{message}\n\nYour previous answer was not accepted: {faults}."
         details = {"key": pending.key, "name": pending.key, "message": message, "schema": write_fields(asked.fields)}
         return Problem(kind=Kind.MISSING_REQUIREMENTS, message=message, details={INPUT_REQUEST: details})
 
@@ -153,7 +153,7 @@ class UpstreamQuestions:
             pending = self._pending.get(key.rpartition("-")[0])
             if pending is not None and pending.principal == call.context.principal and pending.key in responses:
                 return self._pending.pop(pending.id)
-        text = f"{call.tool.name} did not go on: the time for its question is over, or another process has it."
+        text = f"{call.tool.name} was not continued: its question has expired, or another process is handling it."
         return Problem(kind=Kind.CONFLICT, message=f"{text} Send the call again without its state.")
 
     def _has_room(self, call: Call) -> bool:

@@ -110,7 +110,7 @@ def _clean_texts(peer: Peer) -> Peer:
     changed = [tool.id for tool, before in zip(tools, catalog.tools, strict=True) if tool is not before]
     if not changed and (title, description) == (catalog.title, catalog.description):
         return peer
-    cleaned = tuple(f"{id_}: hidden characters were taken out of what describes it." for id_ in changed)
+    cleaned = tuple(f"{id_}: hidden characters were removed from the description." for id_ in changed)
     readable = replace(catalog, title=title, description=description, tools=tools)
     return replace(peer, catalog=readable, findings=lambda: (*peer.findings(), *cleaned))
 
@@ -144,7 +144,7 @@ def find_codecs(protocol: str | None) -> Sequence[Codec]:
         return BUILTIN
     chosen = [codec for codec in BUILTIN if codec.name == protocol]
     if not chosen:
-        raise ValueError(f"{protocol!r} is not a protocol; there is {', '.join(codec.name for codec in BUILTIN)}")
+        raise ValueError(f"Unknown protocol {protocol!r}. Choose from {', '.join(codec.name for codec in BUILTIN)}")
     return chosen
 
 

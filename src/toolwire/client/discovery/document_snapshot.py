@@ -133,7 +133,7 @@ def refetch(snapshot: DocumentSnapshot, discovery: Flow[T]) -> Flow[T | Problem 
             return answer
         if answer.status >= _SERVER_ERROR or answer.status == _TOO_MANY_REQUESTS:
             where = request.url.partition("?")[0]
-            text = f"{where} could not be fetched again: it answers with status {answer.status}."
+            text = f"Cannot fetch {where} again: the server answered with status {answer.status}."
             return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
         if answer.status != 200 or _hash_body(answer) != digest:
             return (yield from discovery)

@@ -110,4 +110,4 @@ class _Fetcher:
 
 
 def _timeout() -> Problem:
-    return unreachable("Discovery did not end in time.", "timeout", sent=False)
+    return unreachable("Discovery did not finish in time.", "timeout", sent=False)

@@ -25,7 +25,7 @@ def read_overlay(source: str | Path | Mapping[str, Json]) -> Json:
             with Path(source).open("rb") as opened:
                 text = opened.read(MAX_BYTES + 1)
         except OSError as error:
-            raise ValueError(f"the overlay {source} cannot be read: {error.strerror}") from error
+            raise ValueError(f"cannot read the overlay {source}: {error.strerror}") from error
         if len(text) > MAX_BYTES:  # what is cut off could be the part that forbids a tool
             raise ValueError(f"the overlay {source} is larger than {MAX_BYTES // 1_048_576} MiB")
         loaded = load_document(text, name=str(source))

@@ -186,7 +186,7 @@ def refuse_server(target: SignInTarget, user: SignInUser) -> Problem | None:
     for origin in dict.fromkeys((*target.foreign_origins, *split)):
         asking = split.get(origin, site)
         if not user.allow_server(asking, origin):
-            text = f"{asking} wants you to sign in at {origin}, which is another site."
+            text = f"{asking} wants you to sign in at {origin}, which is a different server."
             text += f" Allow that with --sign-in-at {origin}, or SignInUser(allow_server=...)."
             return Problem(kind=Kind.DENIED, message=text, details={"server": origin})
     return None
@@ -313,7 +313,7 @@ def _await_redirect(
     started: StartedSignIn, listener: RedirectListener, user: SignInUser, transport: SyncTransport
 ) -> Credential | Problem:
     if user.open_page(started.url):
-        user.show(f"Your browser opens {started.target.server.issuer}: sign in there.")
+        user.show(f"Your browser opens {started.target.server.issuer}. Sign in there.")
     else:
         user.show(f"Open this page in a browser on this machine: {started.url}")
     query = listener.wait(user.wait_s)
@@ -373,4 +373,4 @@ def _poll_for_token(
             pause_s += 5.0
         elif error != "authorization_pending":
             return found
-    return Problem(kind=Kind.TIMEOUT, message="The code was not typed in time.")
+    return Problem(kind=Kind.TIMEOUT, message="The code was not entered in time.")

@@ -145,7 +145,7 @@ class TokenRefresher:
 
     def _build_ended(self) -> Problem:
         chosen = f" --account {quote(self._account)}" if self._account else ""
-        text = f"The sign-in for {self._site} has ended: run toolwire login {self._site}{chosen}."
+        text = f"The sign-in for {self._site} has expired. Run toolwire login {self._site}{chosen}."
         return Problem(kind=Kind.UNAUTHORIZED, message=text, details={"error": "login_required"})
 
 

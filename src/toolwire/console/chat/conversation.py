@@ -324,7 +324,9 @@ class Conversation:
             model, provider = self._model
             if not converse(model, text, lambda call: self._run_call(provider, call), self._show_turn):
                 self._add(
-                    MessageEntry("fault", "The model requested too many calls in one turn. It waits for you now.")
+                    MessageEntry(
+                        "fault", ("The model requested too many calls in one turn. It now waits for your next message.")
+                    )
                 )
         except ToolwireError as error:
             self._add(MessageEntry("fault", str(error)))
@@ -421,7 +423,10 @@ class Conversation:
                 del self._waiting[id_]
 
     def _allow_server(self, site: str, origin: str) -> bool:
-        lines = [f"{site} wants you to sign in at {origin}, which is another site.", "It learns who you are there."]
+        lines = [
+            f"{site} wants you to sign in at {origin}, which is a different server.",
+            "It learns who you are there.",
+        ]
         return self._ask(Choice("Sign in at another site?", lines, yes="Sign in there"))
 
     def _approve_relocation(self, *where: Any) -> bool:

@@ -10,7 +10,7 @@ import uvicorn
 try:
     from .app import Settings, create_app
 except ModuleNotFoundError as missing:
-    raise SystemExit(f"There is no {missing.name} here: pip install 'toolwire[all]'") from missing
+    raise SystemExit(f"{missing.name} is not installed: pip install 'toolwire[all]'") from missing
 
 
 def main() -> None:

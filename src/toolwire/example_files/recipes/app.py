@@ -73,7 +73,7 @@ def create_app(settings: Settings) -> Callable[..., Any]:
     if settings.guest_key:
         guest = people.add("Guest", settings.guest_key) or people.check("Guest", settings.guest_key)
         if guest is None:
-            raise ValueError("There is a guest with another key: use that one, or another folder.")
+            raise ValueError("The guest account already has another key. Use that key, or another folder.")
         books.open(guest.id)
         callers = CombinedCallers(ApiKeyCallers([ApiKey(key=Secret(settings.guest_key), name=guest.id)]), callers)
     app = FastAPI(title="RecipeApp", version="1.0.0", docs_url=None, redoc_url=None)
@@ -118,7 +118,10 @@ def _add_operations(app: FastAPI, books: Books, callers: Callers) -> None:
     )
     def add_favorite(favorite: Favorite, owner: str = saves) -> Recipe:
         if not books.find_choices(owner).save:
-            raise HTTPException(403, "The owner of this book lets no app save recipes: it is in their settings.")
+            raise HTTPException(
+                403,
+                ("The owner of this book does not let apps save recipes. The owner can change that in the settings."),
+            )
         recipe = books.save(owner, favorite.recipeId)
         if recipe is None:
             raise _build_missing(favorite.recipeId)
@@ -133,7 +136,10 @@ def _add_operations(app: FastAPI, books: Books, callers: Callers) -> None:
     )
     def delete_recipe(id: str, owner: str = deletes) -> None:  # noqa: A002 - as the API says it
         if not books.find_choices(owner).delete:
-            raise HTTPException(403, "The owner of this book lets no app delete recipes: it is in their settings.")
+            raise HTTPException(
+                403,
+                ("The owner of this book does not let apps delete recipes. The owner can change that in the settings."),
+            )
         if not books.delete(owner, id):
             raise _build_missing(id)
 
@@ -160,4 +166,4 @@ def _build_user(app: FastAPI, callers: Callers) -> Any:
 
 
 def _build_missing(recipe: str) -> HTTPException:
-    return HTTPException(404, f"There is no recipe {recipe}: searchRecipes shows what there is.")
+    return HTTPException(404, f"There is no recipe {recipe}. Call searchRecipes to list them.")

@@ -77,11 +77,11 @@ class Site:
         """
         origin, fetched = request.headers.get("origin"), request.headers.get("sec-fetch-site")
         if origin != self.url.rstrip("/") or fetched not in (None, "same-origin"):
-            raise HTTPException(403, "This form came from another site.")
+            raise HTTPException(403, "This form was sent from another site.")
         given = parse_qs((await request.body()).decode("ascii", "replace"), keep_blank_values=True, max_num_fields=20)
         fields = {name: values[0] for name, values in given.items()}
         if with_token and not compare_digest(fields.get("token", "").encode(), (await self.token(request)).encode()):
-            raise HTTPException(403, "This form is too old. Go back, reload, and try again.")
+            raise HTTPException(403, "This form has expired. Go back, reload the page, and try again.")
         return fields
 
 
@@ -122,7 +122,7 @@ def _add_book(app: FastAPI, site: Site) -> None:
             for one, favorite in recipes
         ]
         saved = [one.name for one, favorite in recipes if favorite]
-        text = f"Your favorites: {', '.join(saved)}." if saved else "You have no favorites yet: save a recipe below."
+        text = f"Your favorites: {', '.join(saved)}." if saved else ("You have no favorites yet. Save a recipe below.")
         html = Html(
             f'<div class="card"><h1>Your recipes</h1><p id="favorites">{escape_text(text)}</p>'
             f"{build_table(['recipe', 'cuisine', 'time', 'favorite', 'delete'], rows)}</div>"
@@ -176,7 +176,7 @@ def _add_account(app: FastAPI, site: Site) -> None:
         except ValueError as error:
             return await show(request, onward, name, str(error))
         if person is None:
-            return await show(request, onward, name, "Somebody has this name already.")
+            return await show(request, onward, name, "That name is already taken.")
         await to_thread.run_sync(site.books.open, person.id)
         response = RedirectResponse(onward, 303)
         response.raw_headers.append(await site.oauth.start_session(request.headers.raw, person.id))
@@ -191,7 +191,7 @@ def _add_settings(app: FastAPI, site: Site) -> None:
         save = build_check("save", "yes", Html("save recipes to my favorites"), is_checked=choices.save)
         delete = build_check("delete", "yes", Html("delete recipes"), is_checked=choices.delete)
         is_kept = "kept" in request.query_params
-        notice = build_notice("Your settings are kept.", "safe", role="status") if is_kept else NO_HTML
+        notice = build_notice("Your settings were saved.", "safe", role="status") if is_kept else NO_HTML
         fields = Html(
             f"<fieldset><legend>Apps that I connected may</legend>{save}{delete}</fieldset>"
             '<p class="muted">This holds for every app, whatever it asked for: RecipeApp refuses the rest. Apps that '

@@ -116,7 +116,7 @@ def read_archive(file: Path, check: Callable[[BackupHead], None], into: Path | N
             if left:
                 raise ValueError("members are missing")
     except FileNotFoundError as error:
-        raise DefinitionError(f"There is no file {error.filename or file}.") from error
+        raise DefinitionError(f"File not found: {error.filename or file}.") from error
     except (
         tarfile.TarError,
         OSError,

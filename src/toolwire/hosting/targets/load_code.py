@@ -126,7 +126,7 @@ def _wrap_object(found: object, document: Path | None, where: str, threads: int)
 
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise UsageError(f"There is no file {path}.")
+        raise UsageError(f"File not found: {path}.")
     path = path.resolve()
     # The module is known under its full path: the name is unique, and pydantic finds the names of the file again.
     if (known := sys.modules.get(str(path))) is not None:

@@ -45,7 +45,7 @@ from toolwire.telemetry.redaction import hide_secrets, scrub_problem
 from toolwire.validation import build_arguments_check
 from toolwire.validation.requirements import check_requirements
 
-_NO_CALLS: Final = "The calls of code end with their program: name the URL of a server."
+_NO_CALLS: Final = "Calls of local code end with their program. Give the URL of a server."
 
 
 class LocalTarget:
@@ -201,7 +201,7 @@ class LocalTarget:
             await begin_lifespan(self._toolbox)
         except Exception as error:  # noqa: BLE001 - any error of the tool's own code
             text = f"{type(error).__name__}: {error}"
-            return Problem(kind=Kind.TOOL_FAILED, message="The tool could not begin.", developer_message=text)
+            return Problem(kind=Kind.TOOL_FAILED, message="The tool could not be started.", developer_message=text)
         try:
             return await self._run_with_deadline(call)
         finally:

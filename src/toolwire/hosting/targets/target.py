@@ -92,7 +92,7 @@ def read_target(text: str) -> Target:
     if _exists(text):
         raise UsageError(f"{text} is neither a Python file nor a document: a target is {_FORMS}.")
     if names_document_file(text):
-        raise UsageError(f"There is no file {text}.")
+        raise UsageError(f"File not found: {text}.")
     if _DOTTED.fullmatch(text) and (file := _find_module_file(text)):
         return _read_module(text, file)
     if _HOST.fullmatch(text) or _USER.match(text):

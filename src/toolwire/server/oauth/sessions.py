@@ -84,11 +84,13 @@ def find_forgery(
     """Return an error if a form came from another site, or without the token of its session; else None."""
     # D-22
     if find_form_origin(request.headers, context.settings.origin) == "cross_site":
-        return OAuthError(error="access_denied", description="This form came from another site.", status=403)
+        return OAuthError(error="access_denied", description="This form was sent from another site.", status=403)
     # A browser without our cookie has not seen our page, so the form cannot be ours.
     if session.is_new or not compare_digest(token.encode(), session.form_token.encode()):
         return OAuthError(
-            error="access_denied", description="This form is too old. Go back, reload, and try again.", status=403
+            error="access_denied",
+            description="This form has expired. Go back, reload the page, and try again.",
+            status=403,
         )
     return None
 

@@ -185,7 +185,7 @@ class PageReader:
             return self._ask(view, tool, fields, _RELOAD)
         wanted = confirmation_text(_build_question(view, tool, ""))
         if tool.destructive and fields.get("confirm", "").strip() != wanted:
-            return self._ask(view, tool, fields, f"To allow this, type: {wanted}")
+            return self._ask(view, tool, fields, f"To allow this call, type: {wanted}")
         return self._run(view, tool, replace(ANONYMOUS, confirmation=fields.get("word", ""), user_answer=_ALLOWED))
 
     def _deny(self, view: View, tool: Tool, word: str) -> Pending:
