@@ -195,7 +195,8 @@ def test_model_is_told_that_a_value_was_truncated_or_undeclared(box: Any) -> Non
             "undeclared": "status 299",
             "arguments_changed_by_user": True,
             "advice": (
-                "This result was cut: complete it has 9 bytes. For the rest, narrow the call or ask for the next page."
+                "This result was shortened: complete it has 9 bytes. For the rest, narrow the call or "
+                "ask for the next page."
             ),
         },
     }

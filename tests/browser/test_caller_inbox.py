@@ -80,7 +80,7 @@ def test_each_page_of_the_inbox_looks_like_one_product(page: Any, show: Shown, l
     page.goto(f"{show.url}/inbox")
     look("caller-sign-in")
     show.open(page)
-    assert "Nothing waits for you." in page.inner_text("main")
+    assert "No pending questions." in page.inner_text("main")
     look("caller-empty")
     show.ask()
     give_permission(show.folder)
@@ -129,7 +129,13 @@ def test_questions_of_one_task_stand_together_and_say_what_differs(
     ]
     marked = [page.locator("article").nth(number).locator("dt[data-differs]") for number in range(3)]
     assert [one.all_inner_texts() for one in marked] == [["by\nin the body; differs"]] * 2 + [[]]
-    assert page.locator("article").nth(0).get_by_text("What differs is marked.").count() == 1
+    assert (
+        page.locator("article")
+        .nth(0)
+        .get_by_text("Other questions of this task are about the same tool. The differences are marked.")
+        .count()
+        == 1
+    )
     # Each is answered by itself, and the one that destroys something needs its words.
     page.locator("article").nth(1).get_by_role("button", name="Allow this call").click()
     page.locator("article").nth(2).wait_for(state="detached")
@@ -172,7 +178,7 @@ def test_inbox_works_without_script(chromium: Any, show: Shown) -> None:
     assert "Denied." in page.inner_text("main")
     page.get_by_role("link", name="Permissions").click()
     page.get_by_role("button", name="Take back").click()
-    assert "Taken back." in page.inner_text("main")
+    assert "Revoked. The next call asks again." in page.inner_text("main")
     page.get_by_role("link", name="Your answers").click()
     assert "not allowed" in page.inner_text("main")
     page.get_by_role("button", name="Sign out").click()
@@ -271,7 +277,10 @@ def test_list_of_tools_is_allowed_at_once_or_one_by_one(page: Any, tmp_path: Pat
             assert "2 calls" in row.inner_text()
             look("caller-permission-of-tools")
             row.get_by_role("button", name="Take back").click()
-            page.get_by_text("Nothing is allowed for later calls").wait_for()
+            page.get_by_text(
+                "There are no permissions: each call that needs consent asks. To allow later calls, use "
+                "“Later calls” in a question"
+            ).wait_for()
             assert [call("find", text="tulip"), call("get", id="1")] == [False, False]
     assert [name for name, _ in server.called] == ["find", "find", "get"]
 

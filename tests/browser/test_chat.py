@@ -123,7 +123,7 @@ def choose_model(page: Any, chat: Chat, url: str) -> None:
     page.get_by_label("Name of the model").fill("scripted")
     page.get_by_label("Key", exact=False).last.fill(KEY)
     page.get_by_role("button", name="Keep", exact=True).first.click()
-    page.get_by_text("Kept. The next message goes to this model.").wait_for()
+    page.get_by_text("Saved. The next message goes to this model.").wait_for()
     page.get_by_role("link", name="Back to the chat").click()
 
 
@@ -231,7 +231,7 @@ def test_rules_and_denials_hold_in_the_chat_by_keyboard_alone(page: Any, chat: C
         page.get_by_role("link", name="Settings").click()
         page.get_by_label("Calls that change something").select_option("never")
         page.get_by_role("button", name="Keep the rules for").click()
-        page.get_by_text("Kept. The rule holds").wait_for()
+        page.get_by_text("Saved. The rule applies from the next call on").wait_for()
         page.get_by_role("link", name="Back to the chat").click()
         say(page, "Cancel everything")
         page.get_by_text("I leave it.").wait_for()
@@ -281,7 +281,7 @@ def test_what_goes_wrong_is_one_sentence(page: Any, chat: Chat) -> None:
     connect(page, "http://127.0.0.1:9")
     page.locator(".badge.destroys", has_text="not connected").wait_for()
     say(page, "Hello")
-    page.get_by_text("No model is set: choose one in the settings.").wait_for()
+    page.get_by_text("No model is configured. Choose one in the settings.").wait_for()
     page.get_by_role("link", name="Settings").click()
     for url, text in (("http://models.example/v1", "needs https"), ("nonsense", "is not an http or https URL")):
         page.get_by_label("URL").fill(url)

@@ -159,8 +159,14 @@ def test_empty_pages_say_what_to_do(page: Any, tmp_path: Path, look: Callable[[s
         page.get_by_text("No question waits for you.").wait_for()
         look("console-empty")
         for path, text in (
-            ("inbox", "Nothing waits for you."),
-            ("permissions", "Nothing is allowed for later calls"),
+            ("inbox", "No pending questions."),
+            (
+                "permissions",
+                (
+                    "There are no permissions: each call that needs consent asks. To allow later calls, use "
+                    "“Later calls” in a question"
+                ),
+            ),
             ("rules", "You have no rule"),
             ("log", "No decisions yet."),
             ("connections", "toolwire login URL"),

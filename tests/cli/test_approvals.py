@@ -43,7 +43,7 @@ def test_a_waiting_question_is_listed_and_answered(state: Path, toolwire: Callab
     assert toolwire("approvals", "deny", id_, "--reason", "not now").code == 0
     assert approvals.take(id_, "") is not None
     assert toolwire("approvals", "allow", id_).code == 1
-    assert toolwire("approvals").out.startswith("Nothing waits")
+    assert toolwire("approvals").out.startswith("No pending questions")
     approvals.close()
 
 
@@ -107,7 +107,7 @@ def test_an_emptied_log_is_not_verified(state: Path, toolwire: Callable[..., Any
         connection.execute("DROP TRIGGER audit_is_not_cut")
         connection.execute("DELETE FROM audit")
     emptied = toolwire("approvals", "log", "--verify")
-    text = "toolwire: The record of the creation of the log is missing: the log was emptied.\n"
+    text = "toolwire: The record of the log's creation is missing, so the log was emptied.\n"
     assert (emptied.code, emptied.err) == (1, text)
 
 
@@ -157,7 +157,7 @@ def test_lock_refuses_a_connection_that_changed(
     assert toolwire("diff", site, *options).code == 2
     locked = toolwire("lock", site, *options)
     assert (locked.code, "tools pinned" in locked.out) == (0, True)
-    assert "is as it was locked" in toolwire("diff", site, *options).out
+    assert "has not changed since it was locked" in toolwire("diff", site, *options).out
     assert toolwire("tools", site, "--locked", *options).code == 0
     assert toolwire("call", site, "add", "a=1", "--locked", *options).out == "2\n"
     data = json.loads(lock.read_text())
@@ -240,7 +240,10 @@ def test_the_log_is_searched_and_exported(site: str, state: Path, toolwire: Call
         assert len(toolwire("approvals", "log", "--json", *options).out.splitlines()) == count, options
         assert (toolwire("approvals", "log", *options).out == "No decision fits.\n") == (count == 0)
     wrong = toolwire("approvals", "log", "--since", "yesterday")
-    assert (wrong.code, "is not a time" in wrong.err) == (2, True)
+    assert (
+        wrong.code,
+        "is not a valid time. Type one such as friday, 2026-12-24, 2026-12-24T18:00 or 12h" in wrong.err,
+    ) == (2, True)
     listed = json.loads(toolwire("approvals", "list", "--json").out)
     assert listed == {"waiting": [], "grants": [], "levels": [], "definitions": []}
 
@@ -269,7 +272,7 @@ def test_all_that_is_kept_for_a_site_is_shown_and_revoked_by_its_url(
 ) -> None:
     assert toolwire("call", site, "note", "text=a", "--yes").code == 0
     listed = toolwire("approvals").out
-    assert listed.startswith("Nothing waits")  # --yes allows no later call
+    assert listed.startswith("No pending questions")  # --yes allows no later call
     assert "APPROVED ONCE: A CHANGED DEFINITION IS SHOWN" in listed
     assert json.loads(toolwire("approvals", "--json").out)["definitions"] == [{"site": site, "tool": "Desk.note@1.2.0"}]
     assert toolwire("call", site, "add", "a=1", "--protocol", "otc", "--agree").code == 0

@@ -137,7 +137,7 @@ def test_misspelled_tool_name_gets_a_suggestion(target: str, toolwire: Callable[
     for name in ("ad", "Desk.Addd"):
         outcome = toolwire("call", target, name, "a=1")
         assert outcome.code == 2
-        assert f"There is no tool '{name}' here. Did you mean add? There is: Desk.add@1.2.0" in outcome.err
+        assert f"There is no tool '{name}' on this server. Did you mean add? There is: Desk.add@1.2.0" in outcome.err
 
 
 @pytest.mark.parametrize("values", [["a=x"], ["b=1"], ["a=1", "c=1"], ["a"], ["--args", "[]"]])
@@ -246,5 +246,5 @@ def test_a_result_that_breaks_the_schema_of_its_own_server_is_shown_with_a_warni
         data = toolwire("call", f"{url}/mcp", "count", "--agree", "--json")
     fault = 'it breaks "type" of its output schema at n'
     assert (plain.code, json.loads(plain.out)) == (0, {"n": "one"})
-    assert f"This result is not what its server says that it returns: {fault}." in plain.err
+    assert f"This result does not match what its server declares: {fault}." in plain.err
     assert json.loads(data.out) == {"ok": True, "value": {"n": "one"}, "schema_fault": fault}

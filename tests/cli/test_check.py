@@ -79,7 +79,7 @@ def test_invalid_json_is_reported_with_its_position(
 ) -> None:
     outcome = toolwire("check", put("a.json", '{\n "opentool": nil}'))
     assert outcome.code == 1
-    assert outcome.out.startswith("a.json:2:14: error [OT-029]: This is not JSON: ")
+    assert outcome.out.startswith("a.json:2:14: error [OT-029]: This is not valid JSON: ")
 
 
 @pytest.mark.parametrize(
@@ -339,8 +339,11 @@ def test_overlay_is_checked_with_the_document_that_it_is_for(
     outcome = toolwire("check", "shop.json", *(["--overlay"] if how == "option" else []), "ours.json")
     assert outcome.code == 1
     assert outcome.out.splitlines() == [
-        "ours.json:5:5: error [XL-035] /actions/0: With this overlay, shop.json /paths/~1orders/get/x-llm/approval: \
-This is none of auto, per-call: each call is asked for, and none is always allowed.",
+        (
+            "ours.json:5:5: error [XL-035] /actions/0: With this overlay, shop.json "
+            "/paths/~1orders/get/x-llm/approval: This must be one of auto, per-call: each call is asked for, "
+            "and none is always allowed."
+        ),
         "ours.json:6:16: warning [CL-04] /actions/1/target: This target is in no document here, so the action changes \
 nothing.",
         'ours.json:7:5: warning [CL-04] /actions/2: This action has no effect: give it an "update", a "copy", or \

@@ -58,7 +58,7 @@ def test_reports_can_be_json_or_markdown(url: str, toolwire: Callable[..., Any])
         (("http://127.0.0.1:9", "--protocol", "ftp"), 2, "Unknown protocol: 'ftp'."),
         (("http://127.0.0.1:9", "--call", "add", "[1]"), 2, "must be a JSON object"),
         (("http://127.0.0.1:9", "--call", "add", "{"), 2, "must be a JSON object"),
-        (("http://127.0.0.1:9",), 4, "does not take connections"),
+        (("http://127.0.0.1:9",), 4, "refused the connection. Is the server running?"),
     ],
 )
 def test_conform_failure_is_reported_in_one_sentence(

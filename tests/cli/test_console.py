@@ -28,7 +28,7 @@ def test_console_shows_what_other_commands_keep_and_takes_it_back(tmp_path: Path
     with start_console("--no-open", site, home=tmp_path) as (process, url, key):
         reader = Reader(url, key)
         assert "Desk.note@1.2.0" in reader.get("/permissions")
-        assert "Taken back." in reader.submit("/permissions", id=grants.list_grants()[0].id)
+        assert "Revoked. The next call asks again." in reader.submit("/permissions", id=grants.list_grants()[0].id)
         assert grants.list_grants() == []
         offers = reader.submit("/connections", url=site)
         assert "<code>shred</code>" in offers
@@ -93,7 +93,7 @@ def test_console_compares_a_site_with_the_lock(tmp_path: Path, site: str, toolwi
         lock.write_text(json.dumps({"lock": 1, "connections": {locked[1]: {}}}))
         assert "added, wider" in reader.submit("/lock", url=locked[1])
         lock.write_text("damaged")
-        assert "This is not a toolwire.lock" in reader.get("/lock")
+        assert "This is not a version 1 toolwire.lock file. Create one with `toolwire lock URL`" in reader.get("/lock")
 
 
 @pytest.mark.requirement("CO-02")

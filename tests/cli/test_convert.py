@@ -85,8 +85,8 @@ def test_foreign_text_cannot_control_the_terminal(write: Callable[..., Path], to
     ("argv", "sentence"),
     [
         (("nothing.json", "--to", "otc"), "File not found: nothing.json."),
-        (("{odd}", "--to", "otc"), "This is not a document of tools that is known here"),
-        (("{odd}", "--to", "otc", "--kind", "opentool"), "This is not a document of kind opentool."),
+        (("{odd}", "--to", "otc"), "Unknown document type. It must be one of"),
+        (("{odd}", "--to", "otc", "--kind", "opentool"), "This is not a opentool document."),
         (
             ("{odd}", "--to", "otc", "--protocol", "mcp"),
             ("--key, --key-env and --protocol need a URL, but this source is a file"),

@@ -540,7 +540,7 @@ def test_running_calls_of_an_upstream_and_of_a_caller_are_limited(folder: Path, 
         assert isinstance(of_bob, Problem)
         assert (of_bob.kind, of_bob.message) == (
             Kind.OVERLOADED,
-            "slow runs as many calls as it may (1); wait did not run.",
+            "wait did not run: slow is already running its maximum of 1 calls.",
         )
         assert call("key-of-bob", "abs", x=-1) == Value(1)
         release = threading.Thread(target=go_on.write_text, args=["done"])
@@ -573,7 +573,7 @@ def test_one_upstream_is_tried_by_its_name(folder: Path, toolwire: Callable[...,
     gone = toolwire("gateway", "check", "gone", "--json")
     assert gone.code == 4
     assert [one["name"] for one in json.loads(gone.out)] == ["gone"]
-    assert "does not take connections" in gone.out
+    assert "refused the connection. Is the server running?" in gone.out
     other = toolwire("gateway", "check", "gome")
     assert other.code == 2
     assert "Did you mean gone?" in other.err
@@ -585,7 +585,7 @@ def test_one_upstream_is_tried_by_its_name(folder: Path, toolwire: Callable[...,
     [
         ("metrics-address = 'x'", "--metrics-address is a host with a port"),
         ("otlp = 'x'", "--otlp must be a URL such as http://127.0.0.1:4318"),
-        ("tls-cert = 'no.pem'", "--tls-cert and --tls-key belong together"),
+        ("tls-cert = 'no.pem'", "--tls-cert and --tls-key must be given together"),
         ("tls-cert = 'no.pem'\ntls-key = 'no.pem'", "no.pem"),
         ("ledger = 'no/ledger.sqlite3'", "no/ledger.sqlite3 cannot be used: No such file or directory."),
         ("rates = 'nosuch://x'", "Rate limits cannot be kept at this URL"),

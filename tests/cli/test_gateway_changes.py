@@ -258,10 +258,19 @@ def test_operators_add_and_remove_upstreams_in_the_console(folder: Path, site: s
         reader = Reader(url, "key-of-olga", root="/console")
         assert "Add an upstream" in reader.get("/upstreams")
         for fields, words in (
-            ({"name": "site", "url": site, "token": "wrong"}, "This form is too old"),
-            ({"name": "x", "url": f"stdio:{program}"}, "Add a program or a file in the terminal"),
-            ({"name": "x", "url": "own.py"}, "Add a program or a file in the terminal"),
-            ({"name": "x", "url": "https://a.example/mcp.json:tool"}, "Add a program or a file in the terminal"),
+            (
+                {"name": "site", "url": site, "token": "wrong"},
+                ("This form has expired or was not sent from this page. Go back and reload it"),
+            ),
+            (
+                {"name": "x", "url": f"stdio:{program}"},
+                ("Add a program or a file in a terminal: `toolwire gateway add`"),
+            ),
+            ({"name": "x", "url": "own.py"}, "Add a program or a file in a terminal: `toolwire gateway add`"),
+            (
+                {"name": "x", "url": "https://a.example/mcp.json:tool"},
+                ("Add a program or a file in a terminal: `toolwire gateway add`"),
+            ),
             ({"name": "x", "url": "https://a.example/?key=0123456789abcdef0123"}, "may hold a secret"),
             (
                 {"name": "not a name", "url": site},

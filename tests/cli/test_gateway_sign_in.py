@@ -373,7 +373,7 @@ def test_person_who_is_removed_stops_at_once_and_leaves_nothing_to_a_namesake(
     toolwire: Any, monkeypatch: pytest.MonkeyPatch, folder: Path, tasks: Site, people: dict[str, Person]
 ) -> None:
     url = write_file(folder, tasks)
-    assert add_by_command(toolwire, monkeypatch, "ann").out.startswith("ann may sign in.")
+    assert add_by_command(toolwire, monkeypatch, "ann").out.startswith("ann can now sign in.")
     ann = people["ann"]
     with run_gateway():
         asyncio.run(use(url, ann))
@@ -667,7 +667,7 @@ def test_users_command_says_what_is_wrong_in_a_sentence(
     assert "8 to 1,024 characters" in add_by_command(toolwire, monkeypatch, "bob", "short").err
     for name in ("a b", "key:bob", "-", "é", "x" * 41):
         assert add_by_command(toolwire, monkeypatch, name).code == 2, name
-    assert "There is no 'bob'" in toolwire("users", "remove", "bob").err
+    assert "Unknown user 'bob'" in toolwire("users", "remove", "bob").err
     assert (
         "`gateway remove` needs the upstream's name. `toolwire gateway list` prints the names"
         in toolwire("users", "add").err

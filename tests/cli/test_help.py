@@ -74,7 +74,7 @@ def test_words_of_other_programs_are_answered_with_commands_that_exist(word: str
     [
         (
             ["serve", "a.py", "--port", "x"],
-            "--port: 'x' is not a port from 0 to 65535. `toolwire serve --help` lists the options.",
+            "--port: 'x' must be a port from 0 to 65535. `toolwire serve --help` lists the options.",
         ),
         (["call", "a.py"], "Usage: toolwire call [options] TARGET NAME [KEY=VALUE ...]."),
         (["serve", "a.py", "--log", "jsn"], "did you mean 'json'?"),

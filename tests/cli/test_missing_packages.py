@@ -71,7 +71,7 @@ def run(program: str, *words: str, text: str = "") -> subprocess.CompletedProces
 def test_every_module_that_needs_a_package_names_its_extra() -> None:
     ended = run(IMPORT.format(places=list(ADAPTERS)))
     expected = {
-        place: f"ModuleNotFoundError: This needs an extra of toolwire: pip install 'toolwire[{extra}]'."
+        place: f"ModuleNotFoundError: This needs an optional package: pip install 'toolwire[{extra}]'."
         for place, extra in ADAPTERS.items()
     }
     assert json.loads(ended.stdout) == expected
@@ -116,7 +116,7 @@ def test_a_command_names_the_extra_that_it_needs(words: list[str], extra: str, w
     )
     given = [word.format(kit=kit, document=document, overlay=overlay) for word in words]
     ended = run(COMMAND, *given)
-    assert ended.stderr == f"toolwire: This needs an extra of toolwire: pip install 'toolwire[{extra}]'.\n"
+    assert ended.stderr == f"toolwire: This needs an optional package: pip install 'toolwire[{extra}]'.\n"
     assert ended.returncode == 2
 
 

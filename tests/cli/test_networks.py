@@ -98,8 +98,8 @@ def test_unusable_tls_files_are_refused_in_one_sentence(toolwire: Run, desk: Pat
     text = tmp_path / "text.pem"
     text.write_text("nothing of the kind")
     for argv, expected in (
-        (["--tls-cert", cert], "--tls-cert and --tls-key belong together"),
-        (["--tls-key", key], "--tls-cert and --tls-key belong together"),
+        (["--tls-cert", cert], "--tls-cert and --tls-key must be given together"),
+        (["--tls-key", key], "--tls-cert and --tls-key must be given together"),
         (["--tls-cert", cert, "--tls-key", tmp_path / "none"], "none cannot be read: No such file"),
         (["--tls-cert", cert, "--tls-key", other], "the key is not that of the certificate"),
         (["--tls-cert", text, "--tls-key", key], "not a PEM file of its kind"),
@@ -164,7 +164,7 @@ def test_root_path_that_is_no_path_is_refused(toolwire: Run, desk: Path, path: s
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])
 def test_server_that_is_not_there_is_said_in_the_same_words_for_each_protocol(toolwire: Run, protocol: str) -> None:
     ran = toolwire("tools", "http://127.0.0.1:1", "--protocol", protocol)
-    reason = "it does not take connections: is the server running there?"
+    reason = "it refused the connection. Is the server running?"
     assert (ran.code, ran.err) == (4, f"toolwire: http://127.0.0.1:1 could not be reached: {reason}\n")
 
 
@@ -174,9 +174,12 @@ def test_network_options_are_validated(toolwire: Run, tmp_path: Path) -> None:
     for argv, expected in (
         (["--ca-file", tmp_path / "none"], "none cannot be used: No such file"),
         (["--ca-file", text], "it has no PEM certificate"),
-        (["--allow-http", "https://10.9.8.7"], "is https: allow it with allow_private"),
-        (["--allow-http", "10.9.8.7"], "write it with its scheme"),
-        (["--allow-private", "https://10.9.8.7/path"], "without anything after it"),
+        (["--allow-http", "https://10.9.8.7"], "uses https. Allow it with allow_private (--allow-private)"),
+        (
+            ["--allow-http", "10.9.8.7"],
+            ("This URL is incomplete. Write it with its scheme, such as https://example.com"),
+        ),
+        (["--allow-private", "https://10.9.8.7/path"], "write only the origin"),
     ):
         done = toolwire("tools", "http://10.9.8.7:9627", *argv)
         assert done.code == 2

@@ -219,7 +219,7 @@ def test_nothing_is_called_through_an_offline_connection(site: Site) -> None:
         assert [tool.name for tool in remote.tools] == ["apple"]
         outcome = remote.call("apple", {})
         assert isinstance(outcome, Problem)
-        assert (outcome.kind, outcome.message) == (Kind.UNREACHABLE, "Nothing is sent while you are offline.")
+        assert (outcome.kind, outcome.message) == (Kind.UNREACHABLE, "Nothing is sent in offline mode.")
     assert site.asked == before
 
 

@@ -175,11 +175,11 @@ def test_operator_sees_why_and_since_when_an_upstream_is_not_reached_and_tries_i
     with run_gateway() as (_, url):
         reader = Reader(url, "key-of-olga", root="/console")
         page = reader.get("/upstreams")
-        for words in ("gone", "not reached yet", "since", "does not take connections", "Try now"):
+        for words in ("gone", "not reached yet", "since", "refused the connection. Is the server running?", "Try now"):
             assert words in page
         assert ">http://" not in reader.get("/connections"), "its name is shown, and not its address"
-        assert "not there any more" in reader.submit("/upstreams", name="other")
+        assert "no longer exists" in reader.submit("/upstreams", name="other")
         with start_serve(write("desk.py", HELD), "--port", port):
-            assert "It is tried now" in reader.submit("/upstreams", name="gone")
+            assert "Trying now. Its status changes here when it answers" in reader.submit("/upstreams", name="gone")
             wait_until(lambda: "not reached yet" not in reader.get("/upstreams"))
             assert "Try now" not in reader.get("/upstreams")

@@ -91,7 +91,7 @@ def test_each_command_with_a_target_accepts_a_program(target: str, toolwire: Run
     assert toolwire("size", target).code == 0
     lock = str(tmp_path / "toolwire.lock")
     assert "9 tools pinned" in toolwire("lock", target, "--file", lock).out
-    assert "is as it was locked" in toolwire("diff", target, "--file", lock).out
+    assert "has not changed since it was locked" in toolwire("diff", target, "--file", lock).out
     assert toolwire("call", target, "add", "a=2", "--locked", "--file", lock, "--agree").out == "3\n"
     assert toolwire("approvals", "set", target, "add", "deny").code == 0
     assert toolwire("call", target, "add", "a=2", "--agree").code == 3
@@ -107,7 +107,7 @@ def test_an_entry_of_a_file_of_hosts_is_a_target(target: str, section: str, tool
     file.write_text(json.dumps({section: {"desk": entry}}))
     assert "shred" in toolwire("tools", f"{file}:desk").out
     missing = toolwire("tools", f"{file}:desc")
-    assert (missing.code, missing.err) == (2, f"toolwire: {file} has no server 'desc'; it has: desk.\n")
+    assert (missing.code, missing.err) == (2, f"toolwire: {file} contains no server 'desc'. Its servers: desk.\n")
     assert toolwire("tools", f"{file}x.json:desk").code == 2
 
 
@@ -119,7 +119,10 @@ def test_an_entry_with_a_url_is_that_url(site: str, toolwire: Run, tmp_path: Pat
     assert "shred" in toolwire("tools", f"{file}:desk").out
     with connect_sync(f"{file}:desk") as remote:
         assert remote.tools
-    assert "use its URL as the target" in toolwire("tools", f"{file}:keyed").err
+    assert (
+        "declares headers. Use its URL as the target, and pass the key with --key-env"
+        in toolwire("tools", f"{file}:keyed").err
+    )
 
 
 @pytest.mark.requirement("MC-02")

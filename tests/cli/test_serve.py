@@ -156,7 +156,7 @@ def test_missing_package_names_what_to_install(package: str, desk: Path) -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "toolwire: This needs an extra of toolwire: pip install 'toolwire[server]'.\n"
+    assert done.stderr == "toolwire: This needs an optional package: pip install 'toolwire[server]'.\n"
 
 
 def test_a_port_that_is_taken_is_one_sentence_and_exit_code_2(desk: Path, toolwire: Callable[..., Any]) -> None:
@@ -430,7 +430,7 @@ def test_duplicate_tool_id_is_a_definition_error(desk: Path) -> None:
 def test_missing_target_is_reported_in_one_sentence(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("serve")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "toolwire: There is nothing to serve: name a target.\n"
+    assert outcome.err == "toolwire: No target given. Name what to serve.\n"
 
 
 class Bombs:

@@ -288,7 +288,7 @@ def test_a_file_that_others_can_write_is_not_read(project: Path, toolwire: Run) 
         ("[defaults.cal]\ntimeout = 1", '1:1: "cal" is not a command with settings; did you mean "call"?'),
         ("[defaults.tools]\nport = 1", '2:1: there is no setting "port" here'),
         ("[targets.'http://a.example']\nport = 1", "2:1: port is not about a target: [defaults]."),
-        ("[defaults]\ntimeout = 0", "2:1: timeout: '0' is not a number of seconds from 1 to 3600."),
+        ("[defaults]\ntimeout = 0", "2:1: timeout: '0' must be a number of seconds from 1 to 3600."),
         ("[defaults]\ntimeout = 'x'", "2:1: timeout is a whole number, not a string."),
         ("defaults = 1", "1:1: defaults is a table, not a number: [defaults]."),
         ("[targets]\na = 1", '2:1: a target is a table, not a number: [targets."URL"].'),

@@ -94,7 +94,7 @@ def test_check_warns_of_reads_named_like_writes_in_what_we_publish(
     ):
         document = page.read().decode()
     outcome = toolwire("check", str(write("document.json", document))).out
-    assert "'add_note' needs no question and only reads, but is named like a write." in outcome
+    assert "'add_note' is declared read-only without a question, but its name looks like a write." in outcome
     assert "list_notes" not in outcome
     assert "delete_note" not in outcome
 

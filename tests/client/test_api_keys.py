@@ -200,7 +200,10 @@ def test_adding_a_key_is_no_change_of_the_site_definition(listen: Any, encode_re
         reason for reason in after.reasons if "The server has changed this tool since you approved it" in reason
     ]
     assert after.changes == (
-        "What signs a call was “none”. Now it is “the key of `head` in the header X-Key”. It may do more than before.",
+        (
+            "What signs a call was “none”. Now it is “the key of `head` in the header X-Key”. It might do "
+            "more than before."
+        ),
     )
 
 

@@ -472,7 +472,7 @@ def test_costly_call_is_asked_about_unless_the_user_opted_in_for_its_tool(sessio
     assert details(site.run(opted, "rent", NO)) == {"denied": True}
 
 
-MORE = "It may do more than before."
+MORE = "It might do more than before."
 SCHEMA = '{"type": "object", "properties": {"text": {"type": "string"}, "n": {"type": "integer"}}'
 EDITS: list[tuple[dict[str, Any], str]] = [
     ({"description": "x"}, "Its description was empty. Now it is “x”."),
@@ -488,7 +488,7 @@ EDITS: list[tuple[dict[str, Any], str]] = [
         {"approval": Approval.AUTO},
         f"How much consent its server asks for was “per-call”. Now it is “auto”. {MORE}",
     ),
-    ({"safe": True}, "Its server now says that it only reads."),
+    ({"safe": True}, "Its server now declares that it is read-only."),
     (
         {"hints": {"openapi": {"x-llm": {"version": "0.2"}}}},
         f'The set of its hints was empty. Now it is {{"openapi": {{"x-llm": {{"version": "0.2"}}}}}}. {MORE}',
@@ -727,7 +727,7 @@ def test_costly_calls_of_a_connection_stop_at_the_user_limit(clock: Clock, cost:
         "You allow 2 more calls that cost something on this connection.",
         "You allow 1 more calls that cost something on this connection.",
     ]
-    assert details(site.run(pipeline, "buy", person)) == {"denied": True, "reason": "no more calls that cost"}
+    assert details(site.run(pipeline, "buy", person)) == {"denied": True, "reason": "no more calls with a cost"}
     assert len(questions) == 2  # what may not be spent is not asked about
     assert site.run(pipeline, "read").ok
     assert not pipeline.rebuild(site.peer).costs.take_call(buy)  # what was spent stays spent when the site changes

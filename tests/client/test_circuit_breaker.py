@@ -50,7 +50,7 @@ def test_breaker_opens_after_consecutive_failures_and_admits_one_trial(breaker: 
     problem = breaker.refuse(SITE)
     assert problem is not None
     assert (problem.kind, problem.can_retry, problem.retry_after_ms) == (Kind.UNREACHABLE, True, 5_000)
-    assert problem.message == f"{SITE} failed 3 times in a row, so it is asked again in 5 s; nothing was sent."
+    assert problem.message == f"{SITE} failed 3 times in a row. It is called again in 5 s; nothing was sent."
     assert problem.details == {"reason": "breaker", "breaker_of": "all", "sent": False}
     clock.now += 5
     assert [breaker.refuse(SITE) is None for _ in range(3)] == [True, False, False]

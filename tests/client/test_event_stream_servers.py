@@ -192,7 +192,7 @@ def test_a_key_is_sent_once_the_server_asks_and_the_user_sees_where_it_goes(serv
 def test_an_endpoint_of_another_origin_gets_nothing(server: StreamServer, endpoint: str) -> None:
     server.endpoint = lambda _, port: endpoint.replace("{port}", str(port))
     with (
-        pytest.raises(ConnectError, match="names an endpoint that is not its own"),
+        pytest.raises(ConnectError, match="names an endpoint on another origin, so nothing was sent to it"),
         open_blocking(server.url),
     ):
         pass
@@ -234,7 +234,7 @@ def test_a_call_whose_stream_ends_before_its_answer_is_a_problem_and_not_repeate
         problem = remote.call("echo", {"text": "one"})
     assert isinstance(problem, Problem)
     assert problem.kind is Kind.UNREACHABLE
-    assert "ended its stream before its answer" in problem.message
+    assert "closed its stream before it answered" in problem.message
     assert server.methods().count("tools/call") == 1
 
 

@@ -57,5 +57,5 @@ def test_the_longest_text_that_fits_is_sent_over_openapi(server: str) -> None:
 def test_a_url_that_is_too_long_is_called_too_long_and_nothing_else() -> None:
     refused = admit(f"http://127.0.0.1:1/{'x' * 40_000}")
     assert isinstance(refused, Problem)
-    assert refused.message == "This URL is longer than 32,768 characters: send less in it."
+    assert refused.message == "This URL is longer than 32,768 characters. Send less data in it."
     assert isinstance(admit(f"http://127.0.0.1:1/{'x' * 32_000}"), Target)

@@ -214,10 +214,10 @@ def test_web_page_or_document_cannot_start_a_program(program: Write, tmp_path: P
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        ("stdio:", "names no command"),
+        ("stdio:", ": the command is missing. Write stdio:COMMAND ARGS"),
         ("stdio:'a", "cannot be read"),
         ("stdio:A=$TOOLWIRE_NOT_THERE server", "no variable TOOLWIRE_NOT_THERE"),
-        ("stdio:A=${input:key} server", "only its host can fill in"),
+        ("stdio:A=${input:key} server", ":...}, which only its MCP host can resolve. Write ${env:NAME}"),
     ],
 )
 def test_invalid_program_target_is_refused_in_one_sentence(target: str, sentence: str) -> None:
@@ -344,7 +344,7 @@ def run(asked):
         ),
         (
             "def run(asked):\n  while True: write({'method': 'notifications/x', 'params': {'a': 'x' * 65536}})",
-            "more than 16,777,216 bytes that nothing had asked for",
+            "more than 16,777,216 bytes that answer no request",
         ),
         ("def run(asked):\n  while True: write({'id': 'x', 'method': 'sampling/createMessage'})", "questions"),
     ],
@@ -394,7 +394,7 @@ def test_program_that_does_not_read_cannot_fill_the_memory(program: Write) -> No
     with connect_sync(target, approve=lambda _: True, approve_command=agree, timeout_s=0.2, retries=0) as remote:
         problems = [remote.call("run", {"text": "x" * 12_000_000}) for _ in range(4)]
     assert [isinstance(one, Problem) for one in problems] == [True] * 4
-    assert "does not read its input" in problems[3].message  # type: ignore[union-attr]  # each is a problem
+    assert "is not reading its input" in problems[3].message  # type: ignore[union-attr]  # each is a problem
 
 
 @pytest.mark.requirement("MC-02")

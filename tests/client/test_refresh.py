@@ -158,7 +158,7 @@ def test_blanket_approval_that_a_site_withdraws_is_void_before_the_next_call(
     asked = yes.questions[1]
     assert not asked.always_allowed
     assert any("changed" in reason for reason in asked.reasons)
-    assert any("One answer no longer covers later calls." in change for change in asked.changes)
+    assert any("One answer no longer applies to later calls." in change for change in asked.changes)
     driven_remote.note()
     assert len(yes.questions) == 3
 

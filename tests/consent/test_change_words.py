@@ -13,12 +13,12 @@ from toolwire.consent.tool_definition import Change
 from toolwire.core.check import Question
 from toolwire.core.model import Approval, Call, Tool
 
-MORE = "It may do more than before."
+MORE = "It might do more than before."
 HERE, THERE = "POST https://a.example/x", "POST https://b.example/x"
 CHANGES = [
     (Change("description", "same", "Pay.", "Pay more."), "Its description was “Pay.”. Now it is “Pay more.”."),
-    (Change("destructive", "wider", False, True), "It now destroys something."),
-    (Change("blanket_allowed", "narrower", True, False), "One answer no longer covers later calls."),
+    (Change("destructive", "wider", False, True), "It now declares that it destroys something."),
+    (Change("blanket_allowed", "narrower", True, False), "One answer no longer applies to later calls."),
     (Change("target", "wider", HERE, THERE), f"Where a call goes was “{HERE}”. Now it is “{THERE}”. {MORE}"),
     (
         Change("input_schema", "wider", {"properties": {"cc": {}}}, {"properties": {"bcc": {}}}),

@@ -135,7 +135,7 @@ def test_number_that_a_site_may_read_as_another_is_asked_about() -> None:
     assert check(Call(tool, {"account": 2**53 - 1})) is PERMITTED
     asked = check(Call(tool, {"account": 2**53 + 1}))
     assert isinstance(asked, Ask)
-    assert asked.question.reasons[0].endswith("whether that holds here cannot be decided.")
+    assert asked.question.reasons[0].endswith(". toolwire cannot decide whether that applies here.")
 
 
 @pytest.mark.requirement("CC-01")

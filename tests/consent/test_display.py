@@ -34,7 +34,7 @@ QUESTION = Question(
     "https://b\u0430nk.example:8443",
     "POST https://b\u0430nk.example:8443/users/moc/send?page=3",
     Approval.PER_CALL,
-    reasons=("The site declares that this tool destroys something.",),
+    reasons=("The server declares that this tool is destructive.",),
     request=Request(
         "POST",
         "https://xn--bnk-5cd.example:8443/send?page=3",
@@ -74,7 +74,7 @@ GOLDEN = [
     ("scopes", "mail:send", ""),
     ("calls left", "29", ""),
     ("changed since it was approved", 'hint (same): "a" -> "b"', ""),
-    ("why", "The site declares that this tool destroys something.", ""),
+    ("why", "The server declares that this tool is destructive.", ""),
 ]
 
 

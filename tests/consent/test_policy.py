@@ -138,7 +138,7 @@ def test_allow_always_is_offered_for_a_favorite_but_not_for_a_deletion() -> None
     "wrong", [{"everything": "never"}, {"writes": "AUTO"}, {"tools": {"x": ""}}, {"everything": 1}]
 )
 def test_a_preference_that_is_no_level_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(DefinitionError, match="is not an approval level"):
+    with pytest.raises(DefinitionError, match='is not a valid approval level\\. Write "auto", "per-call" or "deny"'):
         Preferences(**wrong)  # type: ignore[arg-type]  # that is the point
 
 

@@ -55,7 +55,7 @@ def test_question_of_a_program_is_answered_in_the_inbox_once(start: Callable[...
         asking.join(0.01)
     page = unescape(browser.get("/inbox").text)
     for text in (
-        "May <code>pay</code> be called at https://bank.example?",
+        "Allow <code>pay</code> to be called at https://bank.example?",
         "Ada",
         "20",
         "Pay somebody.",
@@ -65,8 +65,11 @@ def test_question_of_a_program_is_answered_in_the_inbox_once(start: Callable[...
     assert "Allowed. The call can run now" in browser.submit("/inbox", id=waiting[0].id, answer="allow").text
     asking.join(10)
     assert [(one.allowed, one.always, one.bounds) for one in answers] == [(True, False, None)]
-    assert "That question is over" in browser.submit("/inbox", id=waiting[0].id, answer="allow").text
-    assert "Nothing waits for you." in browser.get("/inbox").text
+    assert (
+        "That question is closed: it was answered elsewhere, or it expired. Nothing was changed"
+        in browser.submit("/inbox", id=waiting[0].id, answer="allow").text
+    )
+    assert "No pending questions." in browser.get("/inbox").text
 
 
 @pytest.mark.requirement("CO-02", "CC-03")
@@ -148,9 +151,9 @@ def test_permission_is_shown_with_its_bounds_and_taken_back(start: Callable[...,
     assert console.source.grants.spend(key, {"price": 40.5})
     assert "1 call, 40.5 of 120, last" in browser.get("/permissions").text
     id_ = console.source.grants.list_grants()[0].id
-    assert "Taken back." in browser.submit("/permissions", id=id_).text
+    assert "Revoked. The next call asks again." in browser.submit("/permissions", id=id_).text
     assert console.source.grants.list_grants() == []
-    assert "not there any more" in browser.submit("/permissions", id=id_).text
+    assert "no longer exists" in browser.submit("/permissions", id=id_).text
 
 
 @pytest.mark.requirement("GR-06")
@@ -337,7 +340,7 @@ def test_connections_are_listed_and_looked_at_only_when_asked(start: Callable[..
     browser = start(list_connections=lambda: rows, list_site_tools=look).browser()
     assert "orders" in browser.get("/connections").text
     assert looked == []
-    assert "not there any more" in browser.submit("/connections", url="https://evil.example").text
+    assert "no longer exists" in browser.submit("/connections", url="https://evil.example").text
     page = browser.submit("/connections", url=SHOP).text
     assert looked == [SHOP]
     assert "destroys something" in page
@@ -352,9 +355,9 @@ def test_lock_differences_are_shown_for_a_locked_site(start: Callable[..., Start
         find_differences=lambda url: found.get(url, Problem(kind=Kind.UNREACHABLE, message="It cannot be reached.")),
     ).browser()
     assert "changed, wider" in browser.submit("/lock", url=SHOP).text
-    assert "as it was locked" in browser.submit("/lock", url="https://a.example").text
+    assert "The server has not changed since it was locked" in browser.submit("/lock", url="https://a.example").text
     assert "It cannot be reached." in browser.submit("/lock", url="https://gone.example").text
-    assert "not there any more" in browser.submit("/lock", url="https://other.example").text
+    assert "no longer exists" in browser.submit("/lock", url="https://other.example").text
 
 
 @pytest.mark.requirement("CO-02")

@@ -67,7 +67,7 @@ def test_two_tools_cannot_share_an_id() -> None:
 
 
 def test_two_tools_cannot_share_a_unique_name() -> None:
-    with pytest.raises(ValueError, match="would be called 'A_x'"):
+    with pytest.raises(ValueError, match="two tools have the name 'A_x'"):
         Catalog(tools=(tool("x", toolkit="A"), tool("x", toolkit="B"), tool("A_x", toolkit="C")))
 
 

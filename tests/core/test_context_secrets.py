@@ -27,5 +27,5 @@ def test_a_text_is_kept_as_a_secret_and_reaches_the_tool() -> None:
 @pytest.mark.requirement("FU-59")
 @pytest.mark.parametrize("name", ["secrets", "tokens"])
 def test_another_type_is_refused_with_a_sentence(name: str) -> None:
-    with pytest.raises(DefinitionError, match="is a Secret or a text, not int"):
+    with pytest.raises(DefinitionError, match="must be a Secret or a string, not int"):
         Context(**{name: {"KEY": 7}})  # type: ignore[arg-type]

@@ -99,7 +99,7 @@ def test_interrupted_call_is_reported_with_unknown_outcome() -> None:
 @pytest.mark.requirement("A-42")
 def test_ledger_refuses_another_call_under_a_used_key() -> None:
     assert build_conflict(KEY).kind is Kind.CONFLICT
-    assert "send a new key" in build_conflict(KEY).message
+    assert "This idempotency key was already used for another call of" in build_conflict(KEY).message
 
 
 def test_replayed_result_is_marked_as_replayed() -> None:

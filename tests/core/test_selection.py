@@ -41,5 +41,5 @@ def test_default_selection_takes_every_tool() -> None:
 
 
 def test_selection_include_must_be_declared_or_all() -> None:
-    with pytest.raises(ValueError, match='include is "declared" or "all", not \'some\''):
+    with pytest.raises(ValueError, match='include must be "declared" or "all", not \'some\''):
         Selection(include="some")

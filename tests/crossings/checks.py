@@ -49,7 +49,7 @@ class Bench:
             return call_curl(target, call)
         outcome = self.open_driver(client).call(target, call)
         # A client without tasks is told the id of a call that takes longer than it is waited for.
-        if target.url and (late := re.search(r"goes on as call ([0-9a-f]{40})", outcome.refusal)):
+        if target.url and (late := re.search(r"continues as call ([0-9a-f]{40})", outcome.refusal)):
             read_long_call(outcome, target, late[1])
         return outcome
 
@@ -73,7 +73,7 @@ class Bench:
 
 def is_about_earlier_calls(question: str) -> bool:
     """Return whether a user is asked only because an earlier row of the same caller at a gateway read something."""
-    return "can carry data out" in question
+    return "can send data out" in question
 
 
 @contextmanager

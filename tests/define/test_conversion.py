@@ -42,8 +42,8 @@ def test_undeclared_arguments_are_refused_by_name() -> None:
     assert refused.kind is Kind.INVALID_ARGUMENTS
     assert refused.parameter_errors == {
         "tag_name": "This argument is required.",
-        "tag": "There is no such argument: did you mean `tag_name`?",
-        "self": "There is no such argument.",
+        "tag": "This tool has no such argument. Did you mean `tag_name`?",
+        "self": "This tool has no such argument.",
     }
 
 
@@ -86,7 +86,7 @@ def test_each_invalid_argument_is_named_by_place_and_without_its_value() -> None
     assert refused.kind is Kind.INVALID_ARGUMENTS
     assert refused.parameter_errors.keys() == {"a", "b"}
     assert refused.parameter_errors["a"].endswith(" at days.1.")
-    assert refused.message.startswith("The arguments do not fit. a: Input should be a valid date")
+    assert refused.message.startswith("Invalid arguments. a: Input should be a valid date")
     assert "hunter2" not in repr(refused)
 
 
@@ -219,7 +219,7 @@ def breaks(_: int) -> int:
 def test_result_of_an_undeclared_type_or_not_json_is_a_problem(annotation: Any, value: Any) -> None:
     refused = problem(write(annotation, value))
     assert refused.kind is Kind.INTERNAL
-    assert refused.message == "use returned a value that does not fit what it declares."
+    assert refused.message == "use returned a value that does not match its declared return type."
     assert refused.developer_message is not None
     assert refused.developer_message.startswith(f"use returned {type(value).__name__}: ")
 

@@ -61,14 +61,14 @@ def test_own_hints_stay_beside_the_parameters() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"result": "grid"}, "result has no form 'grid'"),
+        ({"result": "grid"}, "unknown result form 'grid'"),
         ({"result": {"render": "card", "title": "name"}}, "JSON Pointer"),
         ({"result": {"render": "card", "fields": "/name"}}, "JSON Pointer"),
         ({"result": {"color": "red"}}, "no member 'color'"),
         ({"result": 7}, "takes str or Mapping"),
         ({"next": "book"}, "takes tuple or list"),
-        ({"next": [7]}, "write the name of a tool"),
-        ({"next": [{"when": "later"}]}, "write the name of a tool"),
+        ({"next": [7]}, "in next is not valid. Write a tool's name, or tool, when and args"),
+        ({"next": [{"when": "later"}]}, "in next is not valid. Write a tool's name, or tool, when and args"),
         ({"next": [{"tool": "book", "args": {"name": 1}}]}, "runtime expressions"),
     ],
 )

@@ -112,7 +112,7 @@ def test_the_context_is_injected_and_never_in_the_schema(annotation: Any) -> Non
     assert [*function.tool.parameters] == ["greeting"]
     refused = function.read({"greeting": "hi", "context": {"principal": "root"}})
     assert isinstance(refused, Problem)
-    assert refused.parameter_errors == {"context": "There is no such argument."}
+    assert refused.parameter_errors == {"context": "This tool has no such argument."}
     keywords = function.read({"greeting": "hi"})
     assert keywords == {"greeting": "hi"}
     assert function.call(**keywords, context=Context(principal="ada")) == "hi ada"
@@ -121,7 +121,7 @@ def test_the_context_is_injected_and_never_in_the_schema(annotation: Any) -> Non
 def test_two_contexts_are_refused() -> None:
     def both(a: Context, b: Context) -> None: ...
 
-    assert refusal(both) == "both() takes the Context twice, as 'a' and 'b': keep one."
+    assert refusal(both) == "both() accepts the Context twice, as 'a' and 'b'. Keep one."
 
 
 def test_union_without_context_is_an_ordinary_parameter() -> None:
@@ -213,14 +213,14 @@ def test_a_generator_annotated_with_its_item_is_refused() -> None:
     def count() -> int:  # type: ignore[misc]  # what is tested
         yield 1
 
-    assert refusal(count) == ("count() yields, so annotate what it yields: Iterator[...] or AsyncIterator[...].")
+    assert refusal(count) == ("count() uses yield. Annotate what it yields: Iterator[...] or AsyncIterator[...].")
 
 
 def test_a_coroutine_that_returns_an_iterator_is_refused() -> None:
     async def late() -> Iterator[int]:
         return iter([1])
 
-    assert refusal(late) == "late() is a coroutine that returns an iterator: yield in it, or return a list."
+    assert refusal(late) == "late() is a coroutine that returns an iterator. Use yield in it, or return a list."
 
 
 def test_variadic_parameters_are_refused() -> None:
@@ -228,12 +228,12 @@ def test_variadic_parameters_are_refused() -> None:
 
     def keyed(**options: int) -> None: ...
 
-    assert refusal(many) == "many() takes *numbers, which no schema describes: name each parameter."
-    assert refusal(keyed) == "keyed() takes **options, which no schema describes: name each parameter."
+    assert refusal(many) == "many() accepts *numbers, which a schema cannot describe. Name each parameter."
+    assert refusal(keyed) == "keyed() accepts **options, which a schema cannot describe. Name each parameter."
 
 
 def test_a_callable_without_a_signature_is_refused() -> None:
-    assert refusal(dict) == "dict() does not say what its parameters are: wrap it in a def."
+    assert refusal(dict) == "dict() does not declare its parameters. Wrap it in a def."
 
 
 def test_an_annotation_may_name_a_type_of_the_function_around() -> None:
@@ -259,7 +259,7 @@ def test_annotation_with_an_unknown_name_is_refused() -> None:
 
     assert (
         refusal(lost)
-        == "lost() is annotated with 'Nowhere', which is not defined there: import it, or define it first."
+        == "lost() is annotated with 'Nowhere', which is not defined there. Import it, or define it first."
     )
 
 

@@ -70,7 +70,7 @@ def test_two_versions_of_one_tool_can_coexist() -> None:
 def test_a_second_tool_with_the_same_id_is_refused(second: str) -> None:
     kit = Toolkit("Calculator")
     kit.add(add, name="add_up")
-    with pytest.raises(DefinitionError, match=r"the id Calculator\.add_up@1\.0\.0: give it another name or version"):
+    with pytest.raises(DefinitionError, match=r"the ID Calculator\.add_up@1\.0\.0\\. Give it another name or version"):
         kit.add(add, name=second)
     assert len(kit.functions) == 1
 
@@ -96,7 +96,7 @@ def test_a_semantic_version_is_accepted(version: str) -> None:
 @pytest.mark.requirement("OTC-005", "SE-01")
 @pytest.mark.parametrize("version", ["1", "1.0", "v1.0.0", "1.0.0-01", "1.0.0-", "1.0.0+", "01.0.0", "1.0.0\n", ""])
 def test_an_illegal_version_is_refused(version: str) -> None:
-    assert "write a semantic version" in refusal(add, version=version)
+    assert ". Write a semantic version, such as 1.0.0 or 1.0.0-beta.1" in refusal(add, version=version)
 
 
 @pytest.mark.requirement("OTC-005")
@@ -107,17 +107,17 @@ def test_a_tool_has_the_version_of_its_toolkit() -> None:
 @pytest.mark.requirement("OTRPC-003")
 @pytest.mark.parametrize("version", ["1.0", "2024", "x", "", "1.0.0 "])
 def test_invalid_toolkit_version_is_refused(version: str) -> None:
-    with pytest.raises(DefinitionError, match=r"'Calculator' has the version '.*': write a semantic version"):
+    with pytest.raises(DefinitionError, match=r"'Calculator' has the invalid version '.*'. Write a semantic version"):
         Toolkit("Calculator", version=version)
 
 
 def test_a_lambda_is_refused() -> None:
-    assert refusal(lambda: 1) == "A lambda has no name: write a def, or give name=."
+    assert refusal(lambda: 1) == "A lambda has no name. Use a def, or pass name=."
 
 
 def test_value_that_is_no_function_is_refused() -> None:
     kit: Any = Toolkit("Calculator")
-    with pytest.raises(DefinitionError, match="'plus' is not a function; options go by name"):
+    with pytest.raises(DefinitionError, match="'plus' is not a function. Pass options by name"):
         kit.tool("plus")
 
 
@@ -220,22 +220,25 @@ def test_option_with_value_none_stays_undeclared(none: dict[str, None]) -> None:
     ("options", "sentence"),
     [
         ({"aproval": "auto"}, "add() has no option 'aproval'. Did you mean 'approval'? There are: name, description,"),
-        ({"destructive": "yes"}, "add(): the option 'destructive' takes bool, not 'yes'."),
-        ({"timeout_s": True}, "add(): the option 'timeout_s' takes int or float, not True."),
-        ({"name": 7}, "7(): the option 'name' takes str, not 7."),
-        ({"requirements": {}}, "add(): the option 'requirements' takes Requirements, not {}."),
-        ({"approval": "always"}, 'add(): approval is "auto" or "per-call", not \'always\'.'),
-        ({"approval": Approval.DENY}, 'add(): approval is "auto" or "per-call", not \'deny\'.'),
-        ({"cost": "cheap"}, 'add(): cost is "free", "credits" or "paid", not \'cheap\'.'),
+        ({"destructive": "yes"}, "add(): the option 'destructive' must be bool, not 'yes'."),
+        ({"timeout_s": True}, "add(): the option 'timeout_s' must be int or float, not True."),
+        ({"name": 7}, "7(): the option 'name' must be str, not 7."),
+        ({"requirements": {}}, "add(): the option 'requirements' must be Requirements, not {}."),
+        ({"approval": "always"}, 'add(): approval must be "auto" or "per-call", not \'always\'.'),
+        ({"approval": Approval.DENY}, 'add(): approval must be "auto" or "per-call", not \'deny\'.'),
+        ({"cost": "cheap"}, 'add(): cost must be "free", "credits" or "paid", not \'cheap\'.'),
         ({"rate_limit": (0, "1m")}, "add(): a rate limit's max is an integer"),
         ({"rate_limit": (1, "soon")}, "add(): a rate limit's window reads like"),
         ({"rate_limit": (1,)}, "add(): "),
-        ({"rate_limit": (1, 60)}, 'add(): a rate limit is "60/1m" or (60, "1m"), not'),
+        ({"rate_limit": (1, 60)}, 'add(): a rate limit must be written as "60/1m" or (60, "1m"), not'),
         ({"rate_limit": "60"}, 'add(): a rate is written as calls and a window, such as "60/1m", not'),
-        ({"rate_limit": {"max": 1}}, 'add(): a rate limit is "60/1m" or (60, "1m"), not'),
-        ({"rate_limit": {1: 2}}, 'add(): a rate limit is "60/1m" or (60, "1m"), not'),
-        ({"scopes": ["read mail"]}, "add(): a scope is a word such as \"mail.read\", without spaces, not 'read mail'."),
-        ({"scopes": [7]}, "add(): a scope is a word"),
+        ({"rate_limit": {"max": 1}}, 'add(): a rate limit must be written as "60/1m" or (60, "1m"), not'),
+        ({"rate_limit": {1: 2}}, 'add(): a rate limit must be written as "60/1m" or (60, "1m"), not'),
+        (
+            {"scopes": ["read mail"]},
+            ("add(): a scope must be a word without spaces, such as \"mail.read\", not 'read mail'."),
+        ),
+        ({"scopes": [7]}, "add(): a scope must be a word"),
         ({"timeout_s": 0}, "add(): timeout_s must be a number of seconds above 0, not 0."),
         ({"timeout_s": float("inf")}, "add(): timeout_s must be a number of seconds above 0, not inf."),
         ({"output_name": ""}, "add(): the option 'output_name' is empty"),
@@ -254,7 +257,7 @@ def test_a_quick_sync_function_may_be_declared_to_run_inline() -> None:
 def test_inline_is_refused_for_an_async_function() -> None:
     async def wait() -> None: ...
 
-    assert refusal(wait, inline=True) == "wait() is async and runs on the event loop anyway: leave out inline."
+    assert refusal(wait, inline=True) == "wait() is async and always runs on the event loop. Leave out inline."
 
 
 def test_importing_define_loads_neither_pydantic_nor_the_docstring_parser() -> None:
@@ -267,7 +270,7 @@ def test_importing_define_loads_neither_pydantic_nor_the_docstring_parser() -> N
 
 @pytest.mark.parametrize("said", [{"title": 5}, {"title": "K", "version": 1.0}, {"title": "K", "description": 5}])
 def test_toolkit_title_and_description_must_be_text(said: Any) -> None:
-    with pytest.raises(DefinitionError, match="is a text, not"):
+    with pytest.raises(DefinitionError, match="of a toolkit must be a string, not"):
         Toolkit(**said)
 
 

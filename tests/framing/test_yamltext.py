@@ -98,7 +98,7 @@ def test_yaml_key_keeps_its_written_spelling(name: str) -> None:
         (b'200: 1\n"200": 2', "duplicate"),
         (b"a: .inf", "inf is not a JSON number"),
         (b"a: .nan", "nan is not a JSON number"),
-        (b"!!set {a, b}", "a set is nothing"),
+        (b"!!set {a, b}", "JSON has no type for a set"),
         (b"[1, 2]: 3", "name of a member"),
         (b"{{a: {b: 1}}: 2}", "name of a member"),
         (b"? [{a: 1}]\n: 2", "name of a member"),

@@ -346,7 +346,7 @@ def test_session_sees_its_own_questions_and_those_it_answers_alone(start: Callab
     bob = gateway.sign_in(BOB)
     page = bob.get("/inbox").text
     assert "anns-secret" not in page
-    assert "Nothing waits for you." in page
+    assert "No pending questions." in page
     token = page.partition('name="token" value="')[2].partition('"')[0]
     reply = bob.send("POST", "/inbox/", urlencode({"token": token, "id": asked.id, "answer": "allow"}))
     assert reply.headers["location"].endswith("note=over")
@@ -369,7 +369,7 @@ def test_inbox_needs_a_key_of_a_caller_and_the_token_of_its_page(start: Callable
         assert (reply.status, "publish" in reply.text) == (401, False)
     assert stranger.get("/inbox/events").status == 401
     wrong = stranger.send("POST", "/inbox/sign-in", urlencode({"key": "guess", "next": "/"}))
-    assert (wrong.status, "does not know this key" in wrong.text) == (403, True)
+    assert (wrong.status, "This server does not accept this key" in wrong.text) == (403, True)
     ann = gateway.sign_in()
     body = urlencode({"token": "wrong", "id": asked.id, "answer": "allow"})
     assert ann.send("POST", "/inbox/", body).status == 403
@@ -404,7 +404,7 @@ def test_always_makes_a_permission_of_this_caller_which_they_take_back(start: Ca
     waiting = in_thread(lambda: client.call("publish", {"name": "a"}))
     ann = gateway.sign_in()
     wait_for(lambda: "publish" in ann.get("/inbox").text)
-    assert "Permissions has a button to take it back" in gateway.answer(ann, answer="allow", always="yes")
+    assert ". You can revoke this on the Permissions page" in gateway.answer(ann, answer="allow", always="yes")
     assert waiting.result(20) == (200, "published a")
     at_once = Client(gateway.url, fields={"prefer": "wait=0"})
     assert at_once.call("publish", {"name": "b"}) == (200, "published b")
@@ -513,7 +513,7 @@ def test_permission_for_one_upstream_is_none_for_another_of_the_same_site(tmp_pa
         ann = gateway.sign_in()
         page = ann.get("/inbox").text
         assert f"order at mine (POST {url}/mine/preview), for key:ann" in page
-        assert "Permissions has a button to take it back" in gateway.answer(ann, answer="allow", always="yes")
+        assert ". You can revoke this on the Permissions page" in gateway.answer(ann, answer="allow", always="yes")
         for _ in range(2):
             client.call("mine_Shop_order", {"name": "tea"})
         assert site.done == ["/mine/preview", "/mine/preview"]
@@ -625,7 +625,11 @@ def test_program_does_not_allow_its_own_call_with_its_own_key(
     page = own.get("/inbox").text
     assert (asked.id in page, "Allow this call" in page, "It is for " in page) == (True, False, True)
     status, text = try_to_allow(gateway, own, asked)
-    assert (status, "the program that asks has the same key or token" in text) == (403, True)
+    assert (
+        status,
+        ("You cannot answer this question here, because the program that asks uses the same key or token. It is for")
+        in text,
+    ) == (403, True)
     assert client.call(tool, {"name": "x"})[0] == 428
     assert gateway.shop.done == []
     # The credential that the file names answers, and the log says who did it for whom.

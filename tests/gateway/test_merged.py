@@ -81,13 +81,15 @@ def test_a_tool_that_left_is_not_run() -> None:
 def test_two_tools_with_one_id_cannot_be_merged() -> None:
     kit = Toolkit("One")
     kit.tool(hello)
-    with pytest.raises(DefinitionError, match=r"cannot be served together: two tools have the id 'One\.hello@1\.0\.0'"):
+    with pytest.raises(
+        DefinitionError, match=r"Cannot serve these together: two tools have the ID 'One\.hello@1\.0\.0'"
+    ):
         merge_toolboxes([FunctionToolbox(kit), FunctionToolbox(kit)])
 
 
 @pytest.mark.requirement("D-32")
 def test_two_toolboxes_with_a_toolkit_of_one_name_cannot_be_served_together() -> None:
-    with pytest.raises(DefinitionError, match="cannot be served together: two of them have a toolkit called 'One'"):
+    with pytest.raises(DefinitionError, match="Cannot serve these together: two of them contain a toolkit named 'One'"):
         merge_toolboxes([Box("One", "a"), Box("One", "b")])
 
 

@@ -189,7 +189,7 @@ def test_resources_prompts_and_completions_count_against_the_limits_of_their_ups
                 running = pool.submit(read_slowly, url)
                 assert began.wait(20)
                 assert use(url) == [Kind.OVERLOADED] * 3  # its one place is taken
-                assert "runs as many calls as it may" in str(ask_completion(url))
+                assert "is already running its maximum of" in str(ask_completion(url))
                 may_end.set()
                 assert running.result(20) == Value("slow")
             assert use(url) == [None] * 3

@@ -201,7 +201,7 @@ def test_caller_whose_calls_get_no_answer_leaves_the_upstream_to_the_others() ->
                 callers = [threading.Thread(target=lambda: outcomes.append(call(url, "nap"))) for _ in range(12)]
                 for caller in callers:
                     caller.start()
-                while all("of your calls run at" not in outcome.message for outcome in outcomes):
+                while all("of your calls are already running at" not in outcome.message for outcome in outcomes):
                     assert call(url, "double", key="key-of-bob", number=21) == Value(42)
                 for caller in callers:
                     caller.join()
@@ -228,7 +228,7 @@ def test_upstream_runs_no_more_calls_at_a_time_than_its_limit() -> None:
         assert server.most_running <= 2
         refused = [one for one in results if isinstance(one, Problem) and one.kind is Kind.OVERLOADED]
         assert refused
-        assert all(one.can_retry and "runs as many calls as it may (2)" in one.message for one in refused)
+        assert all(one.can_retry and "is already running its maximum of 2 calls" in one.message for one in refused)
 
 
 @pytest.mark.requirement("GW-05")

@@ -138,7 +138,7 @@ def test_a_failure_names_the_upstream_and_not_its_address() -> None:
                 upstream = Upstream(remote, "notes")
                 found = await upstream.run(Call(remote.catalog().tools[0], {}, "1", ANONYMOUS), ignore_progress)
         assert isinstance(found, Problem)
-        assert found.message == "The upstream notes does not take connections: is the server running there?"
+        assert found.message == "The upstream notes refused the connection. Is the server running?"
         health = upstream.describe_health()
         assert (health.state, health.last_failure) == ("failing", found.message)
         assert health.failing_since is not None

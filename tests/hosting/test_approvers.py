@@ -77,7 +77,7 @@ def test_client_that_approves_by_itself_decides_nothing_about_a_tool_with_approv
         own = answer(url, "ann")
         assert (own.status_code, "for the users of leads" in own.text) == (403, True)
         id_ = re.findall(r'<article class="card" data-key="([^"]*)"', own.text)[-1]
-        assert "Nothing waits for you" in answer(url, "eve", id=id_).text
+        assert "No pending questions" in answer(url, "eve", id=id_).text
         assert isinstance(call(url, protocol, "ann", "close", 1), Problem)
         assert answer(url, "bob").status_code == 200
         assert call(url, protocol, "ann", "close", 1) == Value("closed 1")

@@ -115,7 +115,7 @@ def test_the_user_of_the_caller_answers_what_an_upstream_asks(gateway: str, mode
     assert call(gateway, person, mode) == "accept size=3, accept size=4"
     first, second = person.shown
     assert first.message.startswith("http://127.0.0.1:")
-    assert first.message.endswith("asks you while measure runs. It asks:\n\nHow large?")
+    assert first.message.endswith("asks for input while measure runs. It asks:\n\nHow large?")
     assert second.message.endswith("And the other?")
     assert first.requested_schema["properties"]["size"]["type"] == "integer"
 
@@ -217,6 +217,6 @@ def test_form_of_an_upstream_begins_with_its_origin_whatever_it_calls_itself() -
     (shown,) = person.shown
     first, *_ = shown.message.splitlines()
     assert first.startswith(f"{upstream_url}")
-    assert "asks you while measure runs. It asks:" in first
+    assert "asks for input while measure runs. It asks:" in first
     assert len(first) < 250
     assert not set(shown.message) & set("\u202e\u2028\r")

@@ -95,7 +95,7 @@ def test_a_call_without_forms_waits_for_the_user_and_then_runs_once(
         listed = capsys.readouterr().out
         assert f"{id_}  waits until" in listed
         assert 'name = "old"' in listed
-        assert "why: The site declares that this tool destroys something." in " ".join(listed.split())
+        assert "why: The server declares that this tool is destructive." in " ".join(listed.split())
         assert "needs your consent" not in listed
         assert shop.done == []
         assert main(["approvals", "allow", id_]) == 0

@@ -349,7 +349,7 @@ def test_invalid_resource_definitions_are_refused() -> None:
     kit = Toolkit("Faulty")
     with pytest.raises(DefinitionError, match="not a URI"):
         kit.resource("app")(lambda: "")
-    with pytest.raises(DefinitionError, match="no parameter takes it"):
+    with pytest.raises(DefinitionError, match=", but no parameter has that name"):
 
         @kit.resource("a://{x}")
         def lacking() -> str:

@@ -193,9 +193,9 @@ def test_file_trusts_the_reads_that_it_names_and_no_others(tmp_path: Path) -> No
     ("rules", "said"),
     [
         ('run = "reads"', "run must be an array"),
-        ('run = ["writes"]', "name each tool that may change something without a question"),
-        ('ask = [{tool = "a"}]', "there is no member 'tool', only tools and when"),
-        ('never = [{tools = "a", when = []}]', "when must be an array of conditions, and not empty"),
+        ('run = ["writes"]', ": name each tool that can change something without a question"),
+        ('ask = [{tool = "a"}]', "unknown member 'tool'. Only tools and when"),
+        ('never = [{tools = "a", when = []}]', ": when must be a non-empty array of conditions"),
         (
             'never = [{tools = "a", when = [{pointer = "a", op = "eq", value = 1}]}]',
             "The pointer must be a JSON Pointer",

@@ -76,11 +76,11 @@ def test_class_that_matches_its_document_is_served(serve: Serve) -> None:
         ),
         (
             [function("add", ("a", "string", True)), GET_ALL],
-            "Sums.add(): the parameter 'a' is of the type string in the document, and integer in the code.",
+            "Sums.add(): the parameter 'a' has the type string in the document, and integer in the code.",
         ),
         (
             [ADD, function("get-all", ("names", "object", True))],
-            "Sums.get_all(): the parameter 'names' is of the type object in the document, and array in the code.",
+            "Sums.get_all(): the parameter 'names' has the type object in the document, and array in the code.",
         ),
     ],
     ids=["no method", "no function", "no parameter", "not described", "optional", "type", "array"],

@@ -218,7 +218,10 @@ def test_a_worker_without_state_or_long_tools_says_so(kit: Path, tmp_path: Path)
             [str(plain), "--state", str(tmp_path / "state")],
             ("These targets define no long tools, so the worker has nothing to run. Servers run all other calls"),
         ),
-        ([str(kit), "--state", str(tmp_path / "state"), "--wake", "http://x"], "Calls are offered through a Redis"),
+        (
+            [str(kit), "--state", str(tmp_path / "state"), "--wake", "http://x"],
+            ("Name the Redis server with a URL such as redis://HOST:6379"),
+        ),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "toolwire", "work", *argv], capture_output=True, text=True, timeout=60, check=False

@@ -230,7 +230,7 @@ def test_failure_of_a_confirmed_call_is_returned_without_a_new_challenge(codec: 
 @pytest.mark.requirement("XL-056", "XL-050")
 @pytest.mark.parametrize(
     ("reasons", "questions"),
-    [([], 1), (["The site declares that this tool destroys something."], 1), (["This costs money."], 2), (None, 2)],
+    [([], 1), (["The server declares that this tool is destructive."], 1), (["This costs money."], 2), (None, 2)],
 )
 def test_first_approval_answers_only_a_challenge_without_new_text(reasons: list[str] | None, questions: int) -> None:
     words = ConfirmationTokens(clock=Clock(1.0))

@@ -102,7 +102,7 @@ def test_result_that_violates_its_schema_is_a_problem(name: str) -> None:
     result = run(build_returning_kit(annotation, wrong))
     assert isinstance(result, Problem)
     assert result.kind is Kind.INTERNAL
-    assert result.message == "give returned a value that does not fit what it declares."
+    assert result.message == "give returned a value that does not match its declared return type."
 
 
 def test_schema_violation_names_rule_and_place_but_not_the_value() -> None:
@@ -137,7 +137,7 @@ def test_schema_violation_is_a_problem_in_every_protocol(protocol: str) -> None:
     ):
         result = remote.call("give", {})
     assert isinstance(result, Problem)
-    assert "does not fit what it declares" in result.message
+    assert "returned a value that does not match its declared return type" in result.message
 
 
 @given(

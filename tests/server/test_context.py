@@ -311,8 +311,8 @@ def test_question_about_a_call_says_which_token_it_lacks(protocol: str, token: s
     # It was known before the user answered; the server then refuses, because it has no token and names no page.
     [reply] = asked
     assert reply == (
-        "This tool needs a token for google, and this call brings none: without one, its server may refuse the call. "
-        "Give --token google, or in Python context=Context(...)."
+        "This tool needs a token for google, and this call brings none: without one, its server may "
+        "refuse the call. Pass --token google, or in Python context=Context(...)."
     )
     assert isinstance(result, Problem)
     assert result.kind is Kind.MISSING_REQUIREMENTS

@@ -119,7 +119,7 @@ def find_fault(folder: Path) -> str:
         return audit.find_start_fault() or find_chain_fault(audit.entries(), audit.start())
 
 
-EMPTIED = "The record of the creation of the log is missing: the log was emptied."
+EMPTIED = "The record of the log's creation is missing, so the log was emptied."
 
 
 @pytest.mark.requirement("AT-43")
@@ -167,7 +167,7 @@ def test_a_changed_first_record_is_noticed_and_a_log_of_an_earlier_version_is_no
         audit.append(RECORD)
     file = tmp_path / "audit.sqlite3"
     change_file(file, "UPDATE audit SET record = replace(record, 'log created', 'allowed') WHERE number = 0")
-    assert find_fault(tmp_path) == "The record of the creation of the log was changed after it was written."
+    assert find_fault(tmp_path) == "The record of the log's creation was changed after it was written."
     digest = compute_chain_digest(FIRST_DIGEST, 1, RECORD)
     row = f"UPDATE audit SET digest = '{digest}' WHERE number = 1"
     change_file(file, "DELETE FROM audit WHERE number = 0", "DELETE FROM begins", row)

@@ -162,8 +162,8 @@ def test_site_cannot_prevent_the_question(site: str) -> None:
         assert not remote.call("water", {"litres": 10}).ok
         assert not remote.call("mow").ok
     replies = [question.reasons for question in person.asked]
-    assert replies[0] == ("The site would not ask, but this tool changes something.",)
-    assert "The site declares that this tool destroys something." in replies[1]
+    assert replies[0] == ("The server would not ask, but this tool changes something.",)
+    assert "The server declares that this tool is destructive." in replies[1]
 
 
 @pytest.mark.requirement("XL-040", "XL-042")

@@ -77,7 +77,7 @@ def test_demo_server_makes_an_unchanged_mcp_client_ask_its_user(demo: subprocess
     assert "/amount is more than 50" in large
     assert 'Pay 80 to "Ada"?' in large
     assert "Allow this call? [y/N] y" in large
-    assert "this tool destroys something" in gone
+    assert "The server declares that this tool is destructive" in gone
     assert "Allow this call? [y/N] n" in gone
     ended = message.split("-> ")[3].partition("\n")[0]
     assert ended == 'not called; the wallet has: {"1": ["Ada", 20.0], "2": ["Ada", 80.0]}'

@@ -136,7 +136,7 @@ def read_token(
     if isinstance(key, Problem | UnknownKey):
         return key
     if not _is_signed_by(text, key, header["alg"]):
-        return _refuse("its signature is invalid")
+        return _refuse("its signature does not match its key")
     claims = jsontext.read(signed.payload)
     if not isinstance(claims, dict):
         return _refuse("its claims are not an object")

@@ -55,7 +55,7 @@ def parse_bound(name: str, shown: Json, text: str) -> Condition | None:
     if text:
         return Condition(pointer, *_parse_comparison(text, is_text=isinstance(shown, str)))
     if len(json.dumps(shown)) > _MAX_VALUE:
-        raise DefinitionError(f"This value is too long for a bound: type {ANY} for any value.")
+        raise DefinitionError(f"This value is too long for a condition. Type {ANY} for any value.")
     return Condition(pointer, "eq", shown)
 
 
@@ -74,7 +74,9 @@ def parse_named_bound(text: str) -> Condition:
     """
     place, _, comparison = text.strip().partition(" ")
     if not place or not comparison.strip():
-        raise DefinitionError(f'{text[:100]!r} is not a bound: write one such as "amount <= 50" or "to in Ada, Bob".')
+        raise DefinitionError(
+            f'{text[:100]!r} is not a valid condition. Write one such as "amount <= 50" or "to in Ada, Bob".'
+        )
     pointer = place if place.startswith("/") else build_pointer([place])
     return Condition(pointer, *_parse_comparison(comparison.strip(), is_text=False))
 
@@ -89,7 +91,9 @@ def parse_uses(text: str) -> int | None:
     if text == ANY:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 7 and 1 <= int(text) <= MAX_USES):
-        raise DefinitionError(f"{text[:20]!r} is not a number of calls: type one from 1 to {MAX_USES:,}, or {ANY}.")
+        raise DefinitionError(
+            f"{text[:20]!r} is not a valid number of calls. Type a number from 1 to {MAX_USES:,}, or {ANY}."
+        )
     return int(text)
 
 
@@ -107,10 +111,10 @@ def parse_until(now: datetime, text: str) -> float | None:
     found = _read_time(text, now)
     if found is None:
         raise DefinitionError(
-            f"{text[:40]!r} is not a time: type one such as friday, 2026-12-24, 2026-12-24T18:00 or 12h."
+            f"{text[:40]!r} is not a valid time. Type one such as friday, 2026-12-24, 2026-12-24T18:00 or 12h."
         )
     if found <= now:
-        raise DefinitionError(f"{text[:40]} is over: type a time that is still to come.")
+        raise DefinitionError(f"{text[:40]} is in the past. Type a time in the future.")
     return found.timestamp()
 
 
@@ -166,12 +170,12 @@ def _parse_comparison(text: str, *, is_text: bool) -> tuple[str, Json]:
         raise DefinitionError(f'Type a comparison, such as "<= 50", "in Ada, Bob" or "= 5", not {text[:40]!r}.')
     op, rest = _OPERATORS[word], found[2].strip()
     if not _WORDED.fullmatch(word) and rest[0] in "<>=":  # "=>" is a slip, not a text that begins with ">"
-        raise DefinitionError(f"{text[:40]!r} is not a comparison: put a text that begins with {rest[0]} into quotes.")
+        raise DefinitionError(f"{text[:40]!r} is not a comparison. Put text that begins with {rest[0]} in quotes.")
     if op == "matches":
         return op, rest
     if op == WITHIN:
         if read_plain_path(rest) is None:
-            raise DefinitionError(f"{rest[:40]!r} is not a plain folder path: write one such as /srv/reports.")
+            raise DefinitionError(f"{rest[:40]!r} is not a plain folder path. Write one such as /srv/reports.")
         return op, rest
     if op == "in":
         return op, _read_list(rest, is_text=is_text)
@@ -187,10 +191,10 @@ def _read_list(text: str, *, is_text: bool) -> list[Json]:
         listed = _read_value(text, is_text=False)
         if isinstance(listed, list) and listed:
             return listed
-        raise DefinitionError(f"{text[:40]!r} is not a list of values in JSON.")
+        raise DefinitionError(f"{text[:40]!r} is not a valid JSON list of values.")
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
-        raise DefinitionError(f"A value is missing in {text[:40]!r}.")
+        raise DefinitionError(f"{text[:40]!r} lacks a value.")
     return [_read_value(part, is_text=is_text) for part in parts]
 
 

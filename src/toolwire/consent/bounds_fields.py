@@ -105,7 +105,7 @@ def _build_similar(question: Question, entered: Mapping[str, str]) -> Html:
 
 
 def _describe_similar(one: SimilarTool) -> Html:
-    needs = f" Asks unless a bound is about {', '.join(one.destinations)}." if one.destinations else ""
+    needs = f" You are asked unless a condition limits {', '.join(one.destinations)}." if one.destinations else ""
     changes = "".join(f" Changed since you approved it: {change}." for change in one.changes)
     notes = make_visible(f"{needs}{changes}".strip())
     return Html(f"{build_code(one.name)} <small>{show_text(one.text)} {escape_text(notes)}</small>")

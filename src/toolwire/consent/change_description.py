@@ -27,17 +27,17 @@ _TEXTS: Final = {
 }
 _SCHEMAS: Final = {"input_schema": "argument", "parameters": "argument", "output_schema": "member of the result"}
 _SWITCHES: Final = {
-    "destructive": ("It now destroys something.", "It no longer says that it destroys something."),
-    "safe": ("Its server now says that it only reads.", "Its server no longer says that it only reads."),
+    "destructive": ("It now declares that it destroys something.", "It no longer declares that it destroys something."),
+    "safe": ("Its server now declares that it is read-only.", "Its server no longer declares that it is read-only."),
     "long": (
         "A call can now continue after its client disconnects.",
         "A call no longer continues after its client disconnects.",
     ),
     "blanket_allowed": (
-        "One answer can now cover later calls.",
-        "One answer no longer covers later calls.",
+        "One answer can now apply to later calls.",
+        "One answer no longer applies to later calls.",
     ),
-    "idempotent": ("A call can now be sent twice.", "A call can no longer be sent twice."),
+    "idempotent": ("A call can now be repeated safely.", "A call can no longer be repeated safely."),
 }
 
 
@@ -50,7 +50,7 @@ def describe_change(change: Change) -> str:
         if words:
             return f"{words[0].upper()}{words[1:]}."
     label = _TEXTS.get(change.part, f"Its {make_visible(change.part).replace('_', ' ')}")
-    more = " It may do more than before." if change.direction == "wider" else ""
+    more = " It might do more than before." if change.direction == "wider" else ""
     return f"{label} was {_quote(change.before)}. Now it is {_quote(change.after)}.{more}"
 
 

@@ -50,7 +50,7 @@ def find_condition_reasons(call: Call) -> tuple[str, ...]:
         found = is_met(condition, call.tool, call.arguments)
         if found is not False:
             text = f"The site wants you to be asked where {describe_condition(condition)}"
-            return (f"{text}." if found else f"{text}; whether that holds here cannot be decided.",)
+            return (f"{text}." if found else f"{text}. toolwire cannot decide whether that applies here.",)
     return ()
 
 

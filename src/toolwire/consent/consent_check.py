@@ -55,10 +55,10 @@ def build_consent_check(
         level = find_level(tool, is_accepted=is_accepted)
         if rule is not None and rule.kind == "never":
             # QF-02
-            text = f"{tool.name} was not called: the operator does not allow it ({rule.words})."
+            text = f"{tool.name} was not called, because the operator does not allow it ({rule.words})."
             return Deny(build_denial(text, reason=OPERATOR_REASON))
         if level is Approval.DENY:
-            return Deny(build_denial(f"Your preferences do not allow calls of {tool.name}."))
+            return Deny(build_denial(f"Your rules do not allow calls of {tool.name}."))
         reasons = () if notices is None else notices(call)
         if tool.ask_when:
             # CC-01: these arguments are asked about although the tool, or an earlier answer, goes without a question.
@@ -114,7 +114,7 @@ _CLAIMED_SAFE: Final = f"The site says that this tool only reads, but there is n
 
 
 _CHANGED_SINCE_TRUSTED: Final = (
-    "The operator lets this tool run as it was when the server was started, and it has changed since."
+    "The operator allowed this tool as it was when the server started, and it has changed since."
 )
 OPERATOR_REASON: Final = "the operator's rules do not allow it"
 """What a model reads as the reason of a denial by an operator's rule."""
@@ -137,21 +137,21 @@ def _find_missing_tokens(call: Call) -> tuple[str, ...]:
         return ()
     options = " ".join(f"--token {one}" for one in missing)
     text = f"This tool needs a token for {', '.join(missing)}, and this call brings none: without one, its server may"
-    return (f"{text} refuse the call. Give {options}, or in Python context=Context(...).",)
+    return (f"{text} refuse the call. Pass {options}, or in Python context=Context(...).",)
 
 
 def _find_reasons(tool: Tool) -> tuple[str, ...]:
     reasons: list[str] = []
     if tool.approval is None:
-        reasons.append("The site does not declare how much consent this tool needs.")
+        reasons.append("The server does not declare how much consent this tool needs.")
     if tool.destructive and tool.claimed_safe:  # FU-58: one sentence for two claims that contradict each other
-        reasons.append("The site says both that this tool only reads and that it destroys something.")
+        reasons.append("The server declares this tool both read-only and destructive.")
     elif tool.destructive:
-        reasons.append("The site declares that this tool destroys something.")
+        reasons.append("The server declares that this tool is destructive.")
     if tool.cost in (Cost.CREDITS, Cost.PAID):
-        reasons.append(f"The site declares that this tool costs: {tool.cost}.")
+        reasons.append(f"The server declares a cost for this tool: {tool.cost}.")
     if tool.approval is Approval.AUTO and not tool.safe and not tool.destructive:
         reasons.append(
-            _CLAIMED_SAFE if tool.claimed_safe else "The site would not ask, but this tool changes something."
+            _CLAIMED_SAFE if tool.claimed_safe else "The server would not ask, but this tool changes something."
         )
     return tuple(reasons)

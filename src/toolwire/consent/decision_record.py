@@ -117,8 +117,8 @@ def find_start_fault(first: ChainedDecision | None, start: ChainStart, *, has_re
     """
     if first is not None:
         if compute_chain_digest(FIRST_DIGEST, 0, first.record) != first.digest or start.digest != first.digest:
-            return "The record of the creation of the log was changed after it was written."
+            return "The record of the log's creation was changed after it was written."
         return ""
     if start.digest != FIRST_DIGEST or not has_records:
-        return "The record of the creation of the log is missing: the log was emptied."
+        return "The record of the log's creation is missing, so the log was emptied."
     return ""

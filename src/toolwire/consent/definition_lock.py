@@ -76,7 +76,7 @@ def read_lock(text: str) -> DefinitionLock:
         case {"lock": 1, "connections": dict(connections)}:
             return DefinitionLock(connections={url: _read_tools(url, tools) for url, tools in connections.items()})
         case _:
-            raise DefinitionError("This is not a toolwire.lock of version 1. Make one with `toolwire lock URL`.")
+            raise DefinitionError("This is not a version 1 toolwire.lock file. Create one with `toolwire lock URL`.")
 
 
 def _read_tools(url: str, tools: Json) -> Mapping[str, Mapping[str, Json]]:
@@ -89,7 +89,7 @@ def _read_tools(url: str, tools: Json) -> Mapping[str, Mapping[str, Json]]:
             ):
                 pinned[id_] = found
             case _:
-                text = f"The lock of {url} is damaged at {id_!r}: the definition does not match its digest."
+                text = f"The lock entry of {url} is damaged at {id_!r}: the definition does not match its digest."
                 raise DefinitionError(f"{text} Make a new lock.")
     return pinned
 

@@ -12,8 +12,8 @@ from toolwire.framing.visible_text import make_visible, make_visible_json
 from .origin_display import display_origin, find_lookalike_warning
 
 NO_SECRETS: Final = (
-    "Never enter a password, a key or the number of a card: a site must not ask for them in a form, and what you enter "
-    "passes through this program."
+    "Never enter a password, an API key or a card number. Servers must not ask for them in a form, and "
+    "this program can read what you enter."
 )
 
 _MAX_TITLE_LENGTH: Final = 80
@@ -32,13 +32,13 @@ def describe_asker(asked: InputRequest) -> str:
     # AT-41: a long name would push the rest out of sight.
     title = asked.title if len(asked.title) <= _MAX_TITLE_LENGTH else f"{asked.title[: _MAX_TITLE_LENGTH - 3]}..."
     named = f", which calls itself {make_visible(title)!r}," if title else ""
-    return f"{display_origin(asked.site)}{named} asks you while {make_visible(asked.tool)} runs."
+    return f"{display_origin(asked.site)}{named} asks for input while {make_visible(asked.tool)} runs."
 
 
 def describe_page(asked: InputRequest) -> str:
     """Return what stands beside the URL of a page: its host, and a warning if that looks like another one."""
     warning = find_lookalike_warning(asked.url)
-    elsewhere = "" if asked.url.startswith(f"{asked.site}/") else " This is another site than the one that asks."
+    elsewhere = "" if asked.url.startswith(f"{asked.site}/") else " It is not the server that asks."
     return f"The page is at {asked.host}.{elsewhere}{f' {warning}' if warning else ''}"
 
 

@@ -82,7 +82,7 @@ class FoundRule(NamedTuple):
 
     def find_reasons(self) -> tuple[str, ...]:
         """Return why the user is asked, if the rule wants that."""
-        return (f"The operator wants you to be asked ({self.words}).",) if self.kind == "ask" else ()
+        return (f"The operator requires your consent ({self.words}).",) if self.kind == "ask" else ()
 
 
 _ByTool: TypeAlias = "dict[int, tuple[Tool, Mapping[RuleKind, Sequence[OperatorRule]]]]"
@@ -156,7 +156,7 @@ def _read_rule(kind: RuleKind, number: int, given: Any) -> OperatorRule:
     place = f"rule {number} of {kind}"
     odd = next((name for name in table if name not in _MEMBERS), None)
     if odd is not None:
-        raise DefinitionError(f"{place}: there is no member {str(odd)[:40]!r}, only tools and when.")
+        raise DefinitionError(f"{place}: unknown member {str(odd)[:40]!r}. Only tools and when are allowed.")
     tools, when = table.get("tools"), table.get("when", [])
     if not isinstance(tools, str) or not 1 <= len(tools) <= _MAX_PATTERN_LENGTH or tools.count("*") > _MAX_STARS:
         raise DefinitionError(
@@ -164,9 +164,9 @@ def _read_rule(kind: RuleKind, number: int, given: Any) -> OperatorRule:
             ' or a table such as {tools = "pay", when = [{pointer = "/amount", op = "le", value = 50}]}.'
         )
     if kind == "run" and tools == WRITES:
-        raise DefinitionError(f"{place}: name each tool that may change something without a question.")
+        raise DefinitionError(f"{place}: name each tool that can change something without a question.")
     if not isinstance(when, list | tuple) or ("when" in table and not when):
-        raise DefinitionError(f"{place}: when must be an array of conditions, and not empty.")
+        raise DefinitionError(f"{place}: when must be a non-empty array of conditions.")
     return OperatorRule(tools, read_ask_when(when, place, "when"))
 
 

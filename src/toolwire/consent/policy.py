@@ -45,7 +45,7 @@ class Preferences:
     def __post_init__(self) -> None:
         for level in (self.everything, self.writes, *self.tools.values()):
             if level is not None and level not in _ORDER:
-                raise DefinitionError(f'{level!r} is not an approval level. Write "auto", "per-call" or "deny".')
+                raise DefinitionError(f'{level!r} is not a valid approval level. Write "auto", "per-call" or "deny".')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,9 +243,9 @@ def reject_lowering(tools: Iterable[Tool], preferences: Preferences) -> None:
         if least is Approval.AUTO:
             continue
         if preferences.everything == Approval.AUTO:
-            raise DefinitionError(_describe_lowering(f"everything ({tool.name} is one of them)", Approval.AUTO, tool))
+            raise DefinitionError(_describe_lowering(f"everything (including {tool.name})", Approval.AUTO, tool))
         if preferences.writes == Approval.AUTO and not tool.safe:
-            raise DefinitionError(_describe_lowering(f"writes ({tool.name} is one of them)", Approval.AUTO, tool))
+            raise DefinitionError(_describe_lowering(f"writes (including {tool.name})", Approval.AUTO, tool))
 
 
 def _describe_lowering(what: str, level: Approval, tool: Tool) -> str:
@@ -255,7 +255,7 @@ def _describe_lowering(what: str, level: Approval, tool: Tool) -> str:
         if tool.approval is None
         else f"the site requires at least {tool.approval}"
     )
-    return f"{what}: {why}, and a preference can only be stricter. Remove {level}."
+    return f"{what}: {why}, and your rules can only be stricter. Remove {level}."
 
 
 def _stricter_level(first: Approval | None, second: Approval | None) -> Approval | None:

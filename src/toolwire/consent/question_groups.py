@@ -71,7 +71,7 @@ def describe_differences(names: frozenset[str]) -> str:
     """Return how a question compares with others of its task about the same tool."""
     # AT-52: no name of an argument stands here, since its server wrote it.
     if names:
-        return "Other questions of this task are about the same tool. What differs is marked."
+        return "Other questions of this task are about the same tool. The differences are marked."
     return "Another question of this task is about the same tool, with the same arguments."
 
 

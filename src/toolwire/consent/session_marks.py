@@ -75,8 +75,8 @@ class SessionMarks:
         if marks is None or not ways:
             return ""
         return (
-            f"This can carry data out ({' and '.join(ways)}), after {marks.untrusted} returned text that anyone may"
-            f" have written, and {marks.private} returned private data."
+            f"This call can send data out ({' and '.join(ways)}). Before it, {marks.untrusted} returned "
+            f"text that anyone could have written, and {marks.private} returned private data."
         )
 
     def _find(self, call: Call) -> _Marks | None:

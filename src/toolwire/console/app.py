@@ -67,7 +67,7 @@ _LIMITS: Final = ServerLimits(body_bytes=4 << 20)
 _MAX_FIELDS: Final = 5_000
 _THREADS: Final = 16
 _LEFT: Final = "You left this page. You are still signed in at this server with your account."
-_SESSION_OVER: Final = "Your session is over, so nothing was changed. Sign in, and do it again."
+_SESSION_OVER: Final = "Your session has expired, so nothing was changed. Sign in and try again."
 _NO_SESSION: Final = ("Sign in first.", 401)
 _NO_ROOM: Final = ("Too many pages.", 503)
 _SCRIPT_HEADERS: Final = (
@@ -209,13 +209,13 @@ class Console:
         # A link may lead here from anywhere; anything else of another site is refused, whatever cookie it has.
         is_link = scope["method"] in ("GET", "HEAD") and fields.get(b"sec-fetch-mode") == b"navigate"
         if not is_link and find_form_origin(fields) == "cross_site":
-            return build_refusal("This console answers to its own pages alone.", 403)
+            return build_refusal("This console accepts requests only from its own pages.", 403)
         return None
 
     async def _refuse_other_users(self, scope: Scope) -> Response | None:
         client, server = scope.get("client"), scope.get("server")
         if self._own_user_only and (not client or not server or await self._is_other_user(client[1], server[1])):
-            return build_refusal("This console answers only the user who started it.", 403)
+            return build_refusal("This console accepts requests only from the user who started it.", 403)
         return None
 
     async def _is_other_user(self, peer: int, own: int) -> bool:
@@ -282,7 +282,7 @@ class Console:
                 request = PageRequest(session=session, root=self._find_root(scope), path=path, query=query)
                 return await self._make(self._pages.get(path), request)
             case _:
-                return build_refusal("This address takes GET and POST.", 405)
+                return build_refusal("This address accepts only GET and POST.", 405)
 
     async def _answer_form(self, scope: Scope, exchange: Exchange, fields: Fields, path: str) -> Response:
         body = await read_body(exchange, fields, _LIMITS, self._scheduler)
@@ -296,7 +296,7 @@ class Console:
             return self._build_sign_in(scope, path, _SESSION_OVER)
         request = PageRequest(session=session, root=self._find_root(scope), path=path, form=form)
         if not session.owns(request.get("token")):
-            return build_refusal("This form is too old, or is not from this page. Go back and load it again.", 403)
+            return build_refusal("This form has expired or was not sent from this page. Go back and reload it.", 403)
         if path == "/sign-out":
             await anyio.to_thread.run_sync(
                 self._source.sign_outs.end, session.build_record(session.name), limiter=self._find_limiter()
@@ -333,11 +333,11 @@ class Console:
             return build_page(request, made, self._tables.list_places(request))
         except list_store_errors(ToolwireError) as error:  # also a database that went away
             self._outages.record_failure("the page %s failed: %s.", request.path, error)
-            text = str(error) if isinstance(error, ToolwireError) else "A file of the console cannot be read now."
+            text = str(error) if isinstance(error, ToolwireError) else "Cannot read one of the console's files now."
             return build_refusal(text, 500)
         except Exception:  # noqa: BLE001 - the browser gets a page, and the log has the details
             _log.exception("the page %s failed", request.path)
-            return build_refusal("The page could not be made. The log of the program has the details.", 500)
+            return build_refusal("The page could not be displayed. See the program's log.", 500)
 
     async def _welcome(self, scope: Scope, fields: Fields, path: str) -> Response:
         """Return the page that asks for a key; or begin the session of a person who is signed in at the server."""
@@ -450,7 +450,7 @@ class Console:
     def _refuse_unreadable(self, error: Exception) -> Response:
         # A session of which nothing says that it goes on is none, and a sign-out that nobody keeps is none either.
         self._outages.record_failure("the sessions of the console cannot be read: %s.", error)
-        return build_refusal("The sessions of this console cannot be read or ended now. Try it again.", 503)
+        return build_refusal("Cannot read or end the console's sessions now. Try again.", 503)
 
     def _select_topics(self, session: BrowserSession, topics: str) -> str:
         """Return those of ``topics`` that a session hears of."""

@@ -66,7 +66,9 @@ def add_caller_inbox(
     keys = tuple(api_keys)
     known = combine_callers(ApiKeyCallers(keys), callers)
     if not known.needs_credentials:
-        raise DefinitionError("An inbox page needs callers with keys or tokens: without them, it can know no caller.")
+        raise DefinitionError(
+            "An inbox page needs callers with keys or tokens. Without them, it cannot identify a caller."
+        )
     console = Console(
         source := ConsoleSource(place=place),
         partial(_sign_in, known, key_callers := ApiKeyCallers(keys)),

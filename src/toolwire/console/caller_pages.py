@@ -40,8 +40,8 @@ CHANNEL: Final = "inbox"
 _WORDS: Final = SignInWords(
     "inbox",
     "Sign in to your inbox",
-    "Your key or token for this server. It is checked once, and not kept.",
-    "This server does not know this key.",
+    "Your API key or token for this server. It is checked once and not stored.",
+    "This server does not accept this key.",
 )
 _APPROVERS_TOPIC: Final = "inbox-approvers"
 """The topic of all questions, for the users of groups: it tells no more than that there are others."""
@@ -71,12 +71,17 @@ class _Inbox:
         if self._can_answer(asked):
             return ""
         if asked.approvers:
-            return f"You cannot answer this: it is for the users of {make_visible(', '.join(asked.approvers))}."
+            return (
+                f"You cannot answer this question. It is for the users of {make_visible(', '.join(asked.approvers))}."
+            )
         names = sorted(self.rules.find(asked.principal).answered_by)
         who = f"{', '.join(names)}, or an operator" if names else "an operator of this server"
         if self.session.has_account:
-            return f"You cannot answer this: your own app makes this call. It is for {who}."
-        text = f"You cannot answer this here: the program that asks has the same key or token. It is for {who}."
+            return f"You cannot answer this question, because your own app makes this call. It is for {who}."
+        text = (
+            "You cannot answer this question here, because the program that asks uses the same key or token. "
+            f"It is for {who}."
+        )
         if asked.principal.startswith(USER_PREFIX) and self.rules.find(asked.principal).self_approval:
             return f"{text} Or sign in with your account instead of a token."
         return text
@@ -195,7 +200,7 @@ def _name_decider_topic(name: str) -> str:
 def build_answers(source: ConsoleSource, request: PageRequest) -> Page:
     """Return the last answers of the caller."""
     rows = [_list_cells(one) for one in source.audit.list_answers(request.session.name, _LAST)]
-    about = f"The last answers that you gave here, at most {_LAST}."
+    about = f"The last answers that you gave here, up to {_LAST}."
     table = build_table(("When", "Tool", "Site", "For", "Answer"), rows, "None yet.")
     html = Html(f"{build_heading('Your answers', about)}{build_part('answers', table)}")
     return Page("Your answers", html, (name_topic(request.session.name),))
@@ -221,8 +226,8 @@ _CALLER_INBOX: Final = inbox_page.InboxWords(
     path="/",
     title="Questions",
     help_html=Html(
-        "When one of your programs calls a tool that needs your consent, the question appears here. This page can stay "
-        "open."
+        "When one of your programs calls a tool that needs your consent, the question appears here. You "
+        "can leave this page open."
     ),
     channel=CHANNEL,
 )

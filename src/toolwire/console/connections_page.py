@@ -71,9 +71,9 @@ def compare_with_lock(source: ConsoleSource, request: PageRequest) -> Page | Red
 def _build(source: ConsoleSource, request: PageRequest, url: str, site_tools: Sequence[ToolRow] | Problem) -> Page:
     rows = source.list_connections() if source.list_connections is not None else ()
     login = Html("<code>toolwire login URL</code> signs you in to one, and a call of a tool makes its site known.")
-    empty = build_empty_card("No site is known yet.", login)
+    empty = build_empty_card("There are no servers yet.", login)
     cards = join_html(_build_card(source, request, row, site_tools if row.url == url else None) for row in rows)
-    about = "Sites and programs that you are signed in to, have rules for, or called tools of."
+    about = "Servers and programs that you are signed in to, have rules for, or have called."
     return Page("Connections", Html(f"{build_heading('Connections', about)}{cards or empty}"))
 
 
@@ -104,7 +104,7 @@ def _build_site_tools(site_tools: Sequence[ToolRow] | Problem) -> Html:
     if isinstance(site_tools, Problem):
         return build_alert(make_visible(site_tools.message))
     if not site_tools:
-        return build_empty("It offers no tool.")
+        return build_empty("It offers no tools.")
     rows = [
         [build_code(one.name), _build_effect(one), escape_text(_LEVELS.get(one.level, one.level))]
         for one in site_tools[:_FIRST_TOOLS]
@@ -158,8 +158,8 @@ def _build_lock(source: ConsoleSource, request: PageRequest, url: str, found: Se
         pinned = escape_text(f"{count_words(count, 'tool')} pinned")
         cards.append(_build_site(name, pinned, button, _build_differences(found) if name == url else NO_HTML))
     pins = Html("<code>toolwire lock URL</code> pins the tools of a site: a change is then noticed before a call.")
-    empty = build_empty_card(f"There is no lock in {make_visible(source.lock_name)}.", pins)
-    heading = build_heading("Lock", f"The tools as you approved them, in {make_visible(source.lock_name)}.")
+    empty = build_empty_card(f"{make_visible(source.lock_name)} contains no lock entry.", pins)
+    heading = build_heading("Lock", f"The tools that you approved, from {make_visible(source.lock_name)}.")
     return Page("Lock", Html(f"{heading}{join_html(cards) or empty}"))
 
 
@@ -167,6 +167,6 @@ def _build_differences(found: Sequence[str] | Problem) -> Html:
     if isinstance(found, Problem):
         return build_alert(make_visible(found.message))
     if not found:
-        return build_notice("The site is as it was locked.", "safe", role="status")
+        return build_notice("The server has not changed since it was locked.", "safe", role="status")
     text = f"{count_words(len(found), 'line differs', 'lines differ')} from the lock."
     return Html(f"{build_notice(text, 'costs', role='status')}{build_list(show_text(line) for line in found)}")

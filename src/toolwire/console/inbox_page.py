@@ -166,8 +166,8 @@ def _build(questions: Questions, request: PageRequest, words: InboxWords, wrong:
         )
         for group in groups
     )
-    heading = build_heading(words.title, "Each answer is for exactly the call that is shown, once.")
-    cards = cards or build_empty_card("Nothing waits for you.", words.help_html)
+    heading = build_heading(words.title, "Each answer applies once, to exactly the call that is shown.")
+    cards = cards or build_empty_card("No pending questions.", words.help_html)
     html = Html(f'{heading}<div data-list="inbox">{cards}</div>')
     return Page(words.title, html, ("inbox",), status=400 if fault else 200, width="")
 

@@ -79,7 +79,7 @@ def build_log(source: ConsoleSource, request: PageRequest) -> Page:
         f'<a href="{escape_text(csv)}" download>CSV</a>, <a href="{escape_text(lines)}" download>JSON lines</a>.</p>'
     )
     part = Html(' data-part="log"') if end is None else NO_HTML
-    heading = build_heading("Log", "Who decided what, and when. A record holds no argument and no credential.")
+    heading = build_heading("Log", "Who decided what, and when. Records contain no arguments and no credentials.")
     html = Html(
         f"{heading}{_build_verification(source, request)}{build_alert(fault)}{_build_filters(request, query)}"
         f'<div class="card"{part}>{table}</div>{pages}{saving if found else ""}'
@@ -145,7 +145,7 @@ def _read_day(text: str) -> tuple[float, str]:
     try:
         return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp(), ""
     except (ValueError, OverflowError):
-        return 0.0, "Write the day as year, month and day, such as 2026-11-30."
+        return 0.0, "Write the date as year, month and day, such as 2026-11-30."
 
 
 def _list_cells(entry: ChainedDecision) -> list[Html]:
@@ -215,9 +215,9 @@ def _build_verification(source: ConsoleSource, request: PageRequest) -> Html:
     entries, start = source.audit.entries(), source.audit.start()
     fault = source.audit.find_start_fault() or find_chain_fault(entries, start)
     if fault:
-        text = f"The log was changed: {fault} Keep a copy of the folder before you go on."
+        text = f"The log was changed: {fault} Copy the folder before you continue."
         return build_notice(text, "destroys", role="alert")
-    missing = f" The records 1 to {start.number:,} are not in this folder." if start.number else ""
+    missing = f" Records 1 to {start.number:,} are not in this folder." if start.number else ""
     last = f" The last digest is {entries[-1].digest}." if entries else ""
     took = f"{time.perf_counter() - began:.1f} s"
     text = f"{count_words(len(entries), 'record is', 'records are')} as written ({took}).{missing}{last}"

@@ -42,7 +42,7 @@ def build_upstreams(source: ConsoleSource, request: PageRequest, fault: str = ""
     table = build_table(
         ("Upstream", "State", "Tools", "Calls", "Last answer took", "Last failure"), rows, "There is none."
     )
-    heading = build_heading("Upstreams", "One that fails leaves the others alone. It is tried again by itself.")
+    heading = build_heading("Upstreams", "If one fails, the others continue. It is retried automatically.")
     form = _build_upstream_form(request) if can_change else NO_HTML
     alert = build_alert(make_visible(fault)) if fault else NO_HTML
     return Page("Upstreams", Html(f"{heading}{alert}{build_part('upstreams', table)}{form}"), ("upstreams",))
@@ -85,8 +85,10 @@ def build_calls(source: ConsoleSource, request: PageRequest) -> Page:
     """Return the calls that run, the long ones with their progress, and the long ones that ended last."""
     calls = source.list_calls() if source.list_calls is not None else ()
     rows = [_list_call_cells(request, call) for call in calls[:_ROWS]]
-    table = build_table(("Tool", "State", "Caller", "Began", ""), rows, "No long call runs, and none has ended lately.")
-    heading = build_heading("Calls", "What runs now, and the long calls that ended lately.")
+    table = build_table(
+        ("Tool", "State", "Caller", "Began", ""), rows, ("No long call is running, and none has finished recently.")
+    )
+    heading = build_heading("Calls", "Running calls, and long calls that finished recently.")
     now = NO_HTML
     if source.count_running is not None:
         words = count_words(source.count_running(), "call runs", "calls run")
@@ -123,7 +125,7 @@ def cancel_call(source: ConsoleSource, request: PageRequest) -> Redirect:
 def build_limits(source: ConsoleSource, _request: PageRequest) -> Page:
     """Return the limits, and how much of each is used."""
     rows = [_list_limit_cells(row) for row in source.list_limits()] if source.list_limits is not None else []
-    table = build_table(("Limit", "Used", "Of"), rows, "No counted limit is in use.")
+    table = build_table(("Limit", "Used", "Of"), rows, "No limit with a count is in use.")
     notes = build_list(show_text(note) for note in source.limit_notes)
     always = Html(f'<div class="card"><h2>What always holds</h2>{notes}</div>') if source.limit_notes else NO_HTML
     heading = build_heading("Limits", "How many calls are left before a limit applies.")
@@ -168,7 +170,7 @@ def _list_upstream_cells(row: UpstreamHealth, request: PageRequest, *, can_chang
     remove = NO_HTML
     if can_change:
         about = f"Remove {make_visible(row.name)} from the gateway"
-        words = "Its lines leave the file, and its tools the lists."
+        words = "It is removed from the file, and its tools from the lists."
         sure = request.build_button("/upstreams/remove", [("name", row.name)], "Remove it", about, "danger small")
         remove = build_fold("Remove", Html(f"<p>{escape_text(words)}</p>{sure}"))
     return [

@@ -77,15 +77,20 @@ class AllQuestions:
         own = {session.name, *list_rule_names(name)[:-1]} if is_server else set()
         groups = inbox_page.list_session_groups(session, self.source.rules) if is_server else frozenset(asked.approvers)
         if asked.approvers and groups.isdisjoint(asked.approvers):
-            return f"You cannot answer this: it is for the users of {make_visible(', '.join(asked.approvers))}."
+            return (
+                f"You cannot answer this question. It is for the users of {make_visible(', '.join(asked.approvers))}."
+            )
         if own.isdisjoint(list_rule_names(asked.principal)[:-1]):
             return ""
         if not session.has_account:
-            return "You cannot answer this: the program that asks has the same key. Another operator can."
+            return (
+                "You cannot answer this question, because the program that asks uses the same key. Another "
+                "operator can."
+            )
         # PL-03
         if self.source.rules.find(asked.principal).self_approval:
             return ""
-        return "You cannot answer this: your own app makes this call. Another operator can."
+        return "You cannot answer this question, because your own app makes this call. Another operator can."
 
     def answer(self, asked: PendingQuestion, answer: Answer) -> bool:
         """Store the answer to a question, and return whether it still waited and is theirs to answer."""

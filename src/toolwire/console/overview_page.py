@@ -65,7 +65,10 @@ def _build_health(source: ConsoleSource) -> Html:
     rows = source.list_upstreams()
     bad = [row.name for row in rows if row.state != "ok"]
     if bad:
-        text = f"{', '.join(bad[:5])}: not answering. The other upstreams are served; the page Upstreams says why."
+        text = (
+            f"{', '.join(bad[:5])}: not answering. The other upstreams are available. The Upstreams page "
+            "shows the reason."
+        )
         return Html(f'<div data-part="health">{build_notice(text, "costs")}</div>')
     words = f"{count_words(len(rows), 'upstream answers', 'upstreams answer')}"
     return Html(f'<p data-part="health">{build_badge("safe", words)}</p>')

@@ -18,8 +18,8 @@ from .sessions import SessionUser
 OPERATOR_WORDS: Final = SignInWords(
     "console",
     "Sign in to the console",
-    "The link that the terminal printed has it, after the #.",
-    "This is not a key of this console, or it was used before. The terminal has printed the next one.",
+    "The link that the terminal printed contains it, after the #.",
+    "This key is invalid or was already used. The terminal has printed a new one.",
 )
 
 

@@ -63,8 +63,8 @@ def build_permissions(grants: Permissions, request: PageRequest) -> Page:
     rows = [_list_cells(request, one) for one in permissions[first : first + MAX_ROWS]]
     header = ("Tool", "Site", "Covers", "Covered so far", "Given", "Ends", "")
     empty = (
-        "Nothing is allowed for later calls: each one that needs consent asks. “Later calls” in a question allows "
-        "more, within bounds."
+        "There are no permissions: each call that needs consent asks. To allow later calls, use “Later "
+        "calls” in a question."
     )
     html = Html(
         f"{build_heading('Permissions', 'These calls run without a question. What you take back asks again at once.')}"
@@ -122,12 +122,12 @@ def change_rule(source: ConsoleSource, request: PageRequest) -> Page | Redirect:
     name = kind if kind in _EVERY else tool
     if not origin:
         return _build_rules(
-            source, request, f"{make_visible(site[:_NAME_CHARS]) or 'Nothing'} is not a server address."
+            source, request, f"{make_visible(site[:_NAME_CHARS]) or 'Nothing'} is not a valid server address."
         )
     if not name or len(name) > _NAME_CHARS:
-        return _build_rules(source, request, "Name the tool, or choose every tool.")
+        return _build_rules(source, request, "Name the tool, or choose all tools.")
     if level not in STORED_LEVELS:
-        return _build_rules(source, request, "Choose what happens: ask each time, or never.")
+        return _build_rules(source, request, "Choose a rule: ask each time, or never call.")
     source.preferences.set(origin, name, Approval(level))
     return Redirect("/rules", "rule")
 
@@ -169,9 +169,9 @@ def _list_rule_cells(request: PageRequest, rule: StoredLevel) -> list[Html]:
 
 def _build_rules(source: ConsoleSource, request: PageRequest, fault: str) -> Page:
     rows = [_list_rule_cells(request, one) for one in source.preferences.list_levels()]
-    empty = "You have no rule: each site’s own level holds."
+    empty = "You have no rules. Each server’s own approval level applies."
     table = build_table(("Site", "Tool", "Your rule", ""), rows, empty)
-    about = "A rule can only be stricter than the site: it asks more often, or never calls."
+    about = "A rule can only be stricter than the server: it asks more often, or never calls."
     html = Html(
         f"{build_heading('Rules', about)}{build_alert(fault)}{build_part('rules', table)}"
         f"{_build_file_rules(source)}{_build_rule_form(request)}"
@@ -188,7 +188,7 @@ def _build_file_rules(source: ConsoleSource) -> Html:
         [show_text(one.upstream), build_code(one.words), build_badge(*_FILE_RULES[one.kind])]
         for one in source.file_rules
     ]
-    about = escape_text("The file of the gateway sets them. What a site or a user requires holds besides them.")
+    about = escape_text("These rules come from the gateway file. The requirements of servers and users also apply.")
     table = build_table(("Upstream", "Calls of", "Rule"), rows)
     return Html(f'<div class="card"><h2>Rules of the file</h2><p class="muted">{about}</p>{table}</div>')
 

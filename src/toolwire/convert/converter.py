@@ -194,8 +194,9 @@ def _check_growth(catalog: Catalog, kind: str, size: int) -> Problem | None:
         left -= len(jsontext.write(form.write(replace(catalog, tools=(tool,)))))
         if left < 0:
             message = (
-                f"The first {count:,} of {len(catalog.tools):,} tools have more than {most:,} bytes as {kind}, which "
-                "is too much for a source of this size: convert fewer tools at a time, for example with --match."
+                f"The first {count:,} of {len(catalog.tools):,} tools have more than {most:,} bytes as "
+                f"{kind}, which is too much for a source of this size. Convert fewer tools at a time, for "
+                "example with --match."
             )
             return Problem(kind=Kind.TOO_LARGE, message=message)
     return None
@@ -207,14 +208,14 @@ def _measure_schemas(tool: Tool) -> int:
 
 def _get_form(kind: str) -> DocumentForm:
     if kind not in _FORMS:
-        raise ValueError(f"there is no kind {kind!r}: it must be one of {', '.join(KINDS)}")
+        raise ValueError(f"unknown kind {kind!r}: it must be one of {', '.join(KINDS)}")
     return _FORMS[kind]
 
 
 def _read_sheet(form: DocumentForm, document: Json) -> DocumentContent:
     sheet = form.read(document)
     if isinstance(sheet, Problem):
-        raise AssertionError(f"what was written as {form.kind} is not read: {sheet.message}")  # a bug of ours
+        raise AssertionError(f"cannot read the converted {form.kind} document: {sheet.message}")  # a bug of ours
     return sheet
 
 
@@ -239,12 +240,12 @@ def _extract_payload(data: Json) -> tuple[Json, str]:
 def _choose_form(document: Json, kind: str | None) -> DocumentForm | Problem:
     kind = detect_kind(document) if kind is None else kind
     if kind is None:
-        message = f"This is not a document of tools that is known here: it is none of {', '.join(KINDS)}."
+        message = f"Unknown document type. It must be one of {', '.join(KINDS)}."
         return Problem(kind=Kind.MALFORMED, message=message)
     form = _get_form(kind)
     if form.fits(document):
         return form
-    return Problem(kind=Kind.MALFORMED, message=f"This is not a document of kind {kind}.")
+    return Problem(kind=Kind.MALFORMED, message=f"This is not a {kind} document.")
 
 
 def _find_earlier(found: ReadDocument, kind: str) -> Source | None:

@@ -72,44 +72,44 @@ def _write_requirements(tool: Tool) -> Json:
 def _read_text(data: Json) -> str:
     if isinstance(data, str):
         return data
-    raise ValueError(f"it is a string, not {jsontext.describe_type(data)}")
+    raise ValueError(f"it must be a string, not {jsontext.describe_type(data)}")
 
 
 def _read_texts(data: Json) -> tuple[str, ...]:
     if isinstance(data, list):
         return tuple(_read_text(one) for one in data)
-    raise ValueError(f"it is a list, not {jsontext.describe_type(data)}")
+    raise ValueError(f"it must be a list, not {jsontext.describe_type(data)}")
 
 
 def _read_name(data: Json) -> str:
     if NAME.fullmatch(text := _read_text(data)):
         return text
-    raise ValueError(f"{text[:80]!r} cannot be the name of a tool")
+    raise ValueError(f"{text[:80]!r} is not a valid tool name")
 
 
 def _read_flag(data: Json) -> bool:
     if isinstance(data, bool):
         return data
-    raise ValueError(f"it is a boolean, not {jsontext.describe_type(data)}")
+    raise ValueError(f"it must be a boolean, not {jsontext.describe_type(data)}")
 
 
 def _read_object(data: Json) -> dict[str, Json]:
     if isinstance(data, dict):
         return data
-    raise ValueError(f"it is an object, not {jsontext.describe_type(data)}")
+    raise ValueError(f"it must be an object, not {jsontext.describe_type(data)}")
 
 
 def _read_conditions(data: Json) -> tuple[Condition, ...]:
     conditions = read_conditions(data)
     if conditions is None:
-        raise ValueError("it is a list of conditions, each with pointer, op and value")
+        raise ValueError("it must be a list of conditions, each with pointer, op and value")
     return conditions
 
 
 def _read_seconds(data: Json) -> float:
     if isinstance(data, int | float) and not isinstance(data, bool) and 0 < data < float("inf"):
         return data
-    raise ValueError("it is a number of seconds above 0")
+    raise ValueError("it must be a number of seconds above 0")
 
 
 def _read_rate_limit(data: Json) -> RateLimit:
@@ -117,7 +117,7 @@ def _read_rate_limit(data: Json) -> RateLimit:
         case {"max": int(most), "window": str(window)}:
             return RateLimit(max=most, window=window)
         case _:
-            raise ValueError('it has "max" and "window"')
+            raise ValueError('it must contain "max" and "window"')
 
 
 def _read_requirements(data: Json) -> Requirements:
@@ -129,7 +129,7 @@ def _read_requirements(data: Json) -> Requirements:
                 user_id=user_id,
             )
         case _:
-            raise ValueError('it has "authorization", "secrets" and "user_id"')
+            raise ValueError('it must contain "authorization", "secrets" and "user_id"')
 
 
 def _read_authorization(data: Mapping[str, Json]) -> Authorization:
@@ -137,7 +137,7 @@ def _read_authorization(data: Mapping[str, Json]) -> Authorization:
         case {"id": str(id_), "scopes": list(scopes)}:
             return Authorization(id=id_, scopes=_read_texts(scopes))
         case _:
-            raise ValueError('each "authorization" has "id" and "scopes"')
+            raise ValueError('each "authorization" must contain "id" and "scopes"')
 
 
 def _allow_none(read: Callable[[Json], Any]) -> Callable[[Json], Any]:

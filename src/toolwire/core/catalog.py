@@ -177,7 +177,7 @@ def _assign_unique_names(tools: Iterable[Tool], allows: Callable[[str, Tool], bo
         ):  # the digest of its id makes it unique
             unique = f"{qualified[:51]}_{sha256(tool.id.encode('utf-8', 'replace')).hexdigest()[:12]}"
         if unique in names:
-            raise ValueError(f"two tools would be called {unique!r}: rename one of {names[unique].id} and {tool.id}")
+            raise ValueError(f"two tools have the name {unique!r}: rename one of {names[unique].id} and {tool.id}")
         names[unique] = tool
     return names
 
@@ -186,7 +186,7 @@ def _check_ids(tools: Iterable[Tool]) -> None:
     ids: set[str] = set()
     for tool in tools:
         if tool.id in ids:
-            raise ValueError(f"two tools have the id {tool.id!r}: give one of them another name or version")
+            raise ValueError(f"two tools have the ID {tool.id!r}: give one of them another name or version")
         ids.add(tool.id)
 
 
@@ -238,15 +238,15 @@ def _build_unknown_tool(reference: str, tools: tuple[Tool, ...]) -> Problem:
     reference = reference if len(reference) <= 200 else reference[:200] + "..."
     match = _REFERENCE.fullmatch(reference)
     if match is None:
-        text = f"{reference!r} does not name a tool: write Toolkit.Name, Toolkit.Name@1 or Toolkit.Name@1.0.0."
+        text = f"{reference!r} is not a valid tool reference. Write Toolkit.Name, Toolkit.Name@1 or Toolkit.Name@1.0.0."
         return Problem(kind=Kind.UNKNOWN_TOOL, message=text)
     name = match["name"]
     versions = [
         tool.id for tool in tools if name in (tool.name, tool.id.partition("@")[0], f"{tool.toolkit}.{tool.name}")
     ]
     if versions:
-        text = f"There is no {reference!r} here. There is: {', '.join(versions)}."
+        text = f"{reference!r} was not found. Available versions: {', '.join(versions)}."
     else:
         known = ", ".join(tool.id for tool in tools[:20]) + (", ..." if len(tools) > 20 else "")
-        text = f"There is no tool {name!r} here. There is: {known or 'no tool at all'}."
+        text = f"Unknown tool {name!r}. Available tools: {known or 'no tool at all'}."
     return Problem(kind=Kind.UNKNOWN_TOOL, message=text)

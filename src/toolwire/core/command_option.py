@@ -97,6 +97,6 @@ def read_whole_number(least: int, most: int, what: str) -> Callable[[str], int]:
     def read(text: str) -> int:
         if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
             return int(text)
-        raise ValueError(f"{text!r} is not a {what} from {least} to {most}")
+        raise ValueError(f"{text!r} must be a {what} from {least} to {most}")
 
     return read

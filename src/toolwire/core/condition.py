@@ -70,10 +70,10 @@ def write_conditions(conditions: tuple[Condition, ...]) -> list[Json]:
 def find_condition_fault(data: Json, *, can_bound: bool = False) -> str:
     """Return why ``data`` is not one condition, as a sentence, or ``""``."""
     if not isinstance(data, Mapping):
-        return "A condition is an object with pointer, op and value."
+        return "A condition must be an object with pointer, op and value."
     odd = next((name for name in data if name not in _MEMBERS and not str(name).startswith("x-")), None)
     if odd is not None:
-        return f"{str(odd)[:100]} is not a member of a condition; there are pointer, op and value."
+        return f"Unknown member {str(odd)[:100]} in a condition. It can contain pointer, op and value."
     pointer, op = data.get("pointer"), data.get("op")
     if not isinstance(pointer, str) or len(pointer) > MAX_POINTER or _POINTER.fullmatch(pointer) is None:
         return f'The pointer must be a JSON Pointer into the arguments, such as "/amount", of at most {MAX_POINTER}.'
@@ -81,7 +81,7 @@ def find_condition_fault(data: Json, *, can_bound: bool = False) -> str:
     if not isinstance(op, str) or op not in known:
         return f"The op must be one of {', '.join(known)}."
     if "value" not in data:
-        return "" if op == "present" else f"The value is missing: {op} compares with one."
+        return "" if op == "present" else f"The value is missing: {op} needs one."
     return _find_value_fault(op, data["value"])
 
 
@@ -103,12 +103,12 @@ def read_ask_when(given: Sequence[Any], where: str, name: str = "ask_when") -> t
         try:
             json.dumps(one, allow_nan=False)
         except (TypeError, ValueError):
-            fault = fault or "Its value is not JSON data."
+            fault = fault or "The value must be JSON data."
         if fault:
             raise DefinitionError(f"{where}: condition {number} of {name}: {fault}")
     conditions = read_conditions(listed, can_bound=can_bound)
     if conditions is None:
-        raise DefinitionError(f"{where}: {name} has {len(listed)} conditions; at most {MAX_CONDITIONS} are read.")
+        raise DefinitionError(f"{where}: {name} lists {len(listed)} conditions, but only {MAX_CONDITIONS} are read.")
     return conditions
 
 
@@ -129,9 +129,9 @@ def _find_value_fault(op: str, value: Json) -> str:
     if op == WITHIN and not (
         isinstance(value, str) and len(value) <= MAX_PATTERN and read_plain_path(value) is not None
     ):
-        return "The value of within must be the plain path of a folder, such as /srv/reports."
+        return "The value of within must be a plain folder path, such as /srv/reports."
     if op == "present" and not isinstance(value, bool):
-        return "The value of present must be true or false; left out, it is true."
+        return "The value of present must be true or false (default: true)."
     return ""
 
 

@@ -255,7 +255,7 @@ def _decode(text: str) -> bytes:
     try:
         return b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except ValueError:
-        raise ValueError("must be base64, or a data: URL: a path or another URL is not opened") from None
+        raise ValueError("must be base64, or a data: URL. Paths and other URLs are not opened") from None
 
 
 def _sniff_media_type(data: bytes) -> str:
@@ -359,6 +359,8 @@ def _describe_one(value: Json) -> Json:
 
 def _check_media_type(media_type: str, family: str) -> None:
     if not _MEDIA_TYPE.fullmatch(media_type):
-        raise ValueError(f"{media_type[:100]!r} is not a media type: write one such as {family or 'application/'}...")
+        raise ValueError(
+            f"{media_type[:100]!r} is not a valid media type: write one such as {family or 'application/'}..."
+        )
     if not media_type.lower().startswith(family):
         raise ValueError(f"{media_type[:100]!r} is not a media type of {family}...: use File for other files")

@@ -47,18 +47,20 @@ class GrantBounds:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", tuple(self.tools))
         if len(self.tools) > MAX_SIMILAR or not all(isinstance(one, str) for one in self.tools):
-            raise DefinitionError(f"tools are at most {MAX_SIMILAR} definitions of Question.find_similar().")
+            raise DefinitionError(f"tools must contain at most {MAX_SIMILAR} definitions from Question.find_similar().")
         if self.conditions is None and self.uses is None and self.until is None and not self.tools:
-            raise DefinitionError("GrantBounds needs conditions, uses or until: without a bound it would cover all.")
+            raise DefinitionError(
+                "GrantBounds needs conditions, uses or until. Without them, it would cover all calls."
+            )
         if self.conditions is not None:
             conditions = read_ask_when(self.conditions, "GrantBounds", "conditions")
             object.__setattr__(self, "conditions", conditions)
             if sum(one.op == SUM for one in conditions) > 1:
                 raise DefinitionError("GrantBounds: conditions bound one sum at most.")
         if self.uses is not None and (type(self.uses) is not int or not 1 <= self.uses <= MAX_USES):
-            raise DefinitionError(f"uses is a number of calls from 1 to {MAX_USES:,}, not {self.uses!r}.")
+            raise DefinitionError(f"uses must be a number of calls from 1 to {MAX_USES:,}, not {self.uses!r}.")
         if self.until is not None and not _is_time(self.until):
-            raise DefinitionError(f"until is a time in seconds since 1970, not {self.until!r}.")
+            raise DefinitionError(f"until must be a time in seconds since 1970, not {self.until!r}.")
         if type(self.unseen) is not bool:
             raise DefinitionError(f"unseen must be true or false, not {self.unseen!r}.")
 

@@ -81,7 +81,7 @@ def explain_missing_module(error: ModuleNotFoundError, extra: str = "") -> Impor
     if root not in _EXTRAS or "toolwire[" in str(error):
         return error
     needed = extra or _EXTRAS[root] or root
-    return ModuleNotFoundError(f"This needs an extra of toolwire: pip install 'toolwire[{needed}]'.", name=name)
+    return ModuleNotFoundError(f"This needs an optional package: pip install 'toolwire[{needed}]'.", name=name)
 
 
 def export_lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

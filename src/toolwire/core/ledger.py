@@ -213,21 +213,21 @@ def get_state(result: Result) -> CallState:
 
 def build_abandoned_ending(tool: Tool) -> CallEnding:
     """Return the ending of a call that was cancelled because its caller left."""
-    text = f"{tool.name} was cancelled when its caller left; whether it did its work is unknown."
+    text = f"{tool.name} was cancelled when its caller disconnected. It is unknown whether it completed."
     return CallEnding(CallState.CANCELLED, Problem(kind=Kind.CANCELLED, message=text), pinned=not can_rerun(tool))
 
 
 def build_interrupted(key: CallKey) -> Problem:
     """Return the Problem of a call whose server died while it ran."""
     # R2, R3
-    text = f"{key.tool} was interrupted when its server stopped; whether it did its work is unknown."
+    text = f"{key.tool} was interrupted when its server stopped. It is unknown whether it completed."
     return Problem(kind=Kind.INTERRUPTED, message=text, details={"interrupted": True})
 
 
 def build_conflict(key: CallKey) -> Problem:
     """Return the Problem of a different call with a key that is in use."""
     # A-42
-    text = f"This key has come before, with another call of {key.tool}; send a new key with a new call."
+    text = f"This idempotency key was already used for another call of {key.tool}. Use a new key for a new call."
     return Problem(kind=Kind.CONFLICT, message=text)
 
 
@@ -244,13 +244,13 @@ def mark_replayed(facts: Mapping[str, object] | None) -> dict[str, object]:
 
 FULL = Problem(
     kind=Kind.OVERLOADED,
-    message="The ledger of calls is full of calls that run; the call did not run.",
+    message="The call did not run: all recorded calls are still running, so the record of calls is full.",
     can_retry=True,
     retry_after_ms=5_000,
 )
 UNAVAILABLE = Problem(
     kind=Kind.OVERLOADED,
-    message="Calls cannot be recorded at the moment, so calls with a key are not run; the call did not run.",
+    message="The call did not run: calls cannot be recorded now, so calls with an idempotency key are refused.",
     can_retry=True,
     retry_after_ms=5_000,
 )

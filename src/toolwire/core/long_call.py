@@ -277,10 +277,11 @@ def build_interruption(tool: str, *, has_started: bool) -> Problem:
     """Return the result of a call whose process died, and which no other process may run."""
     if not has_started:
         text = (
-            f"{tool} did not start: its server stopped before, and it needs a secret that is not kept. Call it again."
+            f"{tool} did not start: its server stopped first, and the call needs a secret that is not "
+            "stored. Call it again."
         )
         return Problem(kind=Kind.INTERRUPTED, message=text, details={"interrupted": True})
-    text = f"{tool} was interrupted when its server stopped; whether it did its work is unknown."
+    text = f"{tool} was interrupted when its server stopped. It is unknown whether it completed."
     return Problem(kind=Kind.INTERRUPTED, message=text, details={"interrupted": True})
 
 
@@ -293,7 +294,7 @@ def build_unanswered(tool: str) -> Problem:
     """Return the result of a call whose user did not decide in time, or whose caller withdrew the question."""
     return Problem(
         kind=Kind.DENIED,
-        message=f"{tool} was not called: its user did not decide in time.",
+        message=f"{tool} was not called, because its user did not decide in time.",
         details={"denied": True, "reason": "timeout"},
     )
 
@@ -307,7 +308,7 @@ def build_continuation(status: CallStatus, *, has_key: bool, retry_after_ms: int
     how = "send the same call again, or ask for its result by this id" if has_key else "ask for its result by this id"
     return Problem(
         kind=Kind.ACCEPTED,
-        message=f"{status.tool} goes on as call {status.id}: {how}.",
+        message=f"{status.tool} continues as call {status.id}: {how}.",
         can_retry=has_key,
         retry_after_ms=retry_after_ms,
         details={"call": {"id": status.id, "state": status.state.value}},
@@ -316,17 +317,17 @@ def build_continuation(status: CallStatus, *, has_key: bool, retry_after_ms: int
 
 UNAVAILABLE = Problem(
     kind=Kind.OVERLOADED,
-    message="Long calls cannot be recorded or read at the moment. Try again later.",
+    message="Long calls cannot be recorded or read now. Try again later.",
     can_retry=True,
     retry_after_ms=5_000,
 )
 FULL = Problem(
     kind=Kind.OVERLOADED,
-    message="The store of long calls is full; the call did not run.",
+    message="The call did not run: the store of long calls is full.",
     can_retry=True,
     retry_after_ms=60_000,
 )
-NO_CALL = Problem(kind=Kind.NOT_FOUND, message="You have no call with this id here.")
+NO_CALL = Problem(kind=Kind.NOT_FOUND, message="You have no call with this ID on this server.")
 """The answer to an id that is unknown, or another caller's."""
 
 
@@ -335,7 +336,7 @@ def build_too_many(limits: LongCallLimits) -> Problem:
     text = f"You have {limits.open_each} long calls here that are not over, or no room for another one"
     return Problem(
         kind=Kind.RATE_LIMITED,
-        message=f"{text}; this one did not run. Wait for one, or cancel it.",
+        message=f"{text}; this one did not run. Wait for one to finish, or cancel one.",
         can_retry=True,
         retry_after_ms=10_000,
     )

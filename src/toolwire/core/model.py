@@ -67,9 +67,9 @@ class RateLimit:
 
     def __post_init__(self) -> None:
         if type(self.max) is not int or not 1 <= self.max <= 1_000_000:
-            raise ValueError(f"a rate limit's max is an integer from 1 to 1,000,000, not {self.max!r}")
+            raise ValueError(f"a rate limit's max must be an integer from 1 to 1,000,000, not {self.max!r}")
         if not 0.1 <= self.window_s <= 30 * 86_400:
-            raise ValueError(f'a rate limit\'s window is from "100ms" to "30d", not {self.window!r}')
+            raise ValueError(f'a rate limit\'s window must be from "100ms" to "30d", not {self.window!r}')
 
     @classmethod
     def parse(cls, text: str) -> RateLimit:
@@ -80,7 +80,7 @@ class RateLimit:
         """
         number, slash, window = text.partition("/")
         if not (slash and number.isascii() and number.isdigit() and len(number) <= 7):
-            raise ValueError(f'a rate is written as calls and a window, such as "60/1m", not {text[:40]!r}')
+            raise ValueError(f'a rate must be written as calls and a window, such as "60/1m", not {text[:40]!r}')
         return cls(max=int(number), window=window)
 
     @property
@@ -88,7 +88,7 @@ class RateLimit:
         """The window in seconds."""
         match = _WINDOW.fullmatch(self.window)
         if match is None:
-            raise ValueError(f'a rate limit\'s window reads like "30s" or "1m", not {self.window!r}')
+            raise ValueError(f'a rate limit\'s window must be written like "30s" or "1m", not {self.window!r}')
         return int(match[1]) * _UNIT_S[match[2]]
 
 
@@ -248,7 +248,7 @@ class Secret:
         return self
 
     def __reduce__(self) -> str:
-        raise TypeError("a Secret is not pickled")
+        raise TypeError("a Secret cannot be pickled")
 
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -356,7 +356,7 @@ class Context:
         found = self.tokens.get(provider)
         if found is None:
             needed = f"requirements=Requirements(authorization=(Authorization(id={provider!r}),))"
-            raise DefinitionError(f"This call brought no token for {provider!r}: give the tool {needed}.")
+            raise DefinitionError(f"The call contains no token for {provider!r}. Pass {needed} to the tool.")
         return found
 
     def secret(self, id: str) -> Secret:  # noqa: A002 - what the protocol calls it
@@ -368,7 +368,7 @@ class Context:
         found = self.secrets.get(id)
         if found is None:
             needed = f"requirements=Requirements(secrets=({id!r},))"
-            raise DefinitionError(f"This call brought no secret {id!r}: give the tool {needed}.")
+            raise DefinitionError(f"The call contains no secret {id!r}. Pass {needed} to the tool.")
         return found
 
     if not TYPE_CHECKING:
@@ -477,7 +477,7 @@ def _read_secret(value: Any, name: str, key: str) -> Secret:
     if isinstance(value, Secret):
         return value
     if not isinstance(value, str):
-        raise DefinitionError(f"{name}[{key!r}] of a Context is a Secret or a text, not {type(value).__name__}.")
+        raise DefinitionError(f"{name}[{key!r}] of a Context must be a Secret or a string, not {type(value).__name__}.")
     return Secret(value)
 
 

@@ -45,9 +45,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.include not in ("declared", "all"):
-            raise ValueError(f'include is "declared" or "all", not {self.include!r}')
+            raise ValueError(f'include must be "declared" or "all", not {self.include!r}')
         if self.document_bytes < 1:
-            raise ValueError(f"document_bytes is a number of bytes above 0, not {self.document_bytes!r}")
+            raise ValueError(f"document_bytes must be a number of bytes above 0, not {self.document_bytes!r}")
         object.__setattr__(self, "methods", tuple(method.upper() for method in self.methods))
 
     @property

@@ -461,4 +461,4 @@ def _read_description(schema: Json) -> str:
 def _list_known(names: Iterable[str]) -> str:
     known = list(names)
     more = ", ..." if len(known) > _MAX_SHOWN else ""
-    return f"There is: {', '.join(known[:_MAX_SHOWN])}{more}." if known else "There is none at all."
+    return f"There is: {', '.join(known[:_MAX_SHOWN])}{more}." if known else "None are available."

@@ -35,13 +35,13 @@ class UriTemplate:
 
     def __post_init__(self) -> None:
         if len(self.text) > MAX_URI or not _URI.fullmatch(_EXPRESSION.sub("", self.text)):
-            raise ValueError(f"{self.text[:200]!r} is not a URI such as config://app or notes://{{name}}")
+            raise ValueError(f"{self.text[:200]!r} is not a valid URI, such as config://app or notes://{{name}}")
         names = tuple(match[2] for match in _EXPRESSION.finditer(self.text))
         if len(set(names)) != len(names):
             raise ValueError(f"{self.text[:200]!r} names a variable twice")
         literals = _EXPRESSION.split(self.text)[::3]
         if any("{" in literal or "}" in literal for literal in literals):
-            raise ValueError(f"{self.text[:200]!r} has an expression other than {{name}} and {{+name}}")
+            raise ValueError(f"{self.text[:200]!r} contains an expression other than {{name}} and {{+name}}")
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "_pattern", _build_pattern(self.text))
 

@@ -92,7 +92,7 @@ def warn_of_unasked_write(name: Json, policy: Json) -> str:
     is_read = declared.get("approval") == Approval.AUTO and declared.get("readOnly") is True
     if not isinstance(name, str) or not is_read or not is_named_like_write(name):
         return ""
-    return f"{name[:100]!r} needs no question and only reads, but is named like a write."
+    return f"{name[:100]!r} is declared read-only without a question, but its name looks like a write."
 
 
 def suspects_write(tool: Tool) -> str:

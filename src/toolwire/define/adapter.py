@@ -99,10 +99,10 @@ def build_type_adapter(annotation: Any, where: str, mode: SchemaMode) -> TypeAda
         adapter.json_schema(mode=mode, schema_generator=JsonSchemaGenerator)
     except Exception as error:  # noqa: BLE001 - besides its own, pydantic raises whatever a constraint or a type raises
         raise DefinitionError(
-            f"{where} is of the type {_format_value(annotation)}, {_explain_unsupported(error)}"
+            f"{where} has the type {_format_value(annotation)}, {_explain_unsupported(error)}"
         ) from None
     if _lacks_json_form(adapter.core_schema):
-        raise DefinitionError(f"{where} is of the type {_format_value(annotation)}, {_NO_FORM}")
+        raise DefinitionError(f"{where} has the type {_format_value(annotation)}, {_NO_FORM}")
     return adapter
 
 
@@ -165,7 +165,7 @@ def check_default(parameter: Parameter, where: str) -> None:
     except Exception as error:  # noqa: BLE001 - a type's own validator may raise anything
         default = _format_value(parameter.default)
         raise DefinitionError(
-            f"{where} has the default {default}, which does not fit its type: {describe_error(error)}."
+            f"{where}: the default {default} does not match the type: {describe_error(error)}."
         ) from None
 
 
@@ -176,13 +176,13 @@ def check_field_placement(parameter: Parameter, where: str) -> None:
         DefinitionError: it does not; the message says where it belongs.
     """
     if isinstance(parameter.default, FieldInfo):
-        raise DefinitionError(f"{where} has a Field as its default: write Annotated[type, Field(...)] = default.")
+        raise DefinitionError(f"{where}: a Field cannot be the default. Write Annotated[type, Field(...)] = default.")
     metadata = get_args(parameter.annotation)[1:] if get_origin(parameter.annotation) is Annotated else ()
     for field in metadata:
         if isinstance(field, FieldInfo) and not field.is_required():
-            raise DefinitionError(f"{where} has its default in a Field: write it after the type, as in x: int = 1.")
+            raise DefinitionError(f"{where}: write the default after the type, as in x: int = 1, not in a Field.")
         if isinstance(field, FieldInfo) and (field.alias or field.validation_alias):
-            raise DefinitionError(f"{where} has an alias: an argument is called what its parameter is called.")
+            raise DefinitionError(f"{where}: an alias is not allowed. An argument has the name of its parameter.")
 
 
 def describe_error(error: Exception) -> str:

@@ -108,7 +108,7 @@ def _convert_numbers_first(
 
 def _describe_undeclared(name: str, names: Sequence[str]) -> str:
     near = find_nearest(name, names)
-    return f"There is no such argument: did you mean `{near}`?" if near else "There is no such argument."
+    return f"This tool has no such argument. Did you mean `{near}`?" if near else "This tool has no such argument."
 
 
 def _describe_error(error: Exception) -> str:
@@ -119,13 +119,13 @@ def _describe_error(error: Exception) -> str:
 
 def _build_refusal(errors: Mapping[str, str]) -> Problem:
     text = " ".join(f"{name}: {sentence}" for name, sentence in errors.items())
-    return Problem(kind=Kind.INVALID_ARGUMENTS, message=f"The arguments do not fit. {text}", parameter_errors=errors)
+    return Problem(kind=Kind.INVALID_ARGUMENTS, message=f"Invalid arguments. {text}", parameter_errors=errors)
 
 
 def _build_unwritable(tool: str, value: Any, detail: str) -> Problem:
     return Problem(
         kind=Kind.INTERNAL,
-        message=f"{tool} returned a value that does not fit what it declares.",
+        message=f"{tool} returned a value that does not match its declared return type.",
         developer_message=f"{tool} returned {type(value).__name__}: {' '.join(detail.split())[:500]}",
     )
 

@@ -68,9 +68,9 @@ def define_function(
 
 def _check_name(name: str) -> None:
     if name == "<lambda>":
-        raise DefinitionError("A lambda has no name: write a def, or give name=.")
+        raise DefinitionError("A lambda has no name. Use a def, or pass name=.")
     if NAME.fullmatch(name) is None:
-        raise DefinitionError(f"A tool cannot be called {name!r}: use 1 to 64 letters, digits, '_' and '-'.")
+        raise DefinitionError(f"Invalid tool name {name!r}: use 1 to 64 letters, digits, '_' and '-'.")
 
 
 def _check_ask_when(conditions: Sequence[Condition], names: Collection[str], where: str) -> None:
@@ -78,11 +78,11 @@ def _check_ask_when(conditions: Sequence[Condition], names: Collection[str], whe
     for one in conditions:
         name = parse_pointer(one.pointer)[0]
         if name not in names:
-            raise DefinitionError(f"{where}: ask_when has {one.pointer!r}, and there is no argument {name!r}.")
+            raise DefinitionError(f"{where}: ask_when refers to {one.pointer!r}, but there is no argument {name!r}.")
 
 
 def _read_inline(options: Options, kind: FunctionKind, where: str) -> bool:
     inline = options.get("inline", False)
     if inline and kind in (FunctionKind.ASYNC, FunctionKind.ASYNC_GENERATOR):
-        raise DefinitionError(f"{where} is async and runs on the event loop anyway: leave out inline.")
+        raise DefinitionError(f"{where} is async and always runs on the event loop. Leave out inline.")
     return inline

@@ -60,4 +60,4 @@ def check_levels(level: int, where: str) -> None:
         DefinitionError: there are more than 20 levels.
     """
     if level > _MAX_LEVELS:
-        raise DefinitionError(f"{where} has {_MAX_LEVELS} dependencies inside each other: is there a circle?")
+        raise DefinitionError(f"{where}: dependencies are nested {_MAX_LEVELS} levels deep. Is there a cycle?")

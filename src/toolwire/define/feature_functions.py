@@ -73,7 +73,7 @@ def define_resource(
     reader = _define_reader(function, options, "resource", toolkit=toolkit, version=version, names=names)
     _check_variables(template, reader, where)
     if media_type and build_form("file", "", media_type) is None:
-        raise DefinitionError(f"{where}: {media_type[:100]!r} is not a media type: write one such as text/plain.")
+        raise DefinitionError(f"{where}: {media_type[:100]!r} is not a valid media type. Write one such as text/plain.")
     write = reader.write
 
     def write_resource(value: Any) -> Result:
@@ -101,8 +101,8 @@ def define_prompt(
     for name, schema in properties.items():
         if not is_prompt_text(schema):
             raise DefinitionError(
-                f"{where}: users enter the arguments of a prompt as texts, and {name!r} can be none: "
-                f"make it a str, int, float, bool, or a choice of texts."
+                f"{where}: users enter prompt arguments as text, which {name!r} cannot accept. Use a str, "
+                "int, float, bool, or a choice of strings."
             )
     return PromptDefinition(reader=reader.tool, title=title), reader
 
@@ -120,12 +120,12 @@ def _define_reader(
     known = {**ReaderOptions.__annotations__, **(ResourceOptions.__annotations__ if kind == "resource" else {})}
     unknown = next((name for name in options if name not in known), None)
     if unknown is not None:
-        raise DefinitionError(f"{where} has no option {unknown!r}; there are: {', '.join(known)}.")
+        raise DefinitionError(f"{where} has no option {unknown!r}. Options: {', '.join(known)}.")
     own = {name: value for name, value in options.items() if name not in ("title", "media_type")}
     given: Any = {**own, **_READING}
     reader = define_function(function, given, toolkit=name_reader_toolkit(toolkit, kind), version=version, names=names)
     if reader.kind.streams:
-        raise DefinitionError(f"{where} yields its result in parts, and a {kind} is read whole: return it.")
+        raise DefinitionError(f"{where} yields its result in parts, but a {kind} must return its result whole.")
     return reader
 
 
@@ -134,7 +134,9 @@ def _check_variables(template: UriTemplate, reader: Function, where: str) -> Non
     properties, required = schema.get("properties", {}), schema.get("required", [])
     unfilled = next((name for name in template.names if name not in properties), None)
     if unfilled is not None:
-        raise DefinitionError(f"{where}: {template.text!r} has the variable {unfilled!r}, and no parameter takes it.")
+        raise DefinitionError(
+            f"{where}: {template.text!r} contains the variable {unfilled!r}, but no parameter has that name."
+        )
     missing = next((name for name in required if name not in template.names), None)
     if missing is not None:
         raise DefinitionError(f"{where}: the parameter {missing!r} is not a variable of {template.text!r}.")
@@ -145,6 +147,6 @@ def _read_texts(options: ResourceOptions | ReaderOptions, where: str, *names: st
     for name in names:
         text = options.get(name, "")
         if not isinstance(text, str):
-            raise DefinitionError(f"{where}: the option {name!r} takes a text, not {text!r}.")
+            raise DefinitionError(f"{where}: the option {name!r} must be a string, not {text!r}.")
         texts.append(text)
     return texts

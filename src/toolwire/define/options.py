@@ -111,10 +111,10 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
         if key not in _TYPES:
             near = find_nearest(key, _TYPES)
             hint = f" Did you mean {near!r}?" if near else ""
-            raise DefinitionError(f"{where} has no option {key!r}.{hint} There are: {', '.join(_TYPES)}.")
+            raise DefinitionError(f"{where} has no option {key!r}.{hint} Options: {', '.join(_TYPES)}.")
         if not isinstance(value, _TYPES[key]) or (isinstance(value, bool) and bool not in _TYPES[key]):
             kinds = " or ".join(kind.__name__ for kind in _TYPES[key] if kind is not type(None))
-            raise DefinitionError(f"{where}: the option {key!r} takes {kinds}, not {value!r}.")
+            raise DefinitionError(f"{where}: the option {key!r} must be {kinds}, not {value!r}.")
     facts: dict[str, Any] = {key: given[key] for key in _AS_GIVEN if key in given}
     facts["approval"] = approval = _read_approval(options.get("approval"), where)
     facts["ask_when"] = read_ask_when(options.get("ask_when", ()), where)
@@ -128,7 +128,7 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
     facts["long"] = options.get("long", False) or (facts["timeout_s"] or 0.0) > LONG_AFTER_S
     facts["keep_s"] = _read_keep_s(options.get("keep_s"), where)
     if not facts.get("output_name", "result"):
-        raise DefinitionError(f"{where}: the option 'output_name' is empty; leave it out to call the result 'result'.")
+        raise DefinitionError(f"{where}: the option 'output_name' is empty. Leave it out to name the result 'result'.")
     return facts
 
 
@@ -152,7 +152,7 @@ def _add_display_hints(options: Options, where: str) -> Mapping[str, Any]:
 def _read_result(given: str | Mapping[str, Json], where: str) -> dict[str, Json]:
     result: dict[str, Json] = {"render": given} if isinstance(given, str) else dict(given)
     if result.get("render", "text") not in _FORMS:
-        raise DefinitionError(f"{where}: result has no form {result['render']!r}; there are {', '.join(_FORMS)}.")
+        raise DefinitionError(f"{where}: unknown result form {result['render']!r}. Forms: {', '.join(_FORMS)}.")
     fields = result.get("fields", [])
     pointers = [
         *(result[name] for name in _POINTERS if name in result),
@@ -161,12 +161,12 @@ def _read_result(given: str | Mapping[str, Json], where: str) -> dict[str, Json]
     for one in pointers:
         if not isinstance(one, str) or _POINTER.fullmatch(one) is None:
             raise DefinitionError(
-                f"{where}: result has {one!r}: write a JSON Pointer into the result, such as '/name'."
+                f"{where}: {one!r} in result is not valid. Write a JSON Pointer into the result, such as '/name'."
             )
     known = (*_POINTERS, "render", "fields", "maxItems")
     odd = next((name for name in result if name not in known), None)
     if odd is not None:
-        raise DefinitionError(f"{where}: result has no member {odd!r}; there are {', '.join(known)}.")
+        raise DefinitionError(f"{where}: unknown member {odd!r} in result. Members: {', '.join(known)}.")
     return result
 
 
@@ -180,9 +180,9 @@ def _read_next(given: str | Mapping[str, Json], where: str) -> dict[str, Json]:
     args = step.get("args", {})
     is_known = step.keys() <= {"operationId", "when", "args"} and isinstance(step.get("when", ""), str)
     if not (isinstance(name, str) and name and is_known and isinstance(args, Mapping)):
-        raise DefinitionError(f"{where}: next has {given!r}: write the name of a tool, or tool, when and args.")
+        raise DefinitionError(f"{where}: {given!r} in next is not valid. Write a tool's name, or tool, when and args.")
     if not all(isinstance(text, str) for text in args.values()):
-        raise DefinitionError(f"{where}: the args of next are runtime expressions, such as '$response.body#/id'.")
+        raise DefinitionError(f"{where}: the args of next must be runtime expressions, such as '$response.body#/id'.")
     return {"operationId": name, **{key: value for key, value in step.items() if key != "operationId"}}
 
 
@@ -195,7 +195,7 @@ def read_version(version: str, where: str) -> str:
     # OTC-005, SE-01
     if VERSION.fullmatch(version) is None:
         raise DefinitionError(
-            f"{where} has the version {version!r}; write a semantic version, such as 1.0.0 or 1.0.0-beta.1."
+            f"{where}: invalid version {version!r}. Write a semantic version, such as 1.0.0 or 1.0.0-beta.1."
         )
     return version
 
@@ -205,20 +205,20 @@ def _read_approval(approval: str | None, where: str) -> Approval | None:
         return None
     if approval in (Approval.AUTO, Approval.PER_CALL):
         return Approval(approval)
-    raise DefinitionError(f'{where}: approval is "auto" or "per-call", not {str(approval)!r}.')
+    raise DefinitionError(f'{where}: approval must be "auto" or "per-call", not {str(approval)!r}.')
 
 
 def _read_safe(options: Options, approval: Approval | None, where: str) -> bool:
     safe, destructive = options.get("safe"), options.get("destructive", False)
     if safe and destructive:
-        raise DefinitionError(f"{where} cannot be both safe and destructive: a safe tool only reads.")
+        raise DefinitionError(f"{where} cannot be both safe and destructive. A safe tool is read-only.")
     reads = approval is Approval.AUTO and not destructive and not options.get("ask_when")
     return reads if safe is None else safe
 
 
 def _read_question(text: str, where: str) -> str:
     if len(text) > MAX_QUESTION:
-        raise DefinitionError(f"{where}: the question has {len(text):,} characters; {MAX_QUESTION} are shown at most.")
+        raise DefinitionError(f"{where}: the question has {len(text):,} characters; at most {MAX_QUESTION} are shown.")
     return text
 
 
@@ -227,7 +227,7 @@ def _read_cost(cost: str | None, where: str) -> Cost | None:
         return None
     if cost in tuple(Cost):
         return Cost(cost)
-    raise DefinitionError(f'{where}: cost is "free", "credits" or "paid", not {cost!r}.')
+    raise DefinitionError(f'{where}: cost must be "free", "credits" or "paid", not {cost!r}.')
 
 
 def _read_rate_limit(
@@ -245,23 +245,29 @@ def _read_rate_limit(
     except ValueError as error:
         raise DefinitionError(f"{where}: {error}.") from None
     except TypeError:
-        raise DefinitionError(f'{where}: a rate limit is "60/1m" or (60, "1m"), not {limit!r}.') from None
+        raise DefinitionError(
+            f'{where}: a rate limit must be written as "60/1m" or (60, "1m"), not {limit!r}.'
+        ) from None
 
 
 def _read_scopes(scopes: Sequence[Any], where: str) -> tuple[str, ...]:
     for scope in scopes:
         if not isinstance(scope, str) or _SCOPE.fullmatch(scope) is None:
-            raise DefinitionError(f'{where}: a scope is a word such as "mail.read", without spaces, not {scope!r}.')
+            raise DefinitionError(
+                f'{where}: a scope must be a word without spaces, such as "mail.read", not {scope!r}.'
+            )
     return tuple(dict.fromkeys(scopes))
 
 
 def _read_keep_s(keep_s: float | None, where: str) -> float | None:
     if keep_s is None or 0 < keep_s <= MAX_KEEP_S:
         return keep_s
-    raise DefinitionError(f"{where}: keep_s is a number of seconds above 0 and up to {MAX_KEEP_S:,}, not {keep_s!r}.")
+    raise DefinitionError(
+        f"{where}: keep_s must be a number of seconds above 0 and up to {MAX_KEEP_S:,}, not {keep_s!r}."
+    )
 
 
 def _read_timeout(timeout_s: float | None, where: str) -> float | None:
     if timeout_s is None or (timeout_s > 0 and isfinite(timeout_s)):
         return timeout_s
-    raise DefinitionError(f"{where}: timeout_s is a number of seconds above 0, not {timeout_s!r}.")
+    raise DefinitionError(f"{where}: timeout_s must be a number of seconds above 0, not {timeout_s!r}.")

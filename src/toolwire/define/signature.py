@@ -121,7 +121,7 @@ def read_signature(function: Callable[..., Any], names: LocalNames, where: str, 
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        raise DefinitionError(f"{where} does not say what its parameters are: wrap it in a def.") from None
+        raise DefinitionError(f"{where} does not declare its parameters. Wrap it in a def.") from None
     _refuse_unbound_method(function, parameters)
     hints = _read_hints(_find_described(function), names, where)
     taken: list[Parameter] = []
@@ -131,7 +131,7 @@ def read_signature(function: Callable[..., Any], names: LocalNames, where: str, 
         annotation = hints.get(parameter.name, Any)
         if parameter.kind in _VARIADIC:
             spelled = _VARIADIC[parameter.kind] + parameter.name
-            raise DefinitionError(f"{where} takes {spelled}, which no schema describes: name each parameter.")
+            raise DefinitionError(f"{where} accepts {spelled}, which a schema cannot describe. Name each parameter.")
         mark = find_mark(annotation, parameter.default)
         if mark is not None:
             dependencies[parameter.name] = _read_dependency(mark, names, level + 1, where)
@@ -140,7 +140,9 @@ def read_signature(function: Callable[..., Any], names: LocalNames, where: str, 
         elif context is None:
             context = parameter.name
         else:
-            raise DefinitionError(f"{where} takes the Context twice, as {context!r} and {parameter.name!r}: keep one.")
+            raise DefinitionError(
+                f"{where} accepts the Context twice, as {context!r} and {parameter.name!r}. Keep one."
+            )
     kind, returns = _read_result(function, hints.get("return", Any), where)
     return Signature(kind=kind, parameters=tuple(taken), returns=returns, context=context, dependencies=dependencies)
 
@@ -149,14 +151,14 @@ def _read_dependency(mark: Depends, names: LocalNames, level: int, where: str) -
     check_levels(level, where)
     function = mark.function
     if not callable(function):
-        raise DefinitionError(f"{where} has Depends({function!r}), which is not a function.")
+        raise DefinitionError(f"{where} contains Depends({function!r}), which is not a function.")
     own = f"{get_function_name(function)}()"
     signature = read_signature(function, names, own, level=level)
     unfilled = next((one.name for one in signature.parameters if one.is_required), None)
     if unfilled is not None:
         raise DefinitionError(
-            f"{own} is a dependency and takes {unfilled!r}, which gets no value: "
-            "a dependency takes the Context, other dependencies, and parameters with a default."
+            f"{own} is a dependency, but {unfilled!r} gets no value. A dependency can accept the Context, "
+            "other dependencies, and parameters with a default."
         )
     return Dependency(
         function=accept_keywords(function),
@@ -173,8 +175,8 @@ def _refuse_unbound_method(function: Callable[..., Any], parameters: Mapping[str
     if owner and first in ("self", "cls"):
         made = f"{owner}()" if first == "self" else owner
         raise DefinitionError(
-            f"{owner}.{name}() takes {first}, and a call has no object: leave out the decorator, "
-            f"and add the bound method after the class, with kit.add({made}.{name})."
+            f"{owner}.{name}() accepts {first}, but a call has no object. Remove the decorator, and add "
+            f"the bound method after the class: kit.add({made}.{name})."
         )
 
 
@@ -214,7 +216,7 @@ def _read_hints(function: Any, names: LocalNames, where: str) -> dict[str, Any]:
             hints = typing.get_type_hints(target, known, include_extras=True)
     except NameError as error:
         raise DefinitionError(
-            f"{where} is annotated with {error.name!r}, which is not defined there: import it, or define it first."
+            f"{where} is annotated with {error.name!r}, which is not defined there. Import it, or define it first."
         ) from None
     except Exception as error:  # noqa: BLE001 - an annotation in quotes may run any expression
         raise DefinitionError(f"{where} has an annotation that cannot be evaluated: {error}.") from None
@@ -238,11 +240,11 @@ def _read_result(function: Callable[..., Any], annotation: Any, where: str) -> t
     elif kind is FunctionKind.SYNC and origin in _ASYNC_STREAMS:
         kind = FunctionKind.ASYNC_GENERATOR
     elif kind is FunctionKind.ASYNC and origin in (*_SYNC_STREAMS, *_ASYNC_STREAMS):
-        raise DefinitionError(f"{where} is a coroutine that returns an iterator: yield in it, or return a list.")
+        raise DefinitionError(f"{where} is a coroutine that returns an iterator. Use yield in it, or return a list.")
     if not kind.streams or annotation is Any:
         return kind, annotation
     if origin not in (*_SYNC_STREAMS, *_ASYNC_STREAMS, Iterable):
-        raise DefinitionError(f"{where} yields, so annotate what it yields: Iterator[...] or AsyncIterator[...].")
+        raise DefinitionError(f"{where} uses yield. Annotate what it yields: Iterator[...] or AsyncIterator[...].")
     return kind, (*typing.get_args(annotation), Any)[0]
 
 

@@ -66,18 +66,18 @@ class Toolkit:
     ) -> None:
         # FU-56: the word of other MCP frameworks for what a client is told about all tools.
         if description and instructions:
-            raise DefinitionError("description and instructions are the same text: give one of them.")
+            raise DefinitionError("description and instructions are the same text. Pass only one of them.")
         description = instructions if instructions != "" else description
         for what, text in (("title", title), ("version", version), ("description", description)):
             if not isinstance(text, str):
-                raise DefinitionError(f"The {what} of a toolkit is a text, not {text!r}.")
+                raise DefinitionError(f"The {what} of a toolkit must be a string, not {text!r}.")
         if VERSION.fullmatch(version) is None:
             raise DefinitionError(
-                f"The toolkit {title!r} has the version {version!r}: write a semantic version, such as 1.0.0 or "
-                "1.0.0-beta.1."
+                f"The toolkit {title!r} has the invalid version {version!r}. Write a semantic version, "
+                "such as 1.0.0 or 1.0.0-beta.1."
             )
         if lifespan is not None and not callable(lifespan):
-            raise DefinitionError(f"The lifespan of {title!r} is a function that returns a context manager.")
+            raise DefinitionError(f"The lifespan of {title!r} must be a function that returns a context manager.")
         self.title: str = title
         self.lifespan: Lifespan | None = lifespan
         self.version: str = version
@@ -193,7 +193,7 @@ class Toolkit:
                 uri, function, options, toolkit=toolkit, version=self.version, names=names
             )
             if uri in self._resources:
-                raise DefinitionError(f"{definition.name}() is a second resource at {uri}: give it another URI.")
+                raise DefinitionError(f"{definition.name}() is a second resource at {uri}. Give it another URI.")
             self._add_reader(reader)
             self._resources[uri] = replace(definition, changes=self._changes)
             return function
@@ -294,19 +294,21 @@ class Toolkit:
                 f"and add it after the class, with kit.add({name.rpartition('<locals>.')[2]})."
             )
         if not callable(function):
-            raise DefinitionError(f"{function!r} is not a function; options go by name, as in @kit.tool(name='...').")
+            raise DefinitionError(f"{function!r} is not a function. Pass options by name, as in @kit.tool(name='...').")
         defined = define_function(
             function, options, toolkit=build_toolkit_name(self.title), version=self.version, names=names
         )
         id_ = defined.tool.id
         if id_ in self._functions:
             raise DefinitionError(
-                f"{defined.tool.name}() is a second tool with the id {id_}: give it another name or version."
+                f"{defined.tool.name}() is a second tool with the ID {id_}. Give it another name or version."
             )
         stem = id_.partition("@")[0]
         namesake = self._stems.setdefault(stem, defined.tool.name)
         if namesake != defined.tool.name:
-            raise DefinitionError(f"{namesake} and {defined.tool.name} would both be {stem} in ids: rename one.")
+            raise DefinitionError(
+                f"{namesake} and {defined.tool.name} would both be {stem} in IDs. Rename one of them."
+            )
         self._functions[id_] = defined
         self._catalog = None
         return defined

@@ -26,7 +26,7 @@ from toolwire.engines.local_engine import LocalEngine
 try:
     from dbos import DBOS, DBOSConfig, Queue, SetWorkflowID
 except ModuleNotFoundError as _error:
-    raise DefinitionError("Offering calls through DBOS needs dbos: pip install 'toolwire[dbos]'.") from _error
+    raise DefinitionError("Sending calls to DBOS needs dbos: pip install 'toolwire[dbos]'.") from _error
 
 _AGAIN_S: Final = 10.0
 """In this time, one workflow for a call is enough. Later, a call that still waits gets another one."""
@@ -65,7 +65,7 @@ class _NoPickles:
         Raises:
             ValueError: always.
         """
-        raise ValueError("toolwire writes no pickles, and reads none")
+        raise ValueError("toolwire does not write or read pickles")
 
     def name(self) -> str:
         """Return the name that a row gives to a pickle."""
@@ -79,7 +79,7 @@ def _refuse_pickles() -> None:
     names = vars(import_module("dbos._serialization"))
     if "DBOSDefaultSerializer" not in names:
         raise DefinitionError(
-            "This version of dbos may read pickles from its database, so it is not used: install another."
+            "This version of dbos might read pickles from its database, so it was not used. Install another version."
         )
     names["DBOSDefaultSerializer"] = _NoPickles()
 
@@ -127,7 +127,7 @@ class DbosEngine:
             except Exception as error:
                 if not self._was_lost:
                     self._was_lost = True
-                    _log.error("Calls cannot be offered through DBOS (%s).", type(error).__name__)
+                    _log.error("Cannot send calls to DBOS (%s).", type(error).__name__)
         return self._runs is not None and await self._runs.enqueue(call_id)
 
     async def end(self, grace_s: float) -> None:

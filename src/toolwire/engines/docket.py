@@ -28,7 +28,7 @@ try:
     from docket import Docket, Worker
     from redis.exceptions import RedisError
 except ModuleNotFoundError as _error:
-    raise DefinitionError("Offering calls through Redis needs pydocket: pip install 'toolwire[docket]'.") from _error
+    raise DefinitionError("Sending calls to Redis needs pydocket: pip install 'toolwire[docket]'.") from _error
 
 _TASK: Final = "toolwire.run_call"
 _ENQUEUE_S: Final = 1.0
@@ -59,7 +59,7 @@ class DocketEngine:
             DefinitionError: ``url`` is no URL of a Redis.
         """
         if not url.startswith(("redis://", "rediss://")):
-            raise DefinitionError("Calls are offered through a Redis: name it by a URL such as redis://HOST:6379.")
+            raise DefinitionError("Name the Redis server with a URL such as redis://HOST:6379.")
         self._url, self._name = url, name
         self._runs = LocalEngine(most) if is_worker else None
         self._most = most
@@ -124,7 +124,7 @@ class DocketEngine:
             self._docket = found
             if self._was_lost:
                 self._was_lost = False
-                _log.warning("Calls can be offered to other machines again.")
+                _log.warning("Calls are sent to other machines again.")
             if self._runs is None:
                 await _wait_for_loss(found)
                 return
@@ -149,7 +149,7 @@ class DocketEngine:
         if not self._was_lost:
             self._was_lost = True
             meaning = "a worker runs them itself" if self._runs is not None else "workers look for them in the state"
-            _log.error("Calls cannot be offered through Redis (%s): %s.", type(error).__name__, meaning)
+            _log.error("Cannot send calls to Redis (%s): %s.", type(error).__name__, meaning)
 
 
 async def _drop_message(*_: Any, **__: Any) -> None:

@@ -85,7 +85,7 @@ def find_tools(catalog: Catalog, words: str, view: View, limit: int = DEFAULT_LI
     more = len(ranked) - len(chosen)
     if more > 0:
         count = f"{more}" if len(ranked) < _MAX_RANKED else f"more than {more}"
-        lines.append(f"{count} more match: add the name of a server, or the thing that the tool is about.")
+        lines.append(f"{count} more tools match. Add a server's name, or what the tool works on.")
     return Found(tools=shown, matches=len(ranked), text="\n".join(lines))
 
 
@@ -185,7 +185,7 @@ def _write_groups(catalog: Catalog, view: View) -> str:
     """Return what a model reads if nothing was found: the groups of tools, a line each."""
     visible = {name: tool for name, tool in catalog.names.items() if view.permits(tool)}
     if not visible:
-        return "No tool matches: there are no tools here."
+        return "No tool matches, because there are no tools."
     members: dict[str, list[str]] = {}
     for name, group in group_tools(visible).items():
         members.setdefault(group, []).append(name)

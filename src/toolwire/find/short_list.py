@@ -106,7 +106,7 @@ def answer_own_call(tool: Tool, arguments: Mapping[str, Json], catalog: Catalog,
 def _describe(catalog: Catalog, name: str, view: View) -> str:
     found = catalog.find(name)
     if isinstance(found, Problem) or not view.permits(found):  # the same words: nothing says that there is a tool
-        return f"There is no tool {name[:200]!r}. Use `find` to see which there are."
+        return f"Unknown tool {name[:200]!r}. Use `find` to list the tools."
     line = write_tool_line(name, found, view)
     schema = write_schema({**found.input_schema, "type": "object"})
     return f"{line}\n{describe_tool(found)}\narguments: {schema}"

@@ -100,9 +100,7 @@ def read_field(request: Request, tool: Tool) -> Context | Problem:
         data = Problem(kind=Kind.MALFORMED, message="")
     context = data if isinstance(data, Problem) else read(data, request.id, "")
     if isinstance(context, Problem):
-        message = (
-            "The header field Toolwire-Context cannot be read: send the context of the call, as JSON in base64url."
-        )
+        message = "Cannot read the header Toolwire-Context. Send the call's context as base64url-encoded JSON."
         return Problem(kind=Kind.MALFORMED, message=message)
     return context
 

@@ -116,7 +116,11 @@ def _read_result(data: Mapping[str, Json], state: LongCallState, read_value: Cal
     known = _KINDS.get(state, Kind.TOOL_FAILED)
     if isinstance(kind, str) and kind in set(Kind) - {Kind.ACCEPTED}:
         known = Kind(kind)
-    text = message if isinstance(message, str) and message else f"The call is {state.value}; its server says no more."
+    text = (
+        message
+        if isinstance(message, str) and message
+        else (f"The call is {state.value}, and its server gives no details.")
+    )
     return problem_members.read(error, known, text)
 
 

@@ -85,14 +85,14 @@ def _answer(url: str, status: CallStatus, answered: set[str]) -> Flow[Problem | 
     # MC-09
     new = {name: asked for name, asked in status.input.items() if name not in answered}
     if len(answered) + len(new) > MAX_ANSWERS:
-        text = f"The call was given up: it asked the user {MAX_ANSWERS} times, and wants more."
+        text = f"The call was stopped: it asked the user {MAX_ANSWERS} times and still needs input."
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     given: dict[str, Json] = {}
     for name, asked in new.items():
         try:
             question = read_input_request(asked if isinstance(asked, dict) else {})
         except FormError as error:
-            return Problem(kind=Kind.BAD_ANSWER, message=f"The call asks for input that cannot be given: {error}.")
+            return Problem(kind=Kind.BAD_ANSWER, message=f"The call needs input that cannot be requested: {error}.")
         reply: InputResponse = yield question
         given[name] = write_input_response(reply)
     if not given:
@@ -109,7 +109,9 @@ def read_beside(
 ) -> Flow[CallReading | Problem]:
     """Return how a call stands at a server that is called over a protocol without words for that."""
     if "/" in call_id:
-        return Problem(kind=Kind.NOT_FOUND, message="This is not a call ID at this server.", details={"sent": False})
+        return Problem(
+            kind=Kind.NOT_FOUND, message="This is not a valid call ID for this server.", details={"sent": False}
+        )
     return (yield from read_call(_find_root(peer), call_id, wait_s, answered))
 
 
@@ -181,9 +183,9 @@ def _read_refusal(response: Response) -> Problem:
         kind = Kind(word)
     text = get_text(body, "detail") or get_text(body, "message")
     if not text:
-        text = f"The server answered {response.status} to a question about a long call."
+        text = f"The server answered {response.status} to a request about a long call."
         if kind is Kind.NOT_FOUND:
-            text = "The server knows no such call, or has no long calls."
+            text = "The server does not know this call, or does not support long calls."
     problem = problem_members.read(body, kind, text)
     wait_ms = read_retry_after_ms(response)
     if problem.retry_after_ms is not None or wait_ms is None:
@@ -192,4 +194,4 @@ def _read_refusal(response: Response) -> Problem:
 
 
 def _build_unreadable(why: str) -> Problem:
-    return Problem(kind=Kind.BAD_ANSWER, message=f"The answer about a long call cannot be read: {why}.")
+    return Problem(kind=Kind.BAD_ANSWER, message=f"Cannot read the answer about a long call: {why}.")

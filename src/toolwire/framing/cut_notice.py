@@ -16,10 +16,10 @@ def describe_cut(notes: Mapping[str, Any] | None) -> str:
         return ""
     total = notes.get("total_bytes")
     size = f": complete it has {total:,} bytes" if isinstance(total, int) else ""
-    return f"This result was cut{size}. For the rest, narrow the call or ask for the next page."
+    return f"This result was shortened{size}. For the rest, narrow the call or ask for the next page."
 
 
 def describe_schema_fault(notes: Mapping[str, Any] | None) -> str:
     """Return a sentence if the notes of a value say that it breaks the schema of its own server, else ``""``."""
     fault = (notes or {}).get(SCHEMA_FAULT)
-    return f"This result is not what its server says that it returns: {fault}." if isinstance(fault, str) else ""
+    return f"This result does not match what its server declares: {fault}." if isinstance(fault, str) else ""

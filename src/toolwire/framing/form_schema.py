@@ -49,7 +49,7 @@ def read_fields(schema: Json) -> tuple[InputField, ...]:
         FormError: it is not an object of at most 20 flat fields.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise FormError("its schema is not of an object")
+        raise FormError("its schema does not describe an object")
     properties = schema.get("properties", {})
     if not isinstance(properties, Mapping):
         raise FormError("its fields are not an object")
@@ -57,7 +57,7 @@ def read_fields(schema: Json) -> tuple[InputField, ...]:
         raise FormError(f"it has more than {MAX_FIELDS} fields")
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) and name in properties for name in required):
-        raise FormError("its list of required fields is not of its fields")
+        raise FormError("its list of required fields names an unknown field")
     return tuple(_read_field(name, one, is_required=name in required) for name, one in properties.items())
 
 
@@ -88,7 +88,7 @@ def _read_field(name: str, schema: Json, *, is_required: bool) -> InputField:
     if not isinstance(schema, Mapping):
         raise FormError("a field is not described by an object")
     if not name or len(name) > MAX_NAME or clean(name).text != name or not name.isprintable():
-        raise FormError("the name of a field is empty, is too long or contains hidden characters")
+        raise FormError("a field name is empty, is too long or contains hidden characters")
     kind, choices = _read_kind(schema)
     low, high = _LIMITS[kind]
     one = InputField(
@@ -129,7 +129,7 @@ def _read_kind(schema: Mapping[str, Any]) -> tuple[FieldKind, tuple[Choice, ...]
             raise FormError("a field is a list of anything")
         return FieldKind.CHOICES, _read_choices(items, "anyOf")
     if not isinstance(type_, str) or type_ not in _KINDS:
-        raise FormError("a field is neither a text, a number, yes or no, nor a choice")
+        raise FormError("a field is not text, a number, a boolean or a choice")
     return _KINDS[type_], ()
 
 

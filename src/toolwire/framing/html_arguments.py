@@ -252,9 +252,9 @@ def _describe(field: _Field) -> str:
     schema = field.schema
     parts = [str(schema["description"]).strip()] if schema.get("description") else []
     if field.kind == "json":
-        parts.append("Write it as JSON.")
+        parts.append("Write the value as JSON.")
     if schema.get("default") is not None:
-        parts.append(f"If you leave it out: {json.dumps(schema['default'], ensure_ascii=False)}.")
+        parts.append(f"Default: {json.dumps(schema['default'], ensure_ascii=False)}.")
     return " ".join(parts)
 
 

@@ -47,8 +47,8 @@ def read_input_request(params: Mapping[str, Json], respond: Callable[[InputRespo
     url = params.get("url")
     origin = read_origin(url) if isinstance(url, str) else None
     if not isinstance(url, str) or origin is None or origin.has_user_info or len(url) > MAX_URL:
-        raise FormError("the address of its page cannot be shown plainly")
+        raise FormError("its page address cannot be shown plainly")
     if not url.isascii() or not url.isprintable() or " " in url:
-        raise FormError("the address of its page has characters that a URL cannot have")
+        raise FormError("its page address contains characters that are not valid in a URL")
     url = f"{origin.scheme}{url[len(origin.scheme) :]}"
     return InputRequest(message=message, url=url, host=origin.authority, respond=respond)

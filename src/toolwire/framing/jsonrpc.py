@@ -82,4 +82,4 @@ def get_id(data: Json) -> str | int | float | None:
 
 
 def _build_invalid(what: str) -> Problem:
-    return Problem(kind=Kind.MALFORMED, message=f"This is not a JSON-RPC request: {what}.")
+    return Problem(kind=Kind.MALFORMED, message=f"Invalid JSON-RPC request: {what}.")

@@ -154,7 +154,7 @@ def write(data: Json) -> bytes:
                 data, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_convert_mapping
             ).encode()
         except RecursionError:
-            raise ValueError("it is nested too deep") from None
+            raise ValueError("it is nested too deeply") from None
 
 
 def encode_fragment(data: Json) -> Json:
@@ -188,7 +188,7 @@ def write_canonical(data: Json) -> bytes:
         try:
             return json.dumps(data, sort_keys=True, separators=(",", ":"), default=_convert_mapping).encode()
         except RecursionError:
-            raise ValueError("it is nested too deep") from None
+            raise ValueError("it is nested too deeply") from None
 
 
 def describe_type(data: Json) -> str:

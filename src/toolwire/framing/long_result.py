@@ -25,26 +25,28 @@ READ_RESULT: Final = Tool(
     name="read_result",
     toolkit=TOOLKIT,
     description=(
-        "Read more of a result that was too long to return whole. `handle` is in its notes. The answer says how many"
-        " items, members or lines there are, and where the `next` part begins."
+        "Read more of a result that was too long to return whole. The result's notes contain its "
+        "`handle`. The answer says how many items, members or lines exist, and where the `next` part "
+        "begins."
     ),
     input_schema={
         "type": "object",
         "properties": {
-            "handle": {"type": "string", "description": "The handle in the notes of the result."},
+            "handle": {"type": "string", "description": "The handle from the result's notes."},
             "path": {
                 "type": "string",
                 "description": (
-                    "A JSON Pointer to a part, such as /items/3/name. `*` is every item of a list: /items/*/name is one"
-                    " column, /items/*/id,name are several. Empty is the whole result."
+                    "A JSON Pointer to a part of the result, such as /items/3/name. `*` means every item "
+                    "of a list: /items/*/name selects one column, /items/*/id,name several. Empty means "
+                    "the whole result."
                 ),
             },
             "from": {
                 "type": "integer",
                 "minimum": 0,
-                "description": "The first item, member or line of the part to read. The first one is 0.",
+                "description": "The index of the first item, member or line to read. Indexes start at 0.",
             },
-            "count": {"type": "integer", "minimum": 1, "description": "How many to read; as many as fit by default."},
+            "count": {"type": "integer", "minimum": 1, "description": "How many to read (default: as many as fit)."},
         },
         "required": ["handle"],
     },
@@ -149,11 +151,12 @@ def cut_result(whole: Json, characters: int, name: str, handle: str) -> Part:
     notes = {**part.notes, "truncated": True, "total_characters": count_characters(whole)}
     notes["shape"] = describe_shape(whole)[: min(_SHAPE_CHARACTERS, characters // _FOR_NOTES)]
     if not handle:
-        advice = "This is the first part of a result that is too long to keep: narrow the call, or ask for a page."
+        advice = "This is the first part of a result that is too long to store. Narrow the call, or ask for a page."
         return Part(part.value, {**notes, "advice": advice})
     advice = (
-        f"This is the first part of a long result. Read the rest with {name}: `path` is a JSON Pointer, or columns of"
-        " a list, such as /items/*/id,name; `from` and `count` choose items, members or lines."
+        f"This is the first part of a long result. Read the rest with {name}. `path` is a JSON Pointer, "
+        "or columns of a list, such as /items/*/id,name. `from` and `count` choose items, members or "
+        "lines."
     )
     return Part(part.value, {**notes, "handle": handle, "advice": advice})
 
@@ -192,14 +195,14 @@ def read_part(whole: Json, arguments: Mapping[str, Json], characters: int) -> Pa
     """Return the part of ``whole`` that the ``arguments`` of a call of ``READ_RESULT`` choose, in ``characters``."""
     path, start, count = arguments.get("path", ""), arguments.get("from", 0), arguments.get("count")
     if not isinstance(path, str) or type(start) is not int or start < 0:
-        return _refuse('"path" must be a JSON Pointer, and "from" a whole number from 0.')
+        return _refuse('"path" must be a JSON Pointer, and "from" an integer from 0.')
     if count is not None and (type(count) is not int or count < 1):
-        return _refuse('"count" must be a whole number from 1.')
+        return _refuse('"count" must be an integer from 1.')
     if path and not path.startswith("/"):
         path = f"/{path}"
     found = _select(whole, parse_pointer(path))
     if found is MISSING:
-        return _refuse(f"There is no {path[:200]!r} in this result: it is {describe_shape(whole)[:_SHAPE_CHARACTERS]}.")
+        return _refuse(f"This result has no {path[:200]!r}. It is {describe_shape(whole)[:_SHAPE_CHARACTERS]}.")
     return _read_from(found, path, start, count, characters)
 
 
@@ -248,7 +251,7 @@ def _read_from(found: Json, path: str, start: int, count: int | None, characters
     total = len(units)
     if start and start >= total:
         what = "line" if isinstance(found, str) else "member" if isinstance(found, Mapping) else "item"
-        return _refuse(f'There are {total:,} {what}s in {path[:200]!r}: "from" must be 0 to {max(0, total - 1)}.')
+        return _refuse(f'{path[:200]!r} has {total:,} {what}s. "from" must be 0 to {max(0, total - 1)}.')
     asked = units[start:] if count is None else units[start : start + count]
     taken, is_cut = _take(asked, characters - characters // _FOR_NOTES)
     notes: dict[str, Json] = {"from": start, "count": len(taken), "total": total}

@@ -84,7 +84,7 @@ def warn_of_nulls(nulls: Sequence[Path], rule: str) -> list[PathFault]:
     if not nulls:
         return []
     many = "This member is null" if len(nulls) == 1 else f"{len(nulls):,} members are null, this one among them"
-    text = f"{many}. They are read as not set, but other readers may refuse them: leave out what is not set."
+    text = f"{many}. They are read as unset, but other readers might refuse them. Leave out members that are not set."
     return [PathFault(nulls[0], "warning", rule, text, is_structural=False)]
 
 

@@ -42,7 +42,7 @@ def find_faults(
     # D-16, D-18
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     if len(raw) > most:
-        return (Fault("", 1, 1, "error", "D-16", f"This is larger than {most:,} bytes, so it is not read."),)
+        return (Fault("", 1, 1, "error", "D-16", f"This is larger than {most:,} bytes, so it was not read."),)
     data = jsontext.read(raw)
     if isinstance(data, Problem):
         return (_build_syntax_fault(raw, not_json),)
@@ -76,19 +76,21 @@ def place_faults(
 def build_yaml_fault(raw: bytes, rule: str) -> Fault:
     """Return the fault of ``raw``, which ``yamltext.read`` refuses, where it stands."""
     (line, column), reason = yamltext.find_fault(raw)
-    return Fault("", line, column, "error", rule, f"This is YAML that is not read: {reason}.")
+    return Fault("", line, column, "error", rule, f"Cannot read this YAML: {reason}.")
 
 
 def _build_syntax_fault(raw: bytes, rule: str) -> Fault:
     (line, column), reason = positions.find_syntax_fault(raw)
-    return Fault("", line, column, "error", rule, f"This is not JSON: {reason}.")
+    return Fault("", line, column, "error", rule, f"This is not valid JSON: {reason}.")
 
 
 def _find_duplicates(text: str) -> list[Fault]:
     if not positions.has_duplicates(text):
         return []
     return [
-        Fault(one.pointer, *one.spot, "error", "D-16", f"This name is in its object already, in line {one.first.line}.")
+        Fault(
+            one.pointer, *one.spot, "error", "D-16", (f"This name is already in its object, in line {one.first.line}.")
+        )
         for one in positions.find_duplicates(text)
     ]
 

@@ -51,7 +51,7 @@ def check_operation(data: Json) -> list[XllmFault]:
         return [
             _build_error(
                 "XL-036",
-                f"This is {describe_type(data)}; x-llm is an object, or true or false: the operation is hidden.",
+                f"x-llm must be an object or a boolean, not {describe_type(data)}. The operation is hidden.",
             )
         ]
     return [*_check_members(data, _OPERATION), *_check_unknown(data, _OPERATION)]
@@ -62,9 +62,7 @@ def check_root(data: Json) -> list[XllmFault]:
     # XL-025..028, XL-030
     if not isinstance(data, dict):
         return [
-            _build_error(
-                "XL-030", f"This is {describe_type(data)}; x-llm at the root is an object: it counts as absent."
-            )
+            _build_error("XL-030", f"x-llm at the root must be an object, not {describe_type(data)}. It is ignored.")
         ]
     missing = [
         _build_warning("XL-026", f"{name} is missing: {instead}.")
@@ -78,7 +76,7 @@ def check_llm_json(data: Json) -> list[XllmFault]:
     """Return what is wrong with an llm.json."""
     # XL-020, XL-021
     if not isinstance(data, dict):
-        return [_build_error("XL-020", f"This is {describe_type(data)}; an llm.json is an object.")]
+        return [_build_error("XL-020", f"llm.json must be an object, not {describe_type(data)}.")]
     if "openapi" not in data:
         return [
             _build_error("XL-020", "openapi is missing: say where the OpenAPI document is."),
@@ -96,14 +94,14 @@ def _check_members(data: Mapping[str, Json], rules: Mapping[str, Rule]) -> Itera
 def _check_unknown(data: Mapping[str, Json], rules: Mapping[str, Rule]) -> Iterator[XllmFault]:
     for name in data:
         if name not in rules and not name.startswith("x-"):
-            text = f"{name[:100]} is not a member that is known here; a member of your own begins with x-."
+            text = f"{name[:100]} is not a known member. The name of your own member must begin with x-."
             yield _build_warning("XL-037", text).prefix_path(name)
 
 
 def _build_flag_rule(fallback: str) -> Rule:
     def rule(data: Json) -> Iterator[XllmFault]:
         if not isinstance(data, bool):
-            yield _build_error("XL-035", f"This is {describe_type(data)}; it must be true or false: {fallback}.")
+            yield _build_error("XL-035", f"This must be true or false, not {describe_type(data)}: {fallback}.")
 
     return rule
 
@@ -111,7 +109,7 @@ def _build_flag_rule(fallback: str) -> Rule:
 def _build_choice_rule(*words: str, fallback: str) -> Rule:
     def rule(data: Json) -> Iterator[XllmFault]:
         if not isinstance(data, str) or data not in words:
-            yield _build_error("XL-035", f"This is none of {', '.join(words)}: {fallback}.")
+            yield _build_error("XL-035", f"This must be one of {', '.join(words)}: {fallback}.")
 
     return rule
 
@@ -119,9 +117,9 @@ def _build_choice_rule(*words: str, fallback: str) -> Rule:
 def _build_text_rule(what: str, rule_id: str, *, empty: bool = True) -> Rule:
     def rule(data: Json) -> Iterator[XllmFault]:
         if not isinstance(data, str):
-            yield _build_error(rule_id, f"This is {describe_type(data)}; {what} is a text.")
+            yield _build_error(rule_id, f"{what} must be a string, not {describe_type(data)}.")
         elif not data and not empty:
-            yield _build_error(rule_id, f"This is empty; {what} is a text.")
+            yield _build_error(rule_id, f"{what} must be a string that is not empty.")
 
     return rule
 
@@ -129,26 +127,31 @@ def _build_text_rule(what: str, rule_id: str, *, empty: bool = True) -> Rule:
 def _check_hint(data: Json) -> Iterator[XllmFault]:
     yield from _build_text_rule("a hint", "XL-035")(data)
     if data == "":
-        yield _build_warning("XL-071", "The hint is empty: say when to use the operation, or leave it out.")
+        yield _build_warning("XL-071", "The hint is empty. Say when to use the operation, or remove the hint.")
     elif isinstance(data, str) and len(data) > 1_024:
-        yield _build_warning("XL-071", f"The hint has {len(data):,} characters; a model is shown 1,024.")
+        yield _build_warning("XL-071", f"The hint has {len(data):,} characters, but models see only 1,024.")
 
 
 def _check_conditions(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, list) or len(data) > MAX_CONDITIONS:
         what = f"{len(data)} conditions" if isinstance(data, list) else describe_type(data)
-        text = f"This is {what}; it must be a list of at most {MAX_CONDITIONS} conditions: each call is asked for."
+        text = (
+            f"This must be a list of at most {MAX_CONDITIONS} conditions, not {what}. Until then, each call "
+            "asks for consent."
+        )
         yield _build_error("CC-01", text)
         return
     for number, one in enumerate(data):
         fault = find_condition_fault(one)
         if fault:
-            yield _build_error("CC-01", f"{fault} Until then each call is asked for.").prefix_path(number)
+            yield _build_error("CC-01", f"{fault} Until then, each call asks for consent.").prefix_path(number)
 
 
 def _check_question(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, str) or not 1 <= len(data) <= MAX_QUESTION:
-        yield _build_error("CC-02", f"A question is a text of 1 to {MAX_QUESTION} characters: this one is not shown.")
+        yield _build_error(
+            "CC-02", (f"A question must be a string of 1 to {MAX_QUESTION} characters. This one is not shown.")
+        )
 
 
 def _check_limit(data: Json) -> Iterator[XllmFault]:
@@ -157,19 +160,19 @@ def _check_limit(data: Json) -> Iterator[XllmFault]:
         missing = [name for name in ("max", "window") if name not in data]
         if missing:
             yield _build_error(
-                "XL-060", f'{" and ".join(missing)} is missing: a limit is like {{max: 30, window: "1m"}}.'
+                "XL-060", f'The limit lacks {" and ".join(missing)}. Write it like {{max: 30, window: "1m"}}.'
             )
         yield from _check_unknown(data, {"max": _check_count, "window": _check_window})
     elif any(True for _ in _check_count(data)):
-        yield _build_error("XL-060", 'This is not a limit: write it like {max: 30, window: "1m"}.')
+        yield _build_error("XL-060", 'This is not a valid limit. Write it like {max: 30, window: "1m"}.')
     else:
-        yield _build_warning("XL-061", "A bare number is read as so many a minute: write {max: ..., window: ...}.")
+        yield _build_warning("XL-061", "A number alone counts as calls per minute. Write {max: ..., window: ...}.")
 
 
 def _check_count(data: Json) -> Iterator[XllmFault]:
     whole = isinstance(data, int | float) and not isinstance(data, bool) and data == data // 1
     if not whole or not 1 <= data <= 1_000_000:
-        yield _build_error("XL-060", "This must be a whole number from 1 to 1,000,000.")
+        yield _build_error("XL-060", "This must be an integer from 1 to 1,000,000.")
 
 
 def _check_window(data: Json) -> Iterator[XllmFault]:
@@ -184,25 +187,28 @@ def _check_window(data: Json) -> Iterator[XllmFault]:
 
 def _check_version(data: Json) -> Iterator[XllmFault]:
     if isinstance(data, float) and data == 0.1:
-        yield _build_warning("XL-028", 'This is a number: write "0.1", in quotes.')
+        yield _build_warning("XL-028", 'This is a number. Write "0.1", in quotes.')
     elif not isinstance(data, str) or VERSION.fullmatch(data) is None:
-        yield _build_error("XL-028", 'This is not a version: write "0.1", in quotes.')
+        yield _build_error("XL-028", 'This is not a valid version. Write "0.1", in quotes.')
     elif data.partition(".")[0].strip("0"):
-        yield _build_error("XL-028", f"Version {data} is of a later major version: nothing of the document is offered.")
+        yield _build_error(
+            "XL-028", (f"Version {data} belongs to a later major version, so no tools of the document are offered.")
+        )
     elif data != "0.1":
         yield _build_warning(
-            "XL-028", f"Version {data} is not 0.1: nothing is always allowed, and only reading goes unasked."
+            "XL-028",
+            (f"Version {data} is not 0.1. No call can be always allowed, and only reads run without a question."),
         )
 
 
 def _check_pointer(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, str) or _POINTER.fullmatch(data) is None:
-        yield _build_error("XL-074", 'This is not a JSON Pointer, which is like "/items/0/name".')
+        yield _build_error("XL-074", 'This is not a valid JSON Pointer, such as "/items/0/name".')
 
 
 def _check_fields(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, list):
-        yield _build_error("XL-074", f"This is {describe_type(data)}; it must be a list of JSON Pointers.")
+        yield _build_error("XL-074", f"This must be a list of JSON Pointers, not {describe_type(data)}.")
         return
     for number, one in enumerate(data):
         yield from (found.prefix_path(number) for found in _check_pointer(one))
@@ -211,12 +217,12 @@ def _check_fields(data: Json) -> Iterator[XllmFault]:
 def _check_most(data: Json) -> Iterator[XllmFault]:
     whole = isinstance(data, int | float) and not isinstance(data, bool) and data == data // 1
     if not whole or data < 1:
-        yield _build_error("XL-074", "This must be a whole number from 1 on.")
+        yield _build_error("XL-074", "This must be an integer from 1.")
 
 
 def _check_result(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, dict):
-        yield _build_error("XL-074", f"This is {describe_type(data)}; it must be an object.")
+        yield _build_error("XL-074", f"This must be an object, not {describe_type(data)}.")
         return
     rules: dict[str, Rule] = {
         "render": _build_choice_rule(*_FORMS, fallback="the result is shown as text"),
@@ -229,7 +235,7 @@ def _check_result(data: Json) -> Iterator[XllmFault]:
 
 def _check_next(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, list):
-        yield _build_error("XL-075", f"This is {describe_type(data)}; it must be a list.")
+        yield _build_error("XL-075", f"This must be a list, not {describe_type(data)}.")
         return
     for number, one in enumerate(data):
         yield from (found.prefix_path(number) for found in _check_step(one))
@@ -237,7 +243,7 @@ def _check_next(data: Json) -> Iterator[XllmFault]:
 
 def _check_step(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, dict) or "operationId" not in data:
-        yield _build_error("XL-075", "This must be an object with the operationId of what follows.")
+        yield _build_error("XL-075", "This must be an object with the operationId of the next operation.")
     if isinstance(data, dict):
         rules: dict[str, Rule] = {
             "operationId": _build_text_rule("an operationId", "XL-075", empty=False),
@@ -249,12 +255,12 @@ def _check_step(data: Json) -> Iterator[XllmFault]:
 
 def _check_expressions(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, dict) or not all(isinstance(one, str) for one in data.values()):
-        yield _build_error("XL-075", "This must be an object of runtime expressions, each a text.")
+        yield _build_error("XL-075", "This must be an object whose values are runtime expressions, as strings.")
 
 
 def _check_header(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, str) or _HEADER.fullmatch(data) is None:
-        yield _build_error("XL-077", "This must be the name of a header.")
+        yield _build_error("XL-077", "This must be a header name.")
 
 
 def _check_auth(data: Json) -> Iterator[XllmFault]:

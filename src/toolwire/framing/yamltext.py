@@ -74,7 +74,7 @@ def read(text: bytes) -> Json | Problem:
     try:
         return _read_data(text)
     except ImportError:
-        return _build_problem("it is YAML, which needs the extra: pip install 'toolwire[yaml]'")
+        return _build_problem("it is YAML, which needs an optional package: pip install 'toolwire[yaml]'")
     except _FaultError as error:
         (line, column), reason = error.fault
         if reason == _TOO_DEEP:  # AT-31: the same as for JSON
@@ -248,7 +248,7 @@ def _build_data(events: Iterator[Any], spots: _Spots | None) -> Json:
         take = takers.get(type(event).__name__)
         try:
             if number > MAX_EVENTS:
-                raise ValueError(f"it has more than {MAX_EVENTS:,} names and values")
+                raise ValueError(f"it contains more than {MAX_EVENTS:,} names and values")
             if take is not None:
                 take(event)
         except ValueError as error:
@@ -331,7 +331,7 @@ class _Builder:
 
     def begin_mapping(self, event: Any) -> None:
         if event.tag == _TAG + "set":
-            raise ValueError("a set is nothing that JSON has")
+            raise ValueError("JSON has no type for a set")
         self._begin({}, event)
 
     def begin_list(self, event: Any) -> None:
@@ -367,7 +367,7 @@ class _Builder:
     def take_alias(self, event: Any) -> None:
         found = self._anchors.get(event.anchor)
         if found is None:
-            raise ValueError(f"there is no anchor {event.anchor[:100]!r} for an alias")
+            raise ValueError(f"an alias refers to {event.anchor[:100]!r}, which is not defined")
         if found is _UNFINISHED:
             raise ValueError(_INSIDE_ITSELF)
         if self._above and self._above[-1].wants_name():

@@ -119,7 +119,7 @@ class _Merge:
             self._take(catalogs)
         except (DefinitionError, ValueError) as error:
             if not self.seen:
-                raise DefinitionError(f"These cannot be served together: {error}.") from error
+                raise DefinitionError(f"Cannot serve these together: {error}.") from error
             # tools added later clash: what was offered goes on being offered
             _log.error("the merged catalog is not renewed: %s", error)
         self.seen = catalogs
@@ -286,7 +286,7 @@ class _MergedToolbox:
             return await (reading.run(call, notify) if limited is None else limited.run(call, notify))
         home = merge.homes.get(call.tool.id)
         if home is None:
-            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} here.")
+            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} on this server.")
         toolbox, owned = home
         own = call if owned.tool is owned.shown_tool else call._replace(tool=owned.tool)
         upstream = merge.limited.get(call.tool.id)

@@ -137,7 +137,7 @@ class Ownership:
             is_free = self._toolkits.get(like, owner) == owner
             if owner not in self._connections:
                 if not is_free:
-                    raise DefinitionError(f"two of them have a toolkit called {toolkit!r}: rename one")
+                    raise DefinitionError(f"two of them contain a toolkit named {toolkit!r}: rename one")
             elif not is_free or wanted[like] > 1 or self._imitates(toolkit, owner):
                 self._offered[owner, toolkit] = self._prefix_toolkit(owner, toolkit)
                 continue

@@ -261,7 +261,7 @@ class PersonalToolbox:
         """Run ``call`` with the credentials of its caller, and return its result."""
         principal = call.context.principal
         if principal == ANONYMOUS.principal:
-            text = f"{call.tool.name} is called with the credentials of its caller, and this call names none."
+            text = f"{call.tool.name} needs the caller's credentials, but the caller of this call is unknown."
             return Problem(kind=Kind.UNAUTHORIZED, message=text)
         try:
             opened = await self._take_connection(principal)
@@ -269,7 +269,7 @@ class PersonalToolbox:
                 return await self._explain(call, opened)
         except CredentialError as error:
             self._outages.record_failure("the credentials of a caller of %s cannot be read: %s", self.name, error)
-            text = f"Your credentials at {self.name} cannot be read now."
+            text = f"Cannot read your credentials at {self.name} now."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
         self._outages.record_success()
         try:
@@ -281,7 +281,7 @@ class PersonalToolbox:
     async def _run_on(self, remote: Remote, call: Call, notify: Notify) -> Result:
         if self.is_entrance(call.tool):
             number = len(remote.catalog().tools)
-            return Value(f"You are signed in at {self.name}. List the tools again: it offers you {number}.")
+            return Value(f"You are signed in at {self.name}. List the tools again: you can now use {number}.")
         # A reader of a resource or a prompt is no tool of a list: it says itself what is read.
         tool = call.tool if is_reader(call.tool) else remote.find(call.tool.id)
         if isinstance(tool, Problem):
@@ -327,7 +327,7 @@ class PersonalToolbox:
         if used is not None and self._open.get(key) is used:
             self._retire(key)
         if self._exchange is not None:
-            text = f"{self.name} does not accept the token that yours was exchanged for."
+            text = f"{self.name} rejected the token that was exchanged for yours."
             return Problem(kind=Kind.FORBIDDEN, message=text)
         return await self._notices.build_problem(call, self.name)
 
@@ -354,7 +354,7 @@ class PersonalToolbox:
             if await self._is_current(principal, newer):
                 return newer
             self._release(newer)
-        text = f"Your sign-in at {self.name} changes just now."
+        text = f"Your sign-in at {self.name} is being changed."
         return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=1_000)
 
     async def _is_current(self, principal: str, opened: _CallerConnection) -> bool:
@@ -427,11 +427,11 @@ class PersonalToolbox:
         except ConnectError as error:
             kind = Kind.UNAUTHORIZED if error.kind is Kind.UNAUTHORIZED else Kind.UNREACHABLE
             why = name_server(str(error), get_origin(self.url), f"the upstream {self.name}")
-            return Problem(kind=kind, message=f"{self.name} could not be reached for you. {why}")
+            return Problem(kind=kind, message=f"Cannot connect to {self.name} for you. {why}")
         except ToolwireError as error:
             why = name_server(str(error), get_origin(self.url), f"the upstream {self.name}")
             _log.error("%s could not be opened for %s: %s", self.name, principal, why)
-            return Problem(kind=Kind.UNREACHABLE, message=f"{self.name} could not be reached for you.")
+            return Problem(kind=Kind.UNREACHABLE, message=f"Cannot connect to {self.name} for you.")
         expires_at = credential.expires_at if self._exchange is not None else None
         return _CallerConnection(pending, remote, versions, expires_at)
 
@@ -456,7 +456,7 @@ class PersonalToolbox:
         token = CALLER_TOKEN.get()
         # A token that the gateway itself issued opens all that its person may use, so no other server gets it.
         if token is None or principal.startswith(("key", USER_PREFIX)):
-            text = f"{self.name} takes an exchanged token of its caller, and your call came without one."
+            text = f"{self.name} requires an exchanged token from its caller, but your call had none."
             return Problem(kind=Kind.FORBIDDEN, message=text)
         assert self._transport is not None, "an exchange has a transport"  # noqa: S101 - the constructor's callers
         return await self._exchange.exchange(token, place.url, self._transport)
@@ -494,7 +494,7 @@ class PersonalToolbox:
 
 def _build_entrance(name: str) -> Tool:
     """Return the tool of an upstream that shows its tools to known callers alone, for those who are not signed in."""
-    text = f"Sign in at {name}: the server shows its tools to you after that. The answer says where."
+    text = f"Sign in at {name} to see its tools. The answer says where."
     return Tool(
         name=f"sign_in_at_{name}",
         toolkit=build_toolkit_name(name),

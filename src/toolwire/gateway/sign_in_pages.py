@@ -231,7 +231,7 @@ class SignInPages:
         there, calls = Html(f"<b>{escape_text(host)}</b>"), Html(f"<b>{escape_text(name)}</b>")
         lines = [Html(f"You sign in at {there}, for your calls of {calls} through this gateway.")]
         if site != host:
-            lines.append(Html(f"{escape_text(site)} lets people sign in at another host."))
+            lines.append(Html(f"{escape_text(site)} sends users to another host to sign in."))
         if target.code_receiver:  # AT-39
             lines.append(Html(f"What you get there goes to <b>{escape_text(get_host(target.code_receiver))}</b>."))
         link = build_link(started.url, f"Continue to {host}", "button primary")
@@ -246,7 +246,7 @@ class SignInPages:
         self, upstream: SignInUpstream, name: str, caller: Caller, key: str, key_field: Html
     ) -> Response:
         if not (key.isascii() and key.isprintable() and len(key) <= _MAX_KEY):
-            problem = Problem(kind=Kind.INVALID_ARGUMENTS, message="This key has a character that keys do not have.")
+            problem = Problem(kind=Kind.INVALID_ARGUMENTS, message="This key contains an invalid character.")
             return _build_key_page(name, upstream.toolbox.url, problem, key_field)
         resource = get_origin(upstream.toolbox.url)
         await self._store(upstream, caller.name, Credential(kind="key", resource=resource, access=Secret(key)))
@@ -308,7 +308,7 @@ def _find_place(upstream: SignInUpstream, redirect_uri: str) -> tuple[SignInTarg
         identity = run(identify_client(target.server, (redirect_uri,), configured=upstream.identity), network)
         if isinstance(identity, Problem):
             text = f"{target.server.issuer} does not know this gateway. Its operator registers it there, and names the"
-            problem = Problem(kind=Kind.UNAUTHORIZED, message=f"{text} client-id in the file of the gateway.")
+            problem = Problem(kind=Kind.UNAUTHORIZED, message=f"{text} client-id in the gateway file.")
             return problem if identity.kind is Kind.UNAUTHORIZED else identity
         return target, identity
 

@@ -103,12 +103,15 @@ class Upstream:
     async def run(self, call: Call, notify: Notify) -> Result:
         """Run ``call`` within the limits and return its result."""
         if self._running >= self._limits.running:
-            text = f"{self.name} runs as many calls as it may ({self._limits.running}); {call.tool.name} did not run."
+            text = (
+                f"{call.tool.name} did not run: {self.name} is already running its maximum of "
+                f"{self._limits.running} calls."
+            )
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=1_000)
         caller = call.context.principal
         running = self._running_each.get(caller, 0)
         if caller and running >= self._most_each:
-            text = f"{running} of your calls run at {self.name} already; {call.tool.name} did not run."
+            text = f"{call.tool.name} did not run: {running} of your calls are already running at {self.name}."
             return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=1_000)
         # AT-58: before the rate is counted, which may wait for a database: else calls that come meanwhile find room.
         self._running += 1

@@ -66,7 +66,7 @@ class Webhook:
         origin = read_origin(self.url)
         if origin is None or origin.has_user_info or (origin.scheme != "https" and get_host(self.url) not in _HERE):
             text = "without a password; http is for this machine alone."
-            raise DefinitionError(f"A webhook is a URL such as https://hooks.example/questions, {text}")
+            raise DefinitionError(f"The URL of a webhook must be like https://hooks.example/questions, {text}")
         self.read_secret()
 
     def read_secret(self) -> bytes:
@@ -144,7 +144,9 @@ class Webhooks:
         body = write_message(notice, now, with_arguments=webhook.arguments)
         with self._changed:
             if len(self._waiting) >= MAX_WAITING:
-                self._count("dropped", f"Too many messages wait for {get_origin(webhook.url)}: one was dropped.")
+                self._count(
+                    "dropped", (f"Too many messages are waiting for {get_origin(webhook.url)}. One was dropped.")
+                )
                 return
             message = _Message(now, next(self._numbers), 0, notice.expires_at, f"question_{notice.id}", body, webhook)
             heapq.heappush(self._waiting, message)
@@ -221,10 +223,10 @@ class Webhooks:
             pause = self._pauses_s[message.attempt] if message.attempt < len(self._pauses_s) else None
             due = 0.0 if pause is None else self._clock() + pause
             if pause is None or due >= message.until or self._is_closed:
-                self._count("failed", f"A question was not told to the webhook at {origin}: {fault}.")
+                self._count("failed", f"Cannot send a question to the webhook at {origin}: {fault}.")
                 return
             heapq.heappush(self._waiting, message._replace(due=due, attempt=message.attempt + 1))
-            self._fault = f"The webhook at {origin} fails: {fault}. The message is sent again."
+            self._fault = f"The webhook at {origin} failed: {fault}. The message will be sent again."
 
     def _count(self, what: str, sentence: str) -> None:
         self._counts[what] += 1

@@ -45,7 +45,7 @@ def build_settings(
         ToolwireError: an option is not valid, or there is nothing to serve.
     """
     if not arguments.targets and not upstreams:
-        raise UsageError("There is nothing to serve: name a target.")
+        raise UsageError("No target given. Name what to serve.")
     # MC-10: the next request of a session may come to another worker.
     shares_sessions = arguments.workers == 1 or bool(find_state_places(arguments.state).sessions)
     if not shares_sessions and arguments.sessions not in ("", "none"):
@@ -127,7 +127,7 @@ def read_tls(arguments: Namespace) -> TlsFiles | None:
     if arguments.tls_cert is None and arguments.tls_key is None:
         return None
     if arguments.tls_cert is None or arguments.tls_key is None:
-        raise UsageError("--tls-cert and --tls-key belong together: give both.")
+        raise UsageError("--tls-cert and --tls-key must be given together.")
     from toolwire.server.http.process import TlsFiles  # loads uvicorn
 
     tls = TlsFiles(arguments.tls_cert, arguments.tls_key)
@@ -144,7 +144,7 @@ def read_root_path(text: str) -> str:
     if not text.strip("/"):
         return ""
     if re.fullmatch(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+/?", text) is None or len(text) > _MAX_ROOT_PATH_LENGTH:
-        raise UsageError(f"--root-path is a path such as /tools, of letters, digits and -._~, not {text[:80]!r}.")
+        raise UsageError(f"--root-path must be a path such as /tools, of letters, digits and -._~, not {text[:80]!r}.")
     return text.rstrip("/")
 
 

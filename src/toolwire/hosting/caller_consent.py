@@ -109,7 +109,7 @@ def _build_webhook(settings: WebhookSettings) -> Webhook:
     """
     secret = os.environ.get(settings.secret_env)
     if secret is None:
-        raise UsageError(f"The environment has no variable {settings.secret_env} to take the secret of a webhook from.")
+        raise UsageError(f"The environment variable {settings.secret_env} for the webhook's secret is not set.")
     return Webhook(url=settings.url, secret=Secret(secret), arguments=settings.arguments)
 
 

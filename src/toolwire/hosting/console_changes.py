@@ -58,12 +58,12 @@ def _write_lines(upstream: NewUpstream) -> list[str]:
     origin = read_origin(url)
     # FILE.json:NAME names a program, whatever stands before it.
     if origin is None or origin.scheme not in ("http", "https") or ".json:" in url or len(url) > _MAX_URL_LENGTH:
-        text = "The console can only add a server at a URL, such as https://tasks.example/mcp."
-        raise UsageError(f"{text} Add a program or a file in the terminal: `toolwire gateway add`.")
+        text = "The console can add only a server with a URL, such as https://tasks.example/mcp."
+        raise UsageError(f"{text} Add a program or a file in a terminal: `toolwire gateway add`.")
     if origin.has_user_info or show_url(url) != url:
-        raise UsageError(f"{show_url(url)} may hold a secret, which does not belong into the file of the gateway.")
+        raise UsageError(f"{show_url(url)} might contain a secret, and secrets are not stored in the gateway file.")
     if len(upstream.scopes) > _MAX_SCOPES:
-        raise UsageError(f"An upstream has at most {_MAX_SCOPES} scopes.")
+        raise UsageError(f"An upstream can have at most {_MAX_SCOPES} scopes.")
     lines = [write_member("target", url)]
     if upstream.scopes:
         lines.append(write_member("scopes", upstream.scopes))

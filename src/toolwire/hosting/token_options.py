@@ -53,7 +53,7 @@ def _build_key_fetcher(source: str) -> Callable[[], Awaitable[bytes | Problem]]:
         return lambda: anyio.to_thread.run_sync(_read_keys, file)
     origin = read_origin(source)
     if origin is None or (origin.scheme != "https" and get_host(source) not in ("localhost", "127.0.0.1", "::1")):
-        raise UsageError(f"{source} is not https: an attacker on the network could put other keys there.")
+        raise UsageError(f"{source} does not use https, so an attacker on the network could replace the keys.")
     network = Network(allow_private=(str(origin),))
 
     async def fetch() -> bytes | Problem:

@@ -184,4 +184,4 @@ def test_complete_stream_response_has_the_same_limits() -> None:
     too_large = read(b'"' + b"x" * 1_100_000 + b'"\n1\n')
     assert isinstance(too_large, Problem)
     assert too_large.kind is Kind.BAD_ANSWER
-    assert "a stream that cannot be read: an item is larger than" in too_large.message
+    assert "the server's stream: an item is larger than" in too_large.message

@@ -138,7 +138,7 @@ class CircuitBreaker:
 def _build_refusal(what: str, wait_s: float, whose: str) -> Problem:
     return Problem(
         kind=Kind.UNREACHABLE,
-        message=f"{what}, so it is asked again in {ceil(wait_s)} s; nothing was sent.",
+        message=f"{what}. It is called again in {ceil(wait_s)} s; nothing was sent.",
         can_retry=True,
         retry_after_ms=ceil(wait_s * 1_000),
         details={"reason": "breaker", "breaker_of": whose, "sent": False},

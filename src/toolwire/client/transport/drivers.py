@@ -330,7 +330,7 @@ def _parse_piece(asked: Listen, piece: bytes) -> list[StreamItem] | Problem:
     try:
         return list(asked.read_chunk(piece))
     except ValueError as error:
-        return Problem(kind=Kind.BAD_ANSWER, message=f"The server sent a stream that cannot be read: {error}.")
+        return Problem(kind=Kind.BAD_ANSWER, message=f"Cannot read the server's stream: {error}.")
 
 
 async def _ask_user_async(
@@ -385,7 +385,7 @@ def _refuse_coroutine(reply: T, name: str) -> T:
         # An unawaited coroutine would only show up as a warning at the end of the program.
         if inspect.iscoroutine(reply):
             reply.close()
-        raise TypeError(f"a blocking connection needs a {name} that is a plain function")
+        raise TypeError(f"a blocking connection needs a plain function for {name}")
     return reply
 
 

@@ -144,7 +144,7 @@ class EventStreamServer:
                 return started
             stream = started
         if len(stream.exchanges.pending) >= MAX_PENDING:
-            text = f"{self.name} has {MAX_PENDING} requests of this connection under way: wait for one of them."
+            text = f"{self.name} is already processing {MAX_PENDING} requests of this connection. Wait for one of them."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=1_000)
         exchange = stream.exchanges.begin(message, method, deliver)
         if isinstance(exchange, MessageExchange):
@@ -217,13 +217,13 @@ class _EventStream:
         self._events = sse.Decoder(MAX_EVENT)
         self._is_open = threading.Event()
         self._outcome: Response | Problem | None = None
-        text = f"{server.name} ended its stream before its answer."
+        text = f"{server.name} closed its stream before it answered."
         self.problem = unreachable(text, "closed", sent=True)
 
     def wait(self, within_s: float) -> Response | Problem | None:
         """Wait for the endpoint; return None when it is there, else how the stream ended without one."""
         if not self._is_open.wait(within_s):
-            text = f"{self._server.name} opened a stream that names no endpoint in time."
+            text = f"{self._server.name} opened a stream, but did not name an endpoint in time."
             self.end(unreachable(text, "no_endpoint", sent=True))
         return self._outcome
 
@@ -237,7 +237,7 @@ class _EventStream:
         if isinstance(outcome, Problem):
             self.problem = outcome
         if not self._is_open.is_set():
-            text = f"{self._server.name} answered with something else than a stream of events."
+            text = f"{self._server.name} did not answer with an event stream."
             self._outcome = outcome if is_refusal else bad_response(text, "not_http")
             self.has_ended = True
             self._network.close()
@@ -274,7 +274,7 @@ class _EventStream:
             with self._server.lock:
                 replies = self.exchanges.receive(data, len(event.data))
         except ValueError as error:
-            text = f"The stream of {self._server.name} was ended: it sent {error}."
+            text = f"The stream of {self._server.name} was closed: it sent {error}."
             return bad_response(text, "too_large")
         for reply in replies:
             self._server.send(reply)  # one at a time: the stream is read on when it has left
@@ -286,7 +286,7 @@ class _EventStream:
         if not endpoint or not has_same_origin(endpoint, server.url):
             # Messages may hold arguments and credentials, which the user gave for this origin.
             return bad_response(
-                f"{server.name} names an endpoint that is not its own, so nothing is sent to it.", "endpoint"
+                f"{server.name} names an endpoint on another origin, so nothing was sent to it.", "endpoint"
             )
         self.endpoint = endpoint
         self._is_open.set()
@@ -294,7 +294,7 @@ class _EventStream:
 
 
 def _refuse_discovery(id_: Json) -> Response:
-    error: Json = {"code": METHOD_NOT_FOUND, "message": "The HTTP+SSE transport is older than this method."}
+    error: Json = {"code": METHOD_NOT_FOUND, "message": "The HTTP+SSE transport does not support this method."}
     return Response(400, JSON_HEADERS, jsontext.write({"jsonrpc": "2.0", "id": id_, "error": error}))
 
 

@@ -54,7 +54,7 @@ def early_close(origin: str, *, answered: bool) -> Problem:
 
 def offline() -> Problem:
     """Return the Problem of a request that was not sent because the user wants to stay offline."""
-    return unreachable("Nothing is sent while you are offline.", "offline", sent=False)
+    return unreachable("Nothing is sent in offline mode.", "offline", sent=False)
 
 
 def is_offline(reply: object) -> bool:
@@ -64,13 +64,13 @@ def is_offline(reply: object) -> bool:
 
 def local_close(origin: str) -> Problem:
     """Return the Problem of a call that ended because its own client closed the connection."""
-    text = f"The connection to {origin} was closed here while the call was under way."
+    text = f"The connection to {origin} was closed on this side during the call."
     return Problem(kind=Kind.CANCELLED, message=text, details={"reason": "left", "sent": True})
 
 
 def connection_refusal(origin: str) -> Problem:
     """Return the Problem of a server that refuses connections."""
-    return unreachable(f"{origin} does not take connections: is the server running there?", "refused", sent=False)
+    return unreachable(f"{origin} refused the connection. Is the server running?", "refused", sent=False)
 
 
 def tls_failure(origin: str, error: Exception) -> Problem:
@@ -81,7 +81,7 @@ def tls_failure(origin: str, error: Exception) -> Problem:
         name = str(reason).partition(",")[0].strip()
         why = f"its TLS certificate is not valid ({name})."
         if any(words in name for words in _UNKNOWN_ISSUER):
-            why += " If it is one of your own, trust its issuer with --ca-file or SSL_CERT_FILE."
+            why += " If the server is your own, trust its issuer with --ca-file or SSL_CERT_FILE."
     elif getattr(error, "reason", "") in _NO_TLS:
         why = "it does not speak TLS there. Is the port right? Only a server on this machine may be http://."
     return unreachable(f"{origin} could not be reached safely: {why}", "tls", sent=False)

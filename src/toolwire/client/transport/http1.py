@@ -209,7 +209,7 @@ class ResponseReader:
             self.is_done, self._problem = True, problem
 
     def _fail_not_http(self) -> None:
-        self._fail(bad_response(f"{self._origin} did not answer in HTTP.", "not_http"))
+        self._fail(bad_response(f"{self._origin} did not answer with HTTP.", "not_http"))
 
     def _too_many_headers(self) -> Problem:
-        return bad_response(f"{self._origin} sent more headers than are taken.", "too_large")
+        return bad_response(f"{self._origin} sent too many headers.", "too_large")

@@ -35,7 +35,9 @@ def build_key_fetcher(url: str, *, ca_file: str | Path | None = None) -> Callabl
     """
     origin = read_origin(url)
     if origin is None or (origin.scheme != "https" and get_host(url) not in _HERE):
-        raise DefinitionError(f"{show_url(url)} is not https: an attacker on the network could put other keys there.")
+        raise DefinitionError(
+            f"{show_url(url)} does not use https, so an attacker on the network could replace the keys."
+        )
     pinned = str(origin)
     network = SyncNetwork(allow_private=(pinned,), origins=(pinned,), ca_file=ca_file, limits=_LIMITS)
 
@@ -43,6 +45,8 @@ def build_key_fetcher(url: str, *, ca_file: str | Path | None = None) -> Callabl
         answer = network.send(Request("GET", url, ((b"accept", b"application/json"),)))
         if isinstance(answer, Problem) or answer.status == 200:
             return answer if isinstance(answer, Problem) else answer.body
-        return Problem(kind=Kind.BAD_ANSWER, message=f"{show_url(url)} answers {answer.status}, not with keys.")
+        return Problem(
+            kind=Kind.BAD_ANSWER, message=(f"{show_url(url)} answered with status {answer.status} instead of keys.")
+        )
 
     return fetch

@@ -153,7 +153,7 @@ class ExchangeTable:
             return self._deliver(exchange, message)
         self._unsolicited += size
         if self._unsolicited > MAX_UNSOLICITED:
-            raise ValueError(f"more than {MAX_UNSOLICITED:,} bytes that nothing had asked for")
+            raise ValueError(f"more than {MAX_UNSOLICITED:,} bytes that answer no request")
         return _build_reply(message)
 
     def _find(self, message: dict[str, Any]) -> MessageExchange | None:
@@ -181,7 +181,7 @@ class ExchangeTable:
         exchange.unread += len(text)
         if exchange.unread > MAX_UNREAD:
             self.remove(exchange)
-            sentence = f"{self._name} sent more than {MAX_UNREAD:,} bytes that were not read yet."
+            sentence = f"{self._name} sent more than {MAX_UNREAD:,} bytes before they could be read."
             exchange.deliver(ExchangeEnd(bad_response(sentence, "too_large")))
             return build_cancellation(exchange)
         if not is_answer:
@@ -197,7 +197,7 @@ class ExchangeTable:
 
 def build_cancellation(exchange: MessageExchange) -> dict[str, Json]:
     """Return the notification that the caller does not wait for ``exchange`` any more."""
-    params: Json = {"requestId": exchange.number, "reason": "The caller does not wait for it any more."}
+    params: Json = {"requestId": exchange.number, "reason": "The caller is no longer waiting."}
     return {"jsonrpc": "2.0", "method": CANCELLED, "params": params}
 
 
@@ -207,7 +207,7 @@ def _build_reply(message: dict[str, Any]) -> dict[str, Json] | None:
     if not isinstance(method, str) or id_ is None:
         return None
     answer: dict[str, Json] = {"jsonrpc": "2.0", "id": id_}
-    refusal: Json = {"code": METHOD_NOT_FOUND, "message": f"This client does not offer {method[:100]!r} now."}
+    refusal: Json = {"code": METHOD_NOT_FOUND, "message": f"This client does not offer {method[:100]!r}."}
     return {**answer, "result": {}} if method == "ping" else {**answer, "error": refusal}
 
 

@@ -178,7 +178,7 @@ class Network(_Transport):
                 outcome = await anyio.to_thread.run_sync(step.run)
             # Servers of OAuth metadata use this to limit how often one address is fetched.
             elif self._may_connect is not None and not await self._may_connect(build_pool_key(step).address):
-                text = f"{step.target.origin} is not connected to: its address was requested too often recently."
+                text = f"{step.target.origin} was not contacted: its address was looked up too often recently."
                 outcome = forbidden_target(text)
             else:
                 outcome = await self._send_to_address(step, on_piece)
@@ -342,4 +342,4 @@ def _discard_piece(_: bytes) -> None:
 def _dns_failure(origin: str, error: Exception) -> Problem:
     if isinstance(error, TimeoutError):
         return timeout(origin, sent=False)
-    return unreachable(f"{origin} has no address: is its name right?", "dns", sent=False)
+    return unreachable(f"{origin} was not found. Check the host name.", "dns", sent=False)

@@ -35,7 +35,7 @@ def find_redirect(method: str, target: Target, response: Response) -> str | Prob
         return url
     # A browser turns such a POST into a GET, which is another call than the one approved.
     if method not in ("GET", "HEAD") and response.status not in _SAME_METHOD:
-        text = f"{target.origin} redirects a {method} in a way that would turn it into another request."
+        text = f"{target.origin} redirects a {method} in a way that would change the request."
         return bad_response(text, "redirect")
     return url.origin + url.request_target
 
@@ -48,11 +48,11 @@ def _read_location(target: Target, location: str) -> Url | Problem:
         scheme = find_scheme(location)
         if scheme not in ("", "http", "https"):
             return _cross_origin_redirect(target.origin, f"{scheme[:20]}:")
-        return bad_response(f"{target.origin} redirects to something that is not a URL.", "redirect")
+        return bad_response(f"{target.origin} redirects to an invalid URL.", "redirect")
     if url.origin != target.origin:
         return _cross_origin_redirect(target.origin, url.origin, url.path)
     if has_user(location):
-        return invalid_request(f"{target.origin} redirects to a URL with a user name or password in it.", "url")
+        return invalid_request(f"{target.origin} redirects to a URL that contains a user name or password.", "url")
     return url
 
 
@@ -65,7 +65,7 @@ def is_same_resource(target: Target, url: str) -> bool:
 
 def redirect_without_approval(method: str, origin: str, url: str) -> Problem:
     """Return the Problem of a redirect that needs a question first; ``details["onward"]`` is its URL."""
-    text = f"{origin} redirects the {method} to a URL that was not approved, so it is not followed."
+    text = f"{origin} redirects the {method} to a URL that was not approved, so the redirect was not followed."
     return Problem(kind=Kind.UNREACHABLE, message=text, details={"reason": "redirect", "sent": True, "onward": url})
 
 
@@ -76,7 +76,7 @@ def redirect_loop(origin: str, redirects: int) -> Problem:
 
 def _cross_origin_redirect(origin: str, other: str, path: str = "") -> Problem:
     """Return the Problem of a redirect to the origin ``other``; ``details["url"]`` is its URL without the query."""
-    text = f"{origin} redirects to {other}, which is not followed: connect to that one if you trust it."
+    text = f"{origin} redirects to {other}, which was not followed. Connect to that URL if you trust it."
     details: dict[str, Json] = {"reason": "redirect", "sent": True, "origin": other}
     if path:
         details["url"] = other + path

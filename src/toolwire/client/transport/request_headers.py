@@ -56,14 +56,14 @@ def read_site_headers(headers: Mapping[str, str | Secret]) -> tuple[tuple[str, s
         plain, text = name.lower(), value.reveal() if isinstance(value, Secret) else value
         is_ours = plain in _RESERVED or plain in _SET_BY_PROTOCOLS or plain.startswith(("proxy-", "mcp-"))
         if NAME.fullmatch(name) is None or is_ours:
-            raise ValueError(f"{name!r} is not a header that can be added to a call")
+            raise ValueError(f"{name!r} cannot be set as a header")
         if VALUE.fullmatch(text) is None or not text.strip():
-            raise ValueError(f"the value of the header {name} is empty, or has a character that headers do not have")
+            raise ValueError(f"the value of the header {name} is empty or contains an invalid character")
         if plain in found:
             raise ValueError(f"the header {name} is given twice")
         found[plain] = value
     if len(found) > _MAX_HEADERS:
-        raise ValueError(f"there are {len(found)} headers; at most {_MAX_HEADERS} are sent")
+        raise ValueError(f"{len(found)} headers are given; at most {_MAX_HEADERS} can be sent")
     return tuple(found.items())
 
 
@@ -71,16 +71,14 @@ def check_headers(request: Request) -> Fields | Problem:
     """Return the header fields of ``request`` as text, or the Problem that it cannot be sent."""
     # D-11: a line break in a value would start a header field, or another request.
     if _METHOD.fullmatch(request.method) is None or request.method in _FORBIDDEN_METHODS:
-        return invalid_request("The method of this request is not one that calls use: write it like GET or POST.")
+        return invalid_request("Invalid HTTP method. Write a method such as GET or POST.")
     fields: list[tuple[str, str]] = []
     for raw_name, raw_value in request.headers:
         name, value = _check_name(raw_name), raw_value.decode("latin-1")
         if isinstance(name, Problem):
             return name
         if VALUE.fullmatch(value) is None:
-            return invalid_request(
-                f"The header {name} has a line break or another character that does not belong there."
-            )
+            return invalid_request(f"The header {name} contains a line break or another invalid character.")
         fields.append((name, value))
     return fields
 
@@ -89,7 +87,7 @@ def check_headers(request: Request) -> Fields | Problem:
 def _check_name(raw: bytes) -> str | Problem:
     name = raw.decode("latin-1")
     if NAME.fullmatch(name) is None:
-        return invalid_request("A header of this request has a name that is not made of letters, digits and dashes.")
+        return invalid_request("A header name can contain only letters, digits and dashes.")
     if name.lower() in _RESERVED or name.lower().startswith("proxy-"):
-        return invalid_request(f"The header {name} is not for a call to set: leave it out.")
+        return invalid_request(f"A call cannot set the header {name}. Leave it out.")
     return name

@@ -210,7 +210,7 @@ class RequestRules:
         # Asked each time: the user may have allowed another origin meanwhile.
         if self._origins is None or target.origin in self._origins:
             return target
-        return forbidden_target(f"{target.origin} is not connected to: allow it by name if you trust it.")
+        return forbidden_target(f"{target.origin} was not contacted. Allow it explicitly if you trust it.")
 
     def _send_to_target(
         self, target: Target, request: Request, fields: Fields, deadline: float
@@ -279,7 +279,7 @@ class RequestRules:
             return found
         self._pins.pop(target.origin, None)
         if not found:
-            return unreachable(f"{target.origin} has no address: is its name right?", "dns", sent=False)
+            return unreachable(f"{target.origin} was not found. Check the host name.", "dns", sent=False)
         # One private address among public ones is how DNS rebinding begins.
         if not all(is_address_allowed(address, target.reach) for address in found):
             return refuse_address(target.origin, target.reach)
@@ -310,6 +310,6 @@ def _check_credentials(credentials: Credentials) -> Mapping[str, Sequence[tuple[
         origin = origin_of(text)
         for name, secret in secrets:
             if NAME.fullmatch(name) is None or VALUE.fullmatch(secret.reveal()) is None:
-                raise ValueError(f"a credential for {origin} is not a header that can be sent")
+                raise ValueError(f"a credential for {origin} cannot be sent as a header")
         bound[origin] = tuple(secrets)
     return bound

@@ -106,13 +106,13 @@ class ResponseCollector:
             elif name == b"content-type" and not media:
                 media = value
         if size > self._limits.header_bytes:
-            return bad_response(f"{self._origin} sent more headers than are taken.", "too_large")
+            return bad_response(f"{self._origin} sent too many headers.", "too_large")
         # The caller gets decompressed bytes, so the fields that describe the compressed ones are wrong.
         if codings == ["gzip"]:
             self._gunzip = Gunzip()
             fields = [field for field in fields if field[0] not in (b"content-encoding", b"content-length")]
         elif codings:
-            return bad_response(f"{self._origin} sent its answer in an encoding that was not asked for.", "encoding")
+            return bad_response(f"{self._origin} used a content encoding that was not requested.", "encoding")
         self._status = status
         self.is_streaming = self.is_streaming and 200 <= status < 300 and is_stream(media.decode("ascii"))
         self._max_bytes = self._limits.stream_bytes if self.is_streaming else self._limits.response_bytes
@@ -155,7 +155,7 @@ class ResponseCollector:
             for step in gunzip.decompress(piece):
                 self._size += len(step)
                 if self._is_bomb(gunzip):
-                    text = f"{self._origin} sent an answer that grows beyond measure when it is decompressed."
+                    text = f"The answer of {self._origin} grows too large when it is decompressed."
                     return bad_response(text, "too_large")
                 if self._size > self._max_bytes:
                     return self._too_large()
@@ -169,11 +169,13 @@ class ResponseCollector:
         return self._size > self._limits.ratio_after_bytes and self._size > self._limits.ratio * gunzip.read_bytes
 
     def _too_large(self) -> Problem:
-        text = f"{self._origin} sent more than the {self._max_bytes} bytes that are taken."
+        text = f"{self._origin} sent more than the maximum of {self._max_bytes} bytes."
         return bad_response(text, "too_large")
 
     def _not_gzip(self) -> Problem:
-        return bad_response(f"{self._origin} sent an answer that says it is gzip and is not.", "encoding")
+        return bad_response(
+            f"{self._origin} sent an answer that is declared as gzip but is not valid gzip.", "encoding"
+        )
 
 
 def _codings(value: str) -> list[str]:

@@ -200,7 +200,7 @@ def list_references(text: str) -> tuple[str, ...]:
         found = [one["braced"] or one["plain"] for one in _REFERENCE.finditer(match["value"])]
         if not found:
             name = match["name"]
-            raise DefinitionError(f"The value of {name} would be written into a file: write {name}=${name} instead.")
+            raise DefinitionError(f"The value of {name} would be written to a file. Write {name}=${name} instead.")
         names += found
     return tuple(dict.fromkeys(names))
 
@@ -216,9 +216,9 @@ def resolve_target(text: str) -> str:
         return text
     url = entry.get("url", entry.get("serverUrl"))
     if not isinstance(url, str) or "://" not in url:
-        raise DefinitionError(f"{text} has neither a command nor a url.")
+        raise DefinitionError(f"{text} contains neither a command nor a url.")
     if entry.get("headers"):
-        raise DefinitionError(f"{text} has headers: use its URL as the target, and give the key with --key-env.")
+        raise DefinitionError(f"{text} declares headers. Use its URL as the target, and pass the key with --key-env.")
     return url
 
 
@@ -244,7 +244,7 @@ def read_host_entry(text: str) -> dict[str, Json] | None:
     entry = servers.get(match["name"])
     if not isinstance(entry, dict):
         names = ", ".join(sorted(servers)[:20]) or "none"
-        raise DefinitionError(f"{path} has no server {match['name']!r}; it has: {names}.")
+        raise DefinitionError(f"{path} contains no server {match['name']!r}. Its servers: {names}.")
     return entry
 
 
@@ -252,7 +252,7 @@ def _read_words(text: str) -> ServerCommand:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise DefinitionError(f"The command after stdio: cannot be read: {str(error).lower()}.") from error
+        raise DefinitionError(f"Cannot read the command after stdio: {str(error).lower()}.") from error
     written: dict[str, str] = {}
     while words and (match := _ASSIGNMENT.fullmatch(words[0])):
         written[match["name"]] = match["value"]
@@ -268,13 +268,13 @@ def _read_entry(entry: Mapping[str, Json], where: str, base: Path) -> ServerComm
         return _read_entry({**command, "command": command.get("path")}, where, base)
     variables = entry.get("env") or {}
     if not isinstance(command, str) or not isinstance(folder, str) or not isinstance(arguments, list):
-        raise DefinitionError(f"{where}: its command and cwd must be texts, and its args an array.")
+        raise DefinitionError(f"{where}: command and cwd must be strings, and args must be an array.")
     if not all(isinstance(one, str) for one in arguments) or not isinstance(variables, dict):
-        raise DefinitionError(f"{where}: its args must be an array of texts, and its env an object.")
+        raise DefinitionError(f"{where}: args must be an array of strings, and env must be an object.")
     written = {}
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name) is None or not isinstance(value, str):
-            raise DefinitionError(f"{where}: env must have names of variables, each with a text.")
+            raise DefinitionError(f"{where}: env must map each variable name to a string.")
         written[name] = value
     return _build_command([command, *map(str, arguments)], written, base / folder, where)
 
@@ -287,9 +287,9 @@ def _find_project_folder(file: Path) -> Path:
 
 def _build_command(words: list[str], written: dict[str, str], folder: Path, where: str) -> ServerCommand:
     if not words or not words[0]:
-        raise DefinitionError(f"{where} names no command: write stdio:COMMAND ARGS.")
+        raise DefinitionError(f"{where}: the command is missing. Write stdio:COMMAND ARGS.")
     if any("\0" in word for word in (*words, *written.values(), str(folder))):
-        raise DefinitionError(f"{where}: a command cannot have a null character in it.")
+        raise DefinitionError(f"{where}: a command cannot contain a null character.")
     variables = {name: _resolve_references(value, name) for name, value in written.items()}
     place = os.path.realpath(folder)
     program = _find_program(words[0], Path(place), _add_inherited(variables).get("PATH", os.defpath))
@@ -339,14 +339,14 @@ def _resolve_references(value: str, name: str) -> str:
     """Return the value of the variable ``name`` with each ``$NAME``, ``${NAME}`` and ``${env:NAME}`` filled in."""
     foreign = _FOREIGN.search(value)
     if foreign is not None and foreign["kind"] != "env":
-        text = f"{name} refers to ${{{foreign['kind']}:...}}, which only its host can fill in: write ${{env:NAME}}."
+        text = f"{name} refers to ${{{foreign['kind']}:...}}, which only its MCP host can resolve. Write ${{env:NAME}}."
         raise DefinitionError(text)
 
     def find(match: re.Match[str]) -> str:
         wanted = match["braced"] or match["plain"]
         found = os.environ.get(wanted)
         if found is None:
-            raise DefinitionError(f"The environment has no variable {wanted} to fill in {name}.")
+            raise DefinitionError(f"The environment variable {wanted}, which {name} needs, is not set.")
         return found
 
     return _REFERENCE.sub(find, value)

@@ -137,11 +137,11 @@ class ServerProgram:
     def _start(self) -> _Process | Problem:
         wait = self._not_before - self._clock()
         if wait > 0:
-            problem = unreachable(f"{self.name} ended, and is started again in {wait:.0f} s.", "ended", sent=False)
+            problem = unreachable(f"{self.name} exited. It restarts in {wait:.0f} s.", "ended", sent=False)
             return _allow_retry(problem, max(1, int(wait * 1000)))
         command = self.command
         if change := command.find_change():  # AT-45: a link may lead elsewhere since the user agreed
-            return unreachable(f"{self.name} could not be started: {change}.", "refused", sent=False)
+            return unreachable(f"Cannot start {self.name}: {change}.", "refused", sent=False)
         try:
             popen = subprocess.Popen(  # noqa: S603 - the user agreed to this command
                 self._limits.wrap((command.program, *command.words[1:])),
@@ -156,9 +156,9 @@ class ServerProgram:
             )
         except OSError as error:
             why = "there is no such program" if isinstance(error, FileNotFoundError) else error.strerror
-            return unreachable(f"{self.name} could not be started: {why}.", "refused", sent=False)
+            return unreachable(f"Cannot start {self.name}: {why}.", "refused", sent=False)
         except ValueError:
-            return unreachable(f"{self.name} could not be started: its command is not valid.", "refused", sent=False)
+            return unreachable(f"Cannot start {self.name}: the command is invalid.", "refused", sent=False)
         self._generation += 1
         pipes = _Pipes(cast("FileIO", popen.stdin), cast("FileIO", popen.stdout), cast("FileIO", popen.stderr))
         self._process = _Process(popen, pipes, self, self._clock(), ExchangeTable(self.name, self._generation, "lines"))
@@ -172,7 +172,7 @@ class ServerProgram:
             return exchange
         if not process.write({**message, "id": exchange.number}):
             process.exchanges.remove(exchange)
-            return _allow_retry(unreachable(f"{self.name} does not read its input.", "blocked", sent=False), 1_000)
+            return _allow_retry(unreachable(f"{self.name} is not reading its input.", "blocked", sent=False), 1_000)
         return exchange
 
     def _notify(self, message: dict[str, Json]) -> Response:

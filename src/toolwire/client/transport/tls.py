@@ -50,7 +50,7 @@ def check_ca_file(path: str | Path | None) -> str:
         find_tls_context(str(path))
     except OSError as error:
         why = error.strerror if error.filename or isinstance(error, FileNotFoundError) else "it has no PEM certificate"
-        raise ValueError(f"the CA file {path} cannot be used: {why}") from error
+        raise ValueError(f"cannot use the CA file {path}: {why}") from error
     return str(path)
 
 

@@ -29,12 +29,13 @@ _URL = re.compile(rf"[!-\[\]-~]{{1,{MAX_URL}}}")  # visible ASCII without the ba
 _PARTS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)")
 _AUTHORITY = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _CHARACTERS = (
-    "This URL has a space, a backslash, a control or a non-ASCII character, or is empty: percent-encode what needs it."
+    "This URL is empty, or contains a space, a backslash, a control character or a non-ASCII character. "
+    "Percent-encode such characters."
 )
-_TOO_LONG = f"This URL is longer than {MAX_URL:,} characters: send less in it."
-_USER = "This URL has a user name or password in it: take it out, and give credentials apart."
-_NOT_VALID = "This URL is not valid: its host or port cannot be read."
-_NO_HOST = "This URL has no host, or one with characters that do not belong there."
+_TOO_LONG = f"This URL is longer than {MAX_URL:,} characters. Send less data in it."
+_USER = "This URL contains a user name or password. Remove it, and pass credentials separately."
+_NOT_VALID = "Invalid URL: cannot read its host or port."
+_NO_HOST = "Invalid URL: its host is missing or contains an invalid character."
 _HTTP_NOT_HERE = (
     "http is only for this machine (localhost, 127.0.0.1, [::1]): write https:// instead,"
     " or allow the origin with allow_http (--allow-http) if it is in your private network."
@@ -94,7 +95,7 @@ def _admit_origin(start: str, private: frozenset[str]) -> _OriginTarget | Proble
     origin, host, address = url.origin, url.host, url.address
     # Port 0 lets the system choose a port; no server is there.
     if not url.port:
-        return invalid_request("This URL has the port 0, where nothing can be.", "url")
+        return invalid_request("Invalid URL: its port is 0.", "url")
     reach = _find_reach(origin, host, address, private)
     if url.scheme == "http" and reach is NetworkReach.PUBLIC:
         return forbidden_target(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
@@ -121,7 +122,7 @@ def allow_origins_in_private_networks(allow_private: Iterable[str], allow_http: 
     plain = set(map(origin_of, allow_http))
     for origin in plain:
         if not origin.startswith("http:"):
-            raise ValueError(f"{origin} is https: allow it with allow_private (--allow-private)")
+            raise ValueError(f"{origin} uses https. Allow it with allow_private (--allow-private)")
     return frozenset(secure | plain)
 
 
@@ -133,9 +134,9 @@ def origin_of(text: str) -> str:
     """
     url = read_url(text)
     if isinstance(url, Problem):
-        raise ValueError(f"not an origin like https://example.com: {url.message}")
+        raise ValueError(f"not a valid origin, such as https://example.com: {url.message}")
     if text.count("/") != 2 or "?" in text or "#" in text:
-        raise ValueError(f"write the origin {url.origin} without anything after it")
+        raise ValueError(f"write only the origin, {url.origin}")
     return url.origin
 
 
@@ -151,7 +152,7 @@ def read_url(text: str) -> Url | Problem:
     # The text shows one host and the parser would connect to another: the user must not be misled.
     if url.host != host:
         return forbidden_target(
-            f"The host of this URL is written in an unusual way: write {url.host} if you mean that."
+            f"The host in this URL is written in an unusual form. If you mean {url.host}, write that."
         )
     return url
 
@@ -162,10 +163,10 @@ def _plain_host(text: str) -> str | Problem:
         return invalid_request(_CHARACTERS if len(text) <= MAX_URL else _TOO_LONG, "url")
     parts = _PARTS.match(text)
     if parts is None:
-        return invalid_request("This is not a whole URL: write it with its scheme, as in https://example.com.", "url")
+        return invalid_request("This URL is incomplete. Write it with its scheme, such as https://example.com.", "url")
     scheme, authority = parts["scheme"].lower(), _AUTHORITY.fullmatch(parts["authority"])
     if scheme not in ("http", "https"):
-        return forbidden_target(f"URLs with {scheme[:20]}: are not connected to, only https.")
+        return forbidden_target(f"{scheme[:20]}: URLs are not supported. Use https.")
     if authority is None:
         return invalid_request(_USER if "@" in parts["authority"] else _NO_HOST, "url")
     return authority["host"].lower()

@@ -124,11 +124,11 @@ def _parse_after_scheme(scheme: str, rest: str) -> Url:
     """Return the URL whose text after ``scheme:`` is ``rest``. Any number of slashes may come before the host."""
     match = _HOST_AND_REST.fullmatch(rest)
     if match is None:
-        raise ValueError("a line break in it")
+        raise ValueError("it contains a line break")
     authority, after = match.groups()
     parts = _AUTHORITY.fullmatch(authority.rpartition("@")[2])
     if parts is None:
-        raise ValueError("no host, or one that cannot be read")
+        raise ValueError("its host is missing or cannot be read")
     host, address = _read_host(parts["host"].lower())
     port = int(parts["port"]) if parts["port"] else _DEFAULT_PORTS[scheme]
     if port > _MAX_PORT:
@@ -153,7 +153,7 @@ def _read_host(host: str) -> tuple[str, str | None]:
         return address, address
     for label in labels:
         if not label:
-            raise ValueError("an empty label in the host")
+            raise ValueError("an empty label in the host name")
         # A broken punycode label is displayed as text by some programs and rejected by others.
         if label.startswith("xn--"):
             _check_punycode(label)
@@ -164,9 +164,9 @@ def _check_punycode(label: str) -> None:
     try:
         decoded = label[4:].encode().decode("punycode")
     except UnicodeError as error:
-        raise ValueError("not an internationalized name") from error
+        raise ValueError("not a valid internationalized name") from error
     if not decoded or decoded.isascii():
-        raise ValueError("not an internationalized name")
+        raise ValueError("not a valid internationalized name")
 
 
 def _normalize_path(path: str) -> str:

@@ -82,9 +82,11 @@ class ChatPages:
         if not text:
             return Redirect("/chat#end")
         if len(text) > MAX_MESSAGE_CHARS:
-            return self._build(request, f"A message has at most {MAX_MESSAGE_CHARS:,} characters.", draft=text)
+            return self._build(request, f"A message can have at most {MAX_MESSAGE_CHARS:,} characters.", draft=text)
         if not self._chat.send(text):
-            return self._build(request, "The model is still answering. Send this when it has.", draft=text)
+            return self._build(
+                request, "The model is still answering. Send this message when it has finished.", draft=text
+            )
         return Redirect("/chat#end")
 
     def answer(self, request: PageRequest) -> Page | Redirect:
@@ -113,7 +115,7 @@ class ChatPages:
         url = request.get("url").strip()
         address = read_origin(complete_url(url)) if url else None
         if address is None or address.has_user_info:
-            return self._build(request, f"{make_visible(url[:200]) or 'Nothing'} is not a server address.")
+            return self._build(request, f"{make_visible(url[:200]) or 'Nothing'} is not a valid server address.")
         fault = self._chat.connect(complete_url(url))
         return self._build(request, fault) if fault else Redirect("/chat", "connected")
 
@@ -130,7 +132,13 @@ class ChatPages:
         )
         hint = NO_HTML if entries else self._build_hint(request)
         is_busy = self._chat.is_busy
-        state = "The model is answering." if is_busy and not waiting else "It waits for your answer." if is_busy else ""
+        state = (
+            "The model is answering."
+            if is_busy and not waiting
+            else "The model waits for your answer."
+            if is_busy
+            else ""
+        )
         reload_link = Html('<noscript><p><a class="button small" href="">Look for news</a></p></noscript>')
         message = Html(
             '<label for="message">Your message</label><textarea id="message" name="message" rows="2" data-enter '

@@ -146,7 +146,7 @@ class SiteBox:
     def call(self, name: str, arguments: Any, /) -> Result:
         """Call a tool with all checks of its connection."""
         if self.box is None or self.model_box is None:
-            return Problem(kind=Kind.UNKNOWN_TOOL, message="No site is connected.")
+            return Problem(kind=Kind.UNKNOWN_TOOL, message="No server is connected.")
         return self.model_box.call(name, arguments)
 
 
@@ -212,9 +212,9 @@ class Conversation:
         """
         with self._lock:
             if any(get_origin(one.url) == get_origin(url) and one.state != "failed" for one in self._sites.values()):
-                return "This site is connected already."
+                return "This server is already connected."
             if len(self._sites) >= MAX_SITES:
-                return f"A chat has at most {MAX_SITES} sites: disconnect one first."
+                return f"A chat can use at most {MAX_SITES} servers. Disconnect one first."
             site = Site(secrets.token_hex(8), url, options)
             self._sites[site.id] = site
         threading.Thread(target=self._open_site, args=(site,), name="toolwire-chat-connect", daemon=True).start()
@@ -227,7 +227,7 @@ class Conversation:
             site = self._sites.get(id_)
         chosen = _REMEDIES.get("" if site is None else site.remedy)
         if site is None or chosen is None:
-            return "This site is not there any more, or has nothing to choose."
+            return "This server was disconnected, or there is nothing to choose."
         self.disconnect(id_)
         selection = site.options.get("selection", DEFAULT_SELECTION)
         return self.connect(site.url, {**site.options, "selection": replace(selection, **chosen)})
@@ -332,7 +332,7 @@ class Conversation:
             self._add(MessageEntry("fault", str(error)))
         except Exception:  # noqa: BLE001 - the user learns that it failed, and the log has the details
             _log.exception("answering a message failed")
-            self._add(MessageEntry("fault", "The program failed. Its log has the details."))
+            self._add(MessageEntry("fault", "The program failed. See its log."))
         finally:
             with self._lock:
                 self._is_busy = False
@@ -408,7 +408,7 @@ class Conversation:
     def _open_sign_in(self, url: str) -> bool:
         """Show the link to the page where the user signs in. It does not wait: the answer comes to another listener."""
         site = get_origin(url)
-        lines = [f"The page of {site} asks you what this chat may do. Come back here when it says so."]
+        lines = [f"The page of {site} asks what this chat is allowed to do. Come back here when it tells you to."]
         choice = Choice("Sign in to go on", lines, yes="", link=url)
         self._drop_links()
         with self._lock:
@@ -425,17 +425,17 @@ class Conversation:
     def _allow_server(self, site: str, origin: str) -> bool:
         lines = [
             f"{site} wants you to sign in at {origin}, which is a different server.",
-            "It learns who you are there.",
+            "The server learns who you are there.",
         ]
-        return self._ask(Choice("Sign in at another site?", lines, yes="Sign in there"))
+        return self._ask(Choice("Sign in at a different server?", lines, yes="Sign in there"))
 
     def _approve_relocation(self, *where: Any) -> bool:
-        lines = [f"{where[0]} sends you to {where[-1]}, which is another site."]
-        return self._ask(Choice("Go to another site?", lines, yes="Go there"))
+        lines = [f"{where[0]} redirects you to {where[-1]}, which is a different server."]
+        return self._ask(Choice("Continue to a different server?", lines, yes="Go there"))
 
     def _agree(self, tools: tuple[Tool, ...]) -> bool:
         lines = [
-            "The site says that these need no question. Nothing but its word shows that they do no harm.",
+            "The server says that these tools need no question. It cannot prove that they are harmless.",
             *(f"{one.name}: {one.description.strip().partition(chr(10))[0]}" for one in tools),
         ]
-        return self._ask(Choice("Let these run without a question?", lines, yes="Let them run"))
+        return self._ask(Choice("Let these tools run without a question?", lines, yes="Let them run"))

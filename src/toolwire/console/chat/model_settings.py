@@ -60,10 +60,10 @@ class ModelStore:
         except FileNotFoundError:
             return ModelSettings()
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            text = f"{self._file} has the model of the chat, and cannot be read: correct it, or delete it."
+            text = f"Cannot read {self._file}, which contains the chat's model settings. Correct or delete the file."
             raise DefinitionError(text) from error
         if found.api not in _DEFAULT_URLS:
-            raise DefinitionError(f"{self._file} names the api {found.api[:40]!r}: it is openai or anthropic.")
+            raise DefinitionError(f"{self._file} names the API {found.api[:40]!r}. It must be openai or anthropic.")
         return found
 
     def write(self, settings: ModelSettings) -> None:

@@ -50,12 +50,12 @@ class ModelChoice:
         """
         settings = self.given or self.store.read()
         if not settings.model:
-            raise ModelError("No model is set: choose one in the settings.")
+            raise ModelError("No model is configured. Choose one in the settings.")
         kind, provider = _MODELS[settings.api]
         try:
             module = import_module(f"toolwire.adapters.{settings.api}")
         except ModuleNotFoundError as error:
-            raise ModelError(f"This model needs toolwire[{settings.api}]: there is no {error.name}.") from error
+            raise ModelError(f"This model needs toolwire[{settings.api}]: {error.name} is not installed.") from error
         key = self._given_key if self.given is not None else None
         key = key or self.store.find_key(settings)
         # A provider on this machine often needs no key, but its SDK needs a text.
@@ -74,11 +74,13 @@ def build_settings(choice: ModelChoice, request: PageRequest, rules: Html, *, pr
     api = shown.get("api") or settings.api
     given = NO_HTML
     if choice.given is not None:
-        text = f"The command line chose the model {choice.given.model}: this page holds for the next start."
+        text = (
+            f"The command line chose the model {choice.given.model}. Settings on this page apply from the next start."
+        )
         given = build_notice(text, "costs")
     has_key = choice.store.find_key(settings) is not None
-    state = "A key is kept for this URL; it is never shown. Leave this empty to keep it." if has_key else ""
-    state = state or "Kept in the keyring of your system, or in a file that only you can read. Never shown again."
+    state = "A key is stored for this URL and never shown. Leave the field empty to keep it." if has_key else ""
+    state = state or "Stored in your system's keyring, or in a file that only you can read. Never shown again."
     forget = build_check("forget", "yes", Html("Delete the key")) if has_key else NO_HTML
     base_url, model = (shown.get(name, getattr(settings, name) or "") for name in ("base_url", "model"))
     url = Html(' inputmode="url" spellcheck="false" placeholder="http://127.0.0.1:11434/v1"')
@@ -119,12 +121,15 @@ def _find_fault(api: str, base_url: str, model: str, key: str) -> str:
     if api not in _APIS:
         return "Choose the protocol."
     if not model or max(map(len, (model, base_url))) > _TEXT_CHARS or len(key) > 4_096:
-        return "Give the name of the model, with at most 300 characters."
+        return "Enter the model's name, with at most 300 characters."
     if not base_url:
         return ""
     origin = read_origin(base_url)
     if origin is None or origin.has_user_info:
-        return "The URL is not an http or https URL with a readable host and port."
+        return "The URL must use http or https, with a valid host and port."
     if origin.scheme == "http" and not is_loopback_host(origin.host):
-        return "A model elsewhere needs https: everybody on the way could read the key and what you write."
+        return (
+            "A model on another machine needs https. Over http, anyone on the network path could read the "
+            "key and your messages."
+        )
     return ""

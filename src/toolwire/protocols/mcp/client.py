@@ -220,7 +220,7 @@ def cancel(peer: Peer, request: Request) -> Request | None:
     message = jsontext.read(request.body)
     if session.version == STATELESS or not isinstance(message, dict) or message.get("method") != "tools/call":
         return None
-    params: dict[str, Json] = {"requestId": message.get("id"), "reason": "The caller does not wait for it any more."}
+    params: dict[str, Json] = {"requestId": message.get("id"), "reason": "The caller is no longer waiting."}
     session = replace(
         session, id=get_header(request.headers, SESSION_HEADER).encode()
     )  # another call may have renewed it

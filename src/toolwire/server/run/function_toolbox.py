@@ -102,7 +102,7 @@ class FunctionToolbox:
         # name.
         runner = self._by_identity.get(id(tool)) or self._find_runner(tool)
         if runner is None:
-            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} here.")
+            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} on this server.")
         function, run, context_parameter = runner.function, runner.run, runner.context_parameter
         try:
             arguments = function.read(call.arguments)
@@ -279,7 +279,7 @@ def _add_result_check(function: Function) -> Function:
         name = function.tool.name
         return Problem(
             kind=Kind.INTERNAL,
-            message=f"{name} returned a value that does not fit what it declares.",
+            message=f"{name} returned a value that does not match its declared return type.",
             developer_message=f"{name} returned {type(value).__name__}: {fault}",
         )
 

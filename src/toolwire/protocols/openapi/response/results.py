@@ -303,7 +303,7 @@ def _read_items(body: bytes, expected: Expected, notes: dict[str, Json]) -> Resu
     except streaming.StreamLimitReached:
         pass
     except ValueError as error:
-        return _build_problem(f"The server sent a stream that cannot be read: {error}.")
+        return _build_problem(f"Cannot read the server's stream: {error}.")
     if reader.is_truncated:
         _note_truncation(Resource(data=body), expected, notes)
     return Value(reader.items, notes)
