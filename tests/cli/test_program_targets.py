@@ -119,10 +119,7 @@ def test_an_entry_with_a_url_is_that_url(site: str, toolwire: Run, tmp_path: Pat
     assert "shred" in toolwire("tools", f"{file}:desk").out
     with connect_sync(f"{file}:desk") as remote:
         assert remote.tools
-    assert (
-        "declares headers. Use its URL as the target, and pass the key with --key-env"
-        in toolwire("tools", f"{file}:keyed").err
-    )
+    assert "Use its URL as the target" in toolwire("tools", f"{file}:keyed").err
 
 
 @pytest.mark.requirement("MC-02")

@@ -245,9 +245,7 @@ def _read_rate_limit(
     except ValueError as error:
         raise DefinitionError(f"{where}: {error}.") from None
     except TypeError:
-        raise DefinitionError(
-            f'{where}: a rate limit must be written as "60/1m" or (60, "1m"), not {limit!r}.'
-        ) from None
+        raise DefinitionError(f'{where}: a rate limit must be "60/1m" or (60, "1m"), not {limit!r}.') from None
 
 
 def _read_scopes(scopes: Sequence[Any], where: str) -> tuple[str, ...]:

@@ -109,9 +109,7 @@ def read_beside(
 ) -> Flow[CallReading | Problem]:
     """Return how a call stands at a server that is called over a protocol without words for that."""
     if "/" in call_id:
-        return Problem(
-            kind=Kind.NOT_FOUND, message="This is not a valid call ID for this server.", details={"sent": False}
-        )
+        return Problem(kind=Kind.NOT_FOUND, message="This is not a valid call ID.", details={"sent": False})
     return (yield from read_call(_find_root(peer), call_id, wait_s, answered))
 
 

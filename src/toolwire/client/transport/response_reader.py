@@ -173,9 +173,7 @@ class ResponseCollector:
         return bad_response(text, "too_large")
 
     def _not_gzip(self) -> Problem:
-        return bad_response(
-            f"{self._origin} sent an answer that is declared as gzip but is not valid gzip.", "encoding"
-        )
+        return bad_response(f"{self._origin} declared gzip, but its answer is not valid gzip.", "encoding")
 
 
 def _codings(value: str) -> list[str]:

@@ -84,9 +84,7 @@ class ChatPages:
         if len(text) > MAX_MESSAGE_CHARS:
             return self._build(request, f"A message can have at most {MAX_MESSAGE_CHARS:,} characters.", draft=text)
         if not self._chat.send(text):
-            return self._build(
-                request, "The model is still answering. Send this message when it has finished.", draft=text
-            )
+            return self._build(request, "The model is still answering. Send this when it has finished.", draft=text)
         return Redirect("/chat#end")
 
     def answer(self, request: PageRequest) -> Page | Redirect:
@@ -132,13 +130,7 @@ class ChatPages:
         )
         hint = NO_HTML if entries else self._build_hint(request)
         is_busy = self._chat.is_busy
-        state = (
-            "The model is answering."
-            if is_busy and not waiting
-            else "The model waits for your answer."
-            if is_busy
-            else ""
-        )
+        state = "The model is answering." if is_busy and not waiting else "Waiting for your answer." if is_busy else ""
         reload_link = Html('<noscript><p><a class="button small" href="">Look for news</a></p></noscript>')
         message = Html(
             '<label for="message">Your message</label><textarea id="message" name="message" rows="2" data-enter '
