@@ -33,10 +33,10 @@ def build_app(target: object) -> Callable[[Any, Any, Any], Awaitable[None]]:
     kind = target.__name__ if isinstance(target, type) else type(target).__name__
     if takes_arguments(target, 2):
         raise DefinitionError(
-            f"connect takes an ASGI application, and {kind} seems to be one of WSGI: put "
-            "toolwire.integrations.wsgi.publish_tools, or a2wsgi.WSGIMiddleware, around it."
+            f"connect needs an ASGI application, but {kind} seems to be a WSGI application. Wrap it in "
+            "toolwire.integrations.wsgi.publish_tools or a2wsgi.WSGIMiddleware."
         )
-    raise DefinitionError(f"connect takes a URL, a Toolkit, a module with one, or an ASGI application, not {kind}.")
+    raise DefinitionError(f"connect needs a URL, a Toolkit, a module with one, or an ASGI application, not {kind}.")
 
 
 def _is_toolbox(value: object) -> TypeGuard[Toolkit | Toolbox]:
@@ -47,5 +47,5 @@ def _find_toolbox(module: ModuleType) -> Toolkit | Toolbox:
     found = {name: value for name, value in vars(module).items() if _is_toolbox(value)}
     if len(found) != 1:
         names = f"several toolkits ({', '.join(sorted(found))})" if found else "no toolkit"
-        raise DefinitionError(f"The module {module.__name__} has {names}: give connect the toolkit itself.")
+        raise DefinitionError(f"The module {module.__name__} contains {names}. Pass the toolkit itself to connect.")
     return found.popitem()[1]

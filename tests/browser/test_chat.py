@@ -277,7 +277,7 @@ def test_what_goes_wrong_is_one_sentence(page: Any, chat: Chat) -> None:
     chat.open(page)
     for text in ("http://[", "http://ada:secret@a.example"):
         connect(page, text)
-        page.get_by_text("is not a server address").wait_for()
+        page.get_by_text("is not a valid server address").wait_for()
     connect(page, "http://127.0.0.1:9")
     page.locator(".badge.destroys", has_text="not connected").wait_for()
     say(page, "Hello")

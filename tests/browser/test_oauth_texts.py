@@ -26,7 +26,7 @@ PAGES = ("login", "wrong", "consent", "connected", "error")
 def build(kind: str, text: str) -> Response:
     match kind:
         case "login" | "wrong":
-            problem = "The name or the password is wrong." if kind == "wrong" else ""
+            problem = "Wrong name or password." if kind == "wrong" else ""
             return build_login_page(text[:80], "/oauth/login", [("next", text)], problem, name=text[:200])
         case "consent":
             form = ConsentForm(

@@ -72,7 +72,7 @@ def test_product_works_from_sign_up_to_app_permissions(
             "Delete recipes recipes:delete",
         ]
         page.get_by_role("button", name="Take back: toolwire").click()
-        page.get_by_text("You have allowed no app anything.").wait_for()
+        page.get_by_text("You have not allowed any app. An app asks you here when you connect it.").wait_for()
         after = remote.call("searchRecipes", {"query": "pasta", "cuisine": "italian"})
         assert isinstance(after, Problem)
         assert after.kind in (Kind.UNAUTHORIZED, Kind.DENIED)

@@ -177,7 +177,7 @@ def test_destructive_tool_requires_typing_and_allows_only_the_displayed_call(pag
     page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
     page.evaluate("""document.querySelector('[name=arguments]').value = '{"folder": "/"}'""")
     press(page, "Allow this call")
-    page.get_by_text("Look at it again.").wait_for()
+    page.get_by_text("This question was not asked here, or the tool has changed since. Open it again.").wait_for()
     assert desk.wiped == []
     page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
     press(page, "Allow this call")
@@ -224,7 +224,7 @@ def test_a_server_that_asks_for_a_confirmation_is_answered_on_the_page(
     press(page, "Try it")
     page.get_by_label("Type wipe yes to allow it").fill("wipe yes")
     press(page, "Allow this call")
-    page.get_by_text("wipe cannot be undone. Do it?").wait_for()
+    page.get_by_text("wipe cannot be undone. Call it?").wait_for()
     assert desk.wiped == []
     press(page, "Confirm")
     page.get_by_role("region", name="Answer").wait_for()

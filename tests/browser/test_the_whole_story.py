@@ -104,7 +104,7 @@ def test_user_connects_an_assistant_watches_it_and_revokes_it(
         assert page.locator("main .marks").inner_text().startswith("Allowed today Last used today Ends ")
         picture(page, "connected")
         page.get_by_role("button", name="Revoke: toolwire").click()
-        page.get_by_text("You have allowed no app anything.").wait_for()
+        page.get_by_text("You have not allowed any app. An app asks you here when you connect it.").wait_for()
         after = remote.call("listTasks")
         assert isinstance(after, Problem)
         assert after.kind in (Kind.UNAUTHORIZED, Kind.DENIED)
@@ -120,7 +120,7 @@ def test_wrong_password_keeps_the_typed_name(
     page.get_by_label("Name").fill("Ada")
     page.get_by_label("Password").fill("wrong horse")
     page.get_by_role("button", name="Sign in").click()
-    page.get_by_text("The name or the password is wrong.").wait_for()
+    page.get_by_text("Wrong name or password.").wait_for()
     picture(page, "sign-in")
     assert page.get_by_label("Name").input_value() == "Ada"
     page.get_by_label("Password").fill("correct horse")

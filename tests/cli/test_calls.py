@@ -112,4 +112,4 @@ def test_unknown_call_and_a_site_without_calls_are_sentences(toolwire: Callable[
         assert (none.code, none.out) == (1, "")
         assert "no long calls" in none.err or "nothing here" in none.err
         elsewhere = toolwire("calls", "show", target, "https://evil.example/jobs/1")
-        assert (elsewhere.code, "not on the site" in elsewhere.err) == (1, True)
+        assert (elsewhere.code, "is not on this connection's server, so it was not read" in elsewhere.err) == (1, True)

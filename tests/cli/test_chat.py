@@ -275,7 +275,7 @@ def iter_lines(*said: str) -> Any:
 def test_key_is_sent_only_to_its_site(recipes: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("chat", recipes, recipes, "--model", "m", "--key", "k")
     assert outcome.code == 2
-    assert "A key is for one site" in outcome.err
+    assert "A key is for one server. With several servers, sign in to each with `toolwire login` first" in outcome.err
 
 
 def test_failure_of_the_model_provider_is_reported_and_the_chat_continues(

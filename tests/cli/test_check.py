@@ -344,8 +344,10 @@ def test_overlay_is_checked_with_the_document_that_it_is_for(
             "/paths/~1orders/get/x-llm/approval: This must be one of auto, per-call: each call is asked for, "
             "and none is always allowed."
         ),
-        "ours.json:6:16: warning [CL-04] /actions/1/target: This target is in no document here, so the action changes \
-nothing.",
+        (
+            "ours.json:6:16: warning [CL-04] /actions/1/target: No document here contains this target, so "
+            "the action changes nothing."
+        ),
         'ours.json:7:5: warning [CL-04] /actions/2: This action has no effect: give it an "update", a "copy", or \
 "remove": true.',
         'ours.json:7:37: warning [CL-04] /actions/2/remoove: "remoove" is not a member of an action, so it is ignored.',
@@ -361,7 +363,7 @@ nothing.",
         ('{"overlay": "1.0.0"}', '1:1: error [CL-04] /actions: "actions" must be a list of at least one action.'),
         (
             '{"overlay": "1.0.0", "actions": [3]}',
-            "1:34: error [CL-04] /actions/0: An action is an object, not a number.",
+            "1:34: error [CL-04] /actions/0: An action must be an object, not a number.",
         ),
         (
             '{"overlay": "1.0.0", "actions": [{"target": "x["}]}',
@@ -372,10 +374,10 @@ nothing.",
             '"remove" must be true or false, not a number',
         ),
         ('{"overlay": "1.0.0", "actions": [{"target": "$", "remove": true, "update": {}}]}', "This has no effect"),
-        ('{"overlay": "3.0.0", "actions": [{"target": "$", "remove": true}]}', "This overlay cannot be used"),
+        ('{"overlay": "3.0.0", "actions": [{"target": "$", "remove": true}]}', "Cannot use this overlay"),
         ("overlay: 1.0.0\nactions:\n- target: $.paths\n", "3:3: warning [CL-04] /actions/0: This action has no effect"),
         ('{"overlay": "1.0.0", "actions": [', "error [XL-013] : This is not JSON"),
-        ("[]", "1:1: error [CL-04] : An overlay is an object, not an array."),
+        ("[]", "1:1: error [CL-04] : An overlay must be an object, not an array."),
     ],
 )
 def test_fault_of_an_overlay_has_line_and_column(

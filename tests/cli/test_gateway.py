@@ -173,7 +173,7 @@ def test_a_cloned_folder_runs_nothing_and_gets_nothing_before_it_is_trusted(
     assert (got, (folder / "ran").exists()) == ([], False)
     if words[0] == "check":
         assert outcome.code == 2
-        assert "toolwire.toml was not trusted yet, so nothing was run or sent" in outcome.err
+        assert "toolwire.toml is not trusted yet, so nothing was run or sent" in outcome.err
 
 
 @pytest.mark.requirement("AT-40")
@@ -278,7 +278,14 @@ def test_accounts_of_a_cloned_folder_open_no_database_of_another_host(
         file = folder / "toolwire.toml"
         file.write_text(f"{state}[sign-in]\n{file.read_text()}")
         outcome = toolwire("users", "list")
-        assert (outcome.code, "was not trusted yet" in outcome.err) == (2, True)
+        assert (
+            outcome.code,
+            (
+                "is not trusted yet, so nothing was run or sent. The file can run code and send secrets. Read "
+                "it, then run `toolwire gateway check` in a terminal, or set"
+            )
+            in outcome.err,
+        ) == (2, True)
         with pytest.raises(BlockingIOError):
             theirs.accept()
 
@@ -300,10 +307,10 @@ def test_check_counts_the_tools_of_a_file_that_need_consent(folder: Path, toolwi
     ("text", "sentence"),
     [
         ("prot = 1", '1:1: there is no option "prot" here; did you mean "port"?'),
-        ("port = 'x'", "1:1: port is a whole number, not a string."),
+        ("port = 'x'", "1:1: port must be an integer, not a string."),
         ("port = 70000", "1:1: port: "),
-        ("\n  access-log = 1", "2:3: access-log is true or false, not a number."),
-        ("allow-host = [1]", "1:1: allow-host is a string or an array of strings."),
+        ("\n  access-log = 1", "2:3: access-log must be true or false, not a number."),
+        ("allow-host = [1]", "1:1: allow-host must be a string or an array of strings."),
         ("consent = 'never'", "1:1: consent must be one of hints, refuse"),
         ("include = 'all'", '1:1: there is no option "include" here; it belongs to an upstream.'),
         ("api-key = 'secret-word'", "1:1: a secret does not belong into this file"),
@@ -317,7 +324,7 @@ def test_check_counts_the_tools_of_a_file_that_need_consent(folder: Path, toolwi
         ("[upstreams.a]\ntarget = 'u'\nport = 1", '3:1: there is no option "port" here; it belongs above'),
         ("upstreams.a.target = 'u'\nupstreams.a.include = 'some'", "2:1: include must be one of declared, all"),
         ("[upstreams.a]\ntarget='u'\n[upstreams.A]\ntarget='u'", "3:1: another upstream has this name"),
-        ("[upstreams\n", "toolwire.toml:1:11: it is not valid TOML"),
+        ("[upstreams\n", "toolwire.toml:1:11: invalid TOML"),
         (f"port = {'9' * 5_000}", "is not valid TOML: a number has too many digits."),
         (f"port = {'[' * 100_000}", "is not valid TOML: maximum recursion depth exceeded"),
         ('state = "kept/\\u0000"', "1:1: a text has a null character"),
@@ -327,7 +334,7 @@ def test_check_counts_the_tools_of_a_file_that_need_consent(folder: Path, toolwi
         ("[upstreams.a]\ntarget = 'u'\nrate = '60/1y'", "3:1: a rate limit's window reads like"),
         ("[upstreams.a]\ntarget = 'u'\nrate = 60", "3:1: rate is a string such as"),
         ("[upstreams.a]\ntarget = 'u'\nrunning = 0", "3:1: running is 1 to 100,000, not 0."),
-        ("[upstreams.a]\ntarget = 'u'\ntimeout = true", "3:1: timeout is a whole number, not a boolean."),
+        ("[upstreams.a]\ntarget = 'u'\ntimeout = true", "3:1: timeout must be an integer, not a boolean."),
         ("[upstreams.a]\ntarget = 'u'\ntimout = 1", '3:1: there is no option "timout" here; did you mean "timeout"?'),
         ("callers = 1\nupstreams.a.target = 'u'", "1:1: callers are tables"),
         ("[callers]\nann = 1\n[upstreams.a]\ntarget = 'u'", "2:1: a caller is a table, not a number."),
@@ -583,12 +590,12 @@ def test_one_upstream_is_tried_by_its_name(folder: Path, toolwire: Callable[...,
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("metrics-address = 'x'", "--metrics-address is a host with a port"),
+        ("metrics-address = 'x'", "--metrics-address must be a host and a port, such as 127.0.0.1:9464, not"),
         ("otlp = 'x'", "--otlp must be a URL such as http://127.0.0.1:4318"),
         ("tls-cert = 'no.pem'", "--tls-cert and --tls-key must be given together"),
         ("tls-cert = 'no.pem'\ntls-key = 'no.pem'", "no.pem"),
         ("ledger = 'no/ledger.sqlite3'", "no/ledger.sqlite3 cannot be used: No such file or directory."),
-        ("rates = 'nosuch://x'", "Rate limits cannot be kept at this URL"),
+        ("rates = 'nosuch://x'", "Cannot store rate limits at this URL: it does not support moving windows"),
         ("jwks = 'https://127.0.0.1/keys'", "--jwks needs --jwt-audience"),
         ("no-work = true", "--wake and --no-work leave calls to other processes"),
         (

@@ -281,7 +281,13 @@ def test_token_of_a_caller_is_exchanged_and_never_reaches_the_upstream(folder: P
         (('credentials = "caller"', 'credentials = "exchange"'), 'toolwire.toml:6:1: credentials = "exchange" and'),
         (('credentials = "caller"', "client-id = 7\n"), "toolwire.toml:9:1: client-id is a string, not a number."),
         (('api-key-file = "keys.txt"', ""), "callers need keys or tokens"),
-        (('key-file = "vault.key"', ""), "The credentials of callers are always encrypted"),
+        (
+            ('key-file = "vault.key"', ""),
+            (
+                "Callers' credentials are always encrypted. Create a key that only you can read, such as "
+                "`openssl rand -hex 32` prints, and name its file with key-file or"
+            ),
+        ),
         (('"vault.key"', '"keys.txt"'), "Other users can read"),
         (
             ('target = "http://127', 'target = "stdio:x http://127'),

@@ -149,7 +149,7 @@ def test_what_the_running_gateway_cannot_take_changes_nothing(
         ]
         monkeypatch.setenv("KEY_HERE_ALONE", "secret-word")
         here = toolwire("gateway", "add", site, "--name", "here", "--key-env", "KEY_HERE_ALONE")
-        refused.append((here, "was not changed: the running gateway cannot take this. The upstream here: The env"))
+        refused.append((here, "cannot load it. The upstream here: The env"))
         for outcome, words in refused:
             assert words in outcome.err
             assert outcome.code != 0
@@ -221,7 +221,7 @@ def test_removing_an_upstream_leaves_every_other_letter(
         assert "No running gateway of this user was found" in outcome.out
     else:
         assert (outcome.code, text) == (2, before)
-        assert (after or "change its lines there yourself") in outcome.err
+        assert (after or ". Edit its lines there yourself") in outcome.err
 
 
 def test_changes_at_the_same_time_are_all_kept(folder: Path) -> None:
@@ -276,7 +276,7 @@ def test_operators_add_and_remove_upstreams_in_the_console(folder: Path, site: s
                 {"name": "not a name", "url": site},
                 "Invalid upstream name",
             ),
-            ({"name": "OWN", "url": site}, "has an upstream own already"),
+            ({"name": "OWN", "url": site}, "already contains an upstream own"),
             ({"name": "x", "url": "http://127.0.0.1:1"}, "could not be reached"),
             ({"name": "x", "url": site, "account": "caller"}, "was not changed"),
         ):

@@ -125,8 +125,11 @@ def test_decisions_name_their_caller_in_json_lines_and_in_the_kept_log(
 @pytest.mark.parametrize(
     ("lines", "sentence"),
     [
-        ('metrics-address = "9464"', "--metrics-address is a host with a port"),
-        ('metrics-address = "127.0.0.1:99999"', "--metrics-address is a host with a port"),
+        ('metrics-address = "9464"', "--metrics-address must be a host and a port, such as 127.0.0.1:9464, not"),
+        (
+            'metrics-address = "127.0.0.1:99999"',
+            ("--metrics-address must be a host and a port, such as 127.0.0.1:9464, not"),
+        ),
         ('otlp = "collector:4318"', "--otlp must be a URL such as http://127.0.0.1:4318"),
         ('otlp = "https://me:hidden@collector"', "OTEL_EXPORTER_OTLP_HEADERS"),
     ],

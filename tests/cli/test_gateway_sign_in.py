@@ -390,7 +390,7 @@ def test_person_who_is_removed_stops_at_once_and_leaves_nothing_to_a_namesake(
             assert read_catalog(url, again) == 200
             removed = json.loads(toolwire("users", "remove", "ann", "--json").out)
             assert (removed["apps"], read_catalog(url, again)) == (1, 401)
-            assert "The name or the password is wrong." in sign_in_at(again.browser, url, "ann", PASSWORD).text
+            assert "Wrong name or password." in sign_in_at(again.browser, url, "ann", PASSWORD).text
         assert add_by_command(toolwire, monkeypatch, "ann").code == 0
         other = json.loads(toolwire("users", "list", "--json").out)[0]["caller"]
         assert other != removed["caller"]
@@ -527,7 +527,7 @@ def test_form_of_the_password_takes_no_forgery_and_leads_nowhere_else(
         assert browser.get(f"{url}/oauth/login", headers={"host": "evil.example"}).status_code == 421
         # who there is, is not told: both sentences are one, and both count
         for name in ("ann", "nobody"):
-            assert "The name or the password is wrong." in sign_in_at(browser, url, name, "wrong words").text
+            assert "Wrong name or password." in sign_in_at(browser, url, name, "wrong words").text
         for onward in ("https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "/\t/evil"):
             done = sign_in_at(browser, url, "ann", PASSWORD, next=onward)
             assert (done.status_code, done.headers["location"]) == (303, "/"), onward
@@ -611,7 +611,7 @@ def test_only_apps_of_the_operator_are_let_in_where_none_registers_itself(folder
 FAULTS = [
     ("[sign-in]\ncolour = 1", 'toolwire.toml:3:1: there is no option "colour" here'),
     ("[sign-in]\ncache = 61", "toolwire.toml:3:1: cache is 0 to 60, not 61."),
-    ('[sign-in]\nregistration = "no"', "toolwire.toml:3:1: registration is true or false, not a string."),
+    ('[sign-in]\nregistration = "no"', "toolwire.toml:3:1: registration must be true or false, not a string."),
     ('[sign-in]\nname = "a\\u202eb"', "toolwire.toml:3:1: name is a text of at most 60 printable characters."),
     ('[sign-in]\ndefault-scopes = ["x"]', "toolwire.toml:3:1: there is no scope 'x' in this file."),
     ('[sign-in.scopes]\n"a b" = "Words"', "toolwire.toml:3:1: 'a b' is not a scope: one word of ASCII."),
@@ -629,7 +629,13 @@ FAULTS = [
         '[sign-in]\nissuer = "https://a.example"\nclient-id = "a"\nclaims = [1]',
         "toolwire.toml:5:1: sign-in: condition 1",
     ),
-    ("[sign-in]", "Who may sign in, and who did, is kept in the state"),
+    (
+        "[sign-in]",
+        (
+            "Users and their sign-ins are stored in the state. Set it to a folder or a PostgreSQL URL, such as "
+            'state = "state"'
+        ),
+    ),
 ]
 
 

@@ -136,15 +136,15 @@ def test_gateway_file_has_limits_and_names_the_line_of_a_fault(
     for action in ("run", "check", "list"):
         outcome = toolwire("gateway", action)
         assert (outcome.code, outcome.out) == (2, "")
-        fault = "there is no limit 'body_byte'; did you mean body_bytes?"
+        fault = "unknown limit 'body_byte'; did you mean body_bytes?"
         assert outcome.err == f"toolwire: toolwire.toml:2:1: limit: {fault}\n"
 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("tool_s", "'tool_s' is not a NAME=VALUE, such as tool_s=300"),
-        ("tool_seconds=3", "there is no limit 'tool_seconds'; did you mean tool_s?"),
+        ("tool_s", "'tool_s' is not valid. Write NAME=VALUE, such as tool_s=300"),
+        ("tool_seconds=3", "unknown limit 'tool_seconds'; did you mean tool_s?"),
         ("tool_s=0", "tool_s is a number of seconds above 0, at most 31,622,400, not '0'"),
         ("tool_s=inf", "tool_s is a number of seconds above 0, at most 31,622,400, not 'inf'"),
         ("tool_s=5m", "tool_s is a number of seconds above 0, at most 31,622,400, not '5m'"),

@@ -137,7 +137,7 @@ def test_long_call_over_standard_input_and_output(desk: Desk) -> None:
         page = remote.list_calls()
         assert isinstance(page, Problem)
         assert page.kind is Kind.NOT_FOUND
-        assert "MCP has no list of tasks" in page.message
+        assert "MCP cannot list tasks" in page.message
     assert received
     assert received[0]["message"] == "reading"
 

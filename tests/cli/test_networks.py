@@ -103,7 +103,7 @@ def test_unusable_tls_files_are_refused_in_one_sentence(toolwire: Run, desk: Pat
         (["--tls-cert", cert, "--tls-key", tmp_path / "none"], "none cannot be read: No such file"),
         (["--tls-cert", cert, "--tls-key", other], "the key is not that of the certificate"),
         (["--tls-cert", text, "--tls-key", key], "not a PEM file of its kind"),
-        (["--tls-cert", cert, "--tls-key", locked], "protected by a password"),
+        (["--tls-cert", cert, "--tls-key", locked], "is password-protected. Use a key without a password"),
     ):
         done = toolwire("serve", desk, *argv)
         assert (done.code, done.out) == (2, "")

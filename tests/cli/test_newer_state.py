@@ -56,8 +56,8 @@ def make_newer(state: Path) -> Callable[[str], str]:
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("UPDATE toolwire_schema SET version = 9, works_with = 9")
         return (
-            f"The tables of {schema.name} in {file} have version 9, and this toolwire knows versions up to"
-            f" {schema.version}: install a newer toolwire."
+            f"The tables of {schema.name} in {file} have version 9, but this toolwire supports versions "
+            f"up to {schema.version}. Install a newer toolwire."
         )
 
     return make

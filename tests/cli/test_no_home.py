@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(os.getuid() != 0, reason="only root can run a program as a user that does not exist"),
 ]
 NOBODY = 54_321
-SAID = "This user has no home folder: set HOME, or TOOLWIRE_STATE and XDG_STATE_HOME to a folder."
+SAID = "This user has no home folder. Set HOME, or set TOOLWIRE_STATE and XDG_STATE_HOME to a folder."
 
 
 def run(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

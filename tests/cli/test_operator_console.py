@@ -79,7 +79,7 @@ def test_operator_sees_calls_and_limits_of_all_callers_and_ends_a_call(
         assert "Frame 42" in page
         with start_console("--no-open", "--state", tmp_path / "state", home=tmp_path) as (_, own, key):
             assert "Frame 42" in Reader(own, key).get("/calls")
-        assert "told to end" in reader.submit("/calls", id=id_)
+        assert "being cancelled" in reader.submit("/calls", id=id_)
         wait_until(lambda: json.loads(send(url, "GET", f"/calls/{id_}", **ann)[1])["state"] == "cancelled")
         assert "cancelled" in reader.get("/calls")
         for _ in range(2):

@@ -163,7 +163,7 @@ def test_program_is_installed_in_a_host_with_a_reference_to_its_key(
 def test_command_for_urls_refuses_a_program(target: str, toolwire: Run, words: tuple[str, ...]) -> None:
     outcome = toolwire(*words, target)
     assert outcome.code == 2
-    assert "this command takes the URL of a server" in outcome.err
+    assert "This command needs a server URL, but the target is a program on this machine" in outcome.err
 
 
 def test_key_option_for_a_program_is_refused_with_advice(target: str, toolwire: Run) -> None:

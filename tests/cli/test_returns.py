@@ -67,7 +67,7 @@ def test_served_tools_are_marked_for_each_caller() -> None:
 def test_mark_that_cannot_be_read_is_refused(toolwire: Callable[..., Any], text: str) -> None:
     outcome = toolwire("serve", "http://127.0.0.1:9", "--returns", text)
     assert outcome.code == 2
-    assert "is not NAME=private or NAME=untrusted" in outcome.err
+    assert "is not valid. Write NAME=private or NAME=untrusted, such as read_mail=private" in outcome.err
 
 
 def test_marks_without_another_server_are_refused(toolwire: Callable[..., Any], desk: Any) -> None:

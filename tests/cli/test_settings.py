@@ -289,10 +289,10 @@ def test_a_file_that_others_can_write_is_not_read(project: Path, toolwire: Run) 
         ("[defaults.tools]\nport = 1", '2:1: there is no setting "port" here'),
         ("[targets.'http://a.example']\nport = 1", "2:1: port is not about a target: [defaults]."),
         ("[defaults]\ntimeout = 0", "2:1: timeout: '0' must be a number of seconds from 1 to 3600."),
-        ("[defaults]\ntimeout = 'x'", "2:1: timeout is a whole number, not a string."),
+        ("[defaults]\ntimeout = 'x'", "2:1: timeout must be an integer, not a string."),
         ("defaults = 1", "1:1: defaults is a table, not a number: [defaults]."),
         ("[targets]\na = 1", '2:1: a target is a table, not a number: [targets."URL"].'),
-        ("[defaults\n", "1:10: it is not valid TOML: Expected ']' at the end of a table declaration."),
+        ("[defaults\n", "1:10: invalid TOML: Expected ']' at the end of a table declaration."),
     ],
 )
 def test_fault_is_one_sentence_with_line_and_column(
@@ -329,7 +329,7 @@ def test_a_variable_that_does_not_fit_is_named_without_its_value(
     project: Path, toolwire: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value, sentence in (
-        ("TOOLWIRE_PORT", "word", "TOOLWIRE_PORT is a whole number, not a string."),
+        ("TOOLWIRE_PORT", "word", "TOOLWIRE_PORT must be an integer, not a string."),
         ("TOOLWIRE_SAFE_ONLY", "word", "TOOLWIRE_SAFE_ONLY is 1 or 0."),
     ):
         monkeypatch.setenv(name, value)
@@ -362,8 +362,8 @@ def test_settings_can_be_switched_off(project: Path, own: Path, toolwire: Run, m
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a" + ".a" * 60_000 + " = 1\n", "1:1: there are more than 32 dots outside of quotes."),
-        ("x = 1\n" + "y = {" + "a." * 100 + "a = 1}", "2:1: there are more than 32 dots outside of quotes."),
+        ("a" + ".a" * 60_000 + " = 1\n", "1:1: more than 32 dots outside quotes."),
+        ("x = 1\n" + "y = {" + "a." * 100 + "a = 1}", "2:1: more than 32 dots outside quotes."),
         ("#" * 300_000, "is larger than 262,144 bytes."),
         ("[targets]\n" + "".join(f"'http://{n}.example' = {{}}\n" for n in range(201)), "1:1: there are more than 200"),
         ("a = " + "[" * 100_000, "is not valid TOML"),
@@ -397,7 +397,7 @@ def test_different_settings_of_several_targets_are_refused(project: Path, own: P
     write_settings(own, '[targets."http://127.0.0.1:1"]\nkey-env = "A"\n')
     outcome = toolwire("lock", "http://127.0.0.1:1", "http://127.0.0.1:2")
     assert outcome.code == 2
-    assert "key-env is for one target, and there are several" in outcome.err
+    assert "key-env is for one target, but there are several" in outcome.err
 
 
 def test_texts_of_a_file_cannot_control_the_terminal(project: Path, toolwire: Run) -> None:

@@ -65,7 +65,7 @@ def test_check_warns_of_a_get_that_is_named_like_a_write(
     }
     document = {"openapi": "3.1.0", "info": {"title": "N", "version": "1"}, "x-llm": {}, "paths": paths}
     outcome = toolwire("check", str(write("openapi.json", json.dumps(document)))).out
-    assert "'addNote' needs no question and is a GET, but is named like a write." in outcome
+    assert "'addNote' is a GET without a question, but its name looks like a write." in outcome
     assert outcome.count("named like a write") == 1
 
 

@@ -59,7 +59,7 @@ def test_document_that_is_not_there_is_no_site(text: str, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("text", ["htp://example.com", "ftp://example.com/x", "postgres://example.com"])
 def test_address_that_is_not_of_a_site_is_refused_by_its_scheme(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^\w+:// is not a server address: write http:// or https://\.$"):
+    with pytest.raises(UsageError, match=r"\^\\w\+:// is not supported\. Write http:// or https://\.\$"):
         read_target(text)
 
 
@@ -68,7 +68,7 @@ def test_name_of_a_file_without_its_ending_is_answered_by_the_file(
 ) -> None:
     (tmp_path / "desk.py").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"^'desk' is not a target: write desk\.py, or a URL"):
+    with pytest.raises(UsageError, match=r"\^'desk' is not a target\. Write desk\.py, or a URL"):
         read_target("desk")
 
 
@@ -144,7 +144,7 @@ def test_file_named_like_a_site_is_not_run_as_code(name: str, tmp_path: Path, mo
     file.parent.mkdir(parents=True)
     file.write_text("raise SystemExit('it ran')\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=f"looks like a site: write https://{name}"):
+    with pytest.raises(UsageError, match=f"looks like a host name. Write https://{name}"):
         read_target(name)
 
 
@@ -238,13 +238,13 @@ def test_module_is_searched_in_the_current_folder(write: Callable[..., Path], mo
         (
             "from toolwire import Toolkit\na = Toolkit('A')\nb = Toolkit('B')\n",
             None,
-            r"several toolkits: write .*calc\.py:a or .*calc\.py:b",
+            r"several toolkits. Write .*calc\.py:a or .*calc\.py:b",
         ),
         ("x = 1\n", None, r"no Toolkit in calc\.py"),
         ("from toolwire import Toolkit\na = Toolkit('A')\n", "b", r"no 'b' in .*there is a\."),
         ("x = 1\n", "y", r"no 'y' in .*it has no toolkit\."),
-        ("x = 1\n", "x", "is not a Toolkit, but of the type int"),
-        ("from toolwire import Remote\n", "Remote", "is not a Toolkit, but of the type type"),
+        ("x = 1\n", "x", "is not a Toolkit, but of type int"),
+        ("from toolwire import Remote\n", "Remote", "is not a Toolkit, but of type type"),
         ("x = (\n", None, r"calc\.py, line 1: SyntaxError: "),
         ("x = 1\ny = x + nope\n", None, r"calc\.py, line 2: NameError: name 'nope' is not defined\."),
         ("\nimport made_for_a_test_absent\n", None, r"calc\.py, line 2: ModuleNotFoundError: No module named"),

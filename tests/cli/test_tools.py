@@ -123,7 +123,7 @@ def test_key_is_read_from_an_option_or_the_environment(
     ("options", "sentence"),
     [
         (["--key-env", "TOOLWIRE_TEST_ABSENT"], "has no variable TOOLWIRE_TEST_ABSENT"),
-        (["--key", "canary\nkey"], "a character in it that keys do not have"),
+        (["--key", "canary\nkey"], "The key is empty or contains an invalid character"),
         (["--key", " "], "The key is empty"),
         (["--protocol", "gopher"], "Unknown protocol 'gopher'. Choose from openapi, opentool, otc, mcp."),
     ],
@@ -198,7 +198,7 @@ def test_findings_are_counted_and_printed_on_request(shop: Path, toolwire: Calla
     assert outcome.out.endswith("\n\n2 findings: --findings shows what toolwire left out or reads differently.\n")
     outcome = toolwire("tools", shop, "--include", "all", "--findings")
     first, second = outcome.out.splitlines()
-    assert first == "GET /broken: it has a parameter that does not say where it goes."
+    assert first == "GET /broken: it has a parameter without a location."
     assert second == "GET /odd: a schema in it is not an object, and anything fits it (in its output)."
     assert json.loads(toolwire("tools", shop, "--include", "all", "--findings", "--json").out) == [first, second]
 

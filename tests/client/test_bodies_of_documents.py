@@ -174,9 +174,9 @@ def test_optional_body_is_sent_whole_or_not_at_all(tmp_path: Path, site: Site, o
 @pytest.mark.parametrize(
     ("path", "sent", "finding"),
     [
-        ("/u/:id", None, "its path has the place :id, which OpenAPI writes as {id}"),
+        ("/u/:id", None, "its path contains :id, which OpenAPI writes as {id}"),
         ("/q?action=x&v={v}", "/q?action=x&v=1%262", ""),
-        ("/q?v={other}", None, "the query in its path has v={other}"),
+        ("/q?v={other}", None, "the query in its path contains v={other}"),
         ("/v1/things:run", "/v1/things:run?v=1%262", ""),
     ],
 )
@@ -229,7 +229,10 @@ def test_file_has_a_name_and_a_type(tmp_path: Path, site: Site, value: str, name
     kind = "image/png" if value.startswith("data:") else "application/octet-stream"
     head = f'content-disposition: form-data; name="file"; filename="{name}"\r\ncontent-type: {kind}\r\n'
     assert head.encode() in site.seen[0].body
-    assert "A data: URL gives its type and name too" in schema["properties"]["file"]["description"]
+    assert (
+        "The file as base64 text, or a file handle. A data: URL also sets its type and name: "
+        "data:image/png;name=cat.png;base64"
+    ) in schema["properties"]["file"]["description"]
 
 
 @pytest.mark.requirement("O-37")

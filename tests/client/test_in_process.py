@@ -217,13 +217,15 @@ def test_module_or_merged_toolkits_can_be_connected_to() -> None:
         with connect_sync(target, agree=lambda _: True) as remote:
             assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
     module.other = Toolkit("Other")  # type: ignore[attr-defined]
-    with pytest.raises(DefinitionError, match=r"several toolkits .kit, other.: give connect the toolkit itself"):
+    with pytest.raises(DefinitionError, match=r"several toolkits .kit, other.. Pass the toolkit itself to connect"):
         connect_sync(module)
 
 
 @pytest.mark.parametrize("target", [5, None, Toolkit, ["http://a.example"]])
 def test_unsupported_connect_target_is_refused_with_the_supported_ones(target: object) -> None:
-    with pytest.raises(DefinitionError, match="connect takes a URL, a Toolkit, a module with one, or an ASGI"):
+    with pytest.raises(
+        DefinitionError, match=("connect needs a URL, a Toolkit, a module with one, or an ASGI application, not")
+    ):
         connect_sync(target)  # type: ignore[arg-type]
 
 

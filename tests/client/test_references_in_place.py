@@ -95,7 +95,7 @@ def test_a_pointer_may_lead_through_a_reference(tmp_path: Path) -> None:
         ({**DELETE, "parameters": [{"$ref": "p.json"}]}, "outside the document"),
         ({**DELETE, "requestBody": {"$ref": "b.json"}}, "outside the document"),
         ({**DELETE, "requestBody": {"required": True, "content": {"$ref": "#/x-nothing"}}}, "which is not there"),
-        ({**DELETE, "requestBody": {"required": True}}, "no content is declared"),
+        ({**DELETE, "requestBody": {"required": True}}, "its request body is required, but declares no content"),
     ],
 )
 def test_dangling_reference_drops_its_tool_with_a_finding(tmp_path: Path, node: dict[str, Any], reason: str) -> None:

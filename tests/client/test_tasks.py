@@ -167,7 +167,7 @@ def test_task_is_cancelled_by_its_handle() -> None:
 
 ENDS: list[tuple[Any, Kind, str]] = [
     (task("failed", error={"code": -32603, "message": "No paper."}), Kind.TOOL_FAILED, "No paper."),
-    (task("failed"), Kind.TOOL_FAILED, "does not say why"),
+    (task("failed"), Kind.TOOL_FAILED, "The call failed without a reason"),
     (
         task("completed", result={"content": [{"type": "text", "text": "No ink."}], "isError": True}),
         Kind.TOOL_FAILED,

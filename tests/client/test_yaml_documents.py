@@ -136,7 +136,7 @@ def test_yaml_document_with_exploding_aliases_is_refused_in_one_sentence(tmp_pat
 @pytest.mark.parametrize("text", ["- " * 20_000, "a: " + "[" * 20_000, "[" * 201 + "]" * 201])
 def test_document_nested_too_deep_is_refused_alike_in_yaml_and_json(tmp_path: Path, text: str) -> None:
     (tmp_path / "api.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConnectError, match="is nested too deep"):
+    with pytest.raises(ConnectError, match="is nested too deeply"):
         connect_sync(str(tmp_path / "api.yaml"), selection=EVERY).__enter__()
 
 

@@ -42,7 +42,7 @@ def test_a_question_shows_the_call_the_site_and_the_target() -> None:
     ("tool", "reason"),
     [
         (Tool(name="x"), "does not declare how much consent"),
-        (Tool(name="x", approval=Approval.PER_CALL, destructive=True), "destroys something"),
+        (Tool(name="x", approval=Approval.PER_CALL, destructive=True), "is destructive"),
         (Tool(name="x", approval=Approval.PER_CALL, cost=Cost.CREDITS), "a cost for this tool: credits"),
         (Tool(name="x", approval=Approval.AUTO), "would not ask, but this tool changes something"),
     ],

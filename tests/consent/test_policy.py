@@ -181,8 +181,8 @@ def test_tools_that_change_data_without_a_question_are_listed() -> None:
         (Preferences(tools={"write": Approval.AUTO}), "write: the site does not say that it needs no question"),
         (Preferences(tools={"ask": Approval.AUTO}), "ask: the site requires at least per-call"),
         (Preferences(tools={"K.write@1.0.0": Approval.AUTO}), "K.write@1.0.0: the site does not say"),
-        (Preferences(everything=Approval.AUTO), r"everything \(write is one of them\): the site does not say"),
-        (Preferences(writes=Approval.AUTO), r"writes \(write is one of them\): the site does not say"),
+        (Preferences(everything=Approval.AUTO), r"everything \(including write\): the site does not say"),
+        (Preferences(writes=Approval.AUTO), r"writes \(including write\): the site does not say"),
     ],
 )
 def test_preference_weaker_than_the_site_level_is_refused_by_name(preferences: Preferences, said: str) -> None:

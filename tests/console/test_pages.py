@@ -172,8 +172,8 @@ def test_page_of_permissions_shows_a_hundred_and_links_to_the_others(start: Call
 def test_rule_is_added_and_deleted_and_never_loosens(start: Callable[..., Started]) -> None:
     console = start()
     browser = console.browser()
-    assert "Kept." in browser.submit("/rules", site="shop.example", tool="order", level="deny").text
-    assert "Kept." in browser.submit("/rules", site=SHOP, kind="*writes", level="per-call").text
+    assert "Saved." in browser.submit("/rules", site="shop.example", tool="order", level="deny").text
+    assert "Saved." in browser.submit("/rules", site=SHOP, kind="*writes", level="per-call").text
     stored = [(one.tool, one.level) for one in console.source.preferences.list_levels()]
     assert stored == [("*writes", Approval.PER_CALL), ("order", Approval.DENY)]
     for fields in (
@@ -382,7 +382,7 @@ def test_health_calls_and_limits_of_a_server_are_shown(start: Callable[..., Star
     page = browser.get("/upstreams").text
     assert "The connection was refused." in page
     assert '<progress max="100" value="42"' in browser.get("/calls").text
-    assert "told to end" in browser.submit("/calls", id="7").text
+    assert "being cancelled" in browser.submit("/calls", id="7").text
     assert ended == ["7"]
     assert "used up" in browser.get("/limits").text
 

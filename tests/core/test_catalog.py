@@ -72,7 +72,7 @@ def test_two_tools_cannot_share_a_unique_name() -> None:
 
 
 def test_lookup_of_unknown_tool_lists_the_known_tools() -> None:
-    assert message(Catalog(tools=(tool("a"),)).find("b")).endswith("There is: Kit.a@1.0.0.")
+    assert message(Catalog(tools=(tool("a"),)).find("b")).endswith("Available tools: Kit.a@1.0.0.")
     assert message(Catalog().find("b")).endswith("There is: no tool at all.")
     many = message(Catalog(tools=tuple(tool(f"t{number}") for number in range(30))).find("b"))
     assert many.count("Kit.") == 20
@@ -132,7 +132,9 @@ def test_versions_have_the_precedence_of_semver() -> None:
     assert make_version_key("1.0.0+a") == make_version_key("1.0.0+b") == make_version_key("1.0.0")
     catalog = Catalog(tools=tuple(tool("add", version) for version in reversed(ascending)))
     assert [one.version for one in catalog.tools] == ascending
-    assert message(catalog.find("Kit.add@2")).endswith(f"There is: {', '.join(one.id for one in catalog.tools)}.")
+    assert message(catalog.find("Kit.add@2")).endswith(
+        f"Available versions: {', '.join(one.id for one in catalog.tools)}."
+    )
     for reference, version in (("add", "1.0.0"), ("add@1", "1.0.0"), ("Kit.add@1.0.0-beta.2", "1.0.0-beta.2")):
         found = catalog.find(reference)
         assert isinstance(found, Tool)
@@ -144,7 +146,7 @@ def test_a_build_is_found_without_its_build_metadata() -> None:
     catalog = Catalog(tools=(tool("add", "1.0.0+build.5"), tool("sub", "1.0.0-rc.1")))
     for reference in ("add@1", "add@1.0.0", "add@1.0.0+build.5"):
         assert catalog.find(reference) is catalog.tools[0]
-    assert message(catalog.find("sub@1")).startswith("There is no 'sub@1' here.")
+    assert message(catalog.find("sub@1")).startswith("'sub@1' was not found.")
 
 
 @pytest.mark.requirement("I-30")

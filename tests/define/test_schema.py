@@ -211,15 +211,15 @@ class Lost:
 @pytest.mark.parametrize(
     ("annotation", "sentence"),
     [
-        (Opaque, "is of the type Opaque, which has no JSON form: use one that has, such as str,"),
+        (Opaque, "has the type Opaque, which has no JSON form: use one that has, such as str,"),
         (Callable[[int], int], "which has no JSON form"),
         (Literal[b"x"], "which has no JSON form"),
         (list[type[int]], "which has no JSON form"),
         (list[Opaque], "which has no JSON form"),
         (Annotated[str, Field(pattern="(")], "which cannot be described: "),
         (Annotated[Opaque, "x" * 100], "..., which has no JSON form"),
-        (Loose, "is of the type Loose, which is not complete: define every type it names first."),
-        (Lost, "is of the type Lost, which is not complete: define every type it names first."),
+        (Loose, "has the type Loose, which is not complete: define every type it names first."),
+        (Lost, "has the type Lost, which is not complete: define every type it names first."),
         (list["Nowhere"], "is annotated with 'Nowhere'"),  # type: ignore[name-defined]  # noqa: F821 - what is tested
     ],
 )
@@ -239,7 +239,7 @@ def test_stdlib_typed_dict_in_a_dataclass_is_refused_with_its_replacement() -> N
     def use(a: Holder) -> None: ...
 
     assert refusal(use).endswith(
-        "is of the type Holder, which holds a TypedDict that must come from typing_extensions before Python 3.12: "
+        "has the type Holder, which holds a TypedDict that must come from typing_extensions before Python 3.12: "
         "import TypedDict from there."
     )
 

@@ -91,7 +91,7 @@ def test_a_path_leads_to_a_value_a_column_or_several_columns() -> None:
 
 def test_a_part_that_leads_nowhere_says_what_there_is() -> None:
     assert "orders: 500 of {id" in refuse(ORDERS, path="/order")
-    assert "There is no '/orders/*/ids'" in refuse(ORDERS, path="/orders/*/ids")
+    assert "This result has no '/orders/*/ids'" in refuse(ORDERS, path="/orders/*/ids")
     assert refuse([1, 2], **{"from": 2}) == "'' has 2 items. \"from\" must be 0 to 1."
     assert '"count"' in refuse([1], count=0)
     assert '"from"' in refuse([1], **{"from": -1})

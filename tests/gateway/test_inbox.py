@@ -576,7 +576,7 @@ def test_caller_whose_questions_go_to_the_inbox_cannot_confirm_a_call_itself(sta
     gateway = start(above="", below='[callers.ann]\nquestions = "inbox"')
     for wire in WIRES:
         body = json.dumps(Client(gateway.url, wire).call("publish", {"name": wire}))
-        assert "its user decides at" in body
+        assert ", within five minutes. Then send the same call again" in body
         assert '"word"' not in body
     # Bob's program is told how to confirm, as before; his word is worth nothing in the hands of ann's.
     _, asked = Client(gateway.url, key=BOB).call("publish", {"name": "x"})
@@ -587,7 +587,7 @@ def test_caller_whose_questions_go_to_the_inbox_cannot_confirm_a_call_itself(sta
     with connect_sync(gateway.url, protocol="openapi", api_key=ANN, approve=lambda _: True) as remote:
         refused = remote.call("publish", {"name": "ours"})
     assert isinstance(refused, Problem)
-    assert "its user decides at" in refused.message
+    assert ", within five minutes. Then send the same call again" in refused.message
     assert gateway.shop.done == ["x"]
 
 
@@ -815,7 +815,7 @@ def test_webhook_without_an_inbox_or_its_secret_is_refused(monkeypatch: pytest.M
         parse_gateway_file(f"{upstream}{hook}".encode(), "toolwire.toml")
     above = f'consent = "inbox"\npublic-url = "{PUBLIC_URL}"'
     settings = build_gateway_settings(parse_gateway_file(f"{above}\n{upstream}{hook}".encode(), "toolwire.toml"))
-    with pytest.raises(UsageError, match="The environment has no variable HOOK_SECRET"):
+    with pytest.raises(UsageError, match="The environment variable HOOK_SECRET"):
         find_inbox(settings)
 
 

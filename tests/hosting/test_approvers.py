@@ -73,7 +73,7 @@ def test_client_that_approves_by_itself_decides_nothing_about_a_tool_with_approv
     with background(open_gateway(file)) as url:
         refused = call(url, protocol, "ann", "close", 1)
         assert isinstance(refused, Problem)
-        assert "its user decides at" in refused.message
+        assert ", within five minutes. Then send the same call again" in refused.message
         own = answer(url, "ann")
         assert (own.status_code, "for the users of leads" in own.text) == (403, True)
         id_ = re.findall(r'<article class="card" data-key="([^"]*)"', own.text)[-1]
@@ -149,7 +149,7 @@ def test_approvers_answer_for_the_code_of_the_gateway_too(tmp_path: Path, protoc
         for tool in ("close", "close_all") if protocol != "mcp" else ("close",):
             refused = call(url, protocol, "ann", tool, 1)
             assert isinstance(refused, Problem)
-            assert "its user decides at" in refused.message
+            assert ", within five minutes. Then send the same call again" in refused.message
             own = answer(url, "ann")
             assert (own.status_code, "for the users of leads" in own.text) == (403, True)
             assert isinstance(call(url, protocol, "ann", tool, 1), Problem)

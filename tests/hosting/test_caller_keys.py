@@ -214,7 +214,7 @@ def test_gateway_with_its_own_account_is_told_to_name_the_api(
     file.write_text(file.read_text().replace('credentials = "caller"', ""))
     with caplog.at_level(logging.WARNING, "toolwire"):
         served = open_gateway(file)
-    assert f'name it with server = "{api.url}' in caplog.text
+    assert f'Allow it with server = "{api.url}' in caplog.text
     with background(served) as url:
         assert isinstance(call(url), Problem)
     assert [path for path, _ in api.seen] == []

@@ -58,7 +58,10 @@ def test_nothing_is_said_where_all_can_work(above: str, tables: str) -> None:
     ("changes", "words"),
     [
         ({"trusted_proxies": ["unix"]}, "listen with --host unix:PATH"),
-        ({"trusted_proxies": ["127.0.0.1"], "host": "unix:/run/t.sock"}, "write --trusted-proxies unix"),
+        (
+            {"trusted_proxies": ["127.0.0.1"], "host": "unix:/run/t.sock"},
+            ("A proxy on a Unix socket has no address. Write --trusted-proxies unix"),
+        ),
     ],
 )
 def test_proxy_that_can_never_connect_is_refused(changes: dict[str, Any], words: str) -> None:

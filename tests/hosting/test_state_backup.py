@@ -142,7 +142,7 @@ def test_no_call_and_no_token_counts_twice_after_a_restore(new_state: Callable[[
         assert status == 428, "the token was used after the backup"
         status, reply = call("pay", {"amount": 2}, idempotency_key="after")
         assert status == 428
-        assert "may have run already" in json.dumps(reply)
+        assert "might have run already" in json.dumps(reply)
         assert runs == ["pay 1", "pay 2", "put 3", "close ada"], "nothing ran without a question"
         word = find_word(reply)
         assert call("pay", {"amount": 2}, idempotency_key="after", toolwire_confirmation=word) == (200, "paid")

@@ -272,4 +272,4 @@ def test_a_dead_collector_stops_no_call_and_delays_no_end(kit: Path) -> None:
         assert call(url, "add", a=1, b=2).json() == 3
         process.send_signal(signal.SIGTERM)
         reply = process.communicate(timeout=60)[1]
-    assert "did not take the last spans" in reply, "it ended before the exporter gave up"
+    assert "did not accept the last spans" in reply, "it ended before the exporter gave up"

@@ -100,10 +100,10 @@ def test_document_of_3_0_is_not_called_a_newer_one() -> None:
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        ('{"openapi": "3.1.0"}', "document is an OpenAPI document as a dict, not str."),
-        (None, "document is an OpenAPI document as a dict, not NoneType."),
-        ({}, "document is not an OpenAPI document: it has no paths."),
-        ({"openapi": "3.1.0", "paths": []}, "document is not an OpenAPI document: it has no paths."),
+        ('{"openapi": "3.1.0"}', "document must be an OpenAPI document as a dict, not str."),
+        (None, "document must be an OpenAPI document as a dict, not NoneType."),
+        ({}, "document is not an OpenAPI document: it contains no paths."),
+        ({"openapi": "3.1.0", "paths": []}, "document is not an OpenAPI document: it contains no paths."),
     ],
 )
 def test_what_is_no_document_is_refused_where_it_is_given(document: Any, sentence: str) -> None:
@@ -122,7 +122,7 @@ def test_application_of_the_other_interface_is_refused_with_the_module_for_it() 
         asgi.publish_tools(build_flask(), document)  # type: ignore[arg-type]  # the mistake
     with pytest.raises(DefinitionError, match=r"not Starlette; for ASGI there is toolwire\.integrations\.asgi\.$"):
         wsgi.publish_tools(build_starlette(), document)  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(DefinitionError, match=r"takes a Starlette application here, not Flask\.$"):
+    with pytest.raises(DefinitionError, match=r"needs a Starlette application here, not Flask\.$"):
         starlette.publish_tools(build_flask(), document)  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(DefinitionError, match=r"and Flask seems to be one of WSGI: put toolwire\.integrations\.wsgi"):
+    with pytest.raises(DefinitionError, match=r"a WSGI application\. Wrap it in toolwire\.integrations\.wsgi"):
         connect(build_flask())

@@ -181,8 +181,8 @@ def test_the_app_s_own_lifespan_still_runs() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"include": "al"}, 'include is "marked", "all" or None, not \'al\'.'),
-        ({"wires": "mcp"}, "wires is a ServerOptions(...), or None for the document alone, not 'mcp'."),
+        ({"include": "al"}, 'include must be "marked", "all" or None, not \'al\'.'),
+        ({"wires": "mcp"}, "wires must be a ServerOptions(...), or None for the document alone, not 'mcp'."),
     ],
 )
 def test_wrong_option_of_publish_tools_is_named(options: dict[str, Any], sentence: str) -> None:
@@ -192,7 +192,7 @@ def test_wrong_option_of_publish_tools_is_named(options: dict[str, Any], sentenc
 
 
 def test_application_of_another_framework_is_refused_by_its_kind() -> None:
-    with pytest.raises(DefinitionError, match=r"^publish_tools takes a FastAPI application here, not str\.$"):
+    with pytest.raises(DefinitionError, match=r"\^publish_tools needs a FastAPI application here, not str\.\$"):
         publish_tools("shop:app")  # type: ignore[arg-type]  # what a user may write by mistake
 
 

@@ -120,7 +120,7 @@ def test_list_says_what_models_may_do_in_the_words_of_the_application(tmp_path: 
             [
                 "Reads.",
                 "Needs no question.",
-                "Only if you allowed: See your &lt;orders&gt;.",
+                "Requires your permission: See your &lt;orders&gt;.",
                 "At most 2 calls in 10 minutes.",
             ],
         ),

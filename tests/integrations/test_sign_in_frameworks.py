@@ -255,7 +255,10 @@ async def answer_nothing(scope: Any, receive: Any, send: Any) -> None:
 @pytest.mark.parametrize(
     ("identify_user", "sentence"),
     [
-        (identify_by_route(answer_nothing, "/whoami"), "/whoami answered 404: it must answer with the id"),
+        (
+            identify_by_route(answer_nothing, "/whoami"),
+            "/whoami answered with status 404. It must answer",
+        ),
         (lambda _: None, "login_url of sign_in is /login, but the application has no page at this path."),
     ],
 )

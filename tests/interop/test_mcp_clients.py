@@ -158,7 +158,7 @@ def test_a_kept_connection_of_the_inspector_asks_its_user(era: str, transport: s
             assert [tool["name"] for tool in desk.run("tools/list")["tools"]] == TOOLS
             declined = desk.answer(desk.run("tools/call", "delete", "name:=old.txt"), "--decline")
             allowed = desk.answer(desk.run("tools/call", "delete", "name:=old.txt"), "allow:=true")
-    assert declined == "delete was not called: the user did not allow it."
+    assert declined == "delete was not called, because the user did not allow it."
     assert allowed == "deleted old.txt"
 
 

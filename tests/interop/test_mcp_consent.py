@@ -137,7 +137,7 @@ def test_form_for_a_large_file_shows_its_size_and_digest() -> None:
     digest = f"(256,000 bytes, SHA-256 {sha256(content).hexdigest()})"
     assert [f'"photo":"data:image/png;name=cat.png;base64 {digest}"' in shown[0], digest in shown[1]] == [True, True]
     assert (sizes, len(shown)) == ([256_000, 256_000], 2)
-    reply = "replace did not run: its arguments are too long for a form in which its user could allow it."
+    reply = "replace did not run: its arguments are too long to be shown in a consent form."
     assert refused.content[0].text.startswith(reply)
 
 

@@ -88,8 +88,8 @@ def test_a_call_without_forms_waits_for_the_user_and_then_runs_once(
         assert text == again  # one question, however often the host tries
         id_ = read_id(text)
         assert text == (
-            f"delete did not run: its user decides with `toolwire approvals allow {id_}` (`toolwire approvals` shows"
-            " the call), within five minutes. Then send the same call again."
+            "delete did not run: its user must decide within five minutes, with `toolwire approvals "
+            f"allow {id_}` (`toolwire approvals` shows the call). Then send the same call again."
         )
         assert main(["approvals"]) == 0
         listed = capsys.readouterr().out
@@ -278,7 +278,7 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path, caplog: pytest.LogCaptur
     refused = inbox.find_refusal(Call(Tool(name="erase"), {}, "1", Context()), b"a", ())
     assert refused is not None
     assert (refused.kind, refused.can_retry) == ("overloaded", True)
-    assert "its question cannot be kept" in caplog.text
+    assert "its question cannot be stored" in caplog.text
 
 
 DESK = '''

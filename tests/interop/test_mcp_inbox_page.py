@@ -137,7 +137,7 @@ def test_user_is_led_to_the_inbox_and_the_call_runs_once_after_their_yes(desk: D
 
 @pytest.mark.requirement("GW-04", "MC-09")
 @MODES
-@pytest.mark.parametrize(("action", "words"), [("decline", "did not want to open the inbox"), ("cancel", "/inbox")])
+@pytest.mark.parametrize(("action", "words"), [("decline", "its user did not open the inbox"), ("cancel", "/inbox")])
 def test_what_the_client_answers_decides_nothing(desk: Desk, mode: str, action: str, words: str) -> None:
     result = desk.call(mode, desk.open_page(action))
     assert result.is_error
@@ -192,7 +192,7 @@ def test_answer_that_claims_a_consent_runs_nothing(desk: Desk, content: Any) -> 
 def test_client_that_opens_no_page_gets_the_address_as_text(desk: Desk) -> None:
     result = desk.call("2026-07-28", None)
     assert result.is_error
-    assert f"its user decides at {desk.url}/inbox" in result.content[0].text
+    assert f"its user must decide at {desk.url}/inbox" in result.content[0].text
     assert desk.done == []
 
 

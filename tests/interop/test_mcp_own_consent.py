@@ -158,8 +158,9 @@ def test_client_without_forms_is_trusted_or_refused_as_configured(shop: Shop, co
     if consent == "refuse":
         [content] = result.content
         assert content.text == (
-            "delete did not run: it needs the consent of its user, and this client cannot be asked for it here."
-            " Use a client that shows forms (elicitation), over stdio, by MCP 2026-07-28 or in a session."
+            "delete did not run: it needs the consent of its user, and this client cannot be asked for "
+            "it here. Use a client that shows forms (elicitation), over stdio, with MCP 2026-07-28 or in "
+            "a session."
         )
 
 

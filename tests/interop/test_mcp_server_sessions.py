@@ -85,7 +85,7 @@ def test_a_session_is_opened_only_where_it_is_needed(
 
 
 def test_an_unknown_choice_of_sessions_is_refused() -> None:
-    with pytest.raises(DefinitionError, match='sessions is "needed", "all" or "none"'):
+    with pytest.raises(DefinitionError, match='sessions must be "needed", "all" or "none", not'):
         asgi(Desk().kit, sessions="some")  # type: ignore[arg-type]  # what an author may write
 
 
@@ -346,7 +346,10 @@ def test_requests_of_one_session_are_bounded_and_have_distinct_ids() -> None:
         async with session.stream("wait", 1) as events:
             await next_message(events)
             same = await session.call("count_written", 1)
-            assert (same.status_code, "use another id" in same.text) == (400, True)
+            assert (
+                same.status_code,
+                "Use another ID" in same.text,
+            ) == (400, True)
             async with session.stream("delete", 2, name="old") as questions:
                 await next_message(questions)
                 assert (await session.call("count_written", 3)).status_code == 429

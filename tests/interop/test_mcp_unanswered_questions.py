@@ -106,8 +106,9 @@ def test_host_without_an_answer_is_trusted_no_more_than_before(consent: Any) -> 
             asked, text = await call(session)
             assert asked == questions
             assert text == (
-                "delete did not run: it needs its user's consent, and this client left the question unanswered. If it"
-                " shows no forms, start the server with --consent inbox: users then decide in the inbox."
+                "delete did not run: it needs its user's consent, and this client did not answer the "
+                "question. If the client cannot show forms, start the server with --consent inbox, so "
+                "that users decide in the inbox."
             )
 
     run(asgi(desk.kit, consent=consent, limits=SHORT), story)

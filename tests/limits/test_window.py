@@ -203,7 +203,7 @@ def test_one_call_at_a_time_asks_a_store_that_is_lost(caplog: pytest.LogCaptureF
     assert [outage.may_ask() for _ in range(3)] == [True] * 3
     assert [message.partition(" (")[0] for message in caplog.messages] == [
         "The store of rate limits cannot be reached",
-        "The store of rate limits can be reached again.",
+        "The rate limit store can be reached again.",
     ]
 
 
@@ -225,7 +225,9 @@ def test_open_windows_chooses_the_store_by_its_setting(tmp_path: Path) -> None:
     assert isinstance(shared, SqliteWindows)
     shared.close()
     assert isinstance(open_windows("memory://"), LibraryWindows)
-    with pytest.raises(DefinitionError, match="cannot be kept at this URL"):
+    with pytest.raises(
+        DefinitionError, match=("Cannot store rate limits at this URL: it does not support moving windows")
+    ):
         open_windows("nothing://x")
     (tmp_path / "file").touch()
     with pytest.raises(DefinitionError, match="cannot be used"):

@@ -242,7 +242,7 @@ def test_answer_for_an_app_that_changed_during_consent_is_refused(site: Site, de
     site.internet.pages[URL] = build_document_response(redirect_uris=[EVIL], client_name="Evil")
     answer = site.browser.allow(page, decision=decision)
     assert (answer.status_code, "location" in answer.headers) == (409, False)
-    assert "changed while you were asked" in answer.text
+    assert "This app changed while you were being asked. Start again from the app" in answer.text
     assert site.browser.get(site.ask(URL, redirect_uri=EVIL)).status_code == 200
 
 

@@ -63,24 +63,24 @@ def test_class_that_matches_its_document_is_served(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("functions", "fault"),
     [
-        ([ADD, GET_ALL, function("sub")], "The document has the function 'sub', and Sums has no method sub()."),
-        ([ADD], "Sums has the method get_all(), and the document has no function 'get_all'"),
+        ([ADD, GET_ALL, function("sub")], "The document defines the function 'sub', but Sums has no method sub()."),
+        ([ADD], "Sums has the method get_all(), but the document defines no function 'get_all'"),
         (
             [function("add", ("a", "integer", True), ("c", "integer", True)), GET_ALL],
-            "Sums.add() has no parameter 'c', and the document has.",
+            "Sums.add() has no parameter 'c', but the document defines it.",
         ),
-        ([function("add"), GET_ALL], "Sums.add() needs the parameter 'a', and the document has none."),
+        ([function("add"), GET_ALL], "Sums.add() requires the parameter 'a', but the document does not define it."),
         (
             [function("add", ("a", "integer", False)), GET_ALL],
-            "Sums.add() needs the parameter 'a', which the document lets callers leave out: give it a default.",
+            "Sums.add() requires the parameter 'a', which is optional in the document. Give it a default.",
         ),
         (
             [function("add", ("a", "string", True)), GET_ALL],
-            "Sums.add(): the parameter 'a' has the type string in the document, and integer in the code.",
+            "Sums.add(): the parameter 'a' is of the type string in the document, and integer in the code.",
         ),
         (
             [ADD, function("get-all", ("names", "object", True))],
-            "Sums.get_all(): the parameter 'names' has the type object in the document, and array in the code.",
+            "Sums.get_all(): the parameter 'names' is of the type object in the document, and array in the code.",
         ),
     ],
     ids=["no method", "no function", "no parameter", "not described", "optional", "type", "array"],

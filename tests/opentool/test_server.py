@@ -33,7 +33,7 @@ def test_stopped_server_is_unreachable_and_can_start_again() -> None:
 
 
 def test_running_server_cannot_start_again(serve: Serve) -> None:
-    with pytest.raises(ToolwireError, match="started already"):
+    with pytest.raises(ToolwireError, match="This server has already been started"):
         serve(Notes()).start()
 
 

@@ -90,7 +90,7 @@ def test_tool_exception_becomes_a_problem_without_internal_details(
     with caplog.at_level(logging.ERROR, "toolwire"):
         problem = run(box, "fail")
     assert problem.kind is Kind.TOOL_FAILED
-    assert problem.message == "fail failed; the server's log has the details."
+    assert problem.message == "fail failed. See the server's log."
     assert "hunter2" in caplog.text
 
 

@@ -450,16 +450,16 @@ def test_no_link_of_the_page_runs_a_tool_and_every_document_is_linked(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"api_keys": "secret-word"}, "The keys of a server are a list: write api_keys=[KEY]."),
-        ({"api_keys": Secret("secret-word")}, "The keys of a server are a list: write api_keys=[KEY]."),
-        ({"api_keys": ApiKey(key=Secret("secret-word"))}, "The keys of a server are a list: write api_keys=[KEY]."),
-        ({"api_keys": ["secret-word", " "]}, "A key of a server is a text that is not empty, or an ApiKey."),
-        ({"api_keys": [None]}, "A key of a server is a text that is not empty, or an ApiKey."),
+        ({"api_keys": "secret-word"}, "Server keys must be a list: write api_keys=[KEY]."),
+        ({"api_keys": Secret("secret-word")}, "Server keys must be a list: write api_keys=[KEY]."),
+        ({"api_keys": ApiKey(key=Secret("secret-word"))}, "Server keys must be a list: write api_keys=[KEY]."),
+        ({"api_keys": ["secret-word", " "]}, "A server key must be a non-empty string or an ApiKey."),
+        ({"api_keys": [None]}, "A server key must be a non-empty string or an ApiKey."),
         ({"hosts": "example.com"}, "hosts is a list: write hosts=['example.com']."),
-        ({"hosts": ["https://example.com"]}, "'https://example.com' is none of the hosts of requests: write tools."),
+        ({"hosts": ["https://example.com"]}, "'https://example.com' is not a valid value for hosts. Write tools."),
         ({"hosts": ["*"]}, "'*' is none of the hosts of requests"),
         ({"origins": "https://example.com"}, "origins is a list: write origins=['https://example.com']."),
-        ({"origins": ["example.com"]}, "'example.com' is none of the origins of requests: write https://app."),
+        ({"origins": ["example.com"]}, "'example.com' is not a valid value for origins. Write https://app."),
         ({"origins": ["https://example.com/"]}, "'https://example.com/' is none of the origins of requests"),
     ],
 )
@@ -480,7 +480,7 @@ def test_names_as_requests_have_them_are_taken() -> None:
 
 @pytest.mark.parametrize("target", [asgi, "shop.py", None])
 def test_what_is_no_toolkit_is_not_served(target: Any) -> None:
-    with pytest.raises(DefinitionError, match=r"^asgi serves a Toolkit or a Toolbox, not \w+\.$"):
+    with pytest.raises(DefinitionError, match=r"\^asgi needs a Toolkit or a Toolbox, not \\w\+\.\$"):
         asgi(target)
 
 
@@ -545,7 +545,7 @@ def test_mcp_client_at_the_address_of_the_page_is_led_to_the_path_of_mcp(ask: As
         left = ask(app, "DELETE", "/", {"mcp-session-id": "s"})
         for response in (posted, listened, left):
             assert (response.status, field(response, b"location")) == (307, b"/mcp")
-            assert json.loads(response.body)["error"]["message"] == "MCP clients connect to /mcp of this server."
+            assert json.loads(response.body)["error"]["message"] == "MCP clients connect to this server at /mcp."
         strange = ask(app, "POST", "/", {**MCP_POST, "origin": "https://evil.example", "sec-fetch-site": "cross-site"})
         assert (strange.status, field(strange, b"location")) == (403, None)
 

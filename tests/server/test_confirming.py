@@ -63,7 +63,7 @@ def test_confirmation_challenge_is_428_and_the_confirmed_call_runs_once() -> Non
         from json import loads
 
         challenge = loads(asked.body)["details"]["confirmation"]
-        assert challenge["question"] == "erase cannot be undone. Do it?"
+        assert challenge["question"] == "erase cannot be undone. Call it?"
         assert (challenge["header"], challenge["valid_s"]) == ("toolwire-confirmation", 300)
         assert post("a", challenge["word"]).status == 200
         assert ran == ["a"]
@@ -191,7 +191,7 @@ def test_client_turns_a_challenge_into_a_question_in_every_protocol(codec: Codec
     with background(app) as url, connect_sync(url, protocol=codec.name, approve=approve) as remote:
         assert remote.call("erase", {"what": "a"}) == Value("a is gone")
     assert ran == ["a"]
-    assert "erase cannot be undone. Do it?" in asked[-1].reasons[0]
+    assert "erase cannot be undone. Call it?" in asked[-1].reasons[0]
     assert (asked[-1].always_allowed, asked[-1].call.arguments, asked[-1].target != "") == (False, {"what": "a"}, True)
 
 

@@ -275,8 +275,8 @@ def test_a_call_that_lacks_a_secret_is_refused_before_its_user_is_asked(protocol
         problem = remote.call("send", {"text": "x"})
     assert isinstance(problem, Problem)
     assert problem.message == (
-        "send needs the secret TWILIO_API_KEY, a user_id in the context of the call. "
-        "Give --secret TWILIO_API_KEY --user-id ID, or in Python context=Context(...)."
+        "send needs the secret TWILIO_API_KEY, a user_id in the call's context. Pass --secret "
+        "TWILIO_API_KEY --user-id ID, or in Python context=Context(...)."
     )
     assert (problem.kind, problem.details["sent"], asked) == (Kind.MISSING_REQUIREMENTS, False, [])
 

@@ -134,7 +134,7 @@ def test_the_question_and_its_answer_are_those_of_the_tool_itself(protocol: str)
         read_data(one._replace(body=text.encode())) for one, text in zip((direct, by_name), texts, strict=True)
     )
     assert first == second
-    assert "erase_order cannot be undone. Do it?" in texts[1]
+    assert "erase_order cannot be undone. Call it?" in texts[1]
     assert ran == []
     ask(by_name=True, word=words[0])  # a yes to the tool itself is one to the same call by name, and used up by it
     assert ran == ["o1"]

@@ -135,7 +135,7 @@ def test_tool_error_becomes_a_problem_with_its_fields() -> None:
 def test_other_exception_is_logged_with_the_call_and_hidden(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "toolwire"):
         found = problem(run("crash"))
-    assert (found.kind, found.message) == (Kind.TOOL_FAILED, "crash failed; the server's log has the details.")
+    assert (found.kind, found.message) == (Kind.TOOL_FAILED, "crash failed. See the server's log.")
     assert found.developer_message == "LookupError: inside"
     assert "tool Kinds.crash@1.0.0 failed in call c9" in caplog.text
 

@@ -258,4 +258,4 @@ def test_session_of_a_token_that_cannot_be_kept_does_not_begin(tmp_path: Path) -
     (tmp_path / "ended_sessions.sqlite3").mkdir()
     found = asyncio.run(sessions.begin(SCOPE, {}, b"a-token", Caller("eve")))
     assert isinstance(found, Problem)
-    assert "cannot be read or ended now" in found.message
+    assert "Cannot read or end this server's sessions now. Try again" in found.message

@@ -112,11 +112,11 @@ def test_a_key_among_many_is_found_in_as_many_steps_as_among_few() -> None:
 def test_one_key_in_place_of_a_list_is_refused_and_not_repeated(keys: Any) -> None:
     with pytest.raises(DefinitionError) as refused:
         ApiKeyCallers(keys)
-    assert str(refused.value) == "The keys of a server are a list: write api_keys=[KEY]."
+    assert str(refused.value) == "Server keys must be a list: write api_keys=[KEY]."
 
 
 @pytest.mark.parametrize("keys", [[""], ["good", " "], [None], [b"secret-word"]])
 def test_key_that_opens_nothing_or_everything_is_refused(keys: Any) -> None:
     with pytest.raises(DefinitionError) as refused:
         ApiKeyCallers(keys)
-    assert str(refused.value) == "A key of a server is a text that is not empty, or an ApiKey."
+    assert str(refused.value) == "A server key must be a non-empty string or an ApiKey."

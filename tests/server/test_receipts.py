@@ -274,8 +274,8 @@ def test_a_form_of_a_host_is_no_receipt(desk: Desk, key: ReceiptKey, tmp_path: P
     for result in results:
         assert result.is_error
         assert result.content[0].text == (
-            "erase did not run: it needs a receipt, which a client signs when its user has decided, and this client"
-            " sends none. Use a client that signs receipts."
+            "erase did not run: it needs a receipt, which a client signs when its user has decided,, but "
+            "this client does not send receipts. Use a client that signs receipts."
         )
     assert (shown, desk.done) == ([], [])
 
@@ -452,7 +452,7 @@ def test_the_log_says_that_receipts_are_required(
     caplog.set_level("INFO", logger="toolwire")
     with background(desk.serve(write_keys(tmp_path / "keys.json", key))):
         pass
-    assert "2 tools need consent. A call of them runs only with a receipt of its user's decision." in caplog.messages
+    assert "2 tools need consent. Each call runs only with a receipt of its user's decision." in caplog.messages
 
 
 @pytest.mark.requirement("CC-06")

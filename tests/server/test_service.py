@@ -179,7 +179,7 @@ def test_a_call_that_is_cancelled_while_draining_still_has_an_answer() -> None:
 
     result = asyncio.run(stop())
     assert isinstance(result, Problem)
-    assert (result.kind, result.message) == (Kind.CANCELLED, "wait was cancelled: the server stopped.")
+    assert (result.kind, result.message) == (Kind.CANCELLED, "wait was cancelled because the server stopped.")
 
 
 def test_generator_exit_is_passed_on_and_leaves_no_deadline() -> None:

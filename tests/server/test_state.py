@@ -141,7 +141,7 @@ def test_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path: Path) -
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(
-        DefinitionError, match=r"^State cannot be kept in .*file/state: .* Name another place \(--state"
+        DefinitionError, match=r"^Cannot store state in .*file/state: .* Choose another location with \(--state"
     ):
         asgi(build_kit([]), state=file / "state")
 

@@ -208,7 +208,7 @@ def test_a_writer_of_the_database_cannot_redirect_or_plant_a_credential(database
     with psycopg.connect(database, autocommit=True) as connection:
         change = "UPDATE toolwire_credentials SET record = replace(record, 'tasks.example', 'evil.example')"
         connection.execute(change)
-        with pytest.raises(CredentialError, match="None of the keys opens"):
+        with pytest.raises(CredentialError, match="None of the keys decrypts the stored credentials"):
             stored.get(name)
         plain = json.dumps({"plain": {"kind": "key", "resource": "https://x.example"}, "secrets": {"access": "mine"}})
         connection.execute("UPDATE toolwire_credentials SET record = %s", (plain,))
@@ -218,7 +218,14 @@ def test_a_writer_of_the_database_cannot_redirect_or_plant_a_credential(database
 @pytest.mark.requirement("ST-01", "AC-10")
 def test_credentials_in_a_database_need_a_key(database: str, tmp_path: Path) -> None:
     place = PostgresCredentials(database)
-    with pytest.raises(CredentialError, match="always encrypted: set TOOLWIRE_KEY_FILE"):
+    with pytest.raises(
+        CredentialError,
+        match=(
+            "Credentials in a database are always encrypted\\. Set TOOLWIRE_KEY_FILE to a key file that only you "
+            "can read, such as `openssl rand -hex 32` prints, or set TOOLWIRE_PASSPHRASE, or store the key with "
+            "`keyring set toolwire"
+        ),
+    ):
         CredentialStore(place).put(credential())
     CredentialStore(place, passphrase=Secret("a passphrase")).put(credential())
     assert CredentialStore(place, passphrase=Secret("a passphrase")).list_all() == [credential()]
@@ -240,7 +247,7 @@ def test_a_key_is_taken_from_the_keyring_and_can_be_replaced(database: str, tmp_
     both = CredentialStore(place, keys=read_key_file(newer))
     assert both.list_all() == [credential()]
     both.put(credential())
-    with pytest.raises(CredentialError, match="None of the keys opens"):
+    with pytest.raises(CredentialError, match="None of the keys decrypts the stored credentials"):
         CredentialStore(place, vault=SystemVault(ring)).list_all()
     folder = CredentialStore(tmp_path / "credentials", keys=read_key_file(newer))
     folder.put(credential())
@@ -309,7 +316,7 @@ def test_row_that_is_copied_to_the_name_of_another_caller_does_not_open(
     [row] = place.list_names()
     own, name = row.split(".", 1)
     place.write(f"{sha256(b'key:bob').hexdigest()}.{name}", place.read(row))
-    with pytest.raises(CredentialError, match="None of the keys opens"):
+    with pytest.raises(CredentialError, match="None of the keys decrypts the stored credentials"):
         vault.open_store("key:bob").find_covering(credential().resource)
     assert vault.open_store("key:ann").list_all() == [credential()]
     # What 1.0.0rc1 stored says not whose it is: it is nobody's, and a new sign-in takes its place.

@@ -185,7 +185,7 @@ def test_a_level_that_is_set_on_one_machine_holds_on_another(machines: list[Post
     assert here.unset(site, "order")
     assert not here.unset(site, "order")
     assert [one.tool for one in here.list_levels()] == ["*writes"]
-    with pytest.raises(DefinitionError, match="never looser"):
+    with pytest.raises(DefinitionError, match="cannot be stored: a rule must be per-call or deny"):
         here.set(site, "order", Approval.AUTO)
 
 

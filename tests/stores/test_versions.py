@@ -174,8 +174,8 @@ def test_newer_file_is_refused_in_one_sentence_and_stays_as_it_is(name: str, tmp
     set_version(file, newer, newer)
     content = file.read_bytes()
     assert refuse(file, schema) == (
-        f"The tables of {schema.name} in {file} have version {newer}, and this toolwire knows versions up to"
-        f" {schema.version}: install a newer toolwire."
+        f"The tables of {schema.name} in {file} have version {newer}, but this toolwire supports versions "
+        f"up to {schema.version}. Install a newer toolwire."
     )
     assert file.read_bytes() == content
 
@@ -186,7 +186,7 @@ def test_newer_database_is_refused_in_one_sentence(shared_postgres: Postgres) ->
         open_rows(url, schema).close()
         with psycopg.connect(url) as connection:
             connection.execute("UPDATE toolwire_schema SET version = 90, works_with = 90")
-        assert "have version 90, and this toolwire knows versions up to" in refuse_again(url, schema)
+        assert "have version 90, but this toolwire supports versions up to" in refuse_again(url, schema)
 
 
 def refuse_again(url: str, schema: Schema) -> str:

@@ -110,6 +110,6 @@ def test_exception_in_a_tool_is_only_logged(site: str, protocol: str, caplog: py
     with connect_sync(site, protocol=protocol, agree=lambda _: True) as remote:
         result = remote.call("balance")
     assert isinstance(result, Problem)
-    assert (result.kind, result.message) == (Kind.TOOL_FAILED, "balance failed; the server's log has the details.")
+    assert (result.kind, result.message) == (Kind.TOOL_FAILED, "balance failed. See the server's log.")
     assert "ZeroDivisionError" not in repr(result)
     assert "ZeroDivisionError" in caplog.text

@@ -43,7 +43,7 @@ def test_demo_shows_the_whole_workflow(demo: subprocess.CompletedProcess[str]) -
         "Allow this call?",
         'the database says: [[1, "Water the plants", "open", "2027-03-01"]]',
         "denied: delete_task was not called",
-        "invalid_arguments: The arguments do not fit: title:",
+        "invalid_arguments: Invalid arguments: title:",
         "Model Context Protocol      add(17, 25) = 42",
         'POST /call -> {"call_id": "demo-1", "success": true, "output": {"value": 42}}',
     ):

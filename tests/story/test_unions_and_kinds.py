@@ -91,8 +91,8 @@ def test_fields_of_each_kind_are_arguments_and_are_sent(tmp_path: Path, url: str
     with open_document(tmp_path, url, {"$ref": f"{REF}Pet"}, PETS) as remote:
         for sent in ({"kind": "cat", "lives": 9}, {"kind": "dog", "tricks": ["sit"]}):
             assert remote.call("p", sent) == Value(sent)
-        assert explain(remote.call("p", {"kind": "dog"})) == "The arguments do not fit: tricks: is required."
-        assert explain(remote.call("p", {"lives": 9})) == "The arguments do not fit: kind is needed: cat or dog."
+        assert explain(remote.call("p", {"kind": "dog"})) == "Invalid arguments: tricks: is required."
+        assert explain(remote.call("p", {"lives": 9})) == "Invalid arguments: kind is needed: cat or dog."
         (tool,) = remote.catalog().tools
         assert tool.parameters["kind"] == {"type": "string", "enum": ["cat", "dog"]}
         assert tool.parameters["lives"]["description"] == "Only where `kind` is `cat`."
@@ -150,7 +150,7 @@ def test_tag_that_is_plain_text_selects_the_branch(tmp_path: Path, url: str) -> 
         assert remote.call("p", sent) == Value(sent)
         assert "how: method is needed: card or bank" in explain(remote.call("p", {"how": {"number": "4"}}))
         wrong = explain(remote.call("p", {"how": {"method": "cash"}}))
-        assert wrong == 'The arguments do not fit: how: .method "cash" is not one of "card" or "bank".'
+        assert wrong == 'Invalid arguments: how: .method "cash" is not one of "card" or "bank".'
         assert remote.findings() == ()
 
 

@@ -48,7 +48,7 @@ def tool(name: str) -> Any:
 @pytest.mark.requirement("FU-13")
 def test_method_as_a_tool_is_refused_with_advice() -> None:
     kit = Toolkit("Desk")
-    with pytest.raises(DefinitionError, match=r"Desk\.open\(\) takes self, .* with kit\.add\(Desk\(\)\.open\)\."):
+    with pytest.raises(DefinitionError, match=r"Desk\.open\(\) accepts self, .* kit\.add\(Desk\(\)\.open\)\."):
 
         class Desk:
             @kit.tool

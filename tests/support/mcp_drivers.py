@@ -54,4 +54,4 @@ def check_consent(said: dict[str, Any]) -> None:
     """Check that the user was asked twice, with every argument, and that only the second call ran."""
     assert len(said["asked"]) == 2
     assert all('Arguments: {"name":"old.txt"}' in question for question in said["asked"])
-    assert said["deleted"] == ["delete was not called: the user did not allow it.", "deleted old.txt"]
+    assert said["deleted"] == ["delete was not called, because the user did not allow it.", "deleted old.txt"]

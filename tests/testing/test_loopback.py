@@ -74,6 +74,6 @@ def test_a_failing_block_stops_the_server_as_well() -> None:
 
 
 def test_server_that_cannot_start_raises_at_the_block_end() -> None:
-    failing = pytest.raises(RuntimeError, match="the server on loopback failed")
+    failing = pytest.raises(RuntimeError, match="the loopback server failed")
     with failing, background(Broken()) as url, pytest.raises(OSError, match=r".*"):
         read(url)

@@ -46,7 +46,7 @@ def test_each_invalid_argument_is_named() -> None:
 def test_message_lists_all_argument_errors() -> None:
     problem = verdict(PERSON, {})
     assert problem is not None
-    assert problem.message == "The arguments do not fit: name: is required."
+    assert problem.message == "Invalid arguments: name: is required."
 
 
 def test_missing_nested_member_is_reported_at_its_parent_argument() -> None:
@@ -58,7 +58,7 @@ def test_error_about_all_arguments_is_in_the_message_without_a_name() -> None:
     assert errors({"minProperties": 1}, {}) == {}
     problem = compile_schema({"minProperties": 1})({})
     assert problem is not None
-    assert problem.message == "The arguments do not fit: {} has less than 1 property."
+    assert problem.message == "Invalid arguments: {} has less than 1 property."
 
 
 @pytest.mark.requirement("OXP-009")
@@ -80,8 +80,7 @@ def test_an_undeclared_argument_is_refused_with_the_name_that_was_meant() -> Non
     problem = verdict({**schema, "required": ["tag_name"]}, {"zzz": 1})
     assert problem is not None
     assert (
-        problem.message
-        == "x takes no `zzz`: it takes `dry_run`, `tag_name`. The arguments do not fit: tag_name: is required."
+        problem.message == "x takes no `zzz`: it takes `dry_run`, `tag_name`. Invalid arguments: tag_name: is required."
     )
     assert list(problem.parameter_errors) == ["zzz", "tag_name"]
 
@@ -252,7 +251,7 @@ def test_decimal_argument_keeps_its_value_or_is_refused() -> None:
     assert [copied(text) for text in ("1.10", "-0.1", "5.00", "1E+30", "12345678901234567890123")] == [
         1.1, -0.1, 5, 10**30, 12345678901234567890123,
     ]  # fmt: skip
-    assert "has more digits than a number of JSON keeps" in copied("3.14159265358979323846")
+    assert "has more digits than a JSON number can hold" in copied("3.14159265358979323846")
     for text in ("NaN", "Infinity", "1E+999999999", "1E-999999999"):
         assert "was not called" in copied(text)
 

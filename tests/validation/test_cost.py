@@ -105,7 +105,7 @@ def test_describing_validation_errors_is_bounded(schema: Any, arguments: Any) ->
     schema = {**schema, "required": ["gone"]}
     problem = verdict(schema, arguments)
     assert problem is not None
-    assert problem.message.startswith("The arguments do not fit")
+    assert problem.message.startswith("Invalid arguments")
 
 
 @pytest.mark.requirement("D-17")

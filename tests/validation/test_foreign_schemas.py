@@ -72,7 +72,10 @@ def test_what_stands_beside_a_reference_counts_since_2019_09() -> None:
         ({"type": "date"}, "its type has a value that cannot be used, and is left out"),
         ({"required": True}, "its required has a value that cannot be used, and is left out"),
         ({"pattern": "("}, "its pattern has a value that cannot be used, and is left out"),
-        ({"$ref": "#/definitions/No"}, "it refers to '#/definitions/No', which is not there, and anything fits that"),
+        (
+            {"$ref": "#/definitions/No"},
+            ("it refers to '#/definitions/No', which does not exist, and anything fits that"),
+        ),
         ({"properties": {"a": "text"}}, "a schema in it is not an object, and anything fits it"),
         ({"not": {"type": "date"}}, "its type has a value that cannot be used, and is left out"),
         ({"allOf": [{"$ref": "#/properties/v"}]}, "a schema in it refers to itself for the same value, and that"),

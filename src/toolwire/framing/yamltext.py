@@ -476,7 +476,7 @@ def _parse_scalar(kind: str, text: str) -> Json:
         case "float":
             number = float(text.replace(".inf", "inf").replace(".nan", "nan"))
             if not math.isfinite(number):
-                raise ValueError(f"{number} is not a JSON number")
+                raise ValueError(f"{number} is not a valid JSON number")
             return number
         case _:
             return text

@@ -23,8 +23,9 @@ def list_deployment_faults(arguments: Namespace, settings: ServeSettings) -> Ite
     replicas = -(-settings.server.rates_replicas // arguments.workers)
     if replicas > 1 and not is_postgres_url(find_state_places(settings.server.state).inbox):
         yield (
-            f"{replicas} replicas (rates-replicas) share no state, so an answer, a one-time token or an idempotency key"
-            " counts at one of them only: set TOOLWIRE_STATE to postgresql://HOST/DATABASE."
+            f"{replicas} replicas (rates-replicas) share no state, so an answer, a one-time token or an "
+            "idempotency key is known to only one of them. Set TOOLWIRE_STATE to "
+            "postgresql://HOST/DATABASE."
         )
     if settings.sign_in is None or settings.sign_in.provider is None:
         known = {one.member_of for one in settings.callers.values()}
@@ -32,11 +33,11 @@ def list_deployment_faults(arguments: Namespace, settings: ServeSettings) -> Ite
         for upstream in settings.upstreams:
             if empty := next((one for groups in upstream.approvers.values() for one in groups if one not in known), ""):
                 text = f"name its members in [callers.{empty}], or an issuer whose users have groups in [sign-in]"
-                yield f"No one is in the group {empty}, whose users answer questions about {upstream.name}: {text}."
+                yield f"The group {empty}, whose users answer questions about {upstream.name}, is empty: {text}."
     if not settings.has_self_approval and not _has_deciders(settings):
         yield (
-            "Only `toolwire approvals` at a terminal can answer questions, because self-approval is false: name others"
-            " in answered-by or operators."
+            "self-approval is false, so only `toolwire approvals` in a terminal can answer questions. "
+            "Name other users in answered-by or operators."
         )
 
 

@@ -20,9 +20,9 @@ from toolwire.stores.credentials.system_keyring import find_system_vault
 from toolwire.stores.paths import find_credentials_place, find_state_places
 
 _NO_KEY = (
-    "The credentials of callers are always encrypted: name a file with a key that only you can read, such as `openssl"
-    f" rand -hex 32` prints, with key-file or {KEY_FILE_VARIABLE}, or store the key with"
-    f" `keyring set toolwire {KEYRING_NAME}`."
+    "Callers' credentials are always encrypted. Create a key that only you can read, such as `openssl "
+    f"rand -hex 32` prints, and name its file with key-file or {KEY_FILE_VARIABLE}, or store it with "
+    f"`keyring set toolwire {KEYRING_NAME}`."
 )
 
 
@@ -67,7 +67,7 @@ def read_identity(client_id: str, secret_env: str) -> ClientIdentity | None:
         return ClientIdentity(client_id=client_id)
     secret = os.environ.get(secret_env)
     if secret is None:
-        raise UsageError(f"The environment has no variable {secret_env} to take the secret of the client from.")
+        raise UsageError(f"The environment variable {secret_env} for the client's secret is not set.")
     return ClientIdentity(client_id=client_id, secret=Secret(secret), method="client_secret_basic")
 
 

@@ -89,7 +89,7 @@ def write_table(name: str, lines: Sequence[str]) -> list[str]:
         UsageError: that is not a valid name.
     """
     if UPSTREAM_NAME.fullmatch(name) is None:
-        raise UsageError(f"Invalid upstream name {name[:40]!r}: use a letter, then up to 31 letters, digits, - and _.")
+        raise UsageError(f"Invalid upstream name {name[:40]!r}. Use a letter, then up to 31 letters, digits, - and _.")
     return [f"[upstreams.{name}]", *lines]
 
 
@@ -109,7 +109,7 @@ def add_upstream(path: Path, name: str, lines: Sequence[str], by: ChangedBy) -> 
     def add(text: str) -> str:
         names = _read_content(text).get("upstreams", {})
         if taken := next((one for one in names if one.casefold() == name.casefold()), None):
-            raise UsageError(f"{path} has an upstream {taken} already: choose another name.")
+            raise UsageError(f"{path} already contains an upstream {taken}. Choose another name.")
         return f"{text.rstrip() or _HEAD.rstrip()}\n\n{table}\n"
 
     return _change(path, name, add, by, _ADDED)
@@ -129,7 +129,9 @@ def remove_upstream(path: Path, name: str, by: ChangedBy) -> Reloads:
         if name not in names:
             raise UsageError(explain_unknown_upstream(name, names))
         if len(names) == 1:
-            raise UsageError(f"{name} is the only upstream of {path}, and a gateway needs one: add another one first.")
+            raise UsageError(
+                f"{name} is the only upstream in {path}, and a gateway needs at least one. Add another one first."
+            )
         return _cut_table(text, name)
 
     return _change(path, name, remove, by, _REMOVED)
@@ -154,7 +156,7 @@ def replace_table_member(path: Path, upstream: str, member: str, value: str) -> 
         found = _read_content(new).get("upstreams", {}).get(upstream, {})
         if found.get(member) != value or not _is_same_beside(old, new, upstream):
             text = f"write {write_member(member, value)} there yourself"
-            raise UsageError(f"The table of {upstream} was not found in {path}: {text}.")
+            raise UsageError(f"Cannot find the table of {upstream} in {path}: {text}.")
         _replace_file(path, old, new)
 
 
@@ -165,7 +167,7 @@ def _change(path: Path, name: str, edit: Callable[[str], str], by: ChangedBy, wo
         new = edit(old)
         is_there = name in _read_content(new).get("upstreams", {})
         if is_there is not (words == _ADDED) or not _is_same_beside(old, new, name):
-            raise UsageError(f"{name} has no table of its own in {path}: change its lines there yourself.")
+            raise UsageError(f"{name} has no table of its own in {path}. Edit its lines there yourself.")
         try:
             file = parse_gateway_file(new.encode(), path.name)
         except UsageError as error:
@@ -193,7 +195,7 @@ def _change(path: Path, name: str, edit: Callable[[str], str], by: ChangedBy, wo
                 taken = reloads.taken
                 if reloads.faults:
                     raise UsageError(
-                        f"{path} was not changed: the running gateway cannot take this. {reloads.faults[0]}"
+                        f"{path} was not changed, because the running gateway cannot load it. {reloads.faults[0]}"
                     )
                 log.append(record)
             except BaseException:
@@ -233,7 +235,7 @@ def _read_text(path: Path) -> str:
     try:
         return read_bytes(path, "").decode()
     except UnicodeError as error:
-        raise UsageError(f"{path} cannot be read: it is not UTF-8.") from error
+        raise UsageError(f"Cannot read {path}: it is not UTF-8.") from error
 
 
 def _replace_file(path: Path, old: str, new: str) -> None:

@@ -519,7 +519,7 @@ class _Reader:
     def _read_flag(self, place: tuple[str, ...], table: Mapping[str, Any], name: str, *, default: bool = False) -> bool:
         found = table.get(name, default)
         if not isinstance(found, bool):
-            self._fail((*place, name), f"{name} is true or false, not {describe_type(found)}")
+            self._fail((*place, name), f"{name} must be true or false, not {describe_type(found)}")
         return found
 
     def _refuse_unknown(self, place: tuple[str, ...], table: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -594,7 +594,7 @@ class _Reader:
         if number is None:
             return None
         if isinstance(number, bool) or not isinstance(number, int):
-            self._fail((*place, name), f"{name} is a whole number, not {describe_type(number)}")
+            self._fail((*place, name), f"{name} must be an integer, not {describe_type(number)}")
         if not least <= number <= most:
             self._fail((*place, name), f"{name} is {least} to {most:,}, not {number}")
         return number

@@ -31,7 +31,7 @@ EVERYONE: Final = "tools"
 _GOOGLE: Final = "accounts.google.com"
 _SESSION_S: Final = 12 * 3_600.0
 _NO_STATE: Final = (
-    'Who may sign in, and who did, is kept in the state: name a folder or a PostgreSQL URL, such as state = "state".'
+    'Users and their sign-ins are stored in the state. Set it to a folder or a PostgreSQL URL, such as state = "state".'
 )
 
 
@@ -163,7 +163,7 @@ def open_provider(settings: ProviderSettings, store: OAuthStore) -> OpenIdProvid
 
     name = settings.client_secret_env
     if name and not os.environ.get(name):
-        raise UsageError(f"The environment has no variable {name} to take the secret of the sign-in from.")
+        raise UsageError(f"The environment variable {name} for the sign-in secret is not set.")
     conditions = read_ask_when(settings.claims, "sign-in", "claims")
     network = Network(limits=TransportLimits(total_s=10.0, redirects=0), allow_private=(get_origin(settings.issuer),))
     return OpenIdProvider(
@@ -189,7 +189,10 @@ def list_issuer_faults(settings: SignInSettings | None, state: Path | str) -> It
 
     provider = settings.provider
     if get_host(provider.issuer) == _GOOGLE and not provider.claims:
-        yield 'Everyone with a Google account can sign in: write claims = [["/hd", "eq", "YOUR-DOMAIN"]] in [sign-in].'
+        yield (
+            'Everyone with a Google account can sign in. To allow only your domain, write claims = [["/hd", '
+            '"eq", "YOUR-DOMAIN"]] in [sign-in].'
+        )
     with closing(OAuthStore(find_people_place(state))) as store:
         found = asyncio.run(open_provider(provider, store).find_metadata())
     if isinstance(found, Problem):
@@ -234,4 +237,4 @@ def check_sign_in(settings: SignInSettings, state: Path | str) -> None:
     try:
         OAuthSettings(issuer=settings.issuer, resource=settings.issuer, name=settings.name, scopes=settings.scopes)
     except DefinitionError as error:
-        raise UsageError(f"People cannot sign in: {error}") from error
+        raise UsageError(f"Users cannot sign in: {error}") from error

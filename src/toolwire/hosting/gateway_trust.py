@@ -39,10 +39,11 @@ def trust_gateway(path: Path, data: bytes, file: GatewayFile, *, is_own: bool, a
         return True
     if ask is None:
         raise UsageError(
-            f"{path.name} was not trusted yet, so nothing was run or sent: it can run code and send secrets. Read it,"
-            f" then run `toolwire gateway check` at a terminal, or set {SETTINGS_VARIABLE}=trust."
+            f"{path.name} is not trusted yet, so nothing was run or sent. The file can run code and send "
+            "secrets. Read it, then run `toolwire gateway check` in a terminal, or set "
+            f"{SETTINGS_VARIABLE}=trust."
         )
-    warning = "This runs code with all that you may do here, and sends the values of these variables."
+    warning = "This runs code with all your permissions, and sends the values of these variables."
     if not ask(path, list(describe_gateway(file)), warning):
         return False
     store_trust(path, data)

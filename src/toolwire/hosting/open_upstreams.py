@@ -96,7 +96,7 @@ def open_toolboxes(
         )
         return [open_toolbox(target, options=options, calls=calls, threads=threads) for target in targets]
     if len(targets) > 1:
-        raise UsageError("--document describes one class: serve that alone, or give each class a load().")
+        raise UsageError("--document describes a single class. Serve only that class, or give each class a load().")
     return [open_toolbox(targets[0], Path(settings.document), threads=threads)]
 
 
@@ -173,7 +173,7 @@ def refuse_nameless_callers(settings: ServeSettings) -> None:
         return
     if personal := next((upstream for upstream in settings.upstreams if upstream.account != "gateway"), None):
         text = "is called with the credentials of its callers, so callers need keys or tokens: api-key-file or jwks."
-        raise UsageError(f"The upstream {personal.name} {text} Or people sign in: [sign-in].")
+        raise UsageError(f"The upstream {personal.name} {text} Or let users sign in: [sign-in].")
 
 
 def _build_personal(
@@ -217,7 +217,7 @@ def list_api_faults(upstream: UpstreamSettings, box: Toolbox) -> list[str]:
     name, is_caller = f"The upstream {upstream.name}", upstream.account == "caller"
     api = box.peer.api_url or box.peer.url
     if api != box.peer.url and not is_caller:
-        return [f'{name} describes an API at another origin, whose calls fail: name it with server = "{api}".']
+        return [f'{name} describes an API at another origin, so its calls fail. Allow it with server = "{api}".']
     elsewhere: set[str] = set()
     several: list[str] = []
     for tool in box.tools:
@@ -229,11 +229,16 @@ def list_api_faults(upstream: UpstreamSettings, box: Toolbox) -> list[str]:
             several.append(tool.name)
     whose = "a caller's credentials go" if is_caller else "calls go"
     faults = [
-        f"{name} has tools at {origin}, and {whose} to {get_origin(api)} alone: leave them out with match or path."
+        (
+            f"{name} has tools at {origin}, but {whose} only to {get_origin(api)}. Leave these tools out with "
+            "match or path."
+        )
         for origin in sorted(elsewhere)
     ]
     if several:
-        text = f"{name} has tools that need several keys at once, and a caller gives one: {', '.join(several[:5])}."
+        text = (
+            f"{name} has tools that need several keys at once, but a caller gives only one: {', '.join(several[:5])}."
+        )
         faults.append(f"{text} Leave them out with match.")
     return faults
 
@@ -278,7 +283,7 @@ def open_upstream(
         urls = [upstream.target] if isinstance(target, UrlTarget) else []
         options = read_url_options(upstream.remote, urls)
         if not urls and options != UrlOptions():
-            raise UsageError("its options are for URLs, and its target is none.")
+            raise UsageError("its options are for URLs, but its target is not a URL.")
         return open_toolbox(
             target, options=options, calls=_build_calls(upstream, settings, approve_command, marks=marks)
         )
@@ -386,12 +391,14 @@ def open_toolbox(
         if command is None:
             if calls.rules is not None or calls.agree not in (False, True):
                 # QF-02: a rule that does nothing must not look like one that holds.
-                raise UsageError("run, ask, never and names in agree are for other servers; code declares approval=.")
+                raise UsageError(
+                    "run, ask, never and names in agree are for other servers. For code, declare approval=."
+                )
             return open_code(target, document, threads=threads)
         # FU-56: the user has named this file as code to run, and its server says what its own tools do.
         target, calls = UrlTarget(command), replace(calls, agree=True, approve_command=_allow)
     if document is not None:
-        raise UsageError("--document is for a class on this machine; a server describes itself.")
+        raise UsageError("--document is for local classes. A server describes itself.")
     return connect_upstream(build_url_options(target.text, calls.build_session(), options or UrlOptions(), calls))
 
 

@@ -37,15 +37,16 @@ from .serve_settings import UpstreamSettings
 
 ROOT: Final = "/console"
 FindLimit = Callable[[str], "tuple[str, RateLimit] | None"]
-_NOTES: Final = ("A limit that was not used in its window is not in the list.",)
+_NOTES: Final = ("Limits that were not used during their window are not listed.",)
 _IN_MEMORY: Final = (
-    "Limits are counted where this page cannot look: with --state, in a folder or a PostgreSQL, they are shown."
+    "This page cannot read the counts of limits. They are shown if the server stores them in a folder or "
+    "PostgreSQL (--state)."
 )
 _WORDS: Final = SignInWords(
     "console",
     "Sign in to the console",
-    "Your API key of this server. It needs the scope toolwire:console.",
-    "This is not an operator's key for this server.",
+    "Your API key for this server. It needs the scope toolwire:console.",
+    "This key does not belong to an operator of this server.",
 )
 _MAX_WINDOW_S: Final = 86_400.0
 _MAX_CALLS: Final = 100
@@ -232,7 +233,7 @@ def list_calls(calls: CallOverview) -> list[CallRow]:
             state=status.state.value,
             started_at=status.created_at,
             progress=status.progress,
-            message="is told to end" if status.cancel_asked and not status.state.is_final else status.message,
+            message="is being cancelled" if status.cancel_asked and not status.state.is_final else status.message,
             can_cancel=not status.cancel_asked,
         )
         for principal, status in calls.list_recent(_MAX_CALLS)

@@ -34,7 +34,7 @@ RETURNS: Final = ("private", "untrusted")
 def _read_return(text: str) -> str:
     name, _, what = text.rpartition("=")
     if not name or what not in RETURNS:
-        raise ValueError(f"{text[:80]!r} is not NAME=private or NAME=untrusted, such as read_mail=private")
+        raise ValueError(f"{text[:80]!r} is not valid. Write NAME=private or NAME=untrusted, such as read_mail=private")
     return text
 
 

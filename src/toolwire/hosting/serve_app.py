@@ -215,7 +215,9 @@ def open_engine(settings: ServeSettings) -> CallEngine | None:
     if not settings.server.wake and settings.works:
         return None
     if find_state_places(settings.server.state).ledger is None:
-        raise UsageError("--wake and --no-work leave calls to other processes, which read them in the state: name one.")
+        raise UsageError(
+            "--wake and --no-work leave calls to other processes, which read them from the state. Set --state."
+        )
     if not settings.server.wake:
         return PollingEngine()
     from toolwire.engines.docket import DocketEngine  # only the extra brings it

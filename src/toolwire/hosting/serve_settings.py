@@ -183,7 +183,7 @@ class ServeSettings:
         for name in _READ_FROM_SETTINGS:
             if getattr(self.server, name) != getattr(_NO_OPTIONS, name):
                 text = "the settings have it themselves" if hasattr(self, name) else "the settings decide it"
-                raise DefinitionError(f"Leave {name} out of the options of the server: {text}.")
+                raise DefinitionError(f"Remove {name} from the server's options: {text}.")
 
     @property
     def can_wait_for_answers(self) -> bool:

@@ -143,9 +143,9 @@ def _refuse_owner(path: Path) -> str:
     found = path.stat()
     # A link is looked at too: the paths in a file are beside the link, where another user could put what they name.
     if not {found.st_uid, path.lstat().st_uid} <= {os.getuid(), _ROOT}:
-        return f"{path} belongs to another user, and is not read."
+        return f"{path} belongs to another user, so it was not read."
     if found.st_mode & stat.S_IWOTH:
-        return f"Every user of this machine can write {path}, so it is not read: run chmod o-w {path}."
+        return f"Every user of this machine can write {path}, so it was not read. Run chmod o-w {path}."
     return ""
 
 
@@ -205,8 +205,8 @@ def _choose(candidates: Sequence[Setting], command: str, targets: Sequence[str])
         if (other and other.value) != (first and first.value):
             at = next(one.source for one in (first, other) if one is not None)
             raise UsageError(
-                f"{at}: {candidates[0].option} is for one target, and there are several: name one, or give each a table"
-                " in the file of a gateway, `toolwire gateway run`."
+                f"{at}: {candidates[0].option} is for one target, but there are several. Name one, or "
+                "give each its own table in a gateway file (`toolwire gateway run`)."
             )
     return first
 

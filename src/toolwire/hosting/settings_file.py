@@ -163,7 +163,7 @@ class _Reader:
             if why := _find_secret(option, [read] if isinstance(read, str) else read):
                 raise ValueError(why)
             if option == "consent" and read == "hints":
-                raise ValueError('consent is "refuse" or "inbox" here: settings ask for more consent, never for less')
+                raise ValueError('consent must be "refuse" or "inbox" here: settings can only ask for more consent')
         except ValueError as error:
             self._add_fault(place, str(error))
             return

@@ -51,7 +51,9 @@ def _build_otlp(settings: ServeSettings) -> list[Service]:
     if is_bad:
         raise UsageError(f"--otlp must be a URL such as http://127.0.0.1:4318, not {settings.otlp[:80]!r}.")
     if show_url(settings.otlp) != settings.otlp:
-        raise UsageError("The URL of --otlp may hold a secret: put it into the variable OTEL_EXPORTER_OTLP_HEADERS.")
+        raise UsageError(
+            "The URL of --otlp might contain a secret. Use the environment variable OTEL_EXPORTER_OTLP_HEADERS instead."
+        )
     if other := next((name for name in _PROTOCOLS if os.environ.get(name, _PROTOCOL) != _PROTOCOL), None):
         text = f"toolwire sends OTLP over HTTP only: set {other} to {_PROTOCOL}, and the port to that of HTTP (4318)."
         raise UsageError(text)
@@ -59,7 +61,7 @@ def _build_otlp(settings: ServeSettings) -> list[Service]:
         from toolwire.telemetry.otlp import OtlpExport  # an extra, and slow to load
     except ModuleNotFoundError as error:
         if not settings.otlp:  # such variables are often set for every program of a machine
-            _log.warning("Nothing is sent by OTLP: %s is not installed (pip install 'toolwire[metrics]').", error.name)
+            _log.warning("OTLP is off: %s is not installed (pip install 'toolwire[metrics]').", error.name)
             return []
         raise UsageError(f"--otlp needs {error.name}: pip install 'toolwire[metrics]'.") from error
     return [OtlpExport(settings.otlp, with_prometheus=bool(settings.metrics_address))]
@@ -76,7 +78,7 @@ def _build_metrics(settings: ServeSettings, app: App) -> Service:
     if not (
         host and port.isascii() and port.isdigit() and len(port) <= len(str(_LAST_PORT)) and int(port) <= _LAST_PORT
     ):
-        raise UsageError(f"--metrics-address is a host with a port, such as 127.0.0.1:9464, not {address[:80]!r}.")
+        raise UsageError(f"--metrics-address must be a host and a port, such as 127.0.0.1:9464, not {address[:80]!r}.")
     try:
         from toolwire.telemetry.prometheus import PrometheusServer  # an extra, and slow to load
     except ModuleNotFoundError as error:

@@ -29,7 +29,7 @@ def build_callers(tokens: TokenOptions) -> Callers | None:
             raise UsageError("--jwt-issuer and --jwt-audience need --jwt-secret-file or --jwks.")
         return None
     if tokens.jwt_secret_file is not None and tokens.jwks is not None:
-        raise UsageError("Tokens are signed by a secret or by public keys: give --jwt-secret-file or --jwks.")
+        raise UsageError("To verify tokens, give --jwt-secret-file or --jwks.")
     try:
         from toolwire.auth import caller_token  # an extra, and most servers do without
         from toolwire.server.access import signed_tokens  # as above
@@ -41,7 +41,7 @@ def build_callers(tokens: TokenOptions) -> Callers | None:
             caller_token.read_secret(_read_file(Path(tokens.jwt_secret_file)).rstrip(b"\r\n")), expected
         )
     if not tokens.jwt_audience:
-        raise UsageError("--jwks needs --jwt-audience: its issuer signs tokens for other servers too.")
+        raise UsageError("--jwks needs --jwt-audience, because its issuer signs tokens for other servers too.")
     return signed_tokens.SignedTokenCallers(signed_tokens.IssuerKeys(_build_key_fetcher(tokens.jwks or "")), expected)
 
 
@@ -60,7 +60,9 @@ def _build_key_fetcher(source: str) -> Callable[[], Awaitable[bytes | Problem]]:
         answer = await network.send(Request("GET", source, ((b"accept", b"application/json"),)))
         if isinstance(answer, Problem) or answer.status == 200:
             return answer if isinstance(answer, Problem) else answer.body
-        return Problem(kind=Kind.BAD_ANSWER, message=f"The keys cannot be had: the answer is {answer.status}.")
+        return Problem(
+            kind=Kind.BAD_ANSWER, message=(f"Cannot fetch the keys: the server answered with status {answer.status}.")
+        )
 
     return fetch
 
@@ -69,7 +71,7 @@ def _read_keys(file: Path) -> bytes | Problem:
     try:
         return file.read_bytes()
     except OSError as error:
-        return Problem(kind=Kind.UNREACHABLE, message=f"The keys cannot be read: {error.strerror}.")
+        return Problem(kind=Kind.UNREACHABLE, message=f"Cannot read the keys: {error.strerror}.")
 
 
 def _read_file(file: Path) -> bytes:

@@ -57,7 +57,7 @@ class TomlFile:
             raise UsageError(f"{name} is not UTF-8.") from error
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             if at := _FAULT.fullmatch(str(error)):
-                raise UsageError(f"{name}:{at[2]}:{at[3]}: it is not valid TOML: {at[1]}.") from error
+                raise UsageError(f"{name}:{at[2]}:{at[3]}: invalid TOML: {at[1]}.") from error
             raise UsageError(f"{name} is not valid TOML: {error}.") from error
         except ValueError as error:
             raise UsageError(f"{name} is not valid TOML: a number has too many digits.") from error
@@ -122,7 +122,7 @@ def _refuse_long_keys(text: str, name: str) -> None:
     # tomllib works on a key with very many parts for the square of their number.
     for number, line in enumerate(text.splitlines(), 1):
         if line.count(".") > _MAX_DOTS and _QUOTED.sub("", line).count(".") > _MAX_DOTS:
-            raise UsageError(f"{name}:{number}:1: there are more than {_MAX_DOTS} dots outside of quotes.")
+            raise UsageError(f"{name}:{number}:1: more than {_MAX_DOTS} dots outside quotes.")
 
 
 def read_bytes(path: Path, missing: str, *, largest: int = MAX_BYTES) -> bytes:
@@ -155,16 +155,16 @@ def read_option_value(option: CommandOption, value: Any) -> Any:
     name = option.name
     if option.is_flag:
         if not isinstance(value, bool):
-            raise ValueError(f"{name} is true or false, not {describe_type(value)}")
+            raise ValueError(f"{name} must be true or false, not {describe_type(value)}")
         return value is not option.default  # an option such as --no-work sets what it names to false
     if option.is_list:
         several = value if isinstance(value, list) else [value]
         if not all(isinstance(one, str) for one in several):
-            raise ValueError(f"{name} is a string or an array of strings")
+            raise ValueError(f"{name} must be a string or an array of strings")
         return several if option.read is None else [_read(option.name, option.read, one) for one in several]
     if option.read is not None:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{name} is a whole number, not {describe_type(value)}")
+            raise ValueError(f"{name} must be an integer, not {describe_type(value)}")
         return _read(name, option.read, str(value))
     if not isinstance(value, str):
         raise ValueError(f"{name} is a string, not {describe_type(value)}")

@@ -52,14 +52,14 @@ def read_app_document(document: object, version: Version | None) -> dict[str, An
         DefinitionError: it is no document, or it is older than ``version``, to which it cannot be converted.
     """
     if not isinstance(document, Mapping):
-        raise DefinitionError(f"document is an OpenAPI document as a dict, not {type(document).__name__}.")
+        raise DefinitionError(f"document must be an OpenAPI document as a dict, not {type(document).__name__}.")
     found = dict(document)
     if swagger_20.is_swagger(found):
         found, _ = swagger_20.upgrade(found)
     if not isinstance(found.get("paths", {} if "openapi" in found else None), Mapping):
-        raise DefinitionError("document is not an OpenAPI document: it has no paths.")
+        raise DefinitionError("document is not an OpenAPI document: it contains no paths.")
     if version in ("3.1", "3.2") and read_version(found) == "3.0":
-        raise DefinitionError(f'The document is OpenAPI 3.0: leave out openapi="{version}", and it stays 3.0.')
+        raise DefinitionError(f'The document uses OpenAPI 3.0. To keep 3.0, leave out openapi="{version}".')
     return found
 
 

@@ -77,7 +77,7 @@ def publish_tools(
     """
     # XL-018, XL-019, XL-121..124, AO-01
     if not isinstance(app, FastAPI):
-        raise DefinitionError(f"publish_tools takes a FastAPI application here, not {type(app).__name__}.")
+        raise DefinitionError(f"publish_tools needs a FastAPI application here, not {type(app).__name__}.")
     site = read_site_marks(name or app.title, description, include)
     check_enforce(wires, enforce=enforce)
     wires = choose_callers(wires, sign_in)

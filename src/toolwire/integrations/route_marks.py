@@ -86,7 +86,7 @@ def x_llm(**marks: Unpack[RouteMarks]) -> dict[str, Any]:
     data: dict[str, Json] = {}
     for name, value in marks.items():
         if name not in _MEMBERS:
-            raise DefinitionError(f"x_llm has no {name!r}; there are: {', '.join(_MEMBERS)}.")
+            raise DefinitionError(f"x_llm has no member {name!r}. Members: {', '.join(_MEMBERS)}.")
         data[_MEMBERS[name]] = _WRITERS.get(name, _write_plain)(value)
     for found in check_operation(data):
         raise DefinitionError(f"x_llm: {'/'.join(map(str, found.path))}: {found.message}")
@@ -100,7 +100,7 @@ def read_site_marks(name: str, description: str, include: Include | None) -> Sit
         DefinitionError: ``include`` is none of its words.
     """
     if include not in (None, "marked", "all"):
-        raise DefinitionError(f'include is "marked", "all" or None, not {include!r}.')
+        raise DefinitionError(f'include must be "marked", "all" or None, not {include!r}.')
     return SiteMarks(name, description, include)
 
 
@@ -164,9 +164,9 @@ def list_findings(document: Mapping[str, Any]) -> list[tuple[MarkedRoute, XllmFa
 
 def _list_advice(one: MarkedRoute, data: Mapping[str, Json]) -> Iterator[XllmFault]:
     if data.get("approval") == "auto" and one.method not in SAFE:
-        yield XllmFault((), "warning", "XL-044", "It changes something and says auto: clients will ask all the same.")
+        yield XllmFault((), "warning", "XL-044", "It changes something but declares auto. Clients will ask anyway.")
     if not one.node.get("summary") and not one.node.get("description"):
-        yield XllmFault((), "warning", "XL-070", "It has no summary: say what it does, for models to choose it by.")
+        yield XllmFault((), "warning", "XL-070", ("It has no summary. Say what it does, so that models can choose it."))
 
 
 def _add_defaults(data: Mapping[str, Json], method: str) -> dict[str, Json]:

@@ -40,7 +40,7 @@ def choose_callers(wires: ServerOptions | None, sign_in: AuthorizationServer | N
     if sign_in is None or not isinstance(wires, ServerOptions):
         return wires
     if wires.callers is not None:
-        raise DefinitionError("Callers come from sign_in or from callers of wires, not from both. Leave one out.")
+        raise DefinitionError("Callers come from either sign_in or callers of wires. Leave one out.")
     return replace(wires, callers=sign_in.callers)
 
 
@@ -52,7 +52,7 @@ def check_enforce(wires: ServerOptions | None, *, enforce: bool) -> bool:
     """
     # AO-04
     if enforce and wires is None:
-        raise DefinitionError("enforce=True needs wires: the limits are counted there. Leave out wires=None.")
+        raise DefinitionError("enforce=True needs wires, where the limits are counted. Leave out wires=None.")
     return enforce
 
 
@@ -86,8 +86,8 @@ def check_scopes(document: Mapping[str, Any], sign_in: AuthorizationServer) -> N
         for scope in list_required_scopes(one.node, document) or ():
             if scope not in known:
                 raise DefinitionError(
-                    f"{one.where} requires the scope {scope!r}, which sign_in does not offer."
-                    f" Its scopes are: {', '.join(known)}."
+                    f"{one.where} requires the scope {scope!r}, which sign_in does not offer. Its scopes: "
+                    f"{', '.join(known)}."
                 )
 
 
@@ -103,7 +103,7 @@ def check_paths(sign_in: AuthorizationServer, is_taken: Callable[[str], bool], h
     for path in sorted(sign_in.paths):
         if is_taken(path):
             raise DefinitionError(
-                f"{path} is a route of the application, and sign_in needs this path. Rename the route."
+                f"{path} is a route of the application, but sign_in needs this path. Rename the route."
             )
     page = urlsplit(sign_in.settings.login_url)
     if page.path and not page.netloc and not has_page(page.path):
@@ -171,7 +171,7 @@ def identify_by_route(app: Asgi, path: str) -> IdentifyUser:
         found = jsontext.read(body) if status == _OK else None
         if not (status in _NOBODY or status == _OK) or isinstance(found, (Problem, dict, list, float)):
             raise DefinitionError(
-                f"{path} answered {status}: it must answer with the id of the signed-in user, or null."
+                f"{path} answered with status {status}. It must answer with the signed-in user's ID, or null."
             )
         return str(found) if isinstance(found, (str, int)) and not isinstance(found, bool) else None
 

@@ -87,7 +87,7 @@ def publish_tools(
     """
     # XL-018, XL-019, XL-121..124
     if not isinstance(app, Starlette):
-        raise DefinitionError(f"publish_tools takes a Starlette application here, not {type(app).__name__}.")
+        raise DefinitionError(f"publish_tools needs a Starlette application here, not {type(app).__name__}.")
     document = read_app_document(document, openapi)
     title = document.get("info", {}).get("title", "Tools")
     site = read_site_marks(name or title, description, include)

@@ -64,7 +64,7 @@ def _list_words(
     scopes = {} if sign_in is None else sign_in.settings.scopes
     needed = list_required_scopes(one.node, document)
     if needed:
-        yield f"Only if you allowed: {', '.join(scopes.get(scope, scope) for scope in needed)}."
+        yield f"Requires your permission: {', '.join(scopes.get(scope, scope) for scope in needed)}."
     limit = extension.get("rateLimit")
     if isinstance(limit, Mapping):
         window = str(limit.get("window"))

@@ -91,7 +91,7 @@ class AppWires:
         sign_in: AuthorizationServer | None = None,
     ) -> None:
         if not isinstance(wires, ServerOptions):
-            raise DefinitionError(f"wires is a ServerOptions(...), or None for the document alone, not {wires!r}.")
+            raise DefinitionError(f"wires must be a ServerOptions(...), or None for the document alone, not {wires!r}.")
         self._routes, self._sign_in = app, sign_in
         self._read_document = read_document
         self.wires = wires
@@ -226,7 +226,7 @@ class _RouteToolbox:
         if granted is None or granted.issuperset(needed):
             return ALLOW
         missing = ", ".join(scope for scope in needed if scope not in granted)
-        text = f"{call.tool.name} requires scopes that your token does not have: {missing}."
+        text = f"{call.tool.name} requires scopes that your token lacks: {missing}."
         scopes = list(dict.fromkeys((*sorted(granted), *needed)))
         problem = Problem(kind=Kind.FORBIDDEN, message=text, details={"scopes": scopes})
         if (challenges := _CHALLENGES.get()) is not None:
@@ -276,7 +276,7 @@ def _as_own(result: Result) -> Result:
     return replace(result, details={**details, HEADERS: fields} if fields else details)
 
 
-_CLOSED: Final = Problem(kind=Kind.OVERLOADED, message="The application is being stopped.")
+_CLOSED: Final = Problem(kind=Kind.OVERLOADED, message="The application is shutting down.")
 
 
 def _find_route(tool: Tool) -> tuple[str, str]:
@@ -311,7 +311,7 @@ def _read_catalog(document: bytes) -> Catalog:
     found: Finding = end.value
     if found.peer is None:
         reason = found.probes[-1].meaning if found.probes else "it is not OpenAPI."
-        raise DefinitionError(f"The OpenAPI document of the application cannot be served: {reason}")
+        raise DefinitionError(f"Cannot serve the application's OpenAPI document: {reason}")
     return found.peer.catalog
 
 

@@ -74,7 +74,7 @@ def build_uncounted(tool: Tool) -> Problem:
     """Return the Problem of a call that did not run because its limit cannot be counted now."""
     return Problem(
         kind=Kind.OVERLOADED,
-        message=f"The limit of {tool.name} cannot be counted at the moment; the call did not run.",
+        message=f"The call did not run: the limit of {tool.name} cannot be counted now.",
         can_retry=True,
         retry_after_ms=1_000,
         details={"uncounted": True},

@@ -116,7 +116,7 @@ def build_rate_limited(tool: Tool, wait_s: float) -> Problem:
     wait_ms = max(1, -int(-wait_s * 1_000 // 1))
     return Problem(
         kind=Kind.RATE_LIMITED,
-        message=f"{tool.name} was called as often as its limit allows; the call was not made.",
+        message=f"{tool.name} was called as often as its limit allows. The call was not made.",
         can_retry=True,
         retry_after_ms=wait_ms,
         details={"rate_limited": True, "retry_after_ms": wait_ms},

@@ -66,8 +66,8 @@ def authorization_server(
     settings = OAuthSettings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
     if bool(settings.login_url) is not (identify_user is not None):
         raise DefinitionError(
-            "Set both login_url and identify_user, or neither. login_url is the page of your application where users"
-            " sign in. identify_user returns who is signed in there, from the ASGI scope of a request."
+            "Set both login_url and identify_user, or neither. login_url is your application's sign-in "
+            "page. identify_user returns the signed-in user from the ASGI scope of a request."
         )
     if identify_user is None and not hasattr(users, "check"):
         raise DefinitionError(
@@ -111,7 +111,7 @@ def _open_store(store: OAuthStore | str | Path) -> OAuthStore:
     # ST-01: one setting for all that lasts.
     where = str(store) or find_state_places("").oauth
     if not where:
-        raise DefinitionError("Users and tokens need a store: name one, or set TOOLWIRE_STATE to a folder or a URL.")
+        raise DefinitionError("Users and tokens need a store. Pass one, or set TOOLWIRE_STATE to a folder or a URL.")
     return OAuthStore(where)
 
 

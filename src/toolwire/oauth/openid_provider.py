@@ -174,9 +174,9 @@ class OpenIdProvider:
         if isinstance(token, UnknownKey):
             token = self._read_token(text, await self._keys.get_newer_keyring())
         if isinstance(token, UnknownKey):
-            return _refuse("the ID token is signed by a key that the issuer does not publish")
+            return _refuse("the issuer does not publish the key that signed the ID token")
         if isinstance(token, Problem):
-            return _refuse(f"the ID token of the issuer is not accepted ({token.message.rstrip('.')})")
+            return _refuse(f"the issuer's ID token was rejected ({token.message.rstrip('.')})")
         fault = self._find_claim_fault(token.claims, nonce)
         return _refuse(fault) if fault else token.claims
 
@@ -209,22 +209,25 @@ class OpenIdProvider:
             return more
         # OpenID Connect Core, 5.3.2: an access token that was swapped is another user's.
         if more.get("sub") != claims["sub"]:
-            return _refuse("the issuer's UserInfo endpoint answers about another user")
+            return _refuse("the issuer's UserInfo endpoint described a different user")
         return {**more, **claims}
 
     def _build_identity(self, claims: Mapping[str, Json]) -> Identity | Problem:
         subject = str(claims["sub"])
         if _SUBJECT.fullmatch(subject) is None:
-            return _refuse(f"the issuer's name for you is not 1 to {_MAX_SUBJECT} ASCII characters without spaces")
+            return _refuse(f"the issuer's ID for you is not 1 to {_MAX_SUBJECT} ASCII characters without spaces")
         elsewhere = claims.get("_claim_names")
         if isinstance(elsewhere, dict) and self._groups_claim in elsewhere:
             text = "it must send those of this application alone"
-            return _refuse(f"you have so many groups that the issuer leaves them out: {text}")
+            return _refuse(f"you are in too many groups for the issuer to list them: {text}")
         if not self._admits(claims):
-            return Problem(kind=Kind.FORBIDDEN, message="Your account may not sign in here. Ask who runs this server.")
+            return Problem(
+                kind=Kind.FORBIDDEN,
+                message=("Your account is not allowed to sign in here. Ask the operator of this server."),
+            )
         user_claims = {name: value for name, value in claims.items() if name not in _OF_THE_TOKEN}
         if len(jsontext.write(user_claims)) > _MAX_CLAIMS:
-            return _refuse("the issuer says more about you than this server keeps (64 KiB)")
+            return _refuse("the issuer sends more claims about you than this server stores (64 KiB)")
         return Identity(issuer=self._issuer, subject=subject, name=_read_name(claims, subject), claims=user_claims)
 
     async def _fetch_metadata(self) -> _Metadata | Problem:
@@ -238,7 +241,7 @@ class OpenIdProvider:
         endpoints = ("authorization_endpoint", "token_endpoint", "jwks_uri")
         for name in endpoints:
             if not self._is_endpoint(document.get(name)):
-                return _refuse(f"its metadata names no https URL as {name}", Kind.BAD_ANSWER)
+                return _refuse(f"its metadata contains no https URL for {name}", Kind.BAD_ANSWER)
         userinfo, scopes = document.get("userinfo_endpoint"), document.get("scopes_supported")
         methods = document.get("token_endpoint_auth_methods_supported")
         login_url, token_url, keys_url = (str(document[name]) for name in endpoints)
@@ -266,15 +269,13 @@ class OpenIdProvider:
         answer = await self._send(Request("GET", metadata.keys_url, _JSON))
         if isinstance(answer, Problem) or answer.status == 200:
             return answer if isinstance(answer, Problem) else answer.body
-        return _refuse(f"its keys cannot be fetched (status {answer.status})", Kind.BAD_ANSWER)
+        return _refuse(f"cannot fetch its keys (status {answer.status})", Kind.BAD_ANSWER)
 
     async def _ask(self, request: Request, what: str) -> Mapping[str, Json] | Problem:
         """Return the JSON object that the issuer answers; the Problem names an error, and nothing else that it says."""
         answer = await self._send(request)
         if isinstance(answer, Problem):
-            return _refuse(
-                f"the {what} of {self._issuer} cannot be reached ({answer.message.rstrip('.')})", answer.kind
-            )
+            return _refuse(f"cannot reach the {what} of {self._issuer} ({answer.message.rstrip('.')})", answer.kind)
         data = jsontext.read(answer.body)
         if answer.status == 200 and isinstance(data, dict):
             return data
@@ -291,4 +292,4 @@ def _read_name(claims: Mapping[str, Json], subject: str) -> str:
 
 
 def _refuse(why: str, kind: Kind = Kind.UNAUTHORIZED) -> Problem:
-    return Problem(kind=kind, message=f"Nobody was signed in: {why}.")
+    return Problem(kind=kind, message=f"The sign-in failed: {why}.")

@@ -167,7 +167,7 @@ class SyncOpenToolClient(_OpenToolConnection[SyncNetwork]):
 def _build_base_url(base_url: str | None, host: str | None, port: int | None) -> str:
     if base_url is not None:
         if host is not None or port is not None:
-            raise ValueError("give either a base_url or host and port, not both")
+            raise ValueError("give either base_url or host and port, not both")
         return endpoint(complete_url(base_url))
     name = HOST if host is None else host
     name = f"[{name}]" if ":" in name and not name.startswith("[") else name

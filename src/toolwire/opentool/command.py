@@ -62,7 +62,7 @@ def _serve(tool: Any, given: argparse.Namespace, document: Given | None, version
     if len(given.opentoolServerApiKeys) == 1:  # the daemon has made this key for itself, and stops its tools with it
         admin = admin or tuple(given.opentoolServerApiKeys)
     if len(admin) > 1:
-        raise DefinitionError("There is more than one admin key: give one.")
+        raise DefinitionError("More than one admin key is given. Give one.")
     server = OpenToolServer(
         tool,
         host=given.toolHost,
@@ -74,14 +74,14 @@ def _serve(tool: Any, given: argparse.Namespace, document: Given | None, version
     )
     if not keys and not _is_loopback(given.toolHost):
         text = (
-            f"Anyone who can reach {given.toolHost} can call this tool: ask for a key with --apiKeysFile or {API_KEYS}."
+            f"Anyone who can reach {given.toolHost} can call this tool. Require a key with --apiKeysFile or {API_KEYS}."
         )
         sys.stderr.write(f"warning: {text}\n")
     server.run(_announce)
 
 
 def _announce(url: str) -> None:
-    sys.stdout.write(f"{url}/opentool\nCtrl-C stops it.\n")
+    sys.stdout.write(f"{url}/opentool\nPress Ctrl-C to stop it.\n")
     sys.stdout.flush()
 
 
@@ -117,7 +117,7 @@ def _parser(
             own.add_argument(*option.flags, dest=option.name, **option.settings)
         except argparse.ArgumentError as error:
             name = option.name
-            raise DefinitionError(f"The parameter {name!r} would be an option there is already: rename it.") from error
+            raise DefinitionError(f"The parameter {name!r} has the name of an existing option. Rename it.") from error
     return parser
 
 
@@ -158,7 +158,7 @@ def _version(tool: Callable[..., Any], document: Given | None, version: str | No
 def _port(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else -1
     if not 0 <= number <= 65_535:
-        raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, not {text!r}")
+        raise argparse.ArgumentTypeError(f"a port must be a number from 0 to 65535, not {text!r}")
     return number
 
 

@@ -84,13 +84,13 @@ def _read_data(given: Given) -> Json:
     if isinstance(given, Mapping):
         return dict(given)
     if not isinstance(given, str | Path):
-        raise DefinitionError(f"A document is an OpenTool, its JSON data or a path, not {type(given).__name__}.")
+        raise DefinitionError(f"A document must be an OpenTool, its JSON data or a path, not {type(given).__name__}.")
     try:
         data = jsontext.read(Path(given).read_bytes())
     except OSError as error:
-        raise DefinitionError(f"The document {given} cannot be read: {error.strerror}.") from error
+        raise DefinitionError(f"Cannot read the document {given}: {error.strerror}.") from error
     if isinstance(data, Problem):
-        raise DefinitionError(f"The document {given} cannot be read: {data.message}")
+        raise DefinitionError(f"Cannot read the document {given}: {data.message}")
     return data
 
 
@@ -119,7 +119,7 @@ class OpenToolJsonLoader:
         try:
             text = Path(path).read_bytes()
         except OSError as error:
-            raise DefinitionError(f"The document {path} cannot be read: {error.strerror}.") from error
+            raise DefinitionError(f"Cannot read the document {path}: {error.strerror}.") from error
         try:
             return self.load(text)
         except DefinitionError as error:

@@ -73,7 +73,7 @@ def _check_methods(tool: object, catalog: Catalog, names: Mapping[str, str]) -> 
     wanted = {get_method_name(names[one.name]): one for one in catalog.tools}
     for name, one in wanted.items():
         if name not in methods:
-            yield f"The document has the function {names[one.name]!r}, and {owner} has no method {name}()."
+            yield f"The document defines the function {names[one.name]!r}, but {owner} has no method {name}()."
             continue
         try:
             function = Toolkit(owner).add(methods[name])
@@ -83,7 +83,7 @@ def _check_methods(tool: object, catalog: Catalog, names: Mapping[str, str]) -> 
         yield from _check_parameters(f"{owner}.{name}()", one, function)
     for name in _list_extra(methods, wanted):
         text = "write it into the document, or begin its name with an underscore"
-        yield f"{owner} has the method {name}(), and the document has no function {name!r}: {text}."
+        yield f"{owner} has the method {name}(), but the document defines no function {name!r}: {text}."
 
 
 def _list_extra(methods: Iterable[str], wanted: Iterable[str]) -> list[str]:
@@ -96,14 +96,14 @@ def _check_parameters(where: str, described: Tool, function: Function) -> Iterat
     needed, given = frozenset(tool.required_parameters), frozenset(described.required_parameters)
     for name, described_schema in theirs.items():
         if name not in ours:
-            yield f"{where} has no parameter {name!r}, and the document has."
+            yield f"{where} has no parameter {name!r}, but the document defines it."
         elif text := _compare_types(described_schema, ours[name], described, tool):
             yield f"{where}: the parameter {name!r} is {text}."
     for name in ours:
         if name not in theirs and name in needed:
-            yield f"{where} needs the parameter {name!r}, and the document has none."
+            yield f"{where} requires the parameter {name!r}, but the document does not define it."
         elif name in needed and name not in given:
-            yield f"{where} needs the parameter {name!r}, which the document lets callers leave out: give it a default."
+            yield f"{where} requires the parameter {name!r}, which is optional in the document. Give it a default."
 
 
 def _compare_types(described: Schema, taken: Schema, document: Tool, code: Tool) -> str:

@@ -34,7 +34,9 @@ _ACCEPT = ((b"accept", b"application/json"),)
 _POST = (*JSON_HEADERS, *_ACCEPT)
 _STREAM = (*JSON_HEADERS, (b"accept", b"text/event-stream, application/json"))
 _NOT_THERE = frozenset({"dns", "refused", "tls", "timeout", "closed"})
-_KEY_HINT = "Some servers (Java) answer this to every call without a key, even where no key is set: give any api_key."
+_KEY_HINT = (
+    "Some servers (Java) answer this way to every call without a key, even if no key is configured. Pass any api_key."
+)
 
 
 def ask_version(base: str) -> Flow[Version]:
@@ -108,7 +110,7 @@ def load_document(base: str) -> Flow[OpenTool | None]:
         return None
     document = objects.read(data)
     if isinstance(document, Problem):
-        raise OpenToolServerCallException(f"The server's document cannot be read. {document.message}", document)
+        raise OpenToolServerCallException(f"Cannot read the server's document. {document.message}", document)
     return document
 
 
@@ -149,7 +151,7 @@ def _build_no_answer(response: Response, data: Json, wanted: str) -> Exception:
     if not _is_good(response):
         return OpenToolServerCallException(f"HTTP {status}: the server's answer is not {wanted}")
     if isinstance(data, Problem):
-        return OpenToolServerCallException(f"The server's answer cannot be read. {data.message}", data)
+        return OpenToolServerCallException(f"Cannot read the server's answer. {data.message}", data)
     return ResponseNullException(status) if data is None else ErrorNullException(status)
 
 

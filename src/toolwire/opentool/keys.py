@@ -29,7 +29,7 @@ def read_keys(
         keys += _read_keys_file(Path(file))
     keys = [key.strip() for key in keys]
     if not all(key and key.isascii() and key.isprintable() for key in keys):
-        raise DefinitionError("An API key is empty, or has a character in it that keys do not have.")
+        raise DefinitionError("An API key is empty or contains an invalid character.")
     return tuple(dict.fromkeys(keys))
 
 
@@ -40,10 +40,10 @@ def _read_keys_file(file: Path) -> Sequence[str]:
         lines = data.decode().splitlines()
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise DefinitionError(f"The keys cannot be read from {file}: {why}.") from error
+        raise DefinitionError(f"Cannot read the keys from {file}: {why}.") from error
     if len(data) > _MAX_BYTES:
-        raise DefinitionError(f"The keys cannot be read from {file}: it is larger than {_MAX_BYTES:,} bytes.")
+        raise DefinitionError(f"Cannot read the keys from {file}: the file is larger than {_MAX_BYTES:,} bytes.")
     keys = [line for line in lines if line.strip() and not line.startswith("#")]
     if not keys:
-        raise DefinitionError(f"There is no key in {file}: write one a line.")
+        raise DefinitionError(f"{file} contains no key. Write one key per line.")
     return keys

@@ -211,6 +211,6 @@ def _build_problem(error: Exception, name: str, call: Call) -> Problem:
     _log.error("function %s failed in call %s", name, call.call_id, exc_info=error)
     return Problem(
         kind=Kind.TOOL_FAILED,
-        message=f"{name} failed; the server's log has the details.",
+        message=f"{name} failed. See the server's log.",
         developer_message=f"{type(error).__name__}: {error}",
     )

@@ -40,7 +40,7 @@ def read_options(tool: Callable[..., Any]) -> tuple[Option, ...]:
     try:
         types_ = typing.get_type_hints(maker)
     except (NameError, TypeError) as error:
-        raise DefinitionError(f"The types of {tool.__name__} cannot be read: {error}.") from error
+        raise DefinitionError(f"Cannot read the types of {tool.__name__}: {error}.") from error
     texts = {**_read_texts(tool), **_read_texts(maker)}
     options: list[Option] = []
     for parameter in inspect.signature(tool).parameters.values():
@@ -99,6 +99,6 @@ def _choose_class_settings(annotation: Any, name: str) -> dict[str, Any] | None:
 
 def _explain_unreadable(parameter: inspect.Parameter) -> str:
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        return f"The parameter {parameter.name!r} can only be given by its place: take out the '/'."
+        return f"The parameter {parameter.name!r} is positional-only. Remove the '/'."
     text = "use str, int, float, bool, Path, a Literal of texts, an Enum or a list of these, or give it a default"
-    return f"The parameter {parameter.name!r} cannot be given on a command line, for its type: {text}."
+    return f"The type of the parameter {parameter.name!r} cannot be given on a command line: {text}."

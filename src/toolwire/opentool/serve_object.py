@@ -40,7 +40,7 @@ def build_toolbox(target: Any, document: Given | None = None, *, version: str = 
         raise DefinitionError(f"{type(tool).__name__} cannot be served: {text}.")
     faults = check_against(tool, given) if given is not None else ()
     if faults:
-        raise DefinitionError("The code and its document do not fit.\n" + "\n".join(f"- {fault}" for fault in faults))
+        raise DefinitionError("The code does not match its document.\n" + "\n".join(f"- {fault}" for fault in faults))
     description = describe(given, version=version, title=type(tool).__name__)
     kind = ObjectToolbox if has_call(tool) else MethodToolbox
     return kind(tool, description, threads=threads)
@@ -67,5 +67,5 @@ def _instantiate(target: Any) -> Any:
         inspect.signature(target).bind()
     except TypeError as error:
         text = f"{error}; make one, and serve that, or use main({target.__name__})"
-        raise DefinitionError(f"{target.__name__} cannot be made without arguments: {text}.") from error
+        raise DefinitionError(f"{target.__name__} cannot be created without arguments: {text}.") from error
     return target()

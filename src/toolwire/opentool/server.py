@@ -94,7 +94,7 @@ class OpenToolServer:
             ToolwireError: it runs already, or the tool's ``init`` failed.
         """
         if self._thread is not None:
-            raise ToolwireError("This server has been started already.")
+            raise ToolwireError("This server has already been started.")
         listener = self._listen()
         self._failure = None
         self._ready.clear()

@@ -65,7 +65,7 @@ def asgi(target: Toolkit | Toolbox, options: ServerOptions) -> App:
             or an origin could never be that of a request.
     """
     if not isinstance(target, Toolkit) and not (hasattr(target, "catalog") and hasattr(target, "run")):
-        raise DefinitionError(f"asgi serves a Toolkit or a Toolbox, not {type(target).__name__}.")
+        raise DefinitionError(f"asgi needs a Toolkit or a Toolbox, not {type(target).__name__}.")
     threads = (options.limits or ServerLimits()).threads
     return build_server(FunctionToolbox(target, threads=threads) if isinstance(target, Toolkit) else target, options)
 
@@ -207,7 +207,7 @@ def open_inbox(
     elif own is not None:
         chosen = own
     else:
-        raise NoHomeError("This user has no home folder for the questions of the inbox: name a place with --state.")
+        raise NoHomeError("This user has no home folder for the inbox's questions. Set another location with --state.")
     return Inbox(
         chosen,
         is_default=chosen == own,

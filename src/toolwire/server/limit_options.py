@@ -55,12 +55,12 @@ def _select(texts: Iterable[str], names: Mapping[str, str]) -> dict[str, Any]:
 def _read_limit(text: str) -> tuple[str, float]:
     given, is_pair, number = text.partition("=")
     if not is_pair:
-        raise ValueError(f"{text[:40]!r} is not a NAME=VALUE, such as tool_s=300")
+        raise ValueError(f"{text[:40]!r} is not valid. Write NAME=VALUE, such as tool_s=300")
     name = given.strip().replace("-", "_")
     if name not in _TYPES:
         near = find_nearest(name, _TYPES)
         hint = f"; did you mean {near}?" if near else f"; there is {', '.join(_TYPES)}"
-        raise ValueError(f"there is no limit {name[:40]!r}{hint}")
+        raise ValueError(f"unknown limit {name[:40]!r}{hint}")
     is_whole = "float" not in _TYPES[name]
     most = _MAX_BY_UNIT.get(name.rpartition("_")[2], _MAX_COUNTED)
     try:

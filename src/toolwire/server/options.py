@@ -318,7 +318,7 @@ class ServerOptions:
             text = f"result_limit is 0, or from {MIN_RESULT:,} to {MAX_RESULT:,} characters,"
             raise DefinitionError(f"{text} not {self.result_limit!r}.")
         if not 0 <= self.ask_wait <= QUESTION_WAIT_S:
-            raise DefinitionError(f"ask_wait is from 0 to {QUESTION_WAIT_S:g} seconds, not {self.ask_wait!r}.")
+            raise DefinitionError(f"ask_wait must be from 0 to {QUESTION_WAIT_S:g} seconds, not {self.ask_wait!r}.")
         if self.public_url and read_origin(self.public_url) is None:
             text = "is the address of this server, such as https://tools.example"
             raise DefinitionError(f"public_url {text}, not {self.public_url!r}.")
@@ -327,7 +327,7 @@ class ServerOptions:
 
 def _check_consent(consent: str, *, asks: bool) -> None:
     if consent not in ("", "hints", "refuse", "inbox"):
-        raise DefinitionError(f'consent is "hints", "refuse" or "inbox", not {consent!r}.')
+        raise DefinitionError(f'consent must be "hints", "refuse" or "inbox", not {consent!r}.')
     if consent in ("refuse", "inbox") and not asks:
         text = "is about hosts that cannot be asked: leave out ask_hosts=False."
         raise DefinitionError(f'consent="{consent}" {text}')

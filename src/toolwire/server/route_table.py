@@ -161,7 +161,7 @@ class RouteTable:
         # credentials; one that follows none has the sentence. The rules are those of the path of MCP.
         address = f"{self._site.root}{self._session_path}"
         refuse = self._entries["POST", self._session_path].refuse
-        problem = Problem(kind=Kind.NOT_FOUND, message=f"MCP clients connect to {address} of this server.")
+        problem = Problem(kind=Kind.NOT_FOUND, message=f"MCP clients connect to this server at {address}.")
         refusal = refuse(problem)
         response = Response(307, [*refusal.headers, (b"location", address.encode())], refusal.body)
         return RouteEntry(lambda _: response, True, refuse, method == "POST", is_redirect=True)
@@ -238,7 +238,9 @@ class RouteTable:
         return PeoplePage(is_wanted, refuse, build_reader)
 
 
-_NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="There is nothing at this path; GET / lists what is here.")
+_NOTHING_HERE = Problem(
+    kind=Kind.NOT_FOUND, message=("Nothing is served at this path. GET / lists the available paths.")
+)
 
 
 def _find_data_reader(method: str, call_id: str) -> Reader:

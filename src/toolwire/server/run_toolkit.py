@@ -22,7 +22,7 @@ def run_toolkit(kit: Toolkit, transport: str, host: str, port: int, options: dic
         DefinitionError: there is no such transport, or an option cannot be used.
     """
     if transport != "stdio" and transport not in _HTTP:
-        raise DefinitionError(f'The transport {transport!r} does not exist: write "stdio" or "http".')
+        raise DefinitionError(f'Unknown transport {transport!r}. Write "stdio" or "http".')
     app = asgi(kit, **options)
     if transport == "stdio":
         from .stdio import run_stdio  # only for this transport

@@ -207,7 +207,7 @@ def write_ahead(connection: sqlite3.Connection) -> None:
 def build_unusable_error(file: Path, error: OSError | sqlite3.Error) -> DefinitionError:
     """Return the error that says why ``file`` cannot be used."""
     why = error.strerror if isinstance(error, OSError) else error
-    return DefinitionError(f"The database {file} cannot be used: {why}.")
+    return DefinitionError(f"Cannot use the database {file}: {why}.")
 
 
 def create_tables(connection: sqlite3.Connection, schema: Schema) -> None:
@@ -243,7 +243,7 @@ def _find_version(connection: sqlite3.Connection, schema: Schema, file: Path) ->
     head = tuple(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     found = _list_columns(connection)
     if head[0] == _HEAD[0] and head[1] > _HEAD[1]:
-        raise DefinitionError(f"{file} was written by a newer version of toolwire: install that version.")
+        raise DefinitionError(f"{file} was written by a newer version of toolwire. Install that version.")
     if VERSIONS_TABLE in found:
         version = read_version(connection, schema, file)
         if version is None and not schema.is_guest:
@@ -260,8 +260,8 @@ def _find_version(connection: sqlite3.Connection, schema: Schema, file: Path) ->
         for table, columns in known.items():
             if found.get(table, columns) != columns:
                 raise DefinitionError(
-                    f"The table {table} in {file} has other columns than that of 1.0.0rc1, so it was written by an"
-                    " earlier version of toolwire: move the file away."
+                    f"The columns of the table {table} in {file} differ from 1.0.0rc1, so an earlier "
+                    "version of toolwire wrote it. Move the file away."
                 )
     return None
 
@@ -279,7 +279,7 @@ def _list_columns(connection: sqlite3.Connection) -> dict[str, set[str]]:
 
 
 def _build_other_error(file: Path, schema: Schema) -> DefinitionError:
-    return DefinitionError(f"{file} has other tables than those of {schema.name}: name another file or folder.")
+    return DefinitionError(f"The tables in {file} differ from those of {schema.name}. Name another file or folder.")
 
 
 def _run(connection: sqlite3.Connection, migration: Migration) -> None:

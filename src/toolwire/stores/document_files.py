@@ -93,7 +93,7 @@ class DocumentFiles:
 
 def _check(key: str) -> str:
     if _KEY.fullmatch(key) is None:
-        raise ValueError("a key has 64 hexadecimal digits")
+        raise ValueError("a key must have 64 hexadecimal digits")
     return key
 
 

@@ -42,7 +42,7 @@ class OutageLog:
             count, self._count = self._count, 0
             self._is_failing, self._next_at = True, now + AGAIN_S
         if count:
-            message, values = f"{message} This was so %d more times.", (*values, count)
+            message, values = f"{message} This happened %d more times.", (*values, count)
         self._logger.error(message, *values)
 
     def record_success(self) -> None:

@@ -26,7 +26,7 @@ def find_home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        text = f"This user has no home folder: set HOME, or {STATE_VARIABLE} and XDG_STATE_HOME to a folder."
+        text = f"This user has no home folder. Set HOME, or set {STATE_VARIABLE} and XDG_STATE_HOME to a folder."
         raise NoHomeError(text) from None
 
 
@@ -86,14 +86,14 @@ def find_state_places(where: str | Path) -> StatePlaces:
     if is_postgres_url(text):
         return StatePlaces(*[text] * len(StatePlaces._fields))
     if ":/" in text:  # one slash, because a Path of a URL has lost the second
-        raise DefinitionError("State is kept in memory, in a folder or at a URL such as postgresql://HOST/DATABASE.")
+        raise DefinitionError("State must be memory, a folder or a URL such as postgresql://HOST/DATABASE.")
     folder = Path(text)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or error
-        advice = f"Name another place (--state, {STATE_VARIABLE})."
-        raise DefinitionError(f"State cannot be kept in {folder}: {reason}. {advice}") from error
+        advice = f"Choose another location with --state or {STATE_VARIABLE}."
+        raise DefinitionError(f"Cannot store state in {folder}: {reason}. {advice}") from error
     return StatePlaces(
         ledger=str(folder / "calls.sqlite"),
         rates=str(folder),

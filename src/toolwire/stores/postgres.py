@@ -27,8 +27,8 @@ DEADLINE_S = 1.0
 _CONNECT_S = 2
 _OPEN_S = 5.0
 _UNREADABLE = (
-    "The URL of PostgreSQL cannot be read: write postgresql://USER:PASSWORD@HOST/DATABASE, with % forms for signs such"
-    " as @ and / in the password (%40, %2F)."
+    "Cannot read the PostgreSQL URL. Write postgresql://USER:PASSWORD@HOST/DATABASE, and percent-encode "
+    "characters such as @ and / in the password (%40, %2F)."
 )
 _ABANDONED_MS = 5_000
 """After how many milliseconds the database itself ends what a client left behind."""
@@ -192,7 +192,7 @@ def translate(statement: str) -> bytes:
 
 def build_unusable_error(place: PostgresPlace, error: psycopg.Error) -> DefinitionError:
     """Return the error that says why the database cannot be used."""
-    return DefinitionError(f"The database {place} cannot be used: {describe_error(error)}.")
+    return DefinitionError(f"Cannot use the database {place}: {describe_error(error)}.")
 
 
 def is_connection_lost(connection: PostgresConnection, error: psycopg.Error) -> bool:

@@ -180,5 +180,5 @@ def _read_ahead(connection: PostgresConnection) -> float:
     """Return by how many seconds the clock of the database is ahead of this machine's monotonic clock."""
     row = connection.execute(_TIME).fetchone()
     if row is None:
-        raise psycopg.OperationalError("it did not say what time it is")
+        raise psycopg.OperationalError("it did not report its time")
     return float(row[0]) - time.monotonic()

@@ -93,12 +93,12 @@ def read_version(cursor: _Cursor, schema: Schema, place: object) -> int | None:
         return None
     version, works_with = row
     if not isinstance(version, int) or not isinstance(works_with, int):
-        raise DefinitionError(f"The version of {schema.name} in {place} is damaged: restore it from a backup.")
+        raise DefinitionError(f"The version of {schema.name} in {place} is damaged. Restore it from a backup.")
     # A newer version alone is no error: during a rollout, programs of two versions use the tables together.
     if works_with > schema.version:
         raise DefinitionError(
-            f"The tables of {schema.name} in {place} have version {version}, and this toolwire knows versions up to"
-            f" {schema.version}: install a newer toolwire."
+            f"The tables of {schema.name} in {place} have version {version}, but this toolwire supports "
+            f"versions up to {schema.version}. Install a newer toolwire."
         )
     return version
 

@@ -27,7 +27,7 @@ def count_token(grant: str, result: str, provider: MeterProvider | None = None) 
 def count_webhook(outcome: str) -> None:
     """Count a message of a webhook that was ``sent``, ``failed`` or ``dropped``."""
     if (meter := _find_meter()) is not None:
-        counter = meter.create_counter(names.WEBHOOKS, description="Messages of webhooks, by outcome.")
+        counter = meter.create_counter(names.WEBHOOKS, description="Webhook messages, by outcome.")
         counter.add(1, {"outcome": outcome})
 
 

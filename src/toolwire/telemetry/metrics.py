@@ -22,14 +22,16 @@ class ServerMetrics:
 
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter(names.SCOPE)
-        self._duration = _create_histogram(meter, names.DURATION, "How long a call took, refused ones too.")
-        self._mcp = _create_histogram(meter, names.MCP_SERVER_DURATION, "How long a call by MCP took.")
-        self._ledger = _create_histogram(meter, names.LEDGER_OP, "How long the ledger of calls took.")
-        self._in_flight = meter.create_up_down_counter(names.IN_FLIGHT, description="Calls that run now.")
-        self._once = meter.create_counter(names.IDEMPOTENCY, description="Calls that should run once, by outcome.")
+        self._duration = _create_histogram(meter, names.DURATION, "Duration of calls, including refused ones.")
+        self._mcp = _create_histogram(meter, names.MCP_SERVER_DURATION, "Duration of MCP calls.")
+        self._ledger = _create_histogram(meter, names.LEDGER_OP, "Duration of operations on the call record.")
+        self._in_flight = meter.create_up_down_counter(names.IN_FLIGHT, description="Running calls.")
+        self._once = meter.create_counter(names.IDEMPOTENCY, description=("Calls with an idempotency key, by outcome."))
         self._approvals = meter.create_counter(names.APPROVALS, description=_APPROVALS)
         self._counters = {
-            Kind.OVERLOADED: meter.create_counter(names.SHED, description="Calls sent away for being too many."),
+            Kind.OVERLOADED: meter.create_counter(
+                names.SHED, description=("Calls refused because the server was overloaded.")
+            ),
             Kind.RATE_LIMITED: meter.create_counter(names.RATE_LIMITED, description="Calls over a rate limit."),
         }
         meter.create_observable_gauge(
@@ -75,7 +77,7 @@ class ClientMetrics:
 
     def __init__(self, provider: MeterProvider) -> None:
         meter = provider.get_meter(names.SCOPE)
-        self._mcp = _create_histogram(meter, names.MCP_CLIENT_DURATION, "How long a call took that was sent by MCP.")
+        self._mcp = _create_histogram(meter, names.MCP_CLIENT_DURATION, "Duration of calls sent over MCP.")
         self._approvals = meter.create_counter(names.APPROVALS, description=_APPROVALS)
 
     def end_call(self, tool: str, error_type: str | None, seconds: float) -> None:

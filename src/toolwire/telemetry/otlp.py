@@ -68,7 +68,7 @@ class OtlpExport:
         for thread in threads:
             thread.join(max(0.0, until - monotonic()))
         if any(thread.is_alive() for thread in threads):
-            _log.warning("The collector did not take the last spans and metrics within %g seconds.", _STOP_S)
+            _log.warning("The collector did not accept the last spans and metrics within %g seconds.", _STOP_S)
 
     def _find_endpoint(self, signal: str) -> str | None:
         return f"{self._collector}/v1/{signal}" if self._collector else None

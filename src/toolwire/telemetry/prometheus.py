@@ -63,10 +63,10 @@ class PrometheusServer:
             names.UPSTREAM_UP, [self._observe_states], description="1 while an upstream answers, 0 while it does not."
         )
         meter.create_observable_gauge(
-            names.UPSTREAM_RUNNING, [self._observe_running], description="Calls of an upstream that run now."
+            names.UPSTREAM_RUNNING, [self._observe_running], description="Running calls per upstream."
         )
         meter.create_observable_counter(
-            names.UPSTREAM_CALLS, [self._observe_calls], description="Calls of an upstream, by outcome."
+            names.UPSTREAM_CALLS, [self._observe_calls], description="Calls per upstream, by outcome."
         )
         if self._workers is not None:
             self._workers.start()

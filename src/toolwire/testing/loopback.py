@@ -70,6 +70,6 @@ def background(
             server.should_exit = True
             thread.join(_STOP_S)
     if failures:
-        raise RuntimeError("the server on loopback failed") from failures[0]
+        raise RuntimeError("the loopback server failed") from failures[0]
     if thread.is_alive():
-        raise RuntimeError(f"the server on loopback did not stop within {_STOP_S:g} seconds")
+        raise RuntimeError(f"the loopback server did not stop within {_STOP_S:g} seconds")

@@ -16,10 +16,10 @@ from toolwire.framing.text_faults import Fault
 RULES: Final[Mapping[str, str]] = {
     "no-description": "A tool has a description.",
     "untyped-argument": "Every argument has a type.",
-    "unasked-write": "A tool that looks like a write is not declared as a read without a question.",
+    "unasked-write": "A tool whose name looks like a write is not declared as a read without a question.",
     "similar-tools": "A model can tell tools apart by their names and descriptions.",
-    "large-tool": "The declaration of a tool costs at most 400 tokens.",
-    "large-list": "The declarations of all tools cost at most 10,000 tokens.",
+    "large-tool": "Each tool's declaration costs at most 400 tokens.",
+    "large-list": "All declarations together cost at most 10,000 tokens.",
 }
 """The rules, by name. A name of more than 64 characters is refused where the tool is defined."""
 MAX_TOOL_TOKENS: Final = 400
@@ -54,12 +54,14 @@ def _check_tool(function: Function) -> Iterator[Fault]:
     tool = function.tool
     if not tool.description.strip():
         yield _build(
-            function, "no-description", f"{tool.name} has no description: write a docstring that says what it does."
+            function, "no-description", f"{tool.name} has no description. Write a docstring that says what it does."
         )
     for name, schema in tool.parameters.items():
         if not {key for key in schema if key not in ("title", "description", "default", "examples")}:
             yield _build(
-                function, "untyped-argument", f"{tool.name}: {name} accepts anything: annotate it, such as {name}: str."
+                function,
+                "untyped-argument",
+                (f"{tool.name}: {name} accepts anything. Annotate it, such as {name}: str."),
             )
     if not function.declares_safe and (why := suspects_write(tool)):
         yield _build(
@@ -81,13 +83,13 @@ def _find_similar(functions: Sequence[Function]) -> Iterator[Fault]:
             yield _build(
                 function,
                 "similar-tools",
-                f"{name} and {by_name[words][0]} have nearly the same name: rename one of them by what it does.",
+                f"{name} and {by_name[words][0]} have nearly the same name. Rename one of them to say what it does.",
             )
         elif sentence and by_text[sentence]:
             yield _build(
                 function,
                 "similar-tools",
-                f"{name} and {by_text[sentence][0]} have the same description: say in each when to use it.",
+                f"{name} and {by_text[sentence][0]} have the same description. Say in each one when to use it.",
             )
         by_name[words].append(name)
         by_text[sentence].append(name)
@@ -105,13 +107,15 @@ def _find_large(functions: Sequence[Function]) -> Iterator[Fault]:
             yield _build(
                 function,
                 "large-tool",
-                f"{function.tool.name} costs about {tokens:,} tokens, more than {MAX_TOOL_TOKENS}: shorten its"
-                " description, or split it into two tools.",
+                (
+                    f"{function.tool.name} costs about {tokens:,} tokens, more than {MAX_TOOL_TOKENS}. "
+                    "Shorten its description, or split it into two tools."
+                ),
             )
     if total > MAX_LIST_TOKENS:
         message = (
-            f"All tools together cost about {total:,} tokens, more than {MAX_LIST_TOKENS:,}: offer fewer, or several"
-            " toolkits."
+            f"All tools together cost about {total:,} tokens, more than {MAX_LIST_TOKENS:,}. Offer fewer "
+            "tools, or split them into several toolkits."
         )
         yield Fault("", 1, 1, "warning", "large-list", message)
 

@@ -133,11 +133,11 @@ def _find_first_error(compiled: jsonschema_rs.Draft202012Validator, arguments: M
 
 _TOO_COSTLY: Final = Problem(
     kind=Kind.INVALID_ARGUMENTS,
-    message="The arguments were not checked: with this tool's schema that takes too much work. Send smaller ones.",
+    message=("The arguments were not checked, because this tool's schema takes too much work. Send smaller arguments."),
 )
 _UNEXPLAINED: Final = Problem(
     kind=Kind.INVALID_ARGUMENTS,
-    message="The arguments do not fit the tool's schema. They are too large to say where: try smaller ones.",
+    message="The arguments do not match the tool's schema, and are too large to say where. Try smaller ones.",
 )
 
 
@@ -160,7 +160,7 @@ def _build_problem(errors: Any, schema: Schema) -> Problem:
     by_name.pop("", None)  # what is wrong with all of them together is no parameter's
     return Problem(
         kind=Kind.INVALID_ARGUMENTS,
-        message=f"The arguments do not fit: {sentence.rstrip('.')}.",
+        message=f"Invalid arguments: {sentence.rstrip('.')}.",
         parameter_errors=by_name,
     )
 
@@ -183,4 +183,4 @@ def _locate_error(error: Any, schema: Schema) -> list[tuple[str, str]]:
 
 
 def _refuse_reference(uri: str) -> NoReturn:
-    raise ValueError(f"the reference {cut_text(uri)!r} leaves the document")
+    raise ValueError(f"the reference {cut_text(uri)!r} points outside the document")

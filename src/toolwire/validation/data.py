@@ -65,7 +65,7 @@ def _copy_value(data: Any, depth: int) -> Json:  # noqa: PLR0911 - a case of JSO
         return _check_text(data)
     if kind is float:
         if not math.isfinite(data):
-            raise ValueError(f"{data} is not a JSON number")
+            raise ValueError(f"{data} is not a valid JSON number")
         return data
     if depth > MAX_DEPTH:
         raise ValueError(f"they are nested deeper than {MAX_DEPTH} levels")
@@ -111,12 +111,12 @@ def _copy_decimal(data: Any) -> Json:
     """Return a ``Decimal`` as a number of JSON with the same value; one that would be rounded is a ValueError."""
     # CV-33
     if not data.is_finite():
-        raise ValueError(f"{data} is not a JSON number")
+        raise ValueError(f"{data} is not a valid JSON number")
     if data.adjusted() < _MAX_DIGITS and data == data.to_integral_value():
         return _check_integer(int(data))
     number = float(data)
     if type(data)(repr(number)) != data:
-        raise ValueError(f"{data} has more digits than a number of JSON keeps: round it, or give it as a text")
+        raise ValueError(f"{data} has more digits than a JSON number can hold. Round it, or pass it as a string")
     return number
 
 

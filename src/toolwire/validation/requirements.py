@@ -36,7 +36,7 @@ def check_own_context(call: Call) -> Verdict:
     options = [f"--token {one['id']}" for one in lacking.get("authorization", ())]
     options += [f"--secret {one['id']}" for one in lacking.get("secrets", ())]
     options += ["--user-id ID"] if "user_id" in lacking else []
-    text = f"{problem.message} Give {' '.join(options)}, or in Python context=Context(...)."
+    text = f"{problem.message} Pass {' '.join(options)}, or in Python context=Context(...)."
     return Deny(replace(problem, message=text, details={**problem.details, "sent": False}))
 
 
@@ -71,7 +71,7 @@ def find_missing(tool: Tool, context: Context, authorizer: Authorizer | None = N
         return None
     return Problem(
         kind=Kind.MISSING_REQUIREMENTS,
-        message=f"{tool.name} needs {', '.join(wants)} in the context of the call.",
+        message=f"{tool.name} needs {', '.join(wants)} in the call's context.",
         details={"missing_requirements": lacking},
     )
 

@@ -65,7 +65,7 @@ def build_foreign_result_check(schema: Schema) -> FindFault:
     try:
         cost = SchemaCost(schema)
         if cost.has_circles:
-            raise ValueError("it comes back to itself for the same value")
+            raise ValueError("it refers back to itself for the same value")
         compiled = jsonschema_rs.validator_for(
             dict(schema), retriever=_refuse_reference, validate_formats=False, pattern_options=_PATTERNS
         )
@@ -81,7 +81,7 @@ def build_foreign_result_check(schema: Schema) -> FindFault:
 
 
 def _refuse_reference(uri: str) -> NoReturn:
-    raise ValueError(f"it refers to {uri[:200]}, outside itself")
+    raise ValueError(f"it refers to {uri[:200]}, which is outside the schema")
 
 
 def _walk_objects(schema: Any) -> Iterator[Mapping[str, Any]]:

@@ -84,7 +84,7 @@ class SchemaSurvey:
                 self.weight += own.units
                 states -= own.states
                 if states < 0:
-                    raise CostlySchemaError("its patterns are too large together once their repeats are written out")
+                    raise CostlySchemaError("its patterns are too large when their repetitions are expanded")
                 if len(node) > left:
                     raise CostlySchemaError(f"it has more than {MAX_PARTS:,} parts")
                 waiting.extend((one, base) for one in node.values())
@@ -236,7 +236,7 @@ class SchemaGraph:
         root = self._survey.resources.get(resource)
         if root is None:
             if resource.startswith(_META) and self._survey.has_dynamic:
-                raise CostlySchemaError("it takes the schema of schemas and changes what that refers to")
+                raise CostlySchemaError("it extends the metaschema and changes what its references mean")
             return []
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):

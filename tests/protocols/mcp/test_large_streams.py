@@ -60,9 +60,9 @@ def test_answer_of_more_than_16_mib_is_refused_after_its_items_and_the_server_is
     assert received == 450
     assert result.kind is Kind.BAD_ANSWER
     assert result.message == (
-        "The answer cannot be read: this client takes at most 16,777,216 bytes in one message of an MCP stream. "
-        "The result of a tool that streams lists all its items again there. "
-        "If the server offers OpenTool as well, call the tool over that: it sends each item once."
+        "Cannot read the answer: this client accepts at most 16,777,216 bytes in one message of an MCP "
+        "stream. The result of a tool that streams repeats all its items there. If the server also "
+        "speaks OpenTool, call the tool over OpenTool, which sends each item once."
     )
 
 

@@ -17,7 +17,7 @@ from toolwire.protocols.openapi.schema.discriminator import mark_branches
     ("node", "said"),
     [
         (7, "its body is not an object"),
-        ({"$ref": "#/a"}, "go round in a circle"),
+        ({"$ref": "#/a"}, "the references in its"),
         ({"$ref": "#/b"}, "its body is not an object"),
         ({"$ref": "#/nowhere"}, "which is not there"),
     ],

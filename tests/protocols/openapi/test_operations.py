@@ -570,7 +570,7 @@ def test_every_dropped_operation_leaves_a_finding(peer: Read) -> None:
         "/e": 7,
         "/f": {"$ref": "#/nowhere"},
         "/g": {"get": {"operationId": "g", "x-llm": {}}, "additionalOperations": {"LOCK": 7}},
-        "x-note": "not a path",
+        "x-note": "its path is not a valid path template",
     }
     found = peer(document(odd))
     assert sorted(found.catalog.names) == ["b", "g", "ok"]

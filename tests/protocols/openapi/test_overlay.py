@@ -239,7 +239,7 @@ def test_overlay_with_unbounded_work_or_growth_is_refused(actions: list[dict[str
     before = deepcopy(WIDE)
     outcome = overlay.apply(make_overlay(*actions), WIDE)
     assert isinstance(outcome, Problem)
-    assert outcome.message.startswith("The overlay cannot be used: ")
+    assert outcome.message.startswith("Cannot use the overlay")
     assert before == WIDE
 
 

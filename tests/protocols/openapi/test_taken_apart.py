@@ -174,7 +174,7 @@ def test_whole_query_beside_query_parameters_drops_only_its_tool(peer: Read, one
     both = [{"name": "q", "in": "query"}, {"name": "whole", "in": "querystring", "content": form}]
     found = peer(one(parameters=both))
     assert found.catalog.tools == ()
-    assert "one that is the whole query" in "\n".join(found.memo.findings)
+    assert "it declares both query parameters and one for the whole query" in "\n".join(found.memo.findings)
     assert len(peer(one(parameters=both[1:])).catalog.tools) == 1
 
 

@@ -330,7 +330,7 @@ def test_extra_error_members_are_validated_one_by_one(drive: Drive) -> None:
     }
     problem = send(drive, answer({"error": {"code": 500, "message": ["x"], "data": data}}))
     assert problem == Problem(
-        kind=Kind.TOOL_FAILED, message="The tool failed without a message.", parameter_errors={"a": "is wrong"}
+        kind=Kind.TOOL_FAILED, message="The tool failed without a reason.", parameter_errors={"a": "is wrong"}
     )
     assert len(send(drive, answer({"error": {"message": "x" * 9999}})).message) == 4000
 

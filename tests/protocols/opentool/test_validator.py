@@ -135,7 +135,7 @@ def test_fault_states_what_is_wrong_and_what_is_expected() -> None:
         21,
         "error",
         "OT-022",
-        "'text' is not a type: it must be one of boolean, integer, number, string, array, object.",
+        "'text' is not a valid type. Use boolean, integer, number, string, array or object.",
     )
 
 

@@ -182,7 +182,7 @@ def test_failure_is_not_retryable_unless_declared(result, can_retry):
 @pytest.mark.parametrize("error", [None, {}, "", {"message": ""}, {"message": 7}, 7, []])
 def test_a_failure_without_a_reason_still_has_a_sentence(result, error):
     problem = result({"success": False, "error": error})
-    assert problem == Problem(kind=Kind.TOOL_FAILED, message="The tool failed and did not say why.")
+    assert problem == Problem(kind=Kind.TOOL_FAILED, message="The tool failed without a reason.")
 
 
 def test_success_beside_an_error_is_a_failure(result):

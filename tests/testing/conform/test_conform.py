@@ -191,4 +191,4 @@ def test_as_a_plugin_each_check_is_a_test(pytester: pytest.Pytester, serve: Call
     loaded = ("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "toolwire.testing.server_checks")
     result = pytester.runpytest_inprocess(*loaded)
     result.assert_outcomes(passed=13, failed=11, skipped=3)
-    result.stdout.fnmatch_lines(["*R17 ping is answered.*does not take connections*"])
+    result.stdout.fnmatch_lines(["*R17 ping is answered.*refused the connection*"])

@@ -207,7 +207,7 @@ def _build_reply(message: dict[str, Any]) -> dict[str, Json] | None:
     if not isinstance(method, str) or id_ is None:
         return None
     answer: dict[str, Json] = {"jsonrpc": "2.0", "id": id_}
-    refusal: Json = {"code": METHOD_NOT_FOUND, "message": f"This client does not offer {method[:100]!r}."}
+    refusal: Json = {"code": METHOD_NOT_FOUND, "message": f"This client does not support {method[:100]!r}."}
     return {**answer, "result": {}} if method == "ping" else {**answer, "error": refusal}
 
 

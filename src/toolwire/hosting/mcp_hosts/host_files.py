@@ -190,7 +190,7 @@ class HostFile:
                 _replace_file(backup, self.text, mode)
             _replace_file(self.path, mark + text, mode)
         except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {error.strerror or error}. It is as it was.") from error
+            raise UsageError(f"Cannot write {self.path}: {error.strerror or error}. Nothing was changed.") from error
         return backup
 
     def _edit(self, text: str, name: str, entry: Mapping[str, Json] | None) -> str:
@@ -216,13 +216,13 @@ def read_host_file(host: Host, path: Path) -> HostFile:
     try:
         text = raw.decode("utf-8")
     except UnicodeError as error:
-        raise UsageError(f"{path} is not {host.format_name}, so it is left alone.") from error
+        raise UsageError(f"{path} is not valid {host.format_name}, so it was not changed.") from error
     read = read_toml if host.is_toml else read_commented_json
     data = read(text.removeprefix(_BYTE_ORDER_MARK)) if len(raw) <= _MAX_BYTES else None
     if not isinstance(data, dict):
-        raise UsageError(f"{path} is not {host.format_name}, so it is left alone.")
+        raise UsageError(f"{path} is not valid {host.format_name}, so it was not changed.")
     if not isinstance(data.get(host.section, {}), dict):
-        raise UsageError(f'"{host.section}" in {path} is not an object, so the file is left alone.')
+        raise UsageError(f'"{host.section}" in {path} is not an object, so the file was not changed.')
     return HostFile(host=host, path=path, text=text, data=data)
 
 

@@ -104,7 +104,7 @@ def _read_section(text: str, section: str) -> dict[str, Json]:
 def _check(edited: str, expected: dict[str, Json]) -> str:
     """Return ``edited``, if it says what is ``expected``: a text that is read in two ways is not written."""
     if read_commented_json(edited) != expected:
-        raise ValueError("its members cannot be told apart")
+        raise ValueError("its members are ambiguous")
     return edited
 
 

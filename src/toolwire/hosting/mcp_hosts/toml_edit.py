@@ -63,7 +63,7 @@ def remove_table(text: str, section: str, name: str) -> str:
 
 def _list_others(data: Mapping[str, Any] | None, section: str, name: str) -> dict[str, Any]:
     if data is None or not isinstance(data.get(section, {}), dict):
-        raise ValueError("it is not a TOML file with tables of servers")
+        raise ValueError("it is not a TOML file with server tables")
     return {key: one for key, one in data.get(section, {}).items() if key != name}
 
 
@@ -108,5 +108,5 @@ def _check(edited: str, before: Mapping[str, Any] | None, section: str, servers:
     after = read_toml(edited)
     expected = {key: one for key, one in (before or {}).items() if key != section}
     if after is None or after.pop(section, {}) != servers or after != expected:
-        raise ValueError("its tables cannot be told apart")
+        raise ValueError("its tables are ambiguous")
     return edited

@@ -52,9 +52,9 @@ def check_new_file(target: Path) -> None:
         DefinitionError: there is a file already, or no folder for it.
     """
     if os.path.lexists(target):
-        raise DefinitionError(f"{target} exists already, and a backup is never overwritten: name a new file.")
+        raise DefinitionError(f"{target} already exists, and backups are never overwritten. Name a new file.")
     if not target.parent.is_dir():
-        raise DefinitionError(f"Cannot write {target}: there is no folder {target.parent}.")
+        raise DefinitionError(f"Cannot write {target}: the folder {target.parent} does not exist.")
 
 
 def write_archive(
@@ -127,7 +127,7 @@ def read_archive(file: Path, check: Callable[[BackupHead], None], into: Path | N
         StopIteration,
         RecursionError,
     ) as error:
-        text = f"{file} is damaged, or is not a backup of a state: nothing was changed."
+        text = f"{file} is damaged or is not a state backup. Nothing was changed."
         raise DefinitionError(text) from error
     return head
 
@@ -148,7 +148,7 @@ def _read_head(archive: tarfile.TarFile, member: tarfile.TarInfo, file: Path) ->
         raise ValueError("another head")
     data: Any = json.loads(text)
     if data["format"] > _FORMAT:
-        raise DefinitionError(f"{file} was made by a newer toolwire ({data['toolwire']}): install that version.")
+        raise DefinitionError(f"{file} was made by a newer toolwire ({data['toolwire']}). Install that version.")
     files = {str(name): (int(size), str(digest)) for name, (size, digest) in data["files"].items()}
     parts = {str(name): int(version) for name, version in data["parts"].items()}
     columns = {str(name): [str(one) for one in names] for name, names in data["columns"].items()}
@@ -183,5 +183,5 @@ def warn_if_readable(file: Path) -> str:
     """Return a warning if other users of the machine can read the backup ``file``, else an empty text."""
     with suppress(OSError):
         if file.stat().st_mode & 0o077:
-            return f"Other users of this machine can open {file}, which contains secrets: run chmod 600 {file}."
+            return f"Other users of this machine can open {file}, which contains secrets. Run chmod 600 {file}."
     return ""

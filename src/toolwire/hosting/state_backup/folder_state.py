@@ -63,7 +63,7 @@ def back_up_folder(folder: Path, target: Path) -> BackupHead:
     check_new_file(target)
     names = _list_files(folder)
     if not names:
-        raise DefinitionError(f"There is no state in {folder}: name the folder that the server has as --state.")
+        raise DefinitionError(f"{folder} contains no state. Name the folder that the server uses as --state.")
     made_at = time.time()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".toolwire-") as scratch:
         copied: dict[str, Path] = {}
@@ -86,7 +86,7 @@ def restore_folder(file: Path, folder: Path, *, is_current: bool) -> BackupHead:
         DefinitionError: the backup is damaged or of something else, or the folder holds a state. Nothing changes.
     """
     if _list_files(folder) or any((folder / name).exists() for name in _NOT_COPIED):
-        raise DefinitionError(f"{folder} holds a state already: move it away, or name another folder.")
+        raise DefinitionError(f"{folder} already contains a state. Move it away, or name another folder.")
     was_there = folder.is_dir()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder, prefix=".restore-"))
@@ -118,11 +118,11 @@ def check_folder_head(head: BackupHead, file: Path) -> None:
         ValueError: it has a file that is not one of a state, whose name could lead out of the folder.
     """
     if head.kind != KIND:
-        raise DefinitionError(f"{file} is a backup of a PostgreSQL database, not of a folder: name a database.")
+        raise DefinitionError(f"{file} is a backup of a PostgreSQL database, not of a folder. Name a database.")
     for name, version in head.parts.items():
         schema = _find_schema(name)
         if schema is None or version > schema.version:
-            raise DefinitionError(f"{file} was made by a newer toolwire ({head.toolwire}): install that version.")
+            raise DefinitionError(f"{file} was made by a newer toolwire ({head.toolwire}). Install that version.")
     if not all(map(_is_state_file, head.files)):
         raise ValueError("another file")
 
@@ -135,7 +135,7 @@ def check_folder_state(folder: Path) -> list[str]:
     """
     names = _list_files(folder)
     if not names:
-        raise DefinitionError(f"There is no state in {folder}: name the folder that the server has as --state.")
+        raise DefinitionError(f"{folder} contains no state. Name the folder that the server uses as --state.")
     with tempfile.TemporaryDirectory(dir=folder, prefix=".check-") as scratch:
         for number, name in enumerate(names):
             schema = _find_schema(name)

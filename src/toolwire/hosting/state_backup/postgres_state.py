@@ -123,12 +123,12 @@ def check_database_head(head: BackupHead, file: Path) -> None:
         ValueError: tables are missing, or are not those of a state.
     """
     if head.kind != KIND:
-        raise DefinitionError(f"{file} is a backup of a folder, not of a PostgreSQL database: name a folder.")
+        raise DefinitionError(f"{file} is a backup of a folder, not of a PostgreSQL database. Name a folder.")
     known = {schema.name: schema for schema in _PARTS}
     tables: set[str] = set()
     for name, version in head.parts.items():
         if name not in known or version > known[name].version:
-            raise DefinitionError(f"{file} was made by a newer toolwire ({head.toolwire}): install that version.")
+            raise DefinitionError(f"{file} was made by a newer toolwire ({head.toolwire}). Install that version.")
         if version < known[name].base_version:
             raise ValueError(name)
         tables.update(_list_tables(known[name]))
@@ -166,9 +166,7 @@ def _list_parts(connection: PostgresConnection, place: PostgresPlace) -> list[Sc
         DefinitionError: there are none, or one is of a newer toolwire.
     """
     if connection.execute("SELECT to_regclass(%s)", (VERSIONS_TABLE,)).fetchone() == (None,):
-        raise DefinitionError(
-            f"There is no state in the database {place}: name the one that the server has as --state."
-        )
+        raise DefinitionError(f"The database {place} contains no state. Name the one that the server uses as --state.")
     cursor = PostgresCursor(connection)
     return [schema for schema in _PARTS if read_version(cursor, schema, place) is not None]
 
@@ -183,7 +181,7 @@ def _refuse_if_used(connection: PostgresConnection, place: PostgresPlace) -> Non
     names = [VERSIONS_TABLE, *(table for schema in _PARTS for table in _list_tables(schema))]
     statement = "SELECT name FROM unnest(%s::text[]) name WHERE to_regclass(name) IS NOT NULL"
     if connection.execute(statement, (names,)).fetchone() is not None:
-        raise DefinitionError(f"The database {place} holds a state already: name an empty database.")
+        raise DefinitionError(f"The database {place} already contains a state. Name an empty database.")
 
 
 def _migrate(connection: PostgresConnection, schema: Schema, place: PostgresPlace) -> None:

@@ -59,13 +59,13 @@ def load_code(
     found, where, name = load_object(target)
     if is_mcp_server(found):
         text = f"{name!r} in {where} is an MCP server of another framework"
-        raise UsageError(f"{text}: serve it with `toolwire serve {where}:{name}`, and use the URL that is printed.")
+        raise UsageError(f"{text}. Serve it with `toolwire serve {where}:{name}`, and use the URL that is printed.")
     if _is_toolbox(found):
         if document is not None:
-            raise UsageError(f"--document is for a class; what {where} has is not such a class, and describes itself.")
+            raise UsageError(f"--document is for a class. {where} contains no such class, and describes itself.")
         return found
     if document is None and not _is_tool(found):
-        raise UsageError(f"{name!r} in {where} is not a Toolkit, but of the type {type(found).__name__}.")
+        raise UsageError(f"{name!r} in {where} is not a Toolkit, but of type {type(found).__name__}.")
     return _wrap_object(found, document, f"{name!r} in {where}", threads)
 
 
@@ -155,7 +155,7 @@ def _load_package_module(path: Path, folder: Path, name: str) -> ModuleType:
         module = import_module(name)
         found = getattr(module, "__file__", None)
         if found is None or Path(found).resolve() != path:
-            raise UsageError(f"{path} is the module {name!r}, but that name leads to {found}: rename the package.")
+            raise UsageError(f"{path} is the module {name!r}, but that name resolves to {found}. Rename the package.")
         return module
 
 
@@ -181,7 +181,7 @@ def _load_module(name: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise
-            raise UsageError(f"There is no module {error.name!r}, neither here nor where Python looks.") from error
+            raise UsageError(f"There is no module {error.name!r} in this folder or on Python's path.") from error
 
 
 def _add_import_path(folder: Path) -> None:
@@ -199,7 +199,7 @@ def _explain_failures(folder: Path, name: str) -> Generator[None, None, None]:
         raise
     except SystemExit as error:
         place = _locate_error(error, folder, name)
-        raise UsageError(f"{place}: this ends the program; put it below `if __name__ == '__main__':`.") from error
+        raise UsageError(f"{place}: this ends the program. Move it below `if __name__ == '__main__':`.") from error
     except Exception as error:
         raise UsageError(f"{_locate_error(error, folder, name)}: {_describe_error(error)}.") from error
 
@@ -230,7 +230,7 @@ def _find_name(module: ModuleType, name: str, where: str) -> object:
     found: object = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise UsageError(f"There is no {name!r} in {where}: {_describe_toolkits(_list_toolkits(module))}.")
+            raise UsageError(f"There is no {name!r} in {where}. {_describe_toolkits(_list_toolkits(module))}.")
         found = getattr(found, part)
     return found
 
@@ -241,9 +241,11 @@ def _find_only_toolkit(module: ModuleType, where: str) -> Toolkit:
         only: Toolkit = getattr(module, names[0])
         return only
     if names:
-        raise UsageError(f"{where} has several toolkits: write {' or '.join(f'{where}:{name}' for name in names)}.")
+        raise UsageError(
+            f"{where} contains several toolkits. Write {' or '.join(f'{where}:{name}' for name in names)}."
+        )
     raise UsageError(
-        f"There is no Toolkit in {where}: write `tools = Toolkit('Tools')`, and @tools.tool above a function."
+        f"{where} contains no Toolkit. Write `tools = Toolkit('Tools')`, and @tools.tool above a function."
     )
 
 

@@ -80,7 +80,7 @@ def read_target(text: str) -> Target:
     """
     # XL-006, MC-02
     if not text.strip():
-        raise UsageError(f"The target is empty: write {_FORMS}.")
+        raise UsageError(f"The target is empty. Write {_FORMS}.")
     if "://" in text or text.startswith(PREFIX) or ".json:" in text:
         return _read_url(text)
     if match := _FILE.fullmatch(text):
@@ -90,7 +90,7 @@ def read_target(text: str) -> Target:
     if file_url(text):
         return UrlTarget(text)
     if _exists(text):
-        raise UsageError(f"{text} is neither a Python file nor a document: a target is {_FORMS}.")
+        raise UsageError(f"{text} is neither a Python file nor a document. A target can be {_FORMS}.")
     if names_document_file(text):
         raise UsageError(f"File not found: {text}.")
     if _DOTTED.fullmatch(text) and (file := _find_module_file(text)):
@@ -98,7 +98,7 @@ def read_target(text: str) -> Target:
     if _HOST.fullmatch(text) or _USER.match(text):
         return _read_url(text)
     near = f"{text}.py" if _exists(f"{text}.py") else ""
-    raise UsageError(f"{text!r} is not a target: write {f'{near}, or ' if near else ''}{_FORMS}.")
+    raise UsageError(f"{text!r} is not a target. Write {f'{near}, or ' if near else ''}{_FORMS}.")
 
 
 def move_target(text: str, move: Callable[[str], str]) -> str:
@@ -119,7 +119,7 @@ def move_target(text: str, move: Callable[[str], str]) -> str:
 def _read_program(text: str) -> UrlTarget:
     resolved = resolve_target(text)
     if resolved == text and read_server_command(text) is None:
-        raise UsageError(f"{text.rpartition(':')[0]} is not a file here: write FILE.json:NAME for a server in a file.")
+        raise UsageError(f"File not found: {text.rpartition(':')[0]}. For a server in a file, write FILE.json:NAME.")
     return UrlTarget(resolved)
 
 
@@ -127,7 +127,9 @@ def _read_module(text: str, file: str) -> ModuleTarget:
     # In a folder of another person, the name of a well-known site must not become code that runs here.
     last = text.rpartition(".")[2].lower()
     if len(last) == 2 or last in _COMMON_ENDINGS:
-        raise UsageError(f"{text} is the module {file} here, and looks like a site: write https://{text}, or the file.")
+        raise UsageError(
+            f"{text} is the module {file} here, but looks like a host name. Write https://{text}, or the file."
+        )
     return ModuleTarget(text)
 
 
@@ -158,8 +160,8 @@ def _read_url(text: str) -> UrlTarget:
         return _read_program(text)
     if _USER.match(text):
         # The URL is not repeated: it may hold a password.
-        raise UsageError("This URL has a user name or password in it: take it out, and give a key with --key-env.")
+        raise UsageError("This URL contains a user name or password. Remove it, and pass a key with --key-env.")
     scheme, mark, _ = text.partition("://")
     if mark and scheme.isalnum() and scheme.lower() not in _SCHEMES:
-        raise UsageError(f"{scheme[:40]}:// is not a server address: write http:// or https://.")
+        raise UsageError(f"{scheme[:40]}:// is not supported. Write http:// or https://.")
     return UrlTarget(text)

@@ -107,12 +107,12 @@ def read_url_options(
     """
     key = read_key(remote.key, remote.key_env)
     if key is not None and len(urls) > 1:
-        raise UsageError("A key is for one site: with several, sign in to each with `toolwire login` first.")
+        raise UsageError("A key is for one server. With several servers, sign in to each with `toolwire login` first.")
     if len(urls) > 1 and (remote.overlay is not None or remote.server):
-        raise UsageError("--overlay and --server are for one site, and there are several.")
+        raise UsageError("--overlay and --server are for one server, but several are given.")
     headers = read_headers(remote)
     if headers and len(urls) > 1:
-        raise UsageError("--header and --header-env are for one site, and there are several.")
+        raise UsageError("--header and --header-env are for one server, but several are given.")
     return UrlOptions(
         key=key,
         account=remote.account,
@@ -143,7 +143,7 @@ def read_headers(remote: RemoteOptions) -> dict[str, str | Secret]:
         name, _, variable = text.partition("=")
         found = os.environ.get(variable)
         if found is None:
-            raise UsageError(f"The environment has no variable {variable!r}: write --header-env as NAME=VARIABLE.")
+            raise UsageError(f"The environment variable {variable!r} is not set. Write --header-env as NAME=VARIABLE.")
         pairs.append((name.strip(), Secret(found.strip())))
     names = [name.lower() for name, _ in pairs]
     if len(set(names)) < len(names):
@@ -209,11 +209,11 @@ def read_key(key: str | None, key_env: str | None) -> Secret | None:
     if key_env is not None:
         key = os.environ.get(key_env)
         if key is None:
-            raise UsageError(f"The environment has no variable {key_env} to take the key from.")
+            raise UsageError(f"The environment variable {key_env} is not set.")
     if key is None:
         return None
     if not (key.isascii() and key.isprintable() and key.strip()):
-        raise UsageError("The key is empty, or has a character in it that keys do not have.")
+        raise UsageError("The key is empty or contains an invalid character.")
     return Secret(key.strip())
 
 
@@ -234,7 +234,7 @@ def check_url(url: str) -> str:
         UsageError: it is not an http or https URL.
     """
     if read_server_command(url) is not None:
-        raise UsageError("This target is a program on this machine, and this command takes the URL of a server.")
+        raise UsageError("This command needs a server URL, but the target is a program on this machine.")
     found = read_url(complete_url(url))
     if isinstance(found, Problem):
         raise UsageError(f"{show_url(url)}: {found.message}")

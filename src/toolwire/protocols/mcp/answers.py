@@ -46,7 +46,7 @@ def answer_page(pages: Mapping[Json, bytes], asked: AskedMethod) -> Response:
     cursor = asked.params.get("cursor")
     page = pages.get(cursor) if cursor is None or isinstance(cursor, str) else None
     if page is None:
-        return build_invalid(asked, '"cursor" is none of this list, or the list has changed: ask again without it.')
+        return build_invalid(asked, 'Unknown or outdated "cursor". Request the list again without it.')
     return build_answer(page, asked)
 
 

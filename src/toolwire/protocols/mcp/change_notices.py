@@ -34,7 +34,7 @@ NOTICES: Final = {
 def open_subscription(asked: AskedMethod) -> Reading:
     """Return the stream of the changes that ``asked`` names."""
     if b"text/event-stream" not in get_header(asked.request.headers, b"accept").lower().encode():
-        return build_invalid(asked, 'The answer is a stream: the header field "accept" must allow text/event-stream.')
+        return build_invalid(asked, 'The answer is a stream, so the header "accept" must allow text/event-stream.')
     wanted = get_object(asked.params, "notifications")
     if "taskIds" in wanted and not task_server.declares_tasks(asked.params):
         return task_server.refuse_undeclared(asked)

@@ -26,7 +26,7 @@ _FIRST_ID = "call"
 _NOT_THERE = (404, 405)
 _SESSION_ENDED = Problem(
     kind=Kind.UNREACHABLE,
-    message="The server has ended this session and opens no other: connect to it again.",
+    message="The server has ended this session and opens no other. Connect to it again.",
     can_retry=True,
 )
 

@@ -142,7 +142,7 @@ def read_page_answer(context: Context, params: Mapping[str, Json], tool: str) ->
         return context
     action = get_object(get_object(params, "inputResponses"), _VISIT).get("action")
     if action == "decline":
-        text = f"{tool} was not called: its user did not want to open the inbox."
+        text = f"{tool} was not called, because its user did not open the inbox."
         return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
     return replace(context, opens_pages=action is None, inbox_wait_s=VISIT_WAIT_S if action == "accept" else 0.0)
 
@@ -157,22 +157,26 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
         return problem
     if "receipt" in get_object(problem.details, "confirmation"):
         text = f"{call.tool.name} did not run: it needs a receipt, which a client signs when its user has decided,"
-        return replace(problem, message=f"{text} and this client sends none. Use a client that signs receipts.")
+        return replace(
+            problem, message=(f"{text}, but this client does not send receipts. Use a client that signs receipts.")
+        )
     if can_ask(params) and "word" in get_object(problem.details, "confirmation"):  # it was too long for a form
-        text = f"{call.tool.name} did not run: its arguments are too long for a form in which its user could allow it."
-        how = "Send less, or start the server with --consent inbox: users then decide in the inbox."
+        text = f"{call.tool.name} did not run: its arguments are too long to be shown in a consent form."
+        how = "Send less data, or start the server with --consent inbox, so that users decide in the inbox."
         return replace(problem, message=f"{text} {how}")
     # What another site wants of the gateway, such as a receipt, is no matter of this client.
     if can_show_forms(params) or not _EXPLAINED.isdisjoint(problem.details):
         return problem
     if has_unanswered_question(params):
         text = (
-            f"{call.tool.name} did not run: it needs its user's consent, and this client left the question unanswered."
+            f"{call.tool.name} did not run: it needs its user's consent, and this client did not answer the question."
         )
-        how = "If it shows no forms, start the server with --consent inbox: users then decide in the inbox."
+        how = (
+            "If the client cannot show forms, start the server with --consent inbox, so that users decide in the inbox."
+        )
         return replace(problem, message=f"{text} {how}")
     text = f"{call.tool.name} did not run: it needs the consent of its user, and this client cannot be asked for it"
-    how = "Use a client that shows forms (elicitation), over stdio, by MCP 2026-07-28 or in a session."
+    how = "Use a client that shows forms (elicitation), over stdio, with MCP 2026-07-28 or in a session."
     return replace(problem, message=f"{text} here. {how}")
 
 
@@ -285,7 +289,7 @@ def _write_sign_ins(asked: AskedMethod, problem: Problem, server: Mapping[str, J
         name, url = str(page.get("id", "")), page.get("url")
         if not isinstance(url, str) or not url:
             continue
-        message = _clean(f"Sign in to {name}: this tool is called with your own account there.")
+        message = _clean(f"Sign in to {name}. This tool uses your own account there.")
         params = _write_page(message, url, asked, url)
         requests[f"sign_in_{name}"] = {"method": "elicitation/create", "params": params}
     return _write_input(asked.id, requests, server) if requests else None

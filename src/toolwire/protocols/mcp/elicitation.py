@@ -55,7 +55,7 @@ def read_wanted(result: Mapping[str, Json]) -> WantedInput | Problem | None:
     if not isinstance(asked, dict):
         asked = {}
     if not asked and state is None:
-        return _build_refusal("it does not say what it wants")
+        return _build_refusal("it does not say what input it needs")
     return read_questions(asked, state)
 
 
@@ -66,12 +66,12 @@ def read_visits(data: Json) -> WantedInput | Problem:
     for number, params in enumerate(listed if isinstance(listed, list) else ()):
         pages[str(number)] = {"method": METHOD, "params": params if isinstance(params, dict) else {}}
     if not pages:
-        return _build_refusal("it does not say what it wants")
+        return _build_refusal("it does not say what input it needs")
     wanted = read_questions(pages, None)
     if isinstance(wanted, Problem):
         return wanted
     if not all(one.url for one in wanted.questions.values()):
-        return _build_refusal("it asks for forms where only pages can be")
+        return _build_refusal("it asks for forms, but only pages are possible")
     return wanted._replace(is_visit=True)
 
 
@@ -83,7 +83,7 @@ def read_questions(asked: Mapping[str, Json], state: str | None) -> WantedInput 
     for name, request in asked.items():
         method = request.get("method") if isinstance(request, dict) else None
         if method != METHOD:
-            return _build_refusal(f"this client does not offer {str(method)[:100]!r}")
+            return _build_refusal(f"this client does not support {str(method)[:100]!r}")
         try:
             questions[name] = read_input_request(get_object(request, "params"))
         except FormError as error:
@@ -97,7 +97,7 @@ def ask_user(wanted: WantedInput, tool: str) -> Flow[dict[str, Json] | Problem]:
     for name, question in wanted.questions.items():
         response: InputResponse = yield question
         if wanted.is_visit and response.action is not InputAction.ACCEPT:
-            text = f"{tool} was not called: the page that the server asked for was not opened."
+            text = f"{tool} was not called, because the page that the server asked for was not opened."
             return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
         responses[name] = write_input_response(response)
     if not wanted.questions:
@@ -108,9 +108,9 @@ def ask_user(wanted: WantedInput, tool: str) -> Flow[dict[str, Json] | Problem]:
 
 def build_endless(tool: str) -> Problem:
     """Return the Problem of a server that asks again and again."""
-    text = f"{tool} was given up: the server asked {MAX_ROUNDS} times for input and wants more."
+    text = f"{tool} was stopped: the server asked {MAX_ROUNDS} times for input and needs more."
     return Problem(kind=Kind.BAD_ANSWER, message=text)
 
 
 def _build_refusal(why: str) -> Problem:
-    return Problem(kind=Kind.BAD_ANSWER, message=f"The server asks for input that cannot be given: {why}.")
+    return Problem(kind=Kind.BAD_ANSWER, message=f"The server asks for input that cannot be provided: {why}.")

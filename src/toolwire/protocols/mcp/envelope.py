@@ -81,7 +81,7 @@ def check_envelope(fields: Fields, method: str, params: Mapping[str, Json], vers
     meta = params.get("_meta")
     if not isinstance(meta, dict) or VERSION_META not in meta or CAPABILITIES_META not in meta:
         missing = [key for key in (VERSION_META, CAPABILITIES_META) if key not in get_object(params, "_meta")]
-        return Refusal(INVALID_PARAMS, f'"params._meta" must have {" and ".join(missing)}.')
+        return Refusal(INVALID_PARAMS, f'"params._meta" must contain {" and ".join(missing)}.')
     # Line by line, not in a loop, and the usual form of a value first: each call passes here.
     if meta[VERSION_META] != version or not fields.get(VERSION_HEADER, b"").strip(_BLANK):
         return _build_mismatch(VERSION_HEADER)
@@ -97,7 +97,7 @@ def check_envelope(fields: Fields, method: str, params: Mapping[str, Json], vers
 
 
 def _build_mismatch(name: bytes) -> Refusal:
-    return Refusal(HEADER_MISMATCH, f"The header {name.decode()} does not say what the body says.")
+    return Refusal(HEADER_MISMATCH, f"The header {name.decode()} differs from the body.")
 
 
 def _read_field(fields: Fields, name: bytes) -> str:

@@ -44,7 +44,7 @@ MAX_DESCRIPTION: Final = 4_000
 _MAX_ARGUMENTS: Final = 100
 _FINDINGS: Final = 20
 _PAGE_TYPE: Final = "text/html;profile=mcp-app"
-_INPUT: Final = "The server asks the user for input before it answers, which is only possible in calls of tools."
+_INPUT: Final = "The server asks the user for input before it answers. That is possible only in tool calls."
 
 _LISTS: Final = (
     ("resources", "resources/list", "resources", "uri"),
@@ -149,7 +149,7 @@ def _list_entries(peer: Peer, method: str, member: str) -> Flow[list[Json] | Pro
             return answer
         listed, cursor = answer.get(member), answer.get("nextCursor")
         if not isinstance(listed, list):
-            return Problem(kind=Kind.BAD_ANSWER, message=f"The server answered {method} without a list.")
+            return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer to {method} contains no list.")
         entries.extend(listed[: MAX_TOOLS - len(entries)])
         if not isinstance(cursor, str) or not cursor or cursor in seen or len(entries) == MAX_TOOLS:
             break
@@ -177,7 +177,7 @@ def _ask(peer: Peer, method: str, params: dict[str, Json]) -> Flow[_Answer]:
         if isinstance(answer, dict) and answer.get("resultType", "complete") == "input_required":
             return Problem(kind=Kind.MISSING_REQUIREMENTS, message=_INPUT)
         return answer
-    return Problem(kind=Kind.UNREACHABLE, message="The server has ended this session: connect again.", can_retry=True)
+    return Problem(kind=Kind.UNREACHABLE, message="The server has ended this session. Connect again.", can_retry=True)
 
 
 def _read_entries(
@@ -290,7 +290,7 @@ def _read_contents(answer: dict[str, Json]) -> Result:
         or len(contents) > MAX_PARTS
         or not all(isinstance(one, dict) for one in contents)
     ):
-        text = f'The answer has no list of "contents" with at most {MAX_PARTS} parts.'
+        text = f'The answer contains no list of "contents" with at most {MAX_PARTS} parts.'
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     parts = [_read_part(one) for one in contents]
     value = Value(parts[0] if len(parts) == 1 else parts)
@@ -306,7 +306,7 @@ def _read_completion(answer: dict[str, Json]) -> Result:
     completion = get_object(answer, "completion")
     listed, total, more = completion.get("values"), completion.get("total"), completion.get("hasMore")
     if not isinstance(listed, list):
-        return Problem(kind=Kind.BAD_ANSWER, message='The completion of the server has no list of "values".')
+        return Problem(kind=Kind.BAD_ANSWER, message='The server\'s completion contains no list of "values".')
     # What a user chooses goes to the server as it is, so a value is never changed.
     values: list[Json] = [one for one in listed[:MAX_VALUES] if isinstance(one, str) and _read_text(one) == one]
     read_: dict[str, Json] = {"values": values}
@@ -320,13 +320,13 @@ def _read_completion(answer: dict[str, Json]) -> Result:
 def _read_messages(answer: dict[str, Json]) -> Result:
     messages = answer.get("messages")
     if not isinstance(messages, list) or len(messages) > MAX_PARTS:
-        text = f'The answer has no list of "messages" with at most {MAX_PARTS} of them.'
+        text = f'The answer contains no list of "messages" with at most {MAX_PARTS} items.'
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     read_: list[Json] = []
     for one in messages:
         role, block = (one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None)
         if role not in ("user", "assistant") or not isinstance(block, dict):
-            return Problem(kind=Kind.BAD_ANSWER, message="A message of the prompt has no role or no content.")
+            return Problem(kind=Kind.BAD_ANSWER, message="A prompt message lacks a role or content.")
         read_.append({"role": role, "content": content_blocks.read_block(block)})
     value = Value({"description": _read_text(answer.get("description"), MAX_DESCRIPTION), "messages": read_})
     return foreign_members.add_contents_members(value, answer, ())

@@ -231,7 +231,7 @@ def _find_definition(
             return features.find_prompt(name)
         case {"type": "ref/resource", "uri": str(uri)}:
             found = next((one for one in features.resources if one.public_uri == uri), None)
-            text = f"There is no resource {uri[:200]!r} here."
+            text = f"Resource {uri[:200]!r} not found."
             return Problem(kind=Kind.INVALID_ARGUMENTS, message=text) if found is None else found
         case _:
             text = '"ref" must be {"type": "ref/prompt", "name": ...} or {"type": "ref/resource", "uri": ...}.'

@@ -208,4 +208,4 @@ def _iterate_events(body: bytes) -> Iterator[bytes]:
 
 
 def _build_bad_answer(what: str) -> Problem:
-    return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read: {what}.")
+    return Problem(kind=Kind.BAD_ANSWER, message=f"Cannot read the server's answer: {what}.")

@@ -57,7 +57,7 @@ class ResourceSubscriptions:
         if uri in self._watched:
             return None
         if len(self._watched) >= MAX_SUBSCRIPTIONS:
-            text = f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time. Stop watching another one first."
+            text = f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time. Unsubscribe from one first."
             return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
         self._watched[uri] = _Watched(*found)
         return None
@@ -111,6 +111,6 @@ def _find_changes(uri: str, features: ServerFeatures) -> tuple[str, ResourceChan
     if resource.changes is None:
         return Problem(
             kind=Kind.INVALID_ARGUMENTS,
-            message=f"The server cannot notify you when {uri[:200]!r} changes: read it again.",
+            message=f"The server cannot notify you of changes to {uri[:200]!r}. Read it again instead.",
         )
     return resource.find_own_uri(uri) or uri, resource.changes

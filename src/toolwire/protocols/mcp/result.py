@@ -173,17 +173,20 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
     is more than text is what ``content_blocks.read`` makes of it.
     """
     if result.get("resultType", "complete") == "input_required":
-        why = f"{tool.name} asks the user for input, and no user can be asked: connect with provide_input=... for that."
+        why = (
+            f"{tool.name} needs input from the user, and no user can be asked. Connect with provide_input=... "
+            "to provide it."
+        )
         return Problem(kind=Kind.MISSING_REQUIREMENTS, message=why)
     content = result.get("content", [])
     if not isinstance(content, list) or set(map(type, content)) - {dict}:
-        return Problem(kind=Kind.BAD_ANSWER, message=f'The answer to {tool.name} has no list of "content".')
+        return Problem(kind=Kind.BAD_ANSWER, message=f'The answer to {tool.name} contains no list of "content".')
     text = _join_text(content)
     meta = result.get("_meta")
     fields: dict[str, Json] = {HEADERS: meta[HEADERS_META]} if isinstance(meta, dict) and HEADERS_META in meta else {}
     if result.get("isError") is True:
         problem = get_object(get_object(result, "_meta"), PROBLEM_META) or {"details": fields}
-        return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed and did not say why.")
+        return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed without a reason.")
     structured = result.get("structuredContent")
     # Some servers repeat their blocks there, which would hide an image in data.
     if structured is not None and not (structured == {"content": content} and is_untyped(tool)):

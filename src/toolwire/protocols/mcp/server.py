@@ -300,7 +300,7 @@ def _read(handshake: Revision, stateless: Revision, request: Request) -> Reading
     methods, status = revision
     method = methods.get(name)
     if method is None:
-        text = f"There is no method {name[:100]!r} here. There is: {', '.join(sorted(methods))}."
+        text = f"Unknown method {name[:100]!r}. Methods: {', '.join(sorted(methods))}."
         return build_error(id_, METHOD_NOT_FOUND, text, status.get(METHOD_NOT_FOUND, 200))
     return method(make_asked((id_, params, request, status)))
 
@@ -366,7 +366,7 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
     (tool, mirror, is_plain, form), arguments = read
     # MC-11: a proxy may have let the call pass for what the header says.
     if mirrors and mirror and (header := find_mismatch(mirror, arguments, request.headers)):
-        text = f"The header {header} does not say what its argument says."
+        text = f"The header {header} differs from its argument."
         return build_error(asked_id, HEADER_MISMATCH, text, 400)
     context = texts.usual_context if consent_question.says_nothing(params) else _read_context(params, tool, texts)
     if isinstance(context, Problem):
@@ -404,7 +404,7 @@ def _add_required(context: Context, params: Mapping[str, Json]) -> Context | Pro
     # I-27
     brought = call_context.read(get_object(params, "_meta").get(call_context.META), "", "")
     if isinstance(brought, Problem):
-        text = f'"{call_context.META}" in _meta cannot be read: it is an object with the context of the call.'
+        text = f'Cannot read "{call_context.META}" in _meta: it must be an object with the call\'s context.'
         return Problem(kind=Kind.MALFORMED, message=text)
     tokens, secrets = brought.tokens, brought.secrets
     return replace(context, tokens=tokens, secrets=secrets, user_id=brought.user_id, user_info=brought.user_info)

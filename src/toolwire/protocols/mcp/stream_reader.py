@@ -34,9 +34,9 @@ _NO_SESSION: Final = (
     "It must be run with sessions: in the SDK for Python, without stateless_http."
 )
 _TOO_LARGE: Final = (
-    f"The answer cannot be read: this client takes at most {MAX_EVENT_BYTES:,} bytes in one message of an MCP stream. "
-    "The result of a tool that streams lists all its items again there. "
-    "If the server offers OpenTool as well, call the tool over that: it sends each item once."
+    f"Cannot read the answer: this client accepts at most {MAX_EVENT_BYTES:,} bytes in one message of an "
+    "MCP stream. The result of a tool that streams repeats all its items there. If the server also "
+    "speaks OpenTool, call the tool over OpenTool, which sends each item once."
 )
 
 
@@ -149,7 +149,10 @@ def reply_to_server(
             lambda response: post_message.write_reply(session, id_, None, write_input_response(response)),
         )
     except FormError as error:
-        refusal: dict[str, Json] = {"code": INVALID_PARAMS, "message": f"This cannot be asked: {error}."}
+        refusal: dict[str, Json] = {
+            "code": INVALID_PARAMS,
+            "message": (f"The server's question cannot be shown: {error}."),
+        }
         return post_message.write_reply(session, id_, refusal)
 
 
@@ -188,4 +191,4 @@ def _is_large_answer(text: str) -> bool:
 
 
 def _refusal(method: str) -> dict[str, Json]:
-    return {"code": METHOD_NOT_FOUND, "message": f"This client does not offer {method[:100]!r}."}
+    return {"code": METHOD_NOT_FOUND, "message": f"This client does not support {method[:100]!r}."}

@@ -42,12 +42,12 @@ def read_started(session: McpClientSession, tool: Tool, answer: Mapping[str, Jso
     """Return the Problem that the call of ``tool`` goes on as the task ``answer``, or that this cannot be."""
     task_id = answer.get("taskId")
     if session.version != STATELESS or "tasks" not in session.server_capabilities or not is_call_id(task_id):
-        text = f"The server answers {tool.name} with a task that this client cannot read."
+        text = f"The server answered {tool.name} with a task that this client cannot read."
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     status = _read_task(answer, task_id, None)
     return Problem(
         kind=Kind.ACCEPTED,
-        message=f"The server works on {tool.name} as call {task_id}; ask for its result later.",
+        message=f"The server is processing {tool.name} as call {task_id}. Read its result later.",
         can_retry=True,
         retry_after_ms=parse_wait_ms(answer.get("pollIntervalMs")),
         details={"call": {"id": task_id, "state": "running" if status is None else status.state.value}},
@@ -85,7 +85,7 @@ def list_calls(peer: Peer, limit: int, cursor: str) -> Flow[CallPage | Problem]:
     """
     listed = yield from calls_resource.list_beside(peer, limit, cursor)
     if isinstance(listed, Problem) and listed.kind in (Kind.NOT_FOUND, Kind.BAD_ANSWER):
-        text = "MCP has no list of tasks: read a call by its id, or list the calls over another protocol of the server."
+        text = "MCP cannot list tasks. Read a call by its ID, or list the calls over another protocol of the server."
         return Problem(kind=Kind.NOT_FOUND, message=text)
     return listed
 
@@ -143,11 +143,7 @@ def _read_end(answer: Mapping[str, Json], status: CallStatus, tool: Tool) -> Res
     if answer.get("status") == "failed":
         error = get_object(answer, "error")
         code, text = error.get("code"), error.get("message")
-        described = (
-            text
-            if isinstance(text, str) and text
-            else status.message or "The call failed, and its server does not say why."
-        )
+        described = text if isinstance(text, str) and text else status.message or "The call failed without a reason."
         refused = Refused(code if type(code) is int else 0, described[:2_000], error.get("data"))
         problem = post_message.build_problem(Response(200), refused)
         return replace(problem, kind=Kind.TOOL_FAILED) if problem.kind in (Kind.BAD_ANSWER, Kind.ACCEPTED) else problem
@@ -157,10 +153,10 @@ def _read_end(answer: Mapping[str, Json], status: CallStatus, tool: Tool) -> Res
 def _ask(peer: Peer, method: str, params: dict[str, Json]) -> Flow[dict[str, Json] | Problem]:
     session = _get_session(peer)
     if session.version != STATELESS or "tasks" not in session.server_capabilities:
-        text = "This MCP server has no tasks, so it cannot say how a call stands."
+        text = "This MCP server does not support tasks, so it cannot report a call's status."
         return Problem(kind=Kind.NOT_FOUND, message=text, details={"sent": False})
     if not is_call_id(params["taskId"]):
-        return Problem(kind=Kind.NOT_FOUND, message="This is not a call ID.", details={"sent": False})
+        return Problem(kind=Kind.NOT_FOUND, message="This is not a valid call ID.", details={"sent": False})
     id_ = method
     # Nothing is asked within the answer, so a server has no more time for it than for any other.
     response = yield from fetch_answer(post_message.write(session, method, params, id_), session, id_, is_brief=True)

@@ -36,7 +36,7 @@ _STATUSES: Final = {
     LongCallState.WAITING: "input_required",
     LongCallState.CANCELLED: "cancelled",
 }
-_NO_RESULT: Final = Problem(kind=Kind.INTERNAL, message="The result of the call cannot be read.")
+_NO_RESULT: Final = Problem(kind=Kind.INTERNAL, message="Cannot read the call's result.")
 _ANY_FORM: Final = OutputForm(None, returns_nothing=True)
 
 
@@ -88,7 +88,7 @@ def write_task(id_: bytes, problem: Problem, server: Mapping[str, Json]) -> Resp
 def refuse_undeclared(asked: AskedMethod) -> Response:
     """Return the error that a client must declare the extension."""
     needed: Json = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-    text = f"This needs the extension {TASKS}, which the client does not declare."
+    text = f"This needs the extension {TASKS}, which the client did not declare."
     return build_error(asked.id, MISSING_CAPABILITY, text, 400, needed)
 
 
@@ -120,7 +120,7 @@ def _get_task(
 def _update_task(acknowledgement: bytes, asked: AskedMethod) -> Reading:
     answers = asked.params.get("inputResponses")
     if not isinstance(answers, dict) or not all(isinstance(answer, dict) for answer in answers.values()):
-        return build_invalid(asked, '"inputResponses" must be an object with an answer, an object, under each name.')
+        return build_invalid(asked, '"inputResponses" must be an object with a response object for each name.')
     reply = partial(_acknowledge, acknowledgement, asked)
     return CallQuery(CallAction.ANSWER, reply, str(asked.params["taskId"]), answers=answers)
 
@@ -139,7 +139,7 @@ def _refuse(asked: AskedMethod, outcome: CallPage | Problem) -> Response:
         return build_refusal(asked.id, _NO_RESULT)
     # The extension's word for an id that is unknown, or another caller's.
     if outcome.kind is Kind.NOT_FOUND:
-        return build_invalid(asked, "There is no task with this id.")
+        return build_invalid(asked, "There is no task with this ID.")
     return build_refusal(asked.id, outcome)
 
 

@@ -63,7 +63,7 @@ def read_accepted(response: Response, request: Request, base: str) -> Problem | 
     shown = show_url(call_id) if call_id == url else call_id
     return Problem(
         kind=Kind.ACCEPTED,
-        message=f"The server works on it as call {shown}; ask for its result later.",
+        message=f"The server is processing it as call {shown}. Read its result later.",
         can_retry=True,
         retry_after_ms=wait_ms,
         details={"call": {"id": call_id, "state": state.value}},
@@ -132,7 +132,7 @@ def read(
 def cancel(peer: Peer, call_id: str) -> Flow[Problem | None]:
     """Ask our own server to cancel the call; a foreign API is not asked."""
     if "/" in call_id:
-        text = "This API does not say how a call is cancelled, so nothing was sent; the call goes on."
+        text = "This API does not define how to cancel a call, so nothing was sent. The call continues."
         return Problem(kind=Kind.NOT_FOUND, message=text, details={"sent": False})
     return (yield from calls_resource.cancel_call(_find_root(peer, None), call_id))
 
@@ -185,7 +185,7 @@ def _read_result(body: Mapping[str, Json], response: Response, url: str, expecte
 def _read_failure(body: Mapping[str, Json], word: str) -> Problem:
     error = get_object(body, "error")
     message = error.get("message") or error.get("detail") or body.get("message") or body.get("error")
-    text = read_message(message) or f"The call has the status {word}, and the server does not say why."
+    text = read_message(message) or f"The call has the status {word}, without a reason."
     return Problem(kind=Kind.TOOL_FAILED, message=text, details={"status": word})
 
 
@@ -246,5 +246,5 @@ def _complete_url(peer: Peer, call_id: str) -> str | None:
 
 
 def _build_no_place(call_id: str) -> Problem:
-    text = f"{show_url(call_id)} is not on the site of this connection, so it is not read."
+    text = f"{show_url(call_id)} is not on this connection's server, so it was not read."
     return Problem(kind=Kind.NOT_FOUND, message=text, details={"reason": "origin", "sent": False})

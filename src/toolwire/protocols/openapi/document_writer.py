@@ -36,7 +36,7 @@ _ILLEGAL = re.compile(r"[^A-Za-z0-9._-]")
 _SCHEMAS = "#/components/schemas/"
 _PROBLEM: dict[str, Json] = {
     "type": "object",
-    "description": "A problem detail (RFC 9457). `kind` is one word for each reason.",
+    "description": "A problem detail (RFC 9457). `kind` is a code for the reason.",
     "required": ["type", "title", "status", "detail", "kind"],
     "properties": {
         "type": {"type": "string", "const": "about:blank"},
@@ -52,9 +52,11 @@ _PROBLEM: dict[str, Json] = {
     },
 }
 _RESPONSES = {
-    "Refused": "The call was refused: 400 malformed, 401 or 403 not allowed, 404 no such tool, 413 or 415 body not "
-    "taken, 422 arguments that do not fit, 429 too many calls.",
-    "Failed": "The call failed: 500 in the tool, 502 behind it, 503 too busy (see Retry-After), 504 took too long.",
+    "Refused": (
+        "The call was refused: 400 malformed, 401 or 403 not allowed, 404 unknown tool, 413 or 415 body not "
+        "accepted, 422 invalid arguments, 429 too many calls."
+    ),
+    "Failed": "The call failed: 500 in the tool, 502 behind it, 503 server busy (see Retry-After), 504 timeout.",
 }
 
 

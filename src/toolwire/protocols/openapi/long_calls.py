@@ -14,7 +14,7 @@ from toolwire.core.model import Json
 
 _STATUS: Final[dict[str, Json]] = {
     "type": "object",
-    "description": "How a call stands that goes on when its caller leaves.",
+    "description": "The status of a call that continues after its caller disconnects.",
     "required": ["id", "tool", "state", "progress", "message", "created_at", "updated_at", "expires_at"],
     "properties": {
         "id": {"type": "string"},
@@ -26,15 +26,15 @@ _STATUS: Final[dict[str, Json]] = {
         "updated_at": {"type": "string", "format": "date-time"},
         "expires_at": {"type": ["string", "null"], "format": "date-time"},
         "cancel_asked": {"type": "boolean"},
-        "input": {"type": "object", "description": "What the tool asks before it goes on, by name."},
+        "input": {"type": "object", "description": "The input that the tool needs before it continues, by name."},
         "result": {"description": "What the tool returned, once the call has ended."},
-        "error": {"type": "object", "description": "Why there is no result, once the call is over."},
+        "error": {"type": "object", "description": "Why the finished call has no result."},
     },
 }
 _SCHEMA: Final = {"$ref": "#/components/schemas/Call"}
 _HEADERS: Final[dict[str, Json]] = {
-    "Location": {"description": "The address of the call.", "schema": {"type": "string"}},
-    "Retry-After": {"description": "After how many seconds to ask again.", "schema": {"type": "integer"}},
+    "Location": {"description": "The URL of the call.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "How many seconds to wait before asking again.", "schema": {"type": "integer"}},
 }
 _PREFER: Final[dict[str, Json]] = {
     "name": "Prefer",
@@ -53,8 +53,10 @@ def describe(document: dict[str, Any]) -> None:
         "CallId": {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}},
     }
     components["responses"]["Accepted"] = {
-        "description": "The call was accepted and goes on; ask for its result at its address. With the header field"
-        " `Prefer: wait=N`, the server waits up to N seconds for the result before it says so.",
+        "description": (
+            "The call was accepted and continues. Read its result at its URL. With the header `Prefer: "
+            "wait=N`, the server waits up to N seconds for the result before it answers."
+        ),
         "headers": _HEADERS,
         "content": {"application/json": {"schema": _SCHEMA}},
     }
@@ -102,7 +104,7 @@ def _write_answer() -> dict[str, Json]:
 
 def _write_operation(name: str, summary: str, more: dict[str, Json]) -> dict[str, Any]:
     responses = {
-        "200": _write_status("How the call stands."),
+        "200": _write_status("The call's status."),
         **more,
         "4XX": {"$ref": "#/components/responses/Refused"},
         "5XX": {"$ref": "#/components/responses/Failed"},

@@ -53,20 +53,20 @@ def _examine(data: Json, documents: Sequence[OverlayTarget]) -> Iterator[PathFau
         yield fault
     read = overlay.read(data) if is_usable else None
     if isinstance(read, Problem):  # what no row above names
-        yield _build(None, "error", f"This overlay cannot be used: {read.message.rstrip('.')}.")
+        yield _build(None, "error", f"Cannot use this overlay: {read.message.rstrip('.')}.")
     elif read is not None and documents:
         yield from _compare(read, documents)
 
 
 def _examine_structure(data: Json) -> Iterator[PathFault]:
     if not isinstance(data, dict):
-        yield _build(None, "error", f"An overlay is an object, not {describe_type(data)}.")
+        yield _build(None, "error", f"An overlay must be an object, not {describe_type(data)}.")
         return
     if not isinstance(data.get("overlay"), str):
         yield _build((None, "overlay"), "error", '"overlay" must be the version of the specification, such as "1.0.0".')
     info = data.get("info")
     if not isinstance(info, dict) or not all(isinstance(info.get(name), str) for name in ("title", "version")):
-        yield _build((None, "info"), "warning", '"info" should have a "title" and a "version".')
+        yield _build((None, "info"), "warning", '"info" must have a "title" and a "version".')
     for name in data:
         if name not in _KNOWN and not name.startswith("x-"):
             yield _build((None, name), "warning", f'"{name[:60]}" is not a member of an overlay, so it is ignored.')
@@ -82,7 +82,7 @@ def _examine_action(action: Json, path: Path) -> Iterator[PathFault]:
     from .document.overlay_target import check_target  # only users with an overlay need the library of JSONPath
 
     if not isinstance(action, dict):
-        yield _build(path, "error", f"An action is an object, not {describe_type(action)}.")
+        yield _build(path, "error", f"An action must be an object, not {describe_type(action)}.")
         return
     target, remove = action.get("target"), action.get("remove", False)
     if not isinstance(target, str):
@@ -91,7 +91,7 @@ def _examine_action(action: Json, path: Path) -> Iterator[PathFault]:
         try:
             check_target(target)
         except ValueError as error:
-            yield _build((path, "target"), "error", f"This is not a JSONPath: {str(error).rstrip('.')}.")
+            yield _build((path, "target"), "error", f"Invalid JSONPath: {str(error).rstrip('.')}.")
     if not isinstance(remove, bool):
         yield _build((path, "remove"), "error", f'"remove" must be true or false, not {describe_type(remove)}.')
     elif not remove and "update" not in action and "copy" not in action:
@@ -116,7 +116,7 @@ def _compare(read: overlay.Overlay, documents: Sequence[OverlayTarget]) -> Itera
         missing.append(outcome.missing)
         yield from _list_caused(read, one, outcome.document)
     for number in sorted(frozenset[int].intersection(*missing)) if missing else ():
-        text = "This target is in no document here, so the action changes nothing."
+        text = "No document here contains this target, so the action changes nothing."
         yield _build((((None, "actions"), number), "target"), "warning", text)
 
 

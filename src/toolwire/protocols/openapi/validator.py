@@ -124,7 +124,7 @@ def _build_path(steps: Iterable[PathStep]) -> Path:
 
 def _examine(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, dict):
-        yield XllmFault((), "error", "CV-29", "This is not an OpenAPI document, which is an object.")
+        yield XllmFault((), "error", "CV-29", "An OpenAPI document must be an object.")
         return
     if not swagger_20.is_swagger(data):
         yield from _examine_openapi(data)
@@ -145,7 +145,9 @@ def _examine_openapi(data: dict[str, Any]) -> Iterator[XllmFault]:
         key = "x-llm" if "x-llm" in data else "x-opentools"
         yield from (slip.prefix_path(key) for slip in check_root(root))
     else:
-        yield XllmFault((), "warning", "XL-004", "The root has no x-llm: it is not found at its conventional places.")
+        yield XllmFault(
+            (), "warning", "XL-004", ("The root has no x-llm, so clients cannot find it at its conventional paths.")
+        )
     if reason and site.supported:
         yield XllmFault((), "error", "CV-29", f"This {reason}.")
         return
@@ -172,7 +174,7 @@ def _check_unasked_write(one: _Operation, site: SitePolicy) -> Iterator[XllmFaul
         return
     approval = xllm.read_approval(extension.get("approval", site.approval.value))
     if approval is Approval.AUTO and is_named_like_write(name):
-        text = f"{name[:100]!r} needs no question and is a {one.method.upper()}, but is named like a write."
+        text = f"{name[:100]!r} is a {one.method.upper()} without a question, but its name looks like a write."
         yield XllmFault((*one.steps, "operationId"), "warning", "FU-52", text)
 
 
@@ -182,7 +184,7 @@ def _check_repeated_ids(every: Sequence[_Operation]) -> Iterator[XllmFault]:
     for one in every:
         name = one.node.get("operationId")
         if isinstance(name, str) and name and first.setdefault(name, one) is not one:
-            text = f"{name[:100]!r} is the operationId of {first[name].method} {first[name].path[:200]} already."
+            text = f"{name[:100]!r} is already the operationId of {first[name].method} {first[name].path[:200]}."
             yield XllmFault((*one.steps, "operationId"), "error", "CV-29", text)
 
 
@@ -218,17 +220,17 @@ def _check_schemas(node: Json, steps: tuple[PathStep, ...]) -> Iterator[XllmFaul
     """Yield an error for each word of a schema whose value it cannot have."""
     if not isinstance(node, dict):
         if not isinstance(node, bool):
-            yield XllmFault(steps, "error", "CV-29", f"A schema is an object, not {describe_type(node)}.")
+            yield XllmFault(steps, "error", "CV-29", f"A schema must be an object, not {describe_type(node)}.")
         return
     kinds = node.get("type")
     for kind in kinds if isinstance(kinds, list) else [kinds]:
         if "type" in node and kind not in _TYPES:
-            yield XllmFault((*steps, "type"), "error", "CV-29", f"{str(kind)[:50]!r} is not a schema type.")
+            yield XllmFault((*steps, "type"), "error", "CV-29", f"{str(kind)[:50]!r} is not a valid schema type.")
     for word, (expected, what) in _KEYWORD_TYPES.items():
         value = node.get(word)
         if word in node and not isinstance(value, expected):
             yield XllmFault(
-                (*steps, word), "error", "CV-29", f'"{word}" of a schema is {what}, not {describe_type(value)}.'
+                (*steps, word), "error", "CV-29", (f'"{word}" of a schema must be {what}, not {describe_type(value)}.')
             )
 
 
@@ -236,7 +238,9 @@ def _check_servers(data: dict[str, Any], every: Sequence[_Operation]) -> Iterato
     """Yield what keeps the servers of the document from being called."""
     listed = data.get("servers")
     if not listed and every and not all(one.node.get("servers") for one in every):
-        text = "It names no server: it is called where it is fetched from, and as a file only with --server URL."
+        text = (
+            "It declares no server. Calls go to the URL that it was fetched from. From a file, they need --server URL."
+        )
         yield XllmFault((), "warning", "CV-08", text)
     # O-38
     holders = (((), data), *((one.steps, one.node) for one in every))
@@ -246,7 +250,7 @@ def _check_servers(data: dict[str, Any], every: Sequence[_Operation]) -> Iterato
             yield XllmFault((*steps, "servers"), "error", "CV-08", text)
     for number, one in enumerate(listed if isinstance(listed, list) else ()):
         for name in list_unfilled_variables(one):
-            text = f"Its variable {name[:50]!r} has no default: the server cannot be called."
+            text = f"Its variable {name[:50]!r} has no default, so the server cannot be called."
             yield XllmFault(("servers", number), "error", "CV-08", text)
 
 
@@ -261,7 +265,9 @@ def _check_operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> 
         return
     key = "x-llm" if "x-llm" in one.node else "x-opentools"
     if "x-llm" in one.node and "x-opentools" in one.node:
-        yield XllmFault(("x-opentools",), "warning", "XL-038", "There is an x-llm too, and it counts: take this out.")
+        yield XllmFault(
+            ("x-opentools",), "warning", "XL-038", ("An x-llm is also present and takes precedence. Remove this one.")
+        )
     yield from (slip.prefix_path(key) for slip in check_operation(declared))
     policy = read_operation(one.node, site, one.method)
     # Advice on the wording of a tool helps only where there is a tool.
@@ -270,7 +276,8 @@ def _check_operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> 
     for number, condition in enumerate(policy.ask_when):
         if condition.op == "matches" and not is_linear_pattern(condition.value):
             text = (
-                "The regular expression is not valid, too large, or looks around: each call with a value is asked for."
+                "The regular expression is invalid, too large, or uses lookaround. Each call with a "
+                "value asks for consent."
             )
             yield XllmFault((key, "approvalWhen", number, "value"), "error", "CC-01", text)
     yield from _check_policy(one, declared if isinstance(declared, dict) else {}, policy.hint)
@@ -278,29 +285,34 @@ def _check_operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> 
     for number, step in enumerate(following if isinstance(following, list) else ()):
         name = step.get("operationId") if isinstance(step, dict) else None
         if isinstance(name, str) and name and name not in ids:
-            text = f"There is no operation {name[:100]!r} here: what follows is ignored."
+            text = f"There is no operation {name[:100]!r}, so this entry is ignored."
             yield XllmFault((key, "next", number, "operationId"), "warning", "XL-075", text)
 
 
 def _check_policy(one: _Operation, declared: Mapping[str, Json], hint: str) -> Iterator[XllmFault]:
     name = one.node.get("operationId")
     if not isinstance(name, str) or not name:
-        yield XllmFault((), "warning", "XL-083", "It has no operationId: the tool is named by its method and path.")
+        yield XllmFault(
+            (), "warning", "XL-083", ("It has no operationId. The tool is named after its method and path.")
+        )
     elif _VAGUE.fullmatch(name):
-        text = f"{name!r} says little: name what it does and to what, such as search_recipes."
+        text = f"{name!r} is vague. Name the action and its object, such as search_recipes."
         yield XllmFault(("operationId",), "warning", "XL-080", text)
     if not one.node.get("summary"):
         yield XllmFault(
-            (), "warning", "XL-070", "It has no summary: say in a sentence what it does, for models to choose it by."
+            (),
+            "warning",
+            "XL-070",
+            ("It has no summary. Say in one sentence what it does, so that models can choose it."),
         )
     if not hint:
-        yield XllmFault((), "warning", "XL-031", "It has no hint: say when to use it, and when not.")
+        yield XllmFault((), "warning", "XL-031", "It has no hint. Say when to use it, and when not.")
     if declared.get("approval") == "auto" and one.method not in SAFE_METHODS:
         yield XllmFault(
             ("x-llm" if "x-llm" in one.node else "x-opentools", "approval"),
             "warning",
             "XL-044",
-            "It changes something and says auto: clients will ask all the same.",
+            "It changes something but declares auto. Clients will ask anyway.",
         )
 
 
@@ -325,7 +337,10 @@ def _check_left_out(data: dict[str, Any], selection: Selection) -> Iterator[Xllm
     found_tools = operations.read_operations(data, _URL, selection)
     count = len(found_tools.catalog.tools)
     if count > MAX_TOOLS:
-        text = f"These are {count:,} tools: a model chooses badly among so many, and some providers take {MAX_TOOLS}."
+        text = (
+            f"The document declares {count:,} tools. Models choose badly among so many, and some providers "
+            f"accept only {MAX_TOOLS}."
+        )
         yield XllmFault(("paths",), "warning", "CV-25", text)
     for note in found_tools.memo.notes:
         # The checks above have said what is wrong with an x-llm already, with its place.

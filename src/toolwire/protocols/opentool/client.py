@@ -142,7 +142,7 @@ def _version(response: Response | Problem) -> _Seen:
         case {"version": str(version)}:
             return _Seen(good=True, text=f"an OpenTool server, version {version[:40]!r}")
         case _:
-            return _Seen(good=False, text="not an OpenTool server: no version in the answer")
+            return _Seen(good=False, text="not an OpenTool server: the answer contains no version")
 
 
 def _load(response: Response | Problem) -> Document | Problem:
@@ -181,7 +181,7 @@ def _answer(response: Response, call: Call) -> Result:
     # C-3
     status = response.status
     if status == 401:
-        text = "The server requires an API key, or rejects this one. Check that it is valid."
+        text = "The server requires an API key, or rejected this one. Check that the key is valid."
         return Problem(kind=Kind.UNAUTHORIZED, message=text)  # [OTRPC-024]
     data = _data(response)
     match data if _is_plain_result(data) else quirks.mend(data, quirks.ANSWER):
@@ -190,7 +190,7 @@ def _answer(response: Response, call: Call) -> Result:
         case {"result": returned, "id": str() | int() | float() as id_} if returned is not None and not _is_for(
             id_, call
         ):
-            text = f"The server's answer is for another call: its id is {str(id_)[:80]!r}. This call may have run."
+            text = f"The server answered a different call: its id is {str(id_)[:80]!r}. This call might have run."
             return Problem(kind=Kind.BAD_ANSWER, message=text)  # I-30
         case {"result": returned} if returned is not None and 200 <= status < 300:
             return Value(result.read(returned, result.get_shape(call.tool.output_schema), call.tool.output_name))
@@ -225,9 +225,9 @@ def _no_answer(response: Response, data: Json) -> Problem:
         text = f"The server answered with status {status} and no OpenTool answer.{hint}"
         return Problem(kind=kind, message=text, retry_after_ms=read_retry_after_ms(response))
     if isinstance(data, Problem):
-        return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read. {data.message}")
+        return Problem(kind=Kind.BAD_ANSWER, message=f"Cannot read the server's answer. {data.message}")
     reason = "Response is null" if data is None else "Error is null: there is neither a result nor an error in it"
-    return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer says nothing ({reason}).")
+    return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer is empty or unreadable ({reason}).")
 
 
 def _data(response: Response) -> Json | Problem:

@@ -78,7 +78,7 @@ def read(data: Json) -> Document | Problem:
     # OT-031
     functions = data.get("functions") if isinstance(data, dict) else None
     if not isinstance(data, dict) or not isinstance(data.get("opentool"), str) or not isinstance(functions, list):
-        text = 'This is not an OpenTool document: it needs "opentool", a string, and "functions", an array.'
+        text = 'This is not an OpenTool document. It needs "opentool", a string, and "functions", an array.'
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     info = jsontext.get_object(data, "info")
     title = get_text(info, "title")[:_MAX_TITLE] or "Tools"

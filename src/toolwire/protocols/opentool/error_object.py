@@ -43,7 +43,7 @@ def read(error: Mapping[str, Json]) -> Problem:
     """Return the Problem an error object tells of, each member checked by itself."""
     # C-3, OTC-030
     data, message = jsontext.get_object(error, "data"), error.get("message")
-    sentence = message if isinstance(message, str) and message else "The tool failed without a message."
+    sentence = message if isinstance(message, str) and message else "The tool failed without a reason."
     return problem_members.read(data, _kind(error.get("code"), data.get("kind")), sentence)
 
 

@@ -212,7 +212,9 @@ def write(document: OpenTool, version: str | None = None) -> dict[str, Json]:
     if version is not None:
         document = replace(document, opentool=version)
     if document.server is not None and lacks_server(document.opentool):
-        raise ValueError(f"version {document.opentool} knows no server: take it out with replace(..., server=None)")
+        raise ValueError(
+            f"version {document.opentool} does not define server. Remove it with replace(..., server=None)"
+        )
     return _write(document)
 
 

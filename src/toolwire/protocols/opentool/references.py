@@ -26,7 +26,7 @@ def note_reference(reference: str, path: Path, owner: str | None, report: Report
     """Note the reference ``reference``, or that it is none that may stand in a document."""
     local = _LOCAL.fullmatch(reference)
     if local is None:
-        text = f'{quote_text(reference)} is not a reference to a schema of this document: it must be "#/schemas/NAME".'
+        text = f'{quote_text(reference)} is not a valid schema reference. Write "#/schemas/NAME".'
         report.add_error(path, "A-01", text)
         return
     target = unescape_step(local[1])
@@ -42,15 +42,13 @@ def check_references(report: Report, schemas: Mapping[str, Json]) -> None:
     for one in report.references:
         edge = (one.owner, one.target)
         if one.target not in schemas:
-            report.add_conflict(
-                one.path, "A-01", f"There is no schema {quote_text(one.target)}: {_list_names(schemas)}."
-            )
+            report.add_conflict(one.path, "A-01", f"Unknown schema {quote_text(one.target)}: {_list_names(schemas)}.")
         elif edge in empty:
             report.add_conflict(
-                one.path, "A-01", f"{quote_text(one.target)} leads back here and never says what it is."
+                one.path, "A-01", f"{quote_text(one.target)} refers only to itself, so it describes nothing."
             )
         elif edge in recursive:
-            text = f"{quote_text(one.target)} holds itself: clients that cannot follow it see any object instead."
+            text = f"{quote_text(one.target)} contains itself. Clients that cannot follow it treat it as any object."
             report.add_warning(one.path, "A-01", text)
 
 

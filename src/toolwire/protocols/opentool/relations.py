@@ -48,10 +48,10 @@ def lacks_server(version: Json) -> bool:
 def _check_document(data: Mapping[str, Json], path: Path, report: Report) -> None:
     version = data.get("opentool")
     if isinstance(version, str) and _KNOWN_MAJOR.fullmatch(version) is None:
-        text = f"{quote_text(version)} is not a known version of the specification: 1.0.0, 1.1.0 and 2.0.0 are."
+        text = f"Unknown specification version {quote_text(version)}. Known versions: 1.0.0, 1.1.0 and 2.0.0."
         report.add_warning((path, "opentool"), "A-05", text)
     if "server" in data and lacks_server(version):
-        text = f'Version {version} of the specification knows no "server": let "opentool" be "1.1.0".'
+        text = f'Version {version} of the specification does not define "server". Set "opentool" to "1.1.0".'
         report.add_warning((path, "server"), "OT-003", text)
     _check_unique("functions", data, path, report)
 
@@ -61,45 +61,45 @@ def _check_function(data: Mapping[str, Json], path: Path, report: Report) -> Non
     if text := warn_of_unasked_write(name, data.get("x-llm")):
         report.add_warning((path, "name"), "FU-52", text)
     if isinstance(name, str) and NAME.fullmatch(name) is None:
-        text = f"{quote_text(name)} is not a valid function name: it must be 1 to 64 of a-z A-Z 0-9 - _."
+        text = f"{quote_text(name)} is not a valid function name. Use 1 to 64 of a-z A-Z 0-9 - _."
         report.add_error((path, "name"), "OT-011", text)
     if data.get("description") == "":
-        text = "The description is empty: say what the function does, for people and models to choose it by."
+        text = "The description is empty. Say what the function does, so that people and models can choose it."
         report.add_warning((path, "description"), "OT-012", text)
     _check_unique("parameters", data, path, report)
 
 
 def _check_parameter(data: Mapping[str, Json], path: Path, report: Report) -> None:
     if data.get("name") == "":
-        report.add_error((path, "name"), "OT-015", "The name is empty; it must be a string that is not empty.")
+        report.add_error((path, "name"), "OT-015", "The name is empty. It must be a non-empty string.")
 
 
 def _check_schema(data: Mapping[str, Json], path: Path, report: Report) -> None:
     type_ = data.get("type")
     if isinstance(type_, str) and type_ not in TYPES:
-        text = f"{quote_text(type_)} is not a type: it must be one of boolean, integer, number, string, array, object."
+        text = f"{quote_text(type_)} is not a valid type. Use boolean, integer, number, string, array or object."
         report.add_error((path, "type"), "OT-022", text)
     elif type_ == "object" and "properties" not in data:
-        report.add_error(path, "OT-024", '"properties" is missing: an object has them, if only as {}.')
+        report.add_error(path, "OT-024", '"properties" is missing. An object needs it, even if it is {}.')
     elif type_ == "array" and "items" not in data:
-        report.add_error(path, "OT-025", '"items" is missing: an array needs the schema of what it holds.')
+        report.add_error(path, "OT-025", '"items" is missing. An array needs a schema for its items.')
     _check_values(data, path, report)
     properties = data.get("properties")
     for place, name in enumerate(get_list(data, "required")):
         if isinstance(name, str) and isinstance(properties, dict) and name not in properties:
-            text = f"{quote_text(name)} is required and not among the properties."
+            text = f"{quote_text(name)} is required but is not a property."
             report.add_warning(((path, "required"), place), "OT-027", text)
 
 
 def _check_values(data: Mapping[str, Json], path: Path, report: Report) -> None:
     type_ = data.get("type")
     if data.get("enum") == []:
-        report.add_warning((path, "enum"), "OT-026", "The list of values is empty: nothing fits.")
+        report.add_warning((path, "enum"), "OT-026", "The list of values is empty, so no value is valid.")
     for place, value in enumerate(get_list(data, "enum")):
         if report.is_full:
             return
         if isinstance(type_, str) and type_ in TYPES and not _is_of_type(value, type_):
-            text = f'This is {jsontext.describe_type(value)}; the type says "{type_}".'
+            text = f'The type is "{type_}", but the value is {jsontext.describe_type(value)}.'
             report.add_error(((path, "enum"), place), "A-02", text)
 
 
@@ -126,7 +126,7 @@ def _check_unique(list_name: str, data: Mapping[str, Json], path: Path, report: 
     for place, item in enumerate(get_list(data, list_name)):
         name = item.get("name") if isinstance(item, dict) else None
         if isinstance(name, str) and name in seen:
-            text = f"The name {quote_text(name)} is there already: each of the {list_name} needs its own."
+            text = f"The name {quote_text(name)} is already used. Names of {list_name} must be unique."
             report.add_conflict((((path, list_name), place), "name"), "A-07", text)
         elif isinstance(name, str):
             seen.add(name)

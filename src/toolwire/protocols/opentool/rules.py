@@ -37,7 +37,9 @@ def examine(data: Json) -> Report:
     # OT-001..027
     report = Report()
     if not isinstance(data, dict):
-        report.add_error(None, "OT-001", f"This is {jsontext.describe_type(data)}; an OpenTool document is an object.")
+        report.add_error(
+            None, "OT-001", (f"An OpenTool document must be an object, not {jsontext.describe_type(data)}.")
+        )
         return report
     tasks = [_Task("document", data, None, 1)]
     while tasks and not report.is_full:
@@ -57,7 +59,7 @@ def _check_object(task: _Task, report: Report) -> Iterator[_Task]:
         if member.name in task.data:
             yield from _check_member(member, task, report)
         elif member.is_needed:
-            report.add_error(task.path, member.rule, f'"{member.name}" is missing: it must be {member.what}.')
+            report.add_error(task.path, member.rule, f'"{member.name}" is missing. It must be {member.what}.')
     if shape == "reference" and isinstance(task.data["$ref"], str):
         note_reference(task.data["$ref"], (task.path, "$ref"), task.owner, report)
 
@@ -81,7 +83,7 @@ def _check_member(member: Member, task: _Task, report: Report) -> Iterator[_Task
             yield from _check_inner(member, value.items(), path, task, report)
         case _:
             report.add_error(
-                path, member.rule, f'"{member.name}" is {jsontext.describe_type(value)}; it must be {member.what}.'
+                path, member.rule, f'"{member.name}" must be {member.what}, not {jsontext.describe_type(value)}.'
             )
 
 
@@ -93,7 +95,7 @@ def _check_inner(
         if report.is_full:
             return
         if not isinstance(value, due):
-            text = f'This is {jsontext.describe_type(value)}; "{member.name}" must be {member.what}.'
+            text = f'"{member.name}" must be {member.what}, not {jsontext.describe_type(value)}.'
             report.add_error((path, step), member.rule, text)
         elif isinstance(value, dict):
             owner = str(step) if member.name == "schemas" else task.owner

@@ -138,9 +138,7 @@ def _read(functions: _Functions, form: AnswerForm, accept: _Accept, decline: _De
     if isinstance(message, Problem):
         return _build_envelope(message, jsonrpc.get_id(data), 400, form)
     if message.id is None:  # SE-03: null is the id of a request that could not be read, so it matches no request
-        text = (
-            'This is not an OpenTool call: it needs an "id", a string or a number, so that its result can be matched.'
-        )
+        text = 'This is not an OpenTool call. It needs an "id", a string or a number, to match the result.'
         return _build_envelope(Problem(kind=Kind.MALFORMED, message=text), None, 400, form)
     read = _read_call(functions, message)
     if isinstance(read, Problem):
@@ -161,7 +159,7 @@ def _read_call(functions: _Functions, message: jsonrpc.Message) -> tuple[_Served
         return _build_not_supported(message.method, functions.names)
     params = {} if message.params is None else message.params
     if not isinstance(params, dict):
-        text = f'"params" must be an object with an argument under each name, not {jsontext.describe_type(params)}.'
+        text = f'"params" must be an object of arguments by name, not {jsontext.describe_type(params)}.'
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
     # FI-07: a call by name is from here on the call of the tool that is meant.
     return functions.find_meant(params) if function.tool is CALL else (function, params)

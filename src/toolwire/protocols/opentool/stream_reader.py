@@ -62,7 +62,7 @@ class StreamReader:
         """Return how the call ended, now that the stream has."""
         if self.ended is not None:
             return self.ended
-        text = f"The stream ended after {self._count} events, before the call was done: what came of it is unknown."
+        text = f"The stream ended after {self._count} events, before the call was complete. Its result is unknown."
         return Problem(kind=Kind.BAD_ANSWER, message=text, details={"status": response.status})
 
     def _read_event(self, name: str, data: Json) -> Iterator[Progress]:
@@ -97,6 +97,6 @@ class StreamReader:
 
     def _read_result(self, data: Json, shape: Shape) -> Json:
         if self._count == MAX_EVENTS:
-            raise ValueError(f"there are more than {MAX_EVENTS:,} events")
+            raise ValueError(f"it contains more than {MAX_EVENTS:,} events")
         returned = data["result"] if isinstance(data, dict) and "result" in data else data
         return returned if self._name is None else result.read(returned, shape, self._name)

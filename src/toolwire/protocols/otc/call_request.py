@@ -105,4 +105,4 @@ def _is_id(data: Json) -> bool:
 
 
 def _build_malformed(what: str) -> Problem:
-    return Problem(kind=Kind.MALFORMED, message=f"This is not a tool call: {what}.")
+    return Problem(kind=Kind.MALFORMED, message=f"Invalid tool call: {what}.")

@@ -149,11 +149,11 @@ def read(data: Json, call_id: str = "") -> Result:
     error = body.get("error")
     answered = answer.get("call_id")
     if success and call_id and isinstance(answered, str) and answered not in ("", call_id):
-        text = f"The server's answer is for another call: its call_id is {answered[:80]!r}. This call may have run."
+        text = f"The server answered a different call: its call_id is {answered[:80]!r}. This call might have run."
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     if success and error is None:
         return Value(body.get("value"))
-    return _read_problem(Kind.TOOL_FAILED, error, "The tool failed and did not say why.")
+    return _read_problem(Kind.TOOL_FAILED, error, "The tool failed without a reason.")
 
 
 def read_refusal(response: Response, kinds: Mapping[int, Kind]) -> Problem:
@@ -163,7 +163,7 @@ def read_refusal(response: Response, kinds: Mapping[int, Kind]) -> Problem:
     data = {} if isinstance(data, Problem) else data
     if 300 <= status < 400:
         return _build_unreadable("it sends elsewhere: use the address it names")
-    unsaid = f"The server answered {status} and did not say why."
+    unsaid = f"The server answered with status {status}, without a reason."
     problem = _read_problem(_choose_kind(status, data, kinds), _find_refusal(data), unsaid)
     if status not in (429, 503):
         return problem
@@ -256,4 +256,4 @@ def _read_wait_ms(response: Response) -> int | None:
 
 
 def _build_unreadable(what: str) -> Problem:
-    return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read: {what}.")
+    return Problem(kind=Kind.BAD_ANSWER, message=f"Cannot read the server's answer: {what}.")

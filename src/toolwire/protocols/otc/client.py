@@ -97,9 +97,9 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         data = memo.dialect.write(call, tool_id)
         body = write_json(_rename_input(data, memo.input_member.name))
     except (TypeError, ValueError, RecursionError) as error:
-        text = f"The arguments of {call.tool.name} cannot be sent: {error}."
+        text = f"Cannot send the arguments of {call.tool.name}: {error}."
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text)
-    result: Result = Problem(kind=Kind.NOT_FOUND, message="This server has no path for calls.")
+    result: Result = Problem(kind=Kind.NOT_FOUND, message="This server defines no path for calls.")
     credentials = (*call.context.tokens.values(), *call.context.secrets.values())
     for path in memo.dialect.paths:
         request = Request("POST", peer.url + path, _POST, body, call.call_id, credentials=credentials)
@@ -151,7 +151,7 @@ def _read_result(response: Response, dialect: Dialect, call_id: str) -> Result:
         return call_response.read_refusal(response, dialect.kinds)
     data = read_json(response.body)
     if isinstance(data, Problem):
-        return Problem(kind=Kind.BAD_ANSWER, message=f"The server's answer cannot be read. {data.message}")
+        return Problem(kind=Kind.BAD_ANSWER, message=f"Cannot read the server's answer. {data.message}")
     return dialect.read(data, call_id)
 
 

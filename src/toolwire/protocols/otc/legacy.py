@@ -83,4 +83,4 @@ def _write_reply(result: Result, _duration_ms: float) -> Response:
 
 
 def _build_malformed(what: str) -> Problem:
-    return Problem(kind=Kind.MALFORMED, message=f"This is not a tool call: {what}.")
+    return Problem(kind=Kind.MALFORMED, message=f"Invalid tool call: {what}.")

@@ -25,7 +25,9 @@ def check_schema_members(schema: Json, path: Path, report: Report, *, parameters
         if isinstance(data, bool):
             continue
         if not isinstance(data, dict) or depth > MAX_DEPTH:
-            report.add_error(here, "OTC-010", f"This is {describe_type(data)}; a schema is an object, true or false.")
+            report.add_error(
+                here, "OTC-010", (f"A schema must be an object, true or false, not {describe_type(data)}.")
+            )
             continue
         _check_keywords(data, here, report)
         tasks += [(inner, way, depth + 1) for inner, way in _inner(data, here, report)]
@@ -33,7 +35,7 @@ def check_schema_members(schema: Json, path: Path, report: Report, *, parameters
 
 def _check_parameters(schema: Mapping[str, Json], path: Path, report: Report) -> None:
     if schema.get("type", "object") != "object":
-        report.add_error((path, "type"), "OTC-008", 'The inputs of a tool are an object: "type" must be "object".')
+        report.add_error((path, "type"), "OTC-008", 'A tool\'s inputs must be an object: set "type" to "object".')
     properties = schema.get("properties")
     for name, parameter in properties.items() if isinstance(properties, dict) else ():
         here: Path = ((path, "properties"), name)
@@ -47,9 +49,7 @@ def _check_parameters(schema: Mapping[str, Json], path: Path, report: Report) ->
 def _check_keywords(schema: Mapping[str, Json], path: Path, report: Report) -> None:
     for word in _REFERS:
         if word in schema:
-            report.add_error(
-                (path, word), "OTC-009", f'"{word}" is not allowed: write out what is meant where it stands.'
-            )
+            report.add_error((path, word), "OTC-009", f'"{word}" is not allowed. Write the schema out instead.')
     if "type" in schema and not _is_type(schema["type"]):
         report.add_error((path, "type"), "OTC-010", f'"type" must be one or more of {", ".join(sorted(_TYPES))}.')
     required = schema.get("required", [])
@@ -76,14 +76,14 @@ def _inner(schema: Mapping[str, Json], path: Path, report: Report) -> Iterator[t
             yield from ((inner, ((path, word), name)) for name, inner in found.items())
         else:
             report.add_error(
-                (path, word), "OTC-010", f'"{word}" is {describe_type(found)}; it must be an object of schemas.'
+                (path, word), "OTC-010", f'"{word}" must be an object of schemas, not {describe_type(found)}.'
             )
     for word in LISTED:
         if isinstance(found := schema.get(word, []), list):
             yield from ((inner, ((path, word), place)) for place, inner in enumerate(found))
         else:
             report.add_error(
-                (path, word), "OTC-010", f'"{word}" is {describe_type(found)}; it must be a list of schemas.'
+                (path, word), "OTC-010", f'"{word}" must be a list of schemas, not {describe_type(found)}.'
             )
     for word in SINGLE:
         if word in schema:

@@ -42,22 +42,24 @@ def examine(data: Json) -> list[PathFault]:
         case {"items": _} | {"tools": _}:
             _check_lists(data, report)
         case list():
-            report.add_warning(None, "OTC-034", "A bare array is read by the clients of universal-tool alone.")
+            report.add_warning(None, "OTC-034", "Only universal-tool clients read a bare array.")
             _check_tools(data, None, _RFC, report)
         case dict():
             _check_tool(data, None, _RFC, report)
         case _:
             report.add_error(
-                None, "OTC-034", f'This is {describe_type(data)}; a list of tools is an object with "tools".'
+                None, "OTC-034", f'A list of tools must be an object with "tools", not {describe_type(data)}.'
             )
     return report.faults
 
 
 def _check_lists(data: Mapping[str, Json], report: Report) -> None:
     if not isinstance(data.get("$schema"), str):
-        report.add_error(None, "OTC-044", '"$schema" is missing: it must be the version of the standard, a string.')
+        report.add_error(
+            None, "OTC-044", ('"$schema" is missing. It must be the version of the standard, as a string.')
+        )
     if "tools" not in data:
-        report.add_warning(None, "OTC-034", '"tools" is missing: clients of the RFC do not read "items".')
+        report.add_warning(None, "OTC-034", '"tools" is missing. RFC clients do not read "items".')
     for name, members in (("items", _OXP), ("tools", _RFC)):
         if name not in data:
             continue
@@ -65,7 +67,7 @@ def _check_lists(data: Mapping[str, Json], report: Report) -> None:
             _check_tools(data[name], (None, name), members, report)
         else:
             report.add_error(
-                (None, name), "OTC-034", f'"{name}" is {describe_type(data[name])}; it must be an array of tools.'
+                (None, name), "OTC-034", f'"{name}" must be an array of tools, not {describe_type(data[name])}.'
             )
 
 
@@ -76,30 +78,30 @@ def _check_tools(tools: Sequence[Json], path: Path, members: Mapping[str, Member
         if report.is_full:
             return
         if not isinstance(tool, dict):
-            report.add_error(here, "OTC-034", f"This is {describe_type(tool)}; the definition of a tool is an object.")
+            report.add_error(here, "OTC-034", f"A tool definition must be an object, not {describe_type(tool)}.")
             continue
         _check_tool(tool, here, members, report)
         id_ = tool.get("id")
         if isinstance(id_, str) and first.setdefault(id_, place) != place:
-            report.add_conflict((here, "id"), "OTC-002", f"{quote_text(id_)} is the id of item {first[id_]} already.")
+            report.add_conflict((here, "id"), "OTC-002", (f"{quote_text(id_)} is already the id of item {first[id_]}."))
 
 
 def _check_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
     if "input" in tool and "input_schema" not in tool:
-        report.add_warning((path, "input"), "A-36", '"input" is an older form: write "input_schema".')
+        report.add_warning((path, "input"), "A-36", '"input" is an older form. Write "input_schema".')
     check_members(tool, path, members, report)
     if text := warn_of_unasked_write(tool.get("name"), tool.get("x-llm")):
         report.add_warning((path, "name"), "FU-52", text)
     if members is _OXP:
         for name in tool.keys() - members.keys():
             report.add_error(
-                (path, name), "OXP-005", f'{quote_text(name)} is not a member of OXP\'s definition; "tools" has room.'
+                (path, name), "OXP-005", (f'{quote_text(name)} is not part of OXP\'s definition. Put it under "tools".')
             )
     id_match = _ID.fullmatch(tool["id"]) if isinstance(tool.get("id"), str) else None
     version = tool.get("version")
     if id_match and isinstance(version, str) and VERSION.fullmatch(version) and id_match[1] != version:
         report.add_conflict(
-            (path, "version"), "OTC-001", f"{quote_text(version)} is not the version in the id, {id_match[1]}."
+            (path, "version"), "OTC-001", (f"{quote_text(version)} differs from the version in the id, {id_match[1]}.")
         )
 
 
@@ -109,9 +111,9 @@ def check_members(data: Mapping[str, Json], path: Path, members: Mapping[str, Me
         here: Path = (path, name)
         if name not in data:
             if member.is_needed:
-                report.add_error(path, member.rule, f'"{name}" is missing: it must be {member.what}.')
+                report.add_error(path, member.rule, f'"{name}" is missing. It must be {member.what}.')
         elif not member.is_right(data[name]):
-            report.add_error(here, member.rule, f'"{name}" is {_show(data[name])}; it must be {member.what}.')
+            report.add_error(here, member.rule, f'"{name}" must be {member.what}, not {_show(data[name])}.')
         elif member.check is not None:
             member.check(data[name], here, report)
 
@@ -152,7 +154,7 @@ def _check_output(schema: Json, path: Path, report: Report) -> None:
 def _check_wrapped_inputs(wrapper: Json, path: Path, report: Report) -> None:
     check_members(wrapper, path, _PARAMETERS, report)
     if "properties" in wrapper and "parameters" not in wrapper:
-        report.add_warning(path, "A-35", 'This is OXP\'s form: the RFC has the schema under "parameters".')
+        report.add_warning(path, "A-35", 'This is OXP\'s form. The RFC puts the schema under "parameters".')
 
 
 def _each(members: Mapping[str, Member], rule: str) -> ObjectCheck:
@@ -164,7 +166,7 @@ def _each(members: Mapping[str, Member], rule: str) -> ObjectCheck:
                 check_members(entry, (path, place), members, report)
             else:
                 report.add_error(
-                    (path, place), rule, f'This is {describe_type(entry)}; it must be an object with an "id".'
+                    (path, place), rule, f'This must be an object with an "id", not {describe_type(entry)}.'
                 )
 
     return check
@@ -178,13 +180,13 @@ def _within(members: Mapping[str, Member]) -> ObjectCheck:
 def _scopes(scopes: Json, path: Path, report: Report) -> None:
     for place, scope in enumerate(scopes):
         if not isinstance(scope, str):
-            report.add_error((path, place), "OTC-016", f"This is {describe_type(scope)}; a scope is a string.")
+            report.add_error((path, place), "OTC-016", f"A scope must be a string, not {describe_type(scope)}.")
 
 
 def _check_described(text: Json, path: Path, report: Report) -> None:
     if not text:
         report.add_error(
-            path, "OTC-004", "The description is empty: say what the tool is for, to people and to models."
+            path, "OTC-004", "The description is empty. Say what the tool is for, to people and to models."
         )
 
 

@@ -50,5 +50,5 @@ def negotiate_version(wanted: Json, default: str) -> str | Problem:
 
 
 def _build_unsupported(wanted: str, name: str) -> Problem:
-    text = f'This server does not speak {wanted[:200]!r}: send "$schema": "{name}", or none.'
+    text = f'This server does not support {wanted[:200]!r}. Send "$schema": "{name}", or omit it.'
     return Problem(kind=Kind.MALFORMED, message=text)

@@ -44,10 +44,10 @@ class ApiKeyCallers:
         """
         # A text is a list of its characters, and each of them would open the server.
         if isinstance(keys, str | bytes | Secret | ApiKey):
-            raise DefinitionError("The keys of a server are a list: write api_keys=[KEY].")
+            raise DefinitionError("Server keys must be a list: write api_keys=[KEY].")
         given: tuple[Any, ...] = tuple(keys)
         if not all(isinstance(key, ApiKey) or (isinstance(key, str) and key.strip()) for key in given):
-            raise DefinitionError("A key of a server is a text that is not empty, or an ApiKey.")
+            raise DefinitionError("A server key must be a non-empty string or an ApiKey.")
         self._callers = dict(_build_entry(ApiKey(key=Secret(key)) if isinstance(key, str) else key) for key in given)
 
     @property
@@ -97,4 +97,4 @@ def _build_entry(key: ApiKey) -> tuple[bytes, Caller]:
 
 _KEY_NAME: Final = re.compile(r"key:|key-[0-9a-f]{12}\Z")
 _NO_KEY = Problem(kind=Kind.UNAUTHORIZED, message="Send an API key: Authorization: Bearer KEY, or X-API-Key.")
-_WRONG_KEY = Problem(kind=Kind.UNAUTHORIZED, message="This API key is not valid here.")
+_WRONG_KEY = Problem(kind=Kind.UNAUTHORIZED, message="This server does not accept this API key.")

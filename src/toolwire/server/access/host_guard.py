@@ -61,7 +61,7 @@ class HostGuard:
             and not self._is_origin_allowed(origin, loopback=loopback)
             and not self._is_own_page(host, origin)
         ):
-            return Problem(kind=Kind.FORBIDDEN, message="Pages of that origin may not call this server.")
+            return Problem(kind=Kind.FORBIDDEN, message="Pages of that origin are not allowed to call this server.")
         return None
 
     def _is_own_page(self, host: str, origin: str) -> bool:
@@ -114,7 +114,9 @@ class HostGuard:
             return None
         if fields.get(b"origin") is not None:
             return None  # check_host has checked the origin
-        return Problem(kind=Kind.FORBIDDEN, message="Pages of other sites may not call the tools of this server.")
+        return Problem(
+            kind=Kind.FORBIDDEN, message=("Pages of other sites are not allowed to call this server's tools.")
+        )
 
 
 def _read_names(names: Iterable[str], option: str, valid: re.Pattern[str], example: str) -> frozenset[str]:
@@ -123,7 +125,7 @@ def _read_names(names: Iterable[str], option: str, valid: re.Pattern[str], examp
     given: tuple[Any, ...] = tuple(names)
     for name in given:
         if not isinstance(name, str) or valid.fullmatch(name) is None:
-            raise DefinitionError(f"{str(name)[:100]!r} is none of the {option} of requests: write {example}.")
+            raise DefinitionError(f"{str(name)[:100]!r} is not a valid value for {option}. Write {example}.")
     return frozenset(name.lower() for name in given)
 
 
@@ -133,7 +135,8 @@ def _build_misdirection(host: str) -> Problem:
     is_name = _HOST_NAME.fullmatch(name) is not None
     named_host, shown = (f"the host name {name}", name) if is_name else ("that host name", "NAME")
     message = (
-        f"This server does not answer to {named_host}: allow it with --allow-host {shown}, or asgi(..., hosts=[...])."
+        f"This server does not accept the host name {named_host}. Allow it with --allow-host {shown}, or "
+        "asgi(..., hosts=[...])."
     )
     return Problem(kind=Kind.MISDIRECTED, message=message)
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _UNKNOWN: Final = Problem(
     kind=Kind.OVERLOADED,
-    message="The sessions of this server cannot be read or ended now. Try it again.",
+    message="Cannot read or end this server's sessions now. Try again.",
     can_retry=True,
     retry_after_ms=5_000,
 )
@@ -49,7 +49,7 @@ class SessionEnds:
         self._store: EndedSessions | None = None
         self._here: dict[bytes, float] = {}  # by a digest of the cookie, when the session began
         self._all_until = 0.0  # sessions that began earlier are over
-        self._outages = OutageLog(_log, "The sessions of pages can be read again.")
+        self._outages = OutageLog(_log, "Page sessions can be read again.")
 
     async def end(self, session: BrowserSession) -> Problem | None:
         """End ``session``. Return a Problem if that cannot be kept."""

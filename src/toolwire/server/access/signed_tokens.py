@@ -170,10 +170,10 @@ class SignedTokenCallers:
 
 _OPENID = "/.well-known/openid-configuration"
 _NO_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="Send a token: Authorization: Bearer TOKEN.")
-_NOT_A_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="This token is not valid here.")
+_NOT_A_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="This server does not accept this token.")
 _NO_KEYS = Problem(
     kind=Kind.OVERLOADED,
-    message="Tokens cannot be checked now: the keys of their issuer cannot be fetched.",
+    message="Tokens cannot be verified now, because their issuer's keys cannot be fetched.",
     can_retry=True,
     retry_after_ms=30_000,
 )

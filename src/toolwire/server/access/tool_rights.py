@@ -84,7 +84,7 @@ class BoundedTools:
 
             for condition in conditions:
                 if is_met(condition, call.tool, call.arguments) is not True:
-                    text = f"You may call {call.tool.name} only where {describe_condition(condition)}. It did not run."
+                    text = f"{call.tool.name} did not run: you can call it only if {describe_condition(condition)}."
                     return Problem(kind=Kind.FORBIDDEN, message=text)
         return None
 

@@ -90,7 +90,7 @@ def is_declined(call: Call) -> bool:
 
 def ask_about_destructive(call: Call) -> str:
     """Return a question for each call of a destructive tool."""
-    return f"{call.tool.name} cannot be undone. Do it?" if call.tool.destructive else ""
+    return f"{call.tool.name} cannot be undone. Call it?" if call.tool.destructive else ""
 
 
 class ConfirmationTokens:
@@ -162,7 +162,7 @@ class Confirmations:
         permissions: CallerPermissions | None = None,
     ) -> None:
         self.words = words
-        self._outages = OutageLog(_log, "Confirmations can be checked again.")
+        self._outages = OutageLog(_log, "Confirmations can be verified again.")
         self.receipts = receipts
         self._inbox = inbox
         self._permissions = CallerPermissions() if permissions is None else permissions
@@ -195,7 +195,7 @@ class Confirmations:
         except list_store_errors(DefinitionError) as error:
             text = "A call of %s was refused: its confirmation cannot be checked (%s)."
             self._outages.record_failure(text, call.tool.id, error)
-            return build_store_problem(call, "its confirmation cannot be checked now")
+            return build_store_problem(call, "its confirmation cannot be verified now")
         self._outages.record_success()
         return refusal
 
@@ -240,7 +240,7 @@ class Confirmations:
         try:
             self.words.redeem(call.context.confirmation, subject)
         except ConnectionError as error:
-            self._outages.record_failure("A refused confirmation of %s stays valid (%s).", call.tool.id, error)
+            self._outages.record_failure("A refused confirmation of %s remains valid (%s).", call.tool.id, error)
 
     def _find_missing_proof(
         self,
@@ -259,7 +259,7 @@ class Confirmations:
         if not fault:
             if is_proved or receipts.record(call, subject):
                 return None
-            return build_store_problem(call, "its receipt cannot be kept now")
+            return build_store_problem(call, "its receipt cannot be stored now")
         terms = receipts.build_terms(call)
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons, terms=terms, fault=fault)
 
@@ -378,7 +378,7 @@ async def decide_in_thread(undecided: DeferredVerdict) -> Verdict:
 
 def _build_denial(tool: str) -> Problem:
     """Return the problem of a call that its user did not allow."""
-    text = f"{tool} was not called: the user did not allow it."
+    text = f"{tool} was not called, because the user did not allow it."
     return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
 
 
@@ -405,7 +405,7 @@ def build_challenge(
     ``fault`` says what was wrong with the receipt of this call. ``later`` are the choices of a form about later calls.
     """
     field = CONFIRMATION.decode()
-    text = f"{call.tool.name} did not run: it must be confirmed. Send the same call again with the header {field}."
+    text = f"{call.tool.name} did not run: it needs confirmation. Send the same call again with the header {field}."
     details: dict[str, Json] = {"question": question, "word": word, "header": field, "valid_s": int(VALID_S)}
     if reasons is not None:
         details["reasons"] = list(reasons)

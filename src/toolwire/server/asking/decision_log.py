@@ -36,7 +36,7 @@ class DecisionLog:
     def __init__(self, place: Path | str = "", *, clock: Callable[[], float] = time.time) -> None:
         self._place = place
         self._clock = clock
-        self._outages = OutageLog(logging.getLogger("toolwire"), "Decisions can be kept again.")
+        self._outages = OutageLog(logging.getLogger("toolwire"), "Decisions can be stored again.")
         self.is_remote: bool = bool(str(place)) and is_in_database(place)
 
     @cached_property
@@ -77,7 +77,7 @@ class DecisionLog:
         try:
             self._audit.append(record)
         except list_store_errors(DefinitionError) as error:
-            text = "A call of %s was refused: its decision cannot be kept (%s)."
+            text = "A call of %s was refused: its decision cannot be stored (%s)."
             self._outages.record_failure(text, call.tool.id, error)
             return False
         self._outages.record_success()

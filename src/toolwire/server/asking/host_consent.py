@@ -57,9 +57,9 @@ def describe_host_consent(number: int, consent: str, receipts: str = "") -> str:
         return ""
     some = "1 tool needs" if number == 1 else f"{number} tools need"
     if receipts:
-        return f"{some} consent. A call of them runs only with a receipt of its user's decision."
+        return f"{some} consent. Each call runs only with a receipt of its user's decision."
     other = _OTHERS.get(consent, _OTHERS["hints"])
-    return f"{some} consent. An MCP client that shows forms is asked; one that shows none {other}."
+    return f"{some} consent. MCP clients that show forms are asked; others {other}."
 
 
 class ConsentNotice(NamedTuple):
@@ -111,7 +111,7 @@ def build_reasons(required: ConfirmationQuestion | None, *, of_all: bool = False
 def find_consent_reasons(call: Call) -> tuple[str, ...] | None:
     """Return why the policy of its tool wants ``call`` to be asked about; None if it does not."""
     if call.tool.approval is Approval.DENY:
-        return ("The site does not want this tool to be called.",)
+        return ("The server does not allow calls of this tool.",)
     verdict = _load_consent_check()(call)
     return verdict.question.reasons if isinstance(verdict, Ask) else None
 

@@ -93,7 +93,7 @@ class Inbox:
             DefinitionError: the place cannot be used.
         """
         self._place = place
-        self._outages = OutageLog(_log, "Questions can be kept again.")
+        self._outages = OutageLog(_log, "Questions can be stored again.")
         self._approvals: Approvals = open_approvals(place)
         self.is_remote: bool = is_in_database(place)
         # D-26: a URL may have a password, and callers see this text; the operator has it in TOOLWIRE_STATE.
@@ -135,9 +135,9 @@ class Inbox:
                 call, subject.hex(), reasons, upstream, always_allowed=always_allowed, on_answer=on_answer
             )
         except list_store_errors(DefinitionError) as error:
-            message = "A call of %s was refused: its question cannot be kept (%s)."
+            message = "A call of %s was refused: its question cannot be stored (%s)."
             self._outages.record_failure(message, call.tool.id, error)
-            text = f"{call.tool.name} did not run: the question to its user cannot be kept now."
+            text = f"{call.tool.name} did not run: the question to its user cannot be stored now."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
         self._outages.record_success()
         return refusal
@@ -186,7 +186,7 @@ class Inbox:
         id_ = self._approvals.find(binding)
         if id_ is None:
             if self._is_over_limit(call) or self._is_full(call.context.principal):
-                text = f"{name} did not run: too many questions wait for its user. Call it again in a minute."
+                text = f"{name} did not run: too many questions are pending for its user. Call it again in a minute."
                 return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=60_000)
             id_ = self._add_question(call, binding, reasons, upstream, key)
         answer = self._approvals.take(id_, binding)
@@ -240,12 +240,13 @@ class Inbox:
         if page:
             # The command is the operator's; a caller of a server on another machine has the page.
             text = (
-                f"{name} did not run: its user decides at {page}, within five minutes. Then send the same call again."
+                f"{name} did not run: its user must decide at {page}, within five minutes. Then send the "
+                "same call again."
             )
             return Problem(kind=Kind.UNCONFIRMED, message=text, details={"inbox": {"id": id_, "url": page}})
         text = (
-            f"{name} did not run: its user decides with `{self._command} allow {id_}`"
-            f" (`{self._command}` shows the call), within five minutes. Then send the same call again."
+            f"{name} did not run: its user must decide within five minutes, with `{self._command} allow "
+            f"{id_}` (`{self._command}` shows the call). Then send the same call again."
         )
         return Problem(kind=Kind.UNCONFIRMED, message=text, details={"inbox": {"id": id_}})
 

@@ -65,7 +65,7 @@ class InboxWaiters:
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
-        self._outages = OutageLog(_log, "Questions that calls wait for can be read again.")
+        self._outages = OutageLog(_log, "Questions of waiting calls can be read again.")
         self._poll_interval_s = _REMOTE_POLL_INTERVAL_S if inbox.is_remote else _POLL_INTERVAL_S
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._waiters: Counter[str] = Counter()
@@ -99,7 +99,7 @@ class InboxWaiters:
             try:
                 is_answered = await asyncio.to_thread(self._inbox.is_answered, question)
             except list_store_errors() as error:
-                self._outages.record_failure("A call waits no longer: its question cannot be read (%s).", error)
+                self._outages.record_failure("A call stopped waiting: its question cannot be read (%s).", error)
                 return False
             self._outages.record_success()
             return is_answered

@@ -80,11 +80,11 @@ class KeyFile:
                 text = opened.read(_MAX_BYTES + 1)
         except OSError as error:
             raise DefinitionError(
-                f"The keys of receipts {self._file} cannot be read: {error.strerror or error}."
+                f"Cannot read the receipt keys in {self._file}: {error.strerror or error}."
             ) from error
         keys = _parse(text)
         if isinstance(keys, Problem):
-            raise DefinitionError(f"The keys of receipts {self._file} cannot be used: {keys.message}")
+            raise DefinitionError(f"Cannot use the receipt keys in {self._file}: {keys.message}")
         return keys
 
 
@@ -102,7 +102,7 @@ class PublishedKeys:
         self._tried_at = self._fetched_at = clock()
         keys = self._read()
         if isinstance(keys, Problem):
-            raise DefinitionError(f"The keys of receipts cannot be fetched: {keys.message}")
+            raise DefinitionError(f"Cannot fetch the receipt keys: {keys.message}")
         self._keys = keys
 
     def get_keys(self) -> ReceiptKeys:
@@ -147,9 +147,9 @@ def open_key_source(keys: Path | str | KeyFetcher) -> KeySource:
     if callable(keys):
         return PublishedKeys(keys)
     if not str(keys):
-        raise DefinitionError("Receipts need the public keys of those who sign: receipt_keys=FILE, a JWK Set.")
+        raise DefinitionError("Receipts need the signers' public keys: receipt_keys=FILE, a JWK Set.")
     if ":/" in str(keys):  # one slash, because a Path of a URL has lost the second
-        raise DefinitionError("The keys of receipts at a URL need receipt_keys=build_key_fetcher(URL), from toolwire.")
+        raise DefinitionError("Receipt keys at a URL need receipt_keys=build_key_fetcher(URL), from toolwire.")
     return KeyFile(Path(keys))
 
 

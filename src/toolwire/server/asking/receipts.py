@@ -63,7 +63,7 @@ class ReceiptVerifier:
         """
         self._keys = open_key_source(keys)
         self._audience = audience.lower()
-        self._outages = OutageLog(_log, "Receipts can be kept again.")
+        self._outages = OutageLog(_log, "Receipts can be stored again.")
         self._audit = audit
         self.is_remote = is_remote
         self._clock = clock
@@ -117,7 +117,7 @@ class ReceiptVerifier:
         try:
             self._audit.append(record)
         except list_store_errors(DefinitionError) as error:
-            text = "A call of %s was refused: its receipt cannot be kept (%s)."
+            text = "A call of %s was refused: its receipt cannot be stored (%s)."
             self._outages.record_failure(text, call.tool.id, error)
             return False
         self._outages.record_success()
@@ -151,10 +151,10 @@ def open_receipt_verifier(
         DefinitionError: there is no such choice, the options do not go together, or a file cannot be used.
     """
     if receipts not in ("", "required"):
-        raise DefinitionError(f'receipts is "required" or nothing, not {receipts!r}.')
+        raise DefinitionError(f'receipts must be "required" or left out, not {receipts!r}.')
     if not receipts:
         if callable(keys) or str(keys) or audience:
-            raise DefinitionError('The keys and the audience of receipts go with receipts="required".')
+            raise DefinitionError('Receipt keys and an audience need receipts="required".')
         return None
     audit: Audit | None = open_decisions(place) if str(place) else None
     try:

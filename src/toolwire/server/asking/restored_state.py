@@ -44,8 +44,10 @@ def ask_after_restore(
     when = datetime.fromtimestamp(found.made_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
     if clock() < until:
         _log.warning(
-            "The state was restored from a backup of %s: calls with an idempotency key of tools that must not run twice"
-            " are asked about until %s.",
+            (
+                "The state was restored from a backup of %s. Until %s, calls with an idempotency key need "
+                "consent if the tool must not run twice."
+            ),
             when,
             datetime.fromtimestamp(until, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         )
@@ -54,8 +56,8 @@ def ask_after_restore(
         tool = call.tool
         if call.key and not can_rerun(tool) and clock() < max(until, found.at + (tool.keep_s or 0.0)):
             return (
-                f"{tool.name} may have run already with this key: the state of the server was restored from a"
-                f" backup of {when}. Run it?"
+                f"{tool.name} might have run already with this idempotency key: the server's state was "
+                f"restored from a backup of {when}. Run it?"
             )
         return ""
 

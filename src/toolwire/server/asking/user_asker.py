@@ -114,7 +114,7 @@ class InputStates:
     def __init__(self, words: ConfirmationTokens, question: ConfirmationQuestion | None) -> None:
         self._words = words
         self._question = question
-        self._outages = OutageLog(_log, "The state of questions can be checked again.")
+        self._outages = OutageLog(_log, "The state of questions can be verified again.")
         self.is_remote: bool = words.is_remote
 
     def restore(self, call: Call) -> Call | Problem:
@@ -127,9 +127,9 @@ class InputStates:
         try:
             is_valid = state is not None and self._words.redeem(word, _digest_state(call, body))
         except ConnectionError as error:
-            text = "A call of %s was refused: its state cannot be checked (%s)."
+            text = "A call of %s was refused: its state cannot be verified (%s)."
             self._outages.record_failure(text, call.tool.id, error)
-            return build_store_problem(call, "the state of its questions cannot be checked now")
+            return build_store_problem(call, "the state of its questions cannot be verified now")
         self._outages.record_success()
         if state is None or not is_valid:
             text = f"{call.tool.name} did not run: the state of its questions is altered, used, too old, or of another"
@@ -160,7 +160,7 @@ class InputStates:
         answers: Json = dict(context.input_responses or {})
         body = urlsafe_b64encode(jsontext.write([answers, asked["key"], asked["name"], is_confirmed])).decode()
         if len(body) > MAX_STATE:
-            text = f"{call.tool.name} was given up: the answers to its questions are too long."
+            text = f"{call.tool.name} was stopped: the answers to its questions are too long."
             return Problem(kind=Kind.TOO_LARGE, message=text)
         state = f"{body}.{self._words.issue(_digest_state(call, body))}"
         return replace(result, details={**result.details, INPUT_REQUEST: {**asked, "state": state}})

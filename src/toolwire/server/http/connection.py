@@ -201,7 +201,7 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserUpgrade as upgrade:
             self._continue_without_upgrade(bytes(data[upgrade.args[0] :]))
         except httptools.HttpParserError:
-            self._refuse(400, Kind.MALFORMED, "This is not a request of HTTP/1.1.")
+            self._refuse(400, Kind.MALFORMED, "This is not an HTTP/1.1 request.")
         if self._in_head:
             self._count_head()
         elif self._last_cycle is not None and self._last_cycle.more_body:
@@ -222,7 +222,7 @@ class HttpConnection(asyncio.Protocol):
             self._parser = parser
             parser.feed_data(rest)
         except httptools.HttpParserError:
-            self._refuse(400, Kind.MALFORMED, "The framing of the body is not valid in HTTP/1.1.")
+            self._refuse(400, Kind.MALFORMED, "The framing of the request body is not valid in HTTP/1.1.")
 
     # What httptools calls
 
@@ -258,9 +258,9 @@ class HttpConnection(asyncio.Protocol):
         ):
             app = RefusalApp(431, Kind.TOO_LARGE, self._describe_head_limits())
         elif self._unknown_coding:
-            app = RefusalApp(501, Kind.UNSUPPORTED_TYPE, "The only transfer coding here is chunked.")
+            app = RefusalApp(501, Kind.UNSUPPORTED_TYPE, "Only the transfer coding chunked is supported.")
         elif not self._target.startswith(b"/") and has_other_authority(self._target, self._headers):
-            text = "The request target names another host than the header field Host."
+            text = "The request target and the Host header name different hosts."
             app = RefusalApp(400, Kind.MALFORMED, text)
         self._unknown_coding = False
         scope, parser = self._scope, self._parser
@@ -397,7 +397,10 @@ class HttpConnection(asyncio.Protocol):
         return len(self._target) + FIELD_OVERHEAD * len(fields) + sum(map(len, chain.from_iterable(fields)))
 
     def _describe_head_limits(self) -> str:
-        return f"A request head has at most {self._max_head_bytes:,} bytes and {self._max_head_fields} fields here."
+        return (
+            f"The request head is larger than {self._max_head_bytes:,} bytes or has more than "
+            f"{self._max_head_fields} fields."
+        )
 
     # Refusals
 

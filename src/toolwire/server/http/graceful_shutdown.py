@@ -253,5 +253,5 @@ def _exit_after_grace(has_signal: threading.Lock, seconds: float) -> None:
     has_signal.acquire()
     time.sleep(seconds)
     # Not sys.exit(), which would end only this thread: a tool that does not return would keep the process.
-    _log.error("A tool did not stop within the grace period; the process ends without it.")
+    _log.error("A tool did not stop within the grace period. The process ends anyway.")
     os._exit(1)

@@ -83,9 +83,9 @@ class TlsFiles(NamedTuple):
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.cert, self.key, password=_refuse_password)
         except ssl.SSLError as error:
             reason = _TLS_FAULTS.get(error.reason, "one of them is not a PEM file of its kind")
-            raise DefinitionError(f"{self.cert} and {self.key} cannot be used for TLS: {reason}.") from error
+            raise DefinitionError(f"Cannot use {self.cert} and {self.key} for TLS: {reason}.") from error
         except _KeyLockedError as error:
-            raise DefinitionError(f"{self.key} is protected by a password: give a key without one.") from error
+            raise DefinitionError(f"{self.key} is password-protected. Use a key without a password.") from error
 
 
 class _KeyLockedError(Exception):
@@ -278,7 +278,7 @@ def serve(app: StoppableApp, listen: ListenSettings = LISTEN) -> None:
             try:
                 server.run(sockets=[listener])
             except SystemExit as end:
-                raise ToolwireError("The server could not start; the line above says why.") from end
+                raise ToolwireError("The server could not start. The line above says why.") from end
 
 
 @contextlib.contextmanager
@@ -324,7 +324,7 @@ def serve_workers(
         listen.announce_url(listener)
         supervisor.run()
     if not supervisor.has_started and any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
-        raise ToolwireError("A worker could not start; the line above says why.")
+        raise ToolwireError("A worker could not start. The line above says why.")
 
 
 def serve_reloading(
@@ -378,7 +378,7 @@ class _Workers(Multiprocess):
             if not new.wait_until_ready(START_S, self.should_exit):
                 new.kill()
                 new.join()
-                _log.error("A new process could not start: the old ones go on, with the settings that they have.")
+                _log.error("A new process could not start. The old processes continue, with their old settings.")
                 return
             self.processes[number] = new
             old.terminate()

@@ -169,7 +169,7 @@ class RequestCycle(Exchange):
         expected = "http.response.body" if self.response_started else "http.response.start"
         if self.response_complete or message["type"] != expected:
             reason = "the response is complete" if self.response_complete else f"{expected} is expected"
-            raise RuntimeError(f"The message {message['type']} cannot be sent: {reason}.")
+            raise RuntimeError(f"Cannot send the message {message['type']}: {reason}.")
         if self.response_started:
             self._send_part(message.get("body", b""), more=message.get("more_body", False))
         else:
@@ -326,15 +326,15 @@ class RequestCycle(Exchange):
             self.task.cancel()
 
 
-_FAILED = RefusalApp(500, Kind.INTERNAL, "The server failed; its log has the details.")
+_FAILED = RefusalApp(500, Kind.INTERNAL, "The server failed. See its log.")
 
 
 def _check_field(name: bytes, value: bytes) -> None:
     # A line end in a value would begin a new field, which the author of the value could choose.
     if _FORBIDDEN_IN_NAME.search(name):
-        raise RuntimeError(f"{name!r} is not the name of a header field.")
+        raise RuntimeError(f"{name!r} is not a valid header name.")
     if _FORBIDDEN_IN_VALUE.search(value):
-        raise RuntimeError(f"The value of the header field {name.decode('latin-1')} has a control character.")
+        raise RuntimeError(f"The value of the header {name.decode('latin-1')} contains a control character.")
 
 
 @lru_cache(_CACHED_HEADS)

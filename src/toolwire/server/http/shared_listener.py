@@ -300,7 +300,7 @@ class SharedListener:
         except OSError as error:
             if error.errno not in _EXHAUSTED:
                 raise
-            _log.error("No connection can be accepted for a second: %s.", error.strerror)
+            _log.error("Connections cannot be accepted for a second: %s.", error.strerror)
             self._wait(_RETRY_S)
             return False
         cohort = self._load.newest

@@ -25,7 +25,7 @@ from .long_calls import LongCalls
 _STREAM_HEADERS: Final = [*EVENT_HEADERS, (b"vary", b"accept")]
 _NO_LIST: Final = Problem(
     kind=Kind.FORBIDDEN,
-    message="This server does not know its callers apart, so it lists no calls; ask for a call by its id.",
+    message="This server cannot identify its callers, so it lists no calls. Read a call by its ID.",
 )
 
 

@@ -57,7 +57,9 @@ def read_list(request: Request) -> Reading:
     given = dict(parse_qsl(request.url.partition("?")[2][:_MAX_QUERY]))
     limit = given.get("limit", str(_USUAL_LIMIT))
     if not (limit.isascii() and limit.isdigit() and len(limit) < 7 and 1 <= int(limit) <= MAX_LIMIT):
-        return refuse(Problem(kind=Kind.INVALID_ARGUMENTS, message=f"`limit` is a number from 1 to {MAX_LIMIT}."))
+        return refuse(
+            Problem(kind=Kind.INVALID_ARGUMENTS, message=(f"`limit` must be a number from 1 to {MAX_LIMIT}."))
+        )
     cursor = given.get("cursor", "")
     return CallQuery(CallAction.LIST, _reply_page, limit=int(limit), cursor=cursor[:100])
 
@@ -83,8 +85,8 @@ def read_answer(call_id: str, request: Request) -> Reading:
     answers = get_object(data, "input")
     if not answers or not all(_is_answer(answer) for answer in answers.values()):
         text = (
-            '"input" must have an answer under each name: {"action": "accept", "content": {...}}, or "decline" or'
-            ' "cancel".'
+            '"input" must contain an answer for each name: {"action": "accept", "content": {...}}, '
+            'or "decline" or "cancel".'
         )
         return refuse(Problem(kind=Kind.INVALID_ARGUMENTS, message=text))
     return CallQuery(CallAction.ANSWER, partial(_reply_status, b""), call_id, answers=answers)

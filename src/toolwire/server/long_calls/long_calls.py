@@ -165,7 +165,7 @@ class LongCalls:
         self._limits = limits
         self._store: LongCallStore | None = None
         self._opening = asyncio.Lock()
-        self._outages = OutageLog(_log, "Long calls that wait for their users can be looked at again.")
+        self._outages = OutageLog(_log, "Long calls that wait for their users can be read again.")
         self._maintenance: asyncio.Task[None] | None = None
         self._bound: dict[str, Call] = {}
         self._running: dict[str, _Run] = {}
@@ -383,7 +383,7 @@ class LongCalls:
 
             await to_thread.run_sync(inbox.add_call, ResumableCall(question, lease.principal, lease.id))
         except list_store_errors() as error:
-            self._outages.record_failure("A long call ends: that it waits for its user cannot be kept (%s).", error)
+            self._outages.record_failure("A long call was ended: its question cannot be stored (%s).", error)
             return CallChange(result=result, pinned=False)
         problem = result if isinstance(result, Problem) else NO_CALL
         asked = get_object(problem.details, "inbox")
@@ -652,7 +652,7 @@ class LongCalls:
                 if not isinstance(status, Problem) or status.kind is Kind.NOT_FOUND:
                     await to_thread.run_sync(inbox.remove_call, waiting)
         except list_store_errors() as error:
-            self._outages.record_failure("Long calls that wait for their users cannot be looked at (%s).", error)
+            self._outages.record_failure("Long calls that wait for their users cannot be read (%s).", error)
         else:
             self._outages.record_success()
 
@@ -665,7 +665,7 @@ _AGAIN = "~"
 
 _TOO_MANY_WAIT = Problem(
     kind=Kind.RATE_LIMITED,
-    message="You wait for too many calls at the same time: ask for this one later.",
+    message="You are waiting for too many calls at the same time. Read this one later.",
     can_retry=True,
     retry_after_ms=10_000,
 )

@@ -35,7 +35,7 @@ MAX_STREAMS_A_CALLER: Final = 50
 
 _FULL = Problem(
     kind=Kind.OVERLOADED,
-    message="Too many streams are open: close one, or listen again later.",
+    message="Too many streams are open. Close one, or try again later.",
     can_retry=True,
     retry_after_ms=60_000,
 )

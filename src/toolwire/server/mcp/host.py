@@ -154,7 +154,7 @@ class McpHost:
                 await write(jsontext.write({"jsonrpc": "2.0", "method": COMPLETED, "params": {"elicitationId": page}}))
         if _read_question(response) is None:
             return response
-        return build_error(message.get("id"), INTERNAL_ERROR, "The tool asks more questions than a call may.")
+        return build_error(message.get("id"), INTERNAL_ERROR, "The tool asks more questions than a call allows.")
 
     async def refuse_with_pages(self, message: Mapping[str, Json], body: bytes, post: Post) -> Response:
         """Return the answer to ``message``, whose response can be no stream, so that nothing is asked on the way.
@@ -237,7 +237,7 @@ class McpHost:
             raise
         except TimeoutError:
             self._unanswered.add(mode)
-            params = {"requestId": id_, "reason": "The time for an answer is over."}
+            params = {"requestId": id_, "reason": "The time to answer is over."}
             await write(jsontext.write({"jsonrpc": "2.0", "method": CANCELLED, "params": params}))
             return dict(_NO_ANSWER)
         finally:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # few servers keep sessions
     from .host import Serve
     from .session_manager import McpSessionManager
 
-_WRONG_METHOD = Problem(kind=Kind.WRONG_METHOD, message="A session takes GET, POST and DELETE.")
+_WRONG_METHOD = Problem(kind=Kind.WRONG_METHOD, message="A session accepts only GET, POST and DELETE.")
 
 
 class McpRequests:

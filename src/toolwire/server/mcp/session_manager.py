@@ -60,21 +60,21 @@ _EVENT_ID: Final = re.compile(rb"(?:([0-9a-f]{16})-)?([0-9]{1,9})-([0-9]{1,9})")
 
 _LOST = Problem(
     kind=Kind.OVERLOADED,
-    message="Sessions cannot be read now, because their store does not answer: send the request again.",
+    message="Sessions cannot be read now, because their store does not answer. Send the request again.",
     can_retry=True,
     retry_after_ms=1_000,
 )
 _UNKNOWN = Problem(
     kind=Kind.NOT_FOUND,
-    message="There is no such session here: it has ended, or another process has it. Begin again with initialize.",
+    message="Unknown session: it has ended, or another process holds it. Start again with initialize.",
 )
 _NOT_STORED = Problem(
     kind=Kind.MALFORMED,
-    message="The events after this last-event-id are not kept here. Listen without it, or call again.",
+    message="Events after this last-event-id are not stored. Reconnect without it, or call again.",
 )
 _FULL = Problem(
     kind=Kind.OVERLOADED,
-    message="Too many sessions are open here: end one, or begin again later.",
+    message="Too many sessions are open. End one, or try again later.",
     can_retry=True,
     retry_after_ms=60_000,
 )
@@ -268,7 +268,7 @@ class McpSessionManager:
         elif scope["method"] == "POST":
             await self._take_message(request, body)
         elif b"text/event-stream" not in fields.get(b"accept", b"").lower():
-            text = "A session is listened to by GET with the header field accept: text/event-stream."
+            text = "To receive a session's events, send GET with the header accept: text/event-stream."
             await request.respond(request.refuse(Problem(kind=Kind.MALFORMED, message=text)))
         elif b"last-event-id" not in fields:
             await self._listen(request, b"")
@@ -310,7 +310,7 @@ class McpSessionManager:
         if self._shared is None:
             return Response(202)
         if len(body) > MAX_ANSWER:
-            text = f"An answer has at most {MAX_ANSWER:,} bytes."
+            text = f"An answer can have at most {MAX_ANSWER:,} bytes."
             return build_error(None, INVALID_REQUEST, text, 413)
         try:
             has_room = await self._shared.pass_answer_on(session, message, body)
@@ -349,7 +349,7 @@ class McpSessionManager:
                 if not stream.is_empty:
                     stream.end(answers[0].body)
             except (TypeError, ValueError):  # a text of half a surrogate pair, which no JSON can have
-                answers.append(build_error(None, INVALID_REQUEST, "This message cannot be written as JSON.", 400))
+                answers.append(build_error(None, INVALID_REQUEST, "Cannot write this message as JSON.", 400))
             finally:
                 session.running.pop(key, None)
                 stream.end()
@@ -406,7 +406,7 @@ class McpSessionManager:
             return _refuse_message(_LOST, message.get("id"))
         if is_stored:
             return response
-        text = f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time. Stop watching another one first."
+        text = f"At most {MAX_SUBSCRIPTIONS} resources can be watched at a time. Unsubscribe from one first."
         return build_error(message.get("id"), INVALID_PARAMS, text)
 
     async def _listen(self, request: SessionRequest, missed: bytes, *, resumes_here: bool = False) -> None:
@@ -601,11 +601,15 @@ def _find_refusal(session: McpSession, message: Mapping[str, Json], most_calls: 
     """Return why a request has no place in ``session``, or None."""
     id_ = message.get("id")
     if message.get("method") == "initialize":
-        return build_error(id_, INVALID_REQUEST, "This session has begun. Begin another one without its id.", 400)
+        return build_error(
+            id_, INVALID_REQUEST, ("This session has already started. To start another one, leave out its ID."), 400
+        )
     if id_ is not None and _write_id(id_) in session.running:
-        return build_error(id_, INVALID_REQUEST, "A request with this id runs in this session: use another id.", 400)
+        return build_error(
+            id_, INVALID_REQUEST, ("A request with this ID is already running in this session. Use another ID."), 400
+        )
     if len(session.running) >= most_calls:
-        text = f"{most_calls} requests of this session run already; this one did not run."
+        text = f"This request did not run: {most_calls} requests are already running in this session."
         return build_error(id_, INVALID_REQUEST, text, 429)
     return None
 

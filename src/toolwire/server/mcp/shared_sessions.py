@@ -247,7 +247,7 @@ class SharedSessions:
             ConnectionError: the state cannot be asked.
         """
         if self._waiting >= _MAX_WAITING:
-            raise ConnectionError("too many requests wait for it")
+            raise ConnectionError("too many requests are waiting for it")
         self._waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, *values)
@@ -349,7 +349,7 @@ class SharedSessions:
             except ConnectionError as error:
                 if not self._is_lost:
                     self._is_lost = True
-                    _log.error("The MCP sessions cannot be read, and are refused until then: %s.", error)
+                    _log.error("MCP sessions cannot be read and are refused: %s.", error)
                 await asyncio.sleep(_PAUSE_S)
             except Exception:  # noqa: BLE001 - one message that cannot be read must not end the others
                 _log.exception("A message about an MCP session was left out")
@@ -379,7 +379,7 @@ class SharedSessions:
                     self._take_message(message)
                 except (ValueError, UnicodeError) as error:
                     # Another program wrote it. It costs the sessions of this process neither time nor their messages.
-                    _log.warning("A message about an MCP session was left out (%s).", type(error).__name__)
+                    _log.warning("A message about an MCP session was dropped (%s).", type(error).__name__)
             own = [message.number for message in messages if message.node]
             if own:
                 await self.run(self._rows.delete_messages, self.node, own[-1])

@@ -61,7 +61,7 @@ class AuthorizationServer:
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
-        self._outages = OutageLog(_log, "The store of the authorization server answers again.")
+        self._outages = OutageLog(_log, "The authorization server's store answers again.")
         self._scheduler = DeadlineScheduler()
         self._limits = ServerLimits(body_bytes=_BODY_BYTES, body_s=context.settings.body_s)
         self._pruned_at = context.now()
@@ -129,7 +129,7 @@ class AuthorizationServer:
         """
         user = await self._context.run_in_thread(self._context.users.find, user_id)
         if user is None:
-            raise ValueError(f"There is no account with the id {user_id!r}.")
+            raise ValueError(f"There is no account with the ID {user_id!r}.")
         # A session gets a new secret at each sign-in: one that an attacker planted before must be of no use after it.
         old = await find_session(self._context, _build_request(headers))
         session = await self._context.run_in_thread(begin_session, self._context, user, old)
@@ -163,7 +163,7 @@ class AuthorizationServer:
             return _serve_document(document, method)
         endpoint = self._endpoints.get(path)
         if endpoint is None:
-            return build_error_page("There is nothing at this address.", 404)
+            return build_error_page("There is no page at this address.", 404)
         methods, answer, cors = endpoint
         # Clients that run in a browser ask first; pages for people are never called from other sites.
         if method == "OPTIONS" and cors:
@@ -192,11 +192,11 @@ class AuthorizationServer:
             response = await answer(self._context, request)
         except StoreUnavailableError as error:
             self._outages.record_failure("answering %s %s: %s.", request.method, path, error)
-            busy = build_error_page("The server cannot do this at the moment. Try again.", 503)
+            busy = build_error_page("The server cannot do this now. Try again.", 503)
             return busy._replace(headers=(*busy.headers, (b"retry-after", b"1")))
         except Exception:  # noqa: BLE001 - the browser gets a page, and the log has the details
             _log.exception("answering %s %s failed", request.method, path)
-            return build_error_page("The server failed. Its log has the details.", 500)
+            return build_error_page("The server failed. See its log.", 500)
         self._outages.record_success()
         return response
 
@@ -205,11 +205,11 @@ class AuthorizationServer:
         settings = self._context.settings
         # Cookies and codes must not travel over http.
         if settings.is_secure and scope.get("scheme", "http") != "https":
-            return "This server takes https requests only. A proxy in front of it must forward the scheme."
+            return "This server accepts only https requests. A proxy in front of it must forward the scheme."
         host = fields.get(b"host", b"").decode("latin-1")
         # A web page can give this machine a name of its own (DNS rebinding). Behind https a certificate prevents that.
         if settings.is_local and host != get_authority(settings.issuer):
-            return "This server does not answer to that host name."
+            return "This server does not accept that host name."
         return ""
 
     async def _prune(self) -> None:

@@ -68,7 +68,9 @@ async def _ask_user(
     """Return the consent page, or the redirect with a code if the user allowed the same before."""
     authorization = await context.run_in_thread(_narrow_scopes, context, user, authorization)
     if not authorization.scopes:
-        return build_error_page("Your account may do nothing of what this app asks for. Ask who runs this server.", 403)
+        return build_error_page(
+            ("Your account has none of the permissions that this app asks for. Ask the operator of this server."), 403
+        )
     earlier = await context.run_in_thread(_compare_earlier, context, user, client, authorization)
     if earlier == "same":
         return await _send_code(context, authorization, client, user, authorization.scopes)
@@ -125,7 +127,7 @@ async def handle_consent(context: ServerContext, request: OAuthRequest) -> Respo
         return build_error_page(fields.description, fields.status)
     question = await context.run_in_thread(_take_question, context, fields.get("request", ""), session)
     if question is None or session.user is None:
-        return build_error_page("There is no such question for you, or it is too old. Start again from the app.", 404)
+        return build_error_page("This question is not for you, or it has expired. Start again from the app.", 404)
     authorization, shown = question
     scopes = select_ticked_scopes(authorization.scopes, parse_qs(request.body.decode("latin-1")).get("scope", []))
     client = await find_client(context, authorization.client_id, request.network)
@@ -133,7 +135,7 @@ async def handle_consent(context: ServerContext, request: OAuthRequest) -> Respo
         return build_error_page(client.description)
     # Between the page and the button the client may have changed its document: the user allowed the one they saw.
     if client_fingerprint(client) != shown:
-        return build_error_page("This app changed while you were asked about it. Start again from the app.", 409)
+        return build_error_page("This app changed while you were being asked. Start again from the app.", 409)
     if fields.get("decision") != "allow" or not scopes:
         refusal = OAuthError(error="access_denied", description="The user did not allow it.")
         return _redirect_back(context, authorization.redirect_uri, authorization.state, refusal.to_json())
@@ -174,7 +176,7 @@ async def _show_consent(
 ) -> Response:
     handle = await context.run_in_thread(_store_question, context, session, user, client, authorization)
     words = context.settings.scopes
-    notes = ["This app has changed since you last allowed it. Check it."] if changed else []
+    notes = ["This app has changed since you last allowed it. Check it before you continue."] if changed else []
     form = ConsentForm(
         site=context.settings.name,
         app=client.display_name,
@@ -199,7 +201,7 @@ async def _show_consent(
 def _describe_lifetime(settings: OAuthSettings) -> str:
     """Return the lifetime of a grant as a sentence for the user."""
     max_days, idle = (round(seconds / 86_400) for seconds in (settings.grant_s, settings.idle_s))
-    return f"It lasts at most {max_days} days, ends after {idle} days without use, and you can revoke it before."
+    return f"It lasts at most {max_days} days, and ends after {idle} days without use. You can revoke it earlier."
 
 
 def _compare_earlier(context: ServerContext, user: Account, client: Client, authorization: AuthorizationRequest) -> str:

@@ -38,14 +38,14 @@ async def authenticate_client(
     client = await find_client(context, given.client_id, request.network)
     if isinstance(client, OAuthError):
         # The same text as for a wrong secret: the answer must not tell which client ids exist.
-        return invalid_client("The client is not known, or did not authenticate.")
+        return invalid_client("The client is unknown or did not authenticate.")
     # A client with a secret must not be impersonated by a request without one.
     if given.method != client.method:
         return invalid_client("The client did not authenticate with its registered method.")
     if given.method == "private_key_jwt":
         return await _check_assertion(context, client, given.proof, request.network)
     if given.method != "none" and not compare_digest(hash_secret(given.proof), client.secret_digest):
-        return invalid_client("The client is not known, or did not authenticate.")
+        return invalid_client("The client is unknown or did not authenticate.")
     return client
 
 
@@ -76,12 +76,12 @@ def _read_basic(authorization: str) -> ClientCredentials | OAuthError:
     except ValueError:
         text = ""
     if scheme.lower() != "basic" or ":" not in text:
-        return invalid_client("The Authorization field must be Basic with the id and secret of a client.")
+        return invalid_client("The Authorization header must be Basic, with a client's ID and secret.")
     # RFC 6749, 2.3.1: id and secret are form-encoded before they are joined.
     name, secret = map(unquote_plus, text.split(":", 1))
     # PostgreSQL cannot store a null character, and its error would end the request with a 500.
     if "\0" in name:
-        return invalid_client("The Authorization field has a null character in it.")
+        return invalid_client("The Authorization header contains a null character.")
     return ClientCredentials("client_secret_basic", name, secret)
 
 
@@ -101,7 +101,7 @@ async def _check_assertion(context: ServerContext, client: Client, text: str, ne
     if isinstance(assertion, OAuthError):
         return assertion
     if not await context.run_in_thread(_is_first_use, context, assertion):
-        return invalid_client("This client_assertion was used before.")
+        return invalid_client("This client_assertion was already used.")
     return client
 
 

@@ -25,7 +25,7 @@ _FETCHES, _FETCHES_FOR_ONE, _FETCHES_FROM_ADDRESS, _FETCHES_S = 20, 40, 60, 60.0
 
 The last is higher because many sites share the address of a content delivery network.
 """
-_UNKNOWN = invalid_client("This client is not known here.")
+_UNKNOWN = invalid_client("This client is unknown.")
 
 
 async def find_client(context: ServerContext, client_id: str, network: str) -> Client | OAuthError:
@@ -58,10 +58,10 @@ async def find_keys(context: ServerContext, client: Client, network: str) -> Jso
         return json.loads(known)
     response = await context.fetch(url) if await context.run_in_thread(_count_fetch, context, url, network) else None
     if not isinstance(response, Response) or response.status != 200:
-        return invalid_client("The keys of the client could not be fetched, or were fetched too often.")
+        return invalid_client("The client's keys cannot be fetched, or were fetched too often.")
     keys = jsontext.read(response.body)
     if not isinstance(keys, dict) or not isinstance(keys.get("keys"), list):
-        return invalid_client("The keys of the client cannot be read.")
+        return invalid_client("Cannot read the client's keys.")
     await context.run_in_thread(_save_record, context, name, json.dumps(keys), cache_lifetime_s(response))
     return keys
 
@@ -75,7 +75,7 @@ async def _fetch_client(context: ServerContext, client_id: str, network: str) ->
     if known is not None:
         return read_client(known)
     if not await context.run_in_thread(_count_fetch, context, url, network):
-        return invalid_client("Too many documents of that site were fetched. Wait a minute.")
+        return invalid_client("Too many documents of that server were fetched. Wait a minute.")
     response = await context.fetch(url)
     client = read_document(url, response)
     # An error is not cached: the site can correct its document at once.

@@ -35,7 +35,7 @@ _MAX_ONWARD: Final = 2_900
 """The characters of a path that a cookie holds: a browser drops a cookie above 4,096 bytes."""
 _MAX_ANSWERS, _ANSWERS_S = 30, 60.0
 """How many answers a minute from one address may fail: each makes this server ask the issuer."""
-_TOO_OLD: Final = "This sign-in is too old, or it began in another browser."
+_TOO_OLD: Final = "This sign-in has expired, or it started in another browser."
 
 
 async def handle_issuer_login(context: ServerContext, request: OAuthRequest) -> Response:

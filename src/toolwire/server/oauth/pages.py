@@ -70,10 +70,10 @@ def build_consent_page(form: ConsentForm) -> Response:
     take_back = NO_HTML
     if form.connected_url:
         link = build_link(form.connected_url, "what you allowed")
-        take_back = Html(f" You can take it back at any time: {link}.")
+        take_back = Html(f" You can revoke it at any time: {link}.")
     notes = list(form.notes)
     if form.is_local:
-        text = "The answer goes to a program on this device. Go on only if you have just started it yourself."
+        text = "The answer goes to a program on this device. Continue only if you have just started that program."
         notes.insert(0, text)
     fields = Html(
         f"<fieldset><legend>It asks to</legend>{boxes}</fieldset>"
@@ -149,8 +149,8 @@ def build_connected_page(
     # FU-31, XL-116
     hidden = [("token", token)]
     cards = join_html(_build_app(app, f"{base}/connected", hidden) for app in apps)
-    cards = cards or build_empty("You have allowed no app anything. An app asks you here when you connect it.")
-    about = Html(f"These apps may use {escape_text(site)} for you. What you take back ends at once.")
+    cards = cards or build_empty("You have not allowed any app. An app asks you here when you connect it.")
+    about = Html(f"These apps can use {escape_text(site)} for you. When you revoke an app's access, it ends at once.")
     if logout_url is None:
         logout = build_form(f"{base}/logout", Html("<button>Sign out</button>"), [*hidden, ("next", home)])
     else:  # FU-59: that form would end a session of ours, and the user would still be signed in.

@@ -94,9 +94,7 @@ async def identify_caller(
     needed = tuple(scopes)
     if isinstance(caller, Problem) or caller.scopes is None or set(needed) <= caller.scopes:
         return caller
-    text = (
-        f"This request requires scopes that your token does not have: {', '.join(sorted(set(needed) - caller.scopes))}."
-    )
+    text = f"This request requires scopes that your token lacks: {', '.join(sorted(set(needed) - caller.scopes))}."
     # AO-01: a client asks for exactly what the challenge names, and the new token must not do less than the old one.
     scopes = dict.fromkeys((*sorted(caller.scopes), *needed))
     return Problem(kind=Kind.FORBIDDEN, message=text, details={"scopes": list(scopes)})
@@ -110,5 +108,5 @@ def build_refusal(callers: Callers, problem: Problem, path: str) -> Response:
 
 
 _FOREIGN = Problem(
-    kind=Kind.FORBIDDEN, message="This request came from a page of another site; send it from one of this site's own."
+    kind=Kind.FORBIDDEN, message="This request came from another site's page. Send it from a page of this site."
 )

@@ -39,7 +39,7 @@ def _register_client(context: ServerContext, client: Client, network: str) -> Re
     secret = context.make_secret() if client.method.startswith("client_secret") else ""
     with context.store.write_transaction() as rows:
         if rows.count_attempts(key, now) >= _MAX_A_MINUTE:
-            text = "Too many clients register from your address. Wait a minute."
+            text = "Too many clients are registering from your address. Wait a minute."
             return build_error_response(OAuthError(error="temporarily_unavailable", description=text, status=429))
         rows.add_attempt(key, now=now, until=now + _MINUTE_S)
         # Only the digest of the secret is stored: a copy of the database authenticates no client.

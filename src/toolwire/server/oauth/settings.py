@@ -83,11 +83,11 @@ class OAuthSettings:
         for what, url in (("issuer", self.issuer), ("resource", self.resource)):
             _check_url(what, url)
         if not self.scopes or any(isinstance(read_scopes(scope), OAuthError) or " " in scope for scope in self.scopes):
-            raise DefinitionError("scopes must map each scope, a word without spaces, to what it lets an app do.")
+            raise DefinitionError("scopes must map each scope, a word without spaces, to what it allows an app to do.")
         # Only the first scope, so that a client that requests none does not get all of them.
         defaults = self.default_scopes or tuple(self.scopes)[:1]
         if not set(defaults) <= set(self.scopes):
-            raise DefinitionError("default_scopes names a scope that is not in scopes.")
+            raise DefinitionError("default_scopes contains a scope that is not in scopes.")
         supported = SupportedScopes(
             resource=canonical_uri(self.resource),
             scopes=tuple(self.scopes),

@@ -46,7 +46,7 @@ async def handle_login(context: ServerContext, request: OAuthRequest) -> Respons
     try:
         user = await _check_user(context, fields.get("name", ""), fields.get("password", ""), request.network)
     except BusyError:
-        text = "Too many users sign in at this moment. Try again in a few seconds."
+        text = "Too many users are signing in. Try again in a few seconds."
         return _show_login(context, session, fields.get("next", ""), text, 503, name=fields.get("name", ""))
     if isinstance(user, str):
         return _show_login(context, session, fields.get("next", ""), user, name=fields.get("name", ""))
@@ -82,7 +82,7 @@ async def _check_user(context: ServerContext, name: str, password: str, network:
     user = await context.check_password(name, password)
     await context.run_in_thread(_record_attempt, context, keys, user)
     # One sentence for both, for the same reason.
-    return "The name or the password is wrong." if user is None else user
+    return "Wrong name or password." if user is None else user
 
 
 class AttemptKeys:

@@ -138,12 +138,12 @@ def _read_token(fields: Fields) -> str:
 _NO_TOKEN = Problem(kind=Kind.UNAUTHORIZED, message="Send an access token: Authorization: Bearer TOKEN.")
 _NOT_NOW = Problem(
     kind=Kind.OVERLOADED,
-    message="Tokens cannot be checked at the moment. The call did not run.",
+    message="The call did not run: tokens cannot be verified now.",
     can_retry=True,
     retry_after_ms=1_000,
 )
 _BAD_TOKEN = Problem(
     kind=Kind.UNAUTHORIZED,
-    message="This access token is not valid here: it has expired, was revoked, or is for another server.",
+    message="Invalid access token: it has expired, was revoked, or is for another server.",
     details={"error": "invalid_token"},
 )

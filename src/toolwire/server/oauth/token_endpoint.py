@@ -35,7 +35,7 @@ async def _grant_tokens(
         return OAuthError(error=error, description=f"grant_type must be one of {', '.join(GRANTS)}.")
     # A client may only use what it registered, also where the server offers more.
     if grant_type not in client.grants:
-        return OAuthError(error="unauthorized_client", description="This client did not register that grant_type.")
+        return OAuthError(error="unauthorized_client", description="The client did not register this grant_type.")
     return await (_redeem if grant_type == "authorization_code" else _refresh)(context, client, form)
 
 

@@ -222,4 +222,4 @@ def _seal(token: str, text: bytes) -> bytes:
 
 
 def _refuse_unknown() -> OAuthError:
-    return OAuthError(error="invalid_grant", description="The code or token is not known.")
+    return OAuthError(error="invalid_grant", description="Unknown code or token.")

@@ -18,7 +18,7 @@ from toolwire.core.model import Kind, Problem
 VARY: Final = (b"vary", b"accept")
 """The field that tells caches that a path has a page and data."""
 FOREIGN_FORM: Final = Problem(
-    kind=Kind.FORBIDDEN, message="This form came from another site. Open the page itself to try a tool."
+    kind=Kind.FORBIDDEN, message="This form was sent from another site. To try a tool, open the page itself."
 )
 _XHTML: Final = "application/xhtml+xml"
 _HTML: Final = frozenset({"text/html", _XHTML})

@@ -68,8 +68,10 @@ _SENTENCES: Final = {
     LongCallState.CANCELLED: "was cancelled",
     LongCallState.INTERRUPTED: "was interrupted",
 }
-_EMPTY: Final = "You have started no long call that is still kept. A call of a tool that takes long is one."
-_KEY_NOTE: Final = "Your key is kept nowhere: a cookie that no script reads lets this browser in for an hour."
+_EMPTY: Final = "You have no long calls. To start one, call a tool that declares long calls."
+_KEY_NOTE: Final = (
+    "Your key is not stored. Instead, a cookie that scripts cannot read keeps this browser signed in for an hour."
+)
 _FOOT: Final = "Served by toolwire. Only the caller who started a call sees it."
 
 
@@ -130,7 +132,7 @@ class CallPages:
             return self._build_refusal(problem)
         title = "Your calls" if path == "/calls" else "A call, shown to its caller"
         action = f"{self.root}{path}"
-        about = "Only the caller who started a call sees it, so say who you are."
+        about = "Only the caller who started a call can see it. Sign in first."
         about = f"{about} {_KEY_NOTE}" if login.takes_keys else about
         alert = build_alert(make_visible(problem.message) if was_tried else "")
         parts = [Html(f"<h1>{escape_text(title)}</h1>{alert}<p>{escape_text(about)}</p>")]
@@ -287,5 +289,5 @@ def _build_end(status: CallStatus) -> Html:
 
 
 def _build_advice(status: CallStatus) -> Html:
-    text = Html("It goes on if you leave this page. Come back to this address at any time.")
+    text = Html("The call continues if you leave this page. Come back to this address at any time.")
     return NO_HTML if status.is_over else Html(f'<p class="muted">{text}</p>')

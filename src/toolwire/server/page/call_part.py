@@ -24,7 +24,7 @@ from toolwire.framing.jsontext import get_object
 from toolwire.framing.visible_text import make_visible
 
 NO_QUESTION: Final = Problem(
-    kind=Kind.INVALID_ARGUMENTS, message="This answer is to no question. Look at the call again."
+    kind=Kind.INVALID_ARGUMENTS, message="That question no longer exists. Open the call again."
 )
 _NOTHING: Final[Mapping[str, Json]] = {}
 _NO_FAULTS: Final[Mapping[str, str]] = {}
@@ -80,7 +80,7 @@ def build_call_question(form: CallForm, answer: AnswerForm) -> Html:
     try:
         question = read_input_request(params if isinstance(params, Mapping) else {})
     except FormError as error:
-        fields = build_notice(f"This question cannot be shown here: {error}.", "destroys")
+        fields = build_notice(f"This question cannot be shown: {error}.", "destroys")
     else:
         send = "I have done it" if question.url else "Send the answer"
         message_html = Html(f"<p>{escape_text(question.message)}</p>") if question.message else NO_HTML

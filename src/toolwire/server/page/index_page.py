@@ -162,7 +162,7 @@ class IndexPage:
         about = join_html(
             Html(f"<p>{escape_text(line)}</p>") for line in self._catalog.description.split("\n") if line.strip()
         )
-        some = "Choose a tool to see what it takes, and to try it." if self._catalog.names else _NO_TOOLS
+        some = "Choose a tool to see its arguments and to try it." if self._catalog.names else _NO_TOOLS
         return Html(
             f'<div class="card"><h1>{show_text(self._catalog.title)}</h1>{about}<p>{escape_text(some)}</p></div>'
         )
@@ -246,7 +246,7 @@ class IndexPage:
         fields = build_form_fields(tool.input_schema, view.arguments, view.faults, view.focus)
         # Enter presses the first button of a form: without this one, that would be a button of a list.
         first = Html('<button class="first" name="step" value="try" tabindex="-1" aria-hidden="true">Try it</button>')
-        asks = "You are asked before it runs." if asks_first(tool) else "It only reads, and runs at once."
+        asks = "You are asked before it runs." if asks_first(tool) else "It is read-only, and runs at once."
         html = Html(
             f"{first if has_lists(tool.input_schema) else ''}{fields or '<p>It takes no arguments.</p>'}"
             f'{self.build_key_field()}<div class="actions"><button class="primary" name="step" value="try">Try it'
@@ -366,7 +366,7 @@ class IndexPage:
 
 
 _OTHER_WORDS = "Try fewer or other words, or clear the field to see all tools."
-_NO_TOOLS = "There is no tool here yet. Add a function with @toolkit.tool and start the server again."
+_NO_TOOLS = "There are no tools yet. Add a function with @toolkit.tool and restart the server."
 
 
 def _build_text(heading: str, text: str, title: str) -> Html:

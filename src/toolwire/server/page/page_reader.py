@@ -296,7 +296,7 @@ class PageReader:
         return f"{scheme}://{host}{self._site.root}/"
 
 
-_RELOAD = "This question is not from here, or the tool has changed since. Look at it again."
+_RELOAD = "This question was not asked here, or the tool has changed since. Open it again."
 
 
 def build_page_readers(

@@ -32,10 +32,10 @@ _TITLES: Final[Mapping[Kind, str]] = {
 }
 _OTHER: Final = "This did not work"
 _CALM: Final[Mapping[Kind, str]] = {
-    Kind.NOT_FOUND: "The address may have a mistake, or lead to something that is gone.",
+    Kind.NOT_FOUND: "The address might be mistyped, or the page was removed.",
     Kind.WRONG_METHOD: (
-        "A program, such as a host of MCP, connects to this address: paste it there, as it stands above. "
-        "A browser finds nothing to show."
+        "This address is for programs, such as MCP hosts. Paste it there exactly as shown above. A "
+        "browser shows nothing at it."
     ),
 }
 """What is said where nothing went wrong."""

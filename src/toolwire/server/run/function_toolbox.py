@@ -199,7 +199,7 @@ class FunctionToolbox:
         _log.error("tool %s failed in call %s", call.tool.id, call.call_id, exc_info=error)
         return Problem(
             kind=Kind.TOOL_FAILED,
-            message=f"{call.tool.name} failed; the server's log has the details.",
+            message=f"{call.tool.name} failed. See the server's log.",
             developer_message=f"{type(error).__name__}: {error}",
         )
 

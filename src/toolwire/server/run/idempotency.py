@@ -198,7 +198,7 @@ def check_key(fields: Mapping[bytes, bytes]) -> Problem | None:
     """Return the refusal of an Idempotency-Key that is not well formed, or None."""
     if _KEY.fullmatch(fields[KEY_HEADER]) is not None:
         return None
-    text = "An Idempotency-Key has 1 to 255 characters of ASCII, with or without quotes around them."
+    text = "An Idempotency-Key must have 1 to 255 ASCII characters, with or without quotes around them."
     return Problem(kind=Kind.MALFORMED, message=text)
 
 
@@ -225,7 +225,9 @@ def _build_still_running(call: Call) -> Problem:
     # 503 and not 409: clients of Open Tool Calling repeat a 409 without the key (docs/decisions/0013).
     return Problem(
         kind=Kind.OVERLOADED,
-        message=f"{call.tool.name} is still running under this key; send the same call again to get its result.",
+        message=(
+            f"{call.tool.name} is still running with this idempotency key. Send the same call again to get its result."
+        ),
         can_retry=True,
         retry_after_ms=1_000,
     )

@@ -127,7 +127,7 @@ class LongResults:
             body = self._store.find(_make_key(call, handle)) if isinstance(handle, str) else None
         except ConnectionError as error:
             _log.warning("a long result cannot be read: %s", error)
-            return Problem(kind=Kind.UNREACHABLE, message="The result cannot be read now: try again.", can_retry=True)
+            return Problem(kind=Kind.UNREACHABLE, message="The result cannot be read now. Try again.", can_retry=True)
         whole: Json | Problem = _UNKNOWN if body is None else jsontext.read(body)
         part = (
             whole
@@ -139,8 +139,10 @@ class LongResults:
 
 _UNKNOWN: Final = Problem(
     kind=Kind.INVALID_ARGUMENTS,
-    message="There is no result with this handle: it is older than an hour, or it was dropped for newer ones. Make the"
-    " call again.",
+    message=(
+        "No result with this handle is stored: it is older than an hour, or newer results replaced it. Make "
+        "the call again."
+    ),
 )
 
 

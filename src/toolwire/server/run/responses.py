@@ -21,7 +21,7 @@ from .idempotency import mark_replayed
 from .large_results import split_value
 
 _log = logging.getLogger("toolwire")
-_FAILED = Problem(kind=Kind.INTERNAL, message="The server failed; its log has the details.")
+_FAILED = Problem(kind=Kind.INTERNAL, message="The server failed. See its log.")
 
 
 def read_request(entry: RouteEntry, request: Request) -> Reading | BlockingTask:

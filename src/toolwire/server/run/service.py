@@ -121,14 +121,14 @@ class Service:
         if self.draining:
             return Problem(
                 kind=Kind.OVERLOADED,
-                message="This server is shutting down; the call did not run.",
+                message="The call did not run: this server is shutting down.",
                 can_retry=True,
                 retry_after_ms=5_000,
             )
         if self.active_calls >= self._max_running:
             return Problem(
                 kind=Kind.OVERLOADED,
-                message="This server is busy; the call did not run.",
+                message="The call did not run: this server is busy.",
                 can_retry=True,
                 retry_after_ms=1_000,
             )
@@ -188,7 +188,7 @@ class Service:
         most = self._find_max_concurrent(caller)
         return Problem(
             kind=Kind.RATE_LIMITED,
-            message=f"{most} of your calls are running here already; this one did not run.",
+            message=f"This call did not run: {most} of your calls are already running.",
             can_retry=True,
             retry_after_ms=1_000,
         )
@@ -251,7 +251,9 @@ class Service:
             return await self._run_tool(call, notify, call.tool.timeout_s or self._tool_s)
         except asyncio.CancelledError:
             if self.draining:  # the grace period is over; the caller still gets an answer
-                return Problem(kind=Kind.CANCELLED, message=f"{call.tool.name} was cancelled: the server stopped.")
+                return Problem(
+                    kind=Kind.CANCELLED, message=(f"{call.tool.name} was cancelled because the server stopped.")
+                )
             raise
 
     async def _run_tool(self, call: Call, notify: Notify, limit: float) -> Result:
@@ -265,7 +267,7 @@ class Service:
             return _build_timeout(call, limit)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a Toolbox that raises has a bug; the caller is answered
             _log.exception("running %s failed in call %s", call.tool.id, call.call_id)
-            text = "The server failed; its log has the details."
+            text = "The server failed. See its log."
             return Problem(kind=Kind.INTERNAL, message=text, developer_message=type(error).__name__)
         if isinstance(result, Problem):
             if result.kind is Kind.ACCEPTED:
@@ -278,7 +280,9 @@ class Service:
 
 def _build_unfinished(call: Call) -> Problem:
     """Return the Problem of a call that goes on at another server; its id there means nothing to a caller here."""
-    text = f"{call.tool.name} has not ended in the time that this server waits for it; another server works on it."
+    text = (
+        f"{call.tool.name} did not finish in the time that this server waits for it. Another server is processing it."
+    )
     return Problem(kind=Kind.TIMEOUT, message=text)
 
 
@@ -337,7 +341,7 @@ def _convert_verdict(verdict: Verdict) -> Result | None:
         case Ask(question):
             return Problem(
                 kind=Kind.DENIED,
-                message=f"{question.call.tool.name} needs a person's consent, and this server has no way to ask.",
+                message=f"{question.call.tool.name} needs a user's consent, and this server has no way to ask.",
                 details={"denied": True},
             )
         case _:

@@ -82,7 +82,7 @@ class RecordedItems:
         if self._bytes <= MAX_RECORDED_BYTES:
             return build_ending(tool, Value(self._items, result.notes))
         why = f"its {self._bytes:,} bytes of items were too large to keep"
-        loss = Problem(kind=Kind.INTERNAL, message=f"The call was run, and is not run again, but {why}.")
+        loss = Problem(kind=Kind.INTERNAL, message=f"The call has already run and is not run again, but {why}.")
         return CallEnding(get_state(result), loss, pinned=True)
 
 

@@ -46,9 +46,13 @@ class ProgressReporter:
         if progress.event == LOG_EVENT:
             progress = replace(progress, value=scrub_data(progress.value))
         if not is_plain_json(progress.value):
-            raise ValueError("progress is JSON data: texts, finite numbers, booleans, None, lists and dicts of them")
+            raise ValueError(
+                "progress must be JSON data: strings, finite numbers, booleans, None, lists and dicts of them"
+            )
         if self._function.inline:
-            raise DefinitionError(f"{self._function.tool.name}() is inline and sends no progress: leave out inline.")
+            raise DefinitionError(
+                f"{self._function.tool.name}() is inline, so it cannot send progress. Leave out inline."
+            )
         if self._function.kind in _THREADED:
             self.send(progress)
             return COMPLETED

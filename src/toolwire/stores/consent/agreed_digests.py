@@ -47,11 +47,12 @@ class AgreedDigests:
             return {}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             text = (
-                f"{self._file} has the {self._kind} that you agreed to, and cannot be read: correct it, or delete it."
+                f"{self._file} contains the {self._kind} that you trust, but cannot be read. Correct or "
+                "delete the file."
             )
             raise DefinitionError(text) from error
         if not all(map(_DIGEST.fullmatch, found)):
-            raise DefinitionError(f"{self._file} has {self._kind} without a digest: correct the file, or delete it.")
+            raise DefinitionError(f"{self._file} contains {self._kind} without a digest. Correct or delete the file.")
         return found
 
     def has(self, digest: str) -> bool:

@@ -193,7 +193,7 @@ def _make_first_file(file: Path) -> None:
         with suppress(FileExistsError):
             os.link(new, file)
     except (DefinitionError, OSError) as error:
-        raise DefinitionError(f"The log of decisions {file} cannot be made: {error}") from error
+        raise DefinitionError(f"Cannot create the decision log {file}: {error}") from error
     finally:
         new.unlink(missing_ok=True)
 

@@ -119,7 +119,7 @@ class StoredGrants:
         elapsed: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = open_consent_file(place, GRANTS)
-        self._outages = OutageLog(_log, "Permissions can be used again.")
+        self._outages = OutageLog(_log, "Permissions can be read again.")
         self._clock = clock or self._database.clock
         self._valid_s = valid_s
         self._passed = ConfirmedTime(elapsed)
@@ -149,7 +149,7 @@ class StoredGrants:
         return max(now, latest)  # what has ended does not begin again
 
     def _note_failure(self, error: Exception) -> bool:
-        self._outages.record_failure("Permissions cannot be used, so the user is asked: %s.", error)
+        self._outages.record_failure("Permissions cannot be read, so the user is asked: %s.", error)
         return False
 
     def has_grant(self, key: GrantKey) -> bool:
@@ -186,7 +186,7 @@ class StoredGrants:
                 if row is not None:
                     _count_use(cursor, row[0], now)
         except (sqlite3.Error, ConnectionError) as error:
-            _log.warning("A call that a permission covers was not counted: %s.", error)
+            _log.warning("A call under a permission was not counted: %s.", error)
 
     def spend(self, key: GrantKey, arguments: Mapping[str, Json]) -> str:
         """Take one use of a grant that covers the call. A grant that does not count its uses is taken first.

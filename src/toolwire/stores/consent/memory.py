@@ -67,7 +67,7 @@ class MemoryGrants:
             if self._warned_of != self._latest:
                 self._warned_of = self._latest
                 _log.error(
-                    "Permissions cannot be used, so the user is asked: %s.", describe_step_back(now, self._latest)
+                    "Permissions cannot be read, so the user is asked: %s.", describe_step_back(now, self._latest)
                 )
             return None
         self._passed.find(now)
@@ -225,8 +225,8 @@ class MemoryAudit:
         if len(self._entries) == self._entries.maxlen and not self._has_dropped:
             self._has_dropped = True
             _log.warning(
-                "The log of decisions in memory is full: from now on its oldest record is dropped for each new one."
-                " A session of open_stored_session() keeps all."
+                "The decision log in memory is full. Each new record now replaces the oldest one. A "
+                "session from open_stored_session() keeps all records."
             )
         self._entries.append(ChainedDecision(number, record, compute_chain_digest(before, number, record)))
 

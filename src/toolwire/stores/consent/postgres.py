@@ -128,7 +128,7 @@ class PostgresPreferences:
         try:
             self._read()
         except ConnectionError as error:
-            raise DefinitionError(f"Your levels of consent cannot be read: {error}.") from error
+            raise DefinitionError(f"Cannot read your rules: {error}.") from error
 
     def find(self, site: str) -> Preferences:
         """Return the preferences for ``site``; it is the same object until they change."""
@@ -156,7 +156,7 @@ class PostgresPreferences:
             ConnectionError: the database cannot be asked.
         """
         if level not in STORED_LEVELS:
-            raise DefinitionError(f"{level!r} cannot be stored: a preference is per-call or deny, never looser.")
+            raise DefinitionError(f"{level!r} cannot be stored: a rule must be per-call or deny.")
         statement = "INSERT INTO levels VALUES (?, ?, ?) ON CONFLICT (site, tool) DO UPDATE SET level = excluded.level"
         self._rows.change_row(statement, site, tool, Approval(level).value)
         self._read()
@@ -204,7 +204,7 @@ class PostgresUsedNonces:
             rows.change_row(make, secrets.token_bytes(32))
             [(key,)] = rows.select_rows("SELECT key FROM word_keys")
         except ConnectionError as error:
-            raise DefinitionError(f"Confirmations cannot be kept: {error}.") from error
+            raise DefinitionError(f"Confirmations cannot be stored: {error}.") from error
         self.key: bytes = bytes(key)
 
     def now(self) -> float:

@@ -84,7 +84,7 @@ class StoredPreferences:
             DefinitionError: the level is auto, which would loosen, or the file cannot be written.
         """
         if level not in STORED_LEVELS:
-            raise DefinitionError(f"{level!r} cannot be stored: a preference is per-call or deny, never looser.")
+            raise DefinitionError(f"{level!r} cannot be stored: a rule must be per-call or deny.")
         with self._change() as levels:
             levels.setdefault(site, {})[tool] = Approval(level)
 
@@ -145,9 +145,9 @@ def _read_levels(file: Path) -> dict[str, dict[str, Approval]]:
             for site, tools in data["sites"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        text = f"{file} has your levels of consent, and cannot be read: correct it, or delete it to begin again."
+        text = f"{file} contains your rules, but cannot be read. Correct the file, or delete it to start again."
         raise DefinitionError(text) from error
     # A file that was edited by hand must not loosen what a site declares.
     if any(level not in STORED_LEVELS for tools in levels.values() for level in tools.values()):
-        raise DefinitionError(f"{file} has the level auto: a preference is per-call or deny, never looser.")
+        raise DefinitionError(f"{file} contains the rule auto, but a rule must be per-call or deny.")
     return levels

@@ -42,7 +42,7 @@ class StoredReceiptKeys:
         try:
             return ReceiptKey(entries[-1])
         except ValueError as error:
-            raise DefinitionError(f"{self._file} is damaged: {error}. Delete it, and make a new key.") from error
+            raise DefinitionError(f"{self._file} is damaged: {error}. Delete it, and create a new key.") from error
 
     def rotate(self) -> ReceiptKey:
         """Make a new key that signs from now on, and return it.
@@ -77,5 +77,5 @@ class StoredReceiptKeys:
         data = jsontext.read(text)
         entries = data.get("keys") if isinstance(data, dict) else None
         if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-            raise DefinitionError(f"{self._file} is damaged: delete it, and make a new key.")
+            raise DefinitionError(f"{self._file} is damaged. Delete it, and create a new key.")
         return entries

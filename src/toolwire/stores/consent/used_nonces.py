@@ -74,7 +74,7 @@ class SharedUsedNonces:
         self._folder = folder
         # RE-01: the clock begins again when the machine starts. A word that was used before could then be used again.
         self.clock_id: bytes = read_boot_id().encode()
-        self._outages = OutageLog(_log, f"Confirmations can be written to {folder} again.")
+        self._outages = OutageLog(_log, f"Confirmations can be stored in {folder} again.")
         self._swept = -1
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,11 +82,12 @@ class SharedUsedNonces:
             found = os.lstat(folder)
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
                 raise DefinitionError(
-                    f"Confirmations cannot be kept in {folder}: it must be a folder that only you can open (mode 0700)."
+                    f"Confirmations cannot be stored in {folder}. It must be a folder that only you can "
+                    "open (mode 0700)."
                 )
             self.key: bytes = _read_key(folder)
         except OSError as error:
-            raise DefinitionError(f"Confirmations cannot be kept in {folder}: {error.strerror or error}.") from error
+            raise DefinitionError(f"Confirmations cannot be stored in {folder}: {error.strerror or error}.") from error
 
     def now(self) -> float:
         """Return seconds of the machine's clock that never goes back."""
@@ -141,5 +142,5 @@ def _read_key(folder: Path) -> bytes:
     with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as opened:
         key = opened.read(_KEY_BYTES + 1)
     if len(key) != _KEY_BYTES:
-        raise DefinitionError(f"{file} is not a key for confirmations: delete it to have it made again.")
+        raise DefinitionError(f"{file} is not a confirmation key. Delete it to create a new one.")
     return key

@@ -208,7 +208,7 @@ class CredentialStore:
         if "sealed" in data:
             if self._passphrase is None:
                 raise CredentialError(
-                    "The stored credentials are encrypted. Set TOOLWIRE_PASSPHRASE to the passphrase."
+                    "The stored credentials are encrypted. Set TOOLWIRE_PASSPHRASE to their passphrase."
                 )
             bound = self._bind(name, data.get("plain"))
             return _read_object(unseal_with_passphrase(str(data["sealed"]), self._passphrase, bound))

@@ -88,7 +88,7 @@ class PostgresCredentials:
         try:
             while connection.execute(_LOCK, (crc32(name.encode()) >> 1,)).fetchone() != (True,):
                 if time.monotonic() >= until:
-                    raise CredentialError("Another process renews this credential, and takes too long. Try it again.")
+                    raise CredentialError("Another process is renewing this credential and takes too long. Try again.")
                 time.sleep(_PAUSE_S)
         except psycopg.Error as error:
             raise CredentialError(f"{self._rows} cannot be used: {describe_error(error)}.") from None
@@ -97,10 +97,10 @@ class PostgresCredentials:
         try:
             return self._rows.select_rows(statement, *values)
         except ConnectionError as error:
-            raise CredentialError(f"Credentials cannot be read: {error}.") from None
+            raise CredentialError(f"Cannot read credentials: {error}.") from None
 
     def _change(self, statement: str, *values: object) -> None:
         try:
             self._rows.change_row(statement, *values)
         except ConnectionError as error:
-            raise CredentialError(f"Credentials cannot be stored: {error}.") from None
+            raise CredentialError(f"Cannot store credentials: {error}.") from None

@@ -23,9 +23,9 @@ from toolwire.core.model import Secret
 KEYRING_NAME = "state-key"
 """The name of the key in the system's keyring, of the service ``toolwire``."""
 NO_KEY = (
-    "Credentials in a database are always encrypted: set TOOLWIRE_KEY_FILE to a file with a key that only you can read,"
-    " such as `openssl rand -hex 32` prints, or TOOLWIRE_PASSPHRASE, or store the key with"
-    f" `keyring set toolwire {KEYRING_NAME}`."
+    "Credentials in a database are always encrypted. Set TOOLWIRE_KEY_FILE to a key file that only you "
+    "can read, such as `openssl rand -hex 32` prints, or set TOOLWIRE_PASSPHRASE, or store the key with "
+    f"`keyring set toolwire {KEYRING_NAME}`."
 )
 _MIN_KEY = 32
 # A guess of the passphrase costs 32 MiB of memory (128 * n * r) (docs/decisions/0036).
@@ -80,7 +80,7 @@ def unseal_with_keys(sealed: str, keys: Sequence[SealingKey], name: str) -> str:
         opened = key.unseal(sealed, name)
         if opened is not None:
             return opened
-    raise CredentialError("None of the keys opens the stored credentials.")
+    raise CredentialError("None of the keys decrypts the stored credentials.")
 
 
 def read_key_file(path: Path) -> tuple[Secret, ...]:
@@ -92,7 +92,7 @@ def read_key_file(path: Path) -> tuple[Secret, ...]:
     try:
         text = read_private_text(path)
     except OSError as error:
-        raise CredentialError(f"The key file {path} cannot be read: {error.strerror or error}.") from error
+        raise CredentialError(f"Cannot read the key file {path}: {error.strerror or error}.") from error
     return read_key_lines(text, f"the key file {path}")
 
 
@@ -105,7 +105,8 @@ def read_key_lines(text: str, what: str) -> tuple[Secret, ...]:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines or any(len(line) < _MIN_KEY for line in lines):
         raise CredentialError(
-            f"Each line of {what} must have a key of at least {_MIN_KEY} characters, as `openssl rand -hex 32` prints."
+            f"Each line of {what} must contain a key of at least {_MIN_KEY} characters, such as `openssl "
+            "rand -hex 32` prints."
         )
     return tuple(map(Secret, lines))
 
@@ -127,7 +128,7 @@ def read_private_text(path: Path) -> str:
 def refuse_if_shared(path: Path, found: os.stat_result) -> None:
     """Raise CredentialError if other users can read or write ``path``, by its status ``found``."""
     if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise CredentialError(f"Other users can read {path}, so it is not used. Delete it, or run chmod go= {path}.")
+        raise CredentialError(f"Other users can read {path}, so it was not used. Delete it, or run chmod go= {path}.")
 
 
 def seal_with_passphrase(text: str, passphrase: Secret, name: str) -> str:
@@ -152,7 +153,7 @@ def unseal_with_passphrase(text: str, passphrase: Secret, name: str) -> str:
         data = b64decode(text)
         opened = AESGCM(_derive_key(passphrase, data[:16])).decrypt(data[16:28], data[28:], name.encode())
     except (ValueError, InvalidTag) as error:
-        raise CredentialError("The passphrase does not open the stored credentials.") from error
+        raise CredentialError("The passphrase does not decrypt the stored credentials.") from error
     return opened.decode()
 
 

@@ -239,7 +239,7 @@ class PostgresLedger:
         self._next_renewal = time.monotonic() + _RENEW_S
         values = (self._lease_s, self._owner, self._session)
         if not connection.execute(sql.RENEW_LEASE, values).rowcount:
-            raise psycopg.OperationalError("the lease of this process is gone")
+            raise psycopg.OperationalError("this process has lost its lease")
         self._save_endings(connection)
         if time.monotonic() >= self._next_sweep:
             self._sweep_expired(connection)
@@ -332,7 +332,7 @@ class PostgresLedger:
             return _NOT_STORABLE
         except psycopg.Error as error:
             self._raise_if_lost(connection, error)
-            self._refusals.record_failure("the ledger in %s refused a call: %s.", self._place, describe_error(error))
+            self._refusals.record_failure("the call record in %s failed: %s.", self._place, describe_error(error))
             return UNAVAILABLE
         self._refusals.record_success()
         return outcome
@@ -396,7 +396,7 @@ class PostgresLedger:
             # committed.
             row = connection.execute(sql.LOCK_SESSION, (self._owner, self._session)).fetchone()
             if row is None:
-                raise psycopg.OperationalError("the lease of this process is gone")
+                raise psycopg.OperationalError("this process has lost its lease")
             self._now = row[0]
             outcome = work()
             connection.execute("COMMIT")
@@ -451,5 +451,5 @@ def _ignore_outcome(_: object) -> None:
 
 _NOT_STORABLE = Problem(
     kind=Kind.MALFORMED,
-    message="The id of the call has a character that PostgreSQL cannot store; the call did not run.",
+    message="The call did not run: its ID contains a character that PostgreSQL cannot store.",
 )

@@ -182,7 +182,7 @@ class PostgresLongCalls:
             connection.execute("BEGIN")
             row = connection.execute(sql.LOCK_SESSION, (self._owner, self._session)).fetchone()
             if row is None:
-                raise psycopg.OperationalError("the lease of this process is gone")
+                raise psycopg.OperationalError("this process has lost its lease")
             self._now, self._wall = row
         except psycopg.Error as error:
             self._disconnect(error)

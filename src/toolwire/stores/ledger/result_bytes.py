@@ -61,4 +61,4 @@ def _to_json(result: Result) -> Json:
 
 
 def _build_loss(why: str) -> Problem:
-    return Problem(kind=Kind.INTERNAL, message=f"The call was run, and is not run again, but {why}.")
+    return Problem(kind=Kind.INTERNAL, message=f"The call has already run and is not run again, but {why}.")

@@ -289,7 +289,7 @@ class SqlLongCalls:
         earlier = _read_object(found.answers)
         body = jsontext.write({**earlier, **given})
         if len(body) > MAX_ANSWERS:
-            return Problem(kind=Kind.TOO_LARGE, message="The answers to the questions of this call are too long.")
+            return Problem(kind=Kind.TOO_LARGE, message="The answers to this call's questions are too long.")
         left = {name: question for name, question in asked.items() if name not in given}
         state, until = (LongCallState.WAITING, found.until) if left else (LongCallState.ACCEPTED, None)
         values = (body, jsontext.write(left) if left else None, state.value, until, self._read_wall(), found.number)

@@ -53,9 +53,9 @@ class LibraryWindows:
         try:
             storage = storage_from_string(url, wrap_exceptions=True, **_connect_options(url))
         except (ConfigurationError, ValueError) as error:  # ValueError: no URL at all, such as ``redis://[a``
-            raise DefinitionError(f"Rate limits cannot be kept at this URL: {error}.") from error
+            raise DefinitionError(f"Cannot store rate limits at this URL: {error}.") from error
         if not isinstance(storage, Storage) or not isinstance(storage, MovingWindowSupport):
-            raise DefinitionError("Rate limits cannot be kept at this URL: it has no moving windows.")
+            raise DefinitionError("Cannot store rate limits at this URL: it does not support moving windows.")
         self._storage = storage
         self._limiter = MovingWindowRateLimiter(storage)
         self._clock = clock

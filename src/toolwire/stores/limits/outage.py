@@ -48,7 +48,7 @@ class StoreOutage:
             was_lost, self._is_lost = self._is_lost, True
             self._next_try = self._clock() + self._pause_s
         if not was_lost:
-            _log.error("The store of rate limits cannot be reached (%s): %s.", reason, self._consequence)
+            _log.error("The rate limit store cannot be reached (%s): %s.", reason, self._consequence)
 
     def record_success(self) -> None:
         """Note that the store has answered."""
@@ -58,4 +58,4 @@ class StoreOutage:
         with self._lock:
             was_lost, self._is_lost = self._is_lost, False
         if was_lost:
-            _log.warning("The store of rate limits can be reached again.")
+            _log.warning("The rate limit store can be reached again.")

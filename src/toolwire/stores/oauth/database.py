@@ -55,7 +55,7 @@ class OAuthStore:
             return
         path = _FILE.sub("", text, count=1)
         if "://" in path:
-            raise DefinitionError("Users and tokens are kept in a file or at a URL such as postgresql://HOST/DATABASE.")
+            raise DefinitionError("Store users and tokens in a file or at a URL such as postgresql://HOST/DATABASE.")
         self._changes, self._reads = Database(Path(path), OAUTH), Database(Path(path), OAUTH)
 
     @contextmanager
@@ -89,4 +89,4 @@ def _name_errors() -> Generator[None, None, None]:
     try:
         yield
     except (sqlite3.OperationalError, ConnectionError) as error:
-        raise StoreUnavailableError(f"the database cannot be asked: {type(error).__name__}") from error
+        raise StoreUnavailableError(f"cannot query the database: {type(error).__name__}") from error

@@ -282,7 +282,7 @@ def name_errors() -> Generator[None, None, None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise ConnectionError(f"the file of sessions cannot be used: {error}") from error
+        raise ConnectionError(f"cannot use the session file: {error}") from error
 
 
 def _end(cursor: Cursor, key: bytes, now: float) -> bool:

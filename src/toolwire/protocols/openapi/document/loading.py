@@ -143,9 +143,9 @@ def _convert_to_utf_8(text: bytes) -> bytes:
 def _explain_unreadable(problem: Problem, written_as: str) -> Problem:
     reason = problem.message.partition(": ")[2].rstrip(".")
     if "deeper" in problem.message:
-        return _build_problem("is nested too deep")
+        return _build_problem("is nested too deeply")
     if written_as == "YAML":
-        return _build_problem(f"is YAML that is not read: {reason}")
+        return _build_problem(f"cannot be read as YAML: {reason}")
     if jsontext.DUPLICATE_MEMBER in reason:
         return _build_problem(_REPEATS)
     return _build_problem(f"is not JSON: {reason}")

@@ -110,7 +110,7 @@ def _read_list(references: References, node: Json, name: str) -> Json:
         if not _is_reference(node):
             return node
         node = references.resolve(node["$ref"])
-    raise Unusable(f"the references of its {name} go round in a circle")
+    raise Unusable(f"the references in its {name} form a cycle")
 
 
 def _is_reference(node: Json) -> bool:

@@ -74,7 +74,7 @@ def read(data: Json) -> Overlay | Problem:
     from .overlay_target import check_target  # only users with an overlay need the library of JSONPath
 
     if not isinstance(data, dict):
-        return _build_problem(f"an overlay is an object, not {describe_type(data)}")
+        return _build_problem(f"an overlay must be an object, not {describe_type(data)}")
     version, listed = data.get("overlay"), data.get("actions")
     form = _VERSION.fullmatch(version) if isinstance(version, str) else None
     if form is None:
@@ -131,7 +131,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
             places = _find_places(find_locations, action.target, changed, budget)
             sources = _find_places(find_locations, action.copy, changed, budget) if action.copy else []
         except WorkExceededError:
-            return _build_problem(f"its targets up to action {number} take too much work: name the places more exactly")
+            return _build_problem(f"its targets up to action {number} take too much work. Use more specific targets")
         if not places:
             missing.add(number)
             notes.append(Note("", f"The overlay's target {action.target[:200]} is not in the document"))
@@ -143,7 +143,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
         if room < 0:
             return _build_problem(f"its updates up to action {number} add more than {_MAX_ADDED:,} values")
         if not action.remove and added.depth + max(map(len, places), default=0) > MAX_DEPTH:
-            return _build_problem(f"action {number} makes the document deeper than {MAX_DEPTH} levels")
+            return _build_problem(f"action {number} nests the document deeper than {MAX_DEPTH} levels")
         idle = _describe_idle(action, len(sources)) or _change(changed, action, places, update, overlay.minor)
         if idle:  # O-36
             notes.append(Note("", f"The overlay's action {number} has no effect at {action.target[:200]}: {idle}"))
@@ -323,4 +323,4 @@ def _write_path(steps: tuple[_Step, ...]) -> str:
 
 
 def _build_problem(reason: str) -> Problem:
-    return Problem(kind=Kind.MALFORMED, message=f"The overlay cannot be used: {reason}.")
+    return Problem(kind=Kind.MALFORMED, message=f"Cannot use the overlay: {reason}.")

@@ -44,7 +44,7 @@ class References:
             if type(reference) is not str:
                 return node
             node = self.resolve(reference)
-        raise Unusable(f"the references of its {what} go round in a circle")
+        raise Unusable(f"the references in its {what} form a cycle")
 
     def list_layers(self, node: Json, what: str) -> list[dict[str, Any]]:
         """Return the target of ``node``, then the siblings of each reference on the way, the outermost last.
@@ -61,7 +61,7 @@ class References:
                 return [node, *reversed(beside)]
             beside.append({name: one for name, one in node.items() if name != "$ref"})
             node = self.resolve(reference)
-        raise Unusable(f"the references of its {what} go round in a circle")
+        raise Unusable(f"the references in its {what} form a cycle")
 
     def iterate_parts(self, node: Json, keys: Sequence[str], *, beside: bool) -> Iterator[dict[str, Any] | None]:
         """Yield each part of the schema ``node``: the targets of references, and the branches under ``keys``.
@@ -118,9 +118,9 @@ def resolve(document: Json, reference: str) -> Json:
     """
     # CV-17
     if not reference.startswith("#"):
-        raise Unusable(f"it refers to {reference[:100]!r}, outside the document")
+        raise Unusable(f"it refers to {reference[:100]!r}, which is outside the document")
     if reference != "#" and not reference.startswith("#/"):
-        raise Unusable(f"it refers to {reference[:100]!r} by an anchor that is not there")
+        raise Unusable(f"it refers to the anchor {reference[:100]!r}, which does not exist")
     return _resolve(document, reference, _MAX_HOPS)
 
 
@@ -130,12 +130,12 @@ def _resolve(document: Json, reference: str, hops: int) -> Json:
         # A pointer may lead through a reference: components that are another file, say.
         while isinstance(node, dict) and step not in node and isinstance(node.get("$ref"), str):
             if not hops or not node["$ref"].startswith("#/"):
-                raise Unusable(f"it refers to {reference[:100]!r}, which is not there")
+                raise Unusable(f"it refers to {reference[:100]!r}, which does not exist")
             hops -= 1
             node = _resolve(document, node["$ref"], hops)
         node = take_step(node, step)
         if node is MISSING:
-            raise Unusable(f"it refers to {reference[:100]!r}, which is not there")
+            raise Unusable(f"it refers to {reference[:100]!r}, which does not exist")
     return node
 
 
@@ -152,4 +152,4 @@ def follow(document: Json, node: Json, what: str) -> dict[str, Any]:
         if not isinstance(reference, str):
             return node
         node = resolve(document, reference)
-    raise Unusable(f"the references of its {what} go round in a circle")
+    raise Unusable(f"the references in its {what} form a cycle")

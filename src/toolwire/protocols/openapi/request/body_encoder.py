@@ -94,7 +94,7 @@ def _encode_form(plan: Plan, media_type: str, data: Json, resources: Resources |
     if isinstance(data, list) and is_multipart and get_essence(media_type) != "multipart/form-data":
         body, boundary = forms.encode_unnamed_parts(data)
     elif not isinstance(data, dict):
-        raise Unsendable("", "must be an object: its properties are the fields of a form")
+        raise Unsendable("", "must be an object whose properties are the form's fields")
     elif is_multipart:
         body, boundary = forms.encode_multipart(data, plan.encodings, resources)
     else:
@@ -117,7 +117,7 @@ def _add_boundary(media_type: str, text: str) -> str:
     """
     found = _BOUNDARY.match(text)
     if found is None:
-        raise Unsendable("", "must be the whole body of parts: its first line is -- and the boundary")
+        raise Unsendable("", "must be the whole multipart body: its first line is -- and the boundary")
     return f'{media_type}; boundary="{found[1]}"'
 
 

@@ -176,5 +176,5 @@ def _build_headers(
 def _build_problem(errors: Mapping[str, str]) -> Problem:
     sentence = "; ".join(f"{name}: {text}" if name else text for name, text in errors.items())
     return Problem(
-        kind=Kind.INVALID_ARGUMENTS, message=f"The arguments cannot be sent: {sentence}.", parameter_errors=dict(errors)
+        kind=Kind.INVALID_ARGUMENTS, message=f"Cannot send the arguments: {sentence}.", parameter_errors=dict(errors)
     )

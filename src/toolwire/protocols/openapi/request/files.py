@@ -35,18 +35,18 @@ def read_file(value: Json, resources: Resources | None) -> Resource:
         ValueError: it is neither base64 text nor a known handle; the message is the end of a sentence.
     """
     if not isinstance(value, str):
-        raise ValueError("must be base64 text, or the handle of a file")
+        raise ValueError("must be base64 text or a file handle")
     # The prefix is no base64, so a text is one or the other, never both.
     if value.startswith(HANDLE_PREFIX):
         resource = resources.find(value) if resources is not None else None
         if resource is None:
-            raise ValueError("is the handle of no file that is kept here")
+            raise ValueError("is not the handle of a stored file")
         return resource
     found = _DATA_URL.match(value)
     try:
         data = base64.b64decode(value[found.end() :] if found else value, validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError("must be base64 text, or the handle of a file: a path or URL is not opened") from None
+        raise ValueError("must be base64 text or a file handle: paths and URLs are not opened") from None
     name = _NAME.search(found[0]) if found else None
     media_type = (found["type"] if found else None) or UNTYPED
     return Resource(data=data, media_type=media_type, name=unquote(name[1]) if name else "")

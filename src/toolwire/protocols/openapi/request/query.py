@@ -101,9 +101,7 @@ def read_query(query: str, known: Mapping[str, QueryField]) -> dict[str, Json] |
             arguments[name] = []
     if errors:
         sentence = "; ".join(f"{name}: {text}" for name, text in errors.items())
-        return Problem(
-            kind=Kind.INVALID_ARGUMENTS, message=f"The arguments do not fit: {sentence}.", parameter_errors=errors
-        )
+        return Problem(kind=Kind.INVALID_ARGUMENTS, message=f"Invalid arguments: {sentence}.", parameter_errors=errors)
     return arguments
 
 

@@ -94,7 +94,7 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
     # XL-100, XL-101, XL-105
     status = response.status
     if not 200 <= status < 300:
-        text = f"The server answered {status} where a result was expected."
+        text = f"The server answered with status {status} instead of a result."
         return problems.read(response) if status >= 400 else _build_problem(text)
     media_type, _, parameters = get_header(response.headers, b"content-type").lower().partition(";")
     media_type = media_type.strip()

@@ -66,7 +66,7 @@ class StreamReader:
     def _add_item(self, item: _Item) -> Progress:
         if self._count >= self._caps.items:
             self.is_truncated = True
-            raise StreamLimitReached(f"more than {self._caps.items:,} items came")
+            raise StreamLimitReached(f"more than {self._caps.items:,} items were received")
         self._count += 1
         value = self._clean(_read_value(item.text))
         cost = truncate_json.count_characters(value) + 1

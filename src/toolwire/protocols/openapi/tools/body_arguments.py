@@ -32,7 +32,7 @@ _TEXT_WORDS = ("description", "enum", "maxLength", "minLength", "pattern")
 _MAX_ARGUMENTS = 256
 _MAX_WRAPPERS = 4
 _FILE = (
-    "The file as base64 text, or the handle of a file. A data: URL gives its type and name too: "
+    "The file as base64 text, or a file handle. A data: URL also sets its type and name: "
     "data:image/png;name=cat.png;base64,..."
 )
 _FILE_TEXT: Mapping[str, Json] = {"type": "string", "contentEncoding": "base64", FILE_KEYWORD: {}}
@@ -157,7 +157,7 @@ def read_body(references: References, node: Json) -> Body | None:
     # unusable.
     if not isinstance(content, dict) or not content:
         if declared.get("required") is True:
-            raise Unusable("its request body is required, and no content is declared for it")
+            raise Unusable("its request body is required, but declares no content")
         return None
     keys = [key for key in content if isinstance(key, str)]
     # A concrete type before a range, and the name last, so that the choice does not depend on the order in the

@@ -109,10 +109,10 @@ class OperationTool:
     def __init__(self, source: ToolSource, one: Operation, notes: list[str]) -> None:
         path = _get_path(one)
         if not is_template(path):
-            raise Unusable("its path is not a path template")
+            raise Unusable("its path is not a valid path template")
         if found_colon := _COLON_STYLE.search(path):
             # O-32: OpenAPI knows braces only, so the name itself would be requested.
-            raise Unusable(f"its path has the place {found_colon[1]}, which OpenAPI writes as {{{found_colon[1][1:]}}}")
+            raise Unusable(f"its path contains {found_colon[1]}, which OpenAPI writes as {{{found_colon[1][1:]}}}")
         self.one: Operation = one
         self._source = source
         self._taken: OperationArguments | None = None
@@ -262,7 +262,7 @@ def _read_fixed_query(one: Operation, declared: Sequence[DeclaredParameter]) -> 
         if "{" not in pair:
             pairs.append(pair)
         elif name not in names or value != f"{{{name}}}":
-            raise Unusable(f"the query in its path has {pair[:100]}, which is not a parameter of that name")
+            raise Unusable(f"the query in its path contains {pair[:100]}, which is not a declared parameter")
     return "&".join(pairs)
 
 

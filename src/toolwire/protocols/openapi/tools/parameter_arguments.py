@@ -112,7 +112,7 @@ class ParameterReader:
                     found[place, name.lower() if place is Place.HEADER else name] = one
         _match_path(found, path, notes)
         if {Place.QUERY, Place.QUERYSTRING} <= {place for place, _ in found}:
-            raise Unusable("it has parameters of the query and one that is the whole query")
+            raise Unusable("it declares both query parameters and one for the whole query")
         return list(found.values()), notes
 
     def _read_parameter(self, node: Json, notes: list[str]) -> DeclaredParameter | None:
@@ -151,19 +151,19 @@ class ParameterReader:
         name, where = declared.get("name"), declared.get("in")
         place = _PLACES.get(where) if isinstance(where, str) else None
         if where is None:
-            raise Unusable("it has a parameter that does not say where it goes")
+            raise Unusable("it has a parameter without a location")
         if not isinstance(name, str) or not name or place is None:
-            raise Unusable(f"it has a parameter in {str(where)[:50]!r} that is not read")
+            raise Unusable(f"it has a parameter in {str(where)[:50]!r}, which is not supported")
         # A name with a line break or a colon would let the document write further fields into each request.
         if place in (Place.HEADER, Place.COOKIE) and not _TOKEN.fullmatch(name):
-            raise Unusable(f"{name[:100]!r} cannot be the name of a {place.value}")
+            raise Unusable(f"{name[:100]!r} is not a valid name for a {place.value}")
         # A path without one of its values is another path.
         required = declared.get("required") is True or place is Place.PATH
         content = declared.get("content")
         if isinstance(content, dict) and content:
             return self._with_content(Parameter(name, place, "content"), content, required=required, declared=declared)
         if place is Place.QUERYSTRING:
-            raise Unusable(f"its querystring {name[:100]} has no content")
+            raise Unusable(f"its querystring {name[:100]} declares no content")
         styles = STYLES[place]
         style = declared.get("style")
         if style not in styles:

@@ -86,8 +86,8 @@ LISTING: Final = (
     Check("OXP-010", "GET /health requires no credentials.", _check_health_without_key),
     Check("A-50", "GET /health answers a JSON object.", _check_health_json),
     Check("OTC-034", "GET /tools answers 200 with an object that lists the tools.", _check_list),
-    Check("OTC-044", "The list of tools has its $schema.", _check_list_schema),
-    Check("OXP-003", "The list also has the tools as items, as OXP requires.", _check_items),
+    Check("OTC-044", "The list of tools contains its $schema.", _check_list_schema),
+    Check("OXP-003", "The list also contains the tools as items, as OXP requires.", _check_items),
     Check(
         "OTC-001",
         "Each id has the form Toolkit.Tool@1.0.0, with letters, digits and underscores.",

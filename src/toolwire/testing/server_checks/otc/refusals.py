@@ -99,7 +99,7 @@ REFUSALS: Final = (
     Check("OXP-001", "The server has POST /tools/call.", _check_path("/tools/call")),
     Check("OTC-040", "A call of an unknown tool is answered 400 or 422.", _check_unknown_tool),
     Check("OXP-008", "A call of an unknown tool is answered 400 with a message.", _check_unknown_tool_status),
-    Check("OTC-044", "A refusal has its $schema.", _check_refusal_schema),
+    Check("OTC-044", "A refusal contains its $schema.", _check_refusal_schema),
     Check("OXP-013", "An unknown major version of the standard is answered 400.", _check_other_major),
     Check("OTC-025", "A malformed version in an id is answered 400.", _check_malformed_versions),
     Check("OTC-043", "Unknown members are ignored.", _check_unknown_members),
