@@ -84,7 +84,7 @@ def test_a_handle_means_nothing_to_another_connection() -> None:
         handle = ask(one, "read_log")["notes"]["handle"]
         assert "result" in ask(one, "read_result", handle=handle)
         refused = ask(other, "read_result", handle=handle)
-        assert refused["error"]["message"].startswith("There is no result with this handle")
+        assert refused["error"]["message"].startswith("No result with this handle")
         assert "error" in ask(one, "read_result", handle="resource:" + "0" * 32)
         assert "error" in ask(one, "read_result")
 

@@ -263,7 +263,7 @@ def test_refused_device_sign_in_says_why() -> None:
     where, me = place(device_url=f"{ISSUER}/d"), ClientIdentity(client_id="me")
     refused = run(start_device_sign_in(where, me, (), 0.0), build_transport({"error": "invalid_request"}, 400))
     assert isinstance(refused, Problem)
-    assert refused.message == f"{ISSUER} did not give a code for another device: invalid_request."
+    assert refused.message == f"{ISSUER} did not return a device code: invalid_request."
 
 
 @pytest.mark.requirement("AC-12")

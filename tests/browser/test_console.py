@@ -101,7 +101,7 @@ def build_parts(text: str) -> dict[str, Any]:
         ],
         "cancel_call": lambda _: True,
         "list_limits": lambda: [LimitRow(what=text or "ada, place_order", used=48, most=60, per="a minute")],
-        "limit_notes": (text or "You are asked at most 10 questions a minute.",),
+        "limit_notes": (text or "You are asked at most 10 questions per minute.",),
     }  # fmt: skip
 
 

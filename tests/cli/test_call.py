@@ -84,7 +84,7 @@ def test_json_output_of_a_problem_has_kind_message_and_retry_fields(desk: Path, 
 
 
 def test_retry_time_is_printed(desk: Path, toolwire: Callable[..., Any]) -> None:
-    assert "may work in 2.5 seconds" in toolwire("call", desk, "fail", "reason=Later.").err
+    assert "might succeed in 2.5 seconds" in toolwire("call", desk, "fail", "reason=Later.").err
 
 
 def test_retryable_failure_is_reported_as_retryable(write: Callable[..., Path], toolwire: Callable[..., Any]) -> None:

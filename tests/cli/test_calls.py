@@ -52,7 +52,7 @@ def test_call_beyond_its_time_ends_with_5_and_says_how_to_go_on(toolwire: Callab
         late = toolwire("call", target, "build_report", "--yes", "--timeout", "1")
         assert (late.code, late.out) == (5, "")
         assert f"toolwire calls wait {target} {url}/jobs/7\n" in late.err
-        assert "may work" not in late.err
+        assert "might succeed" not in late.err
         waited = toolwire("calls", "wait", target, f"{url}/jobs/7", "--timeout", "1", "--json")
         data = json.loads(waited.out)
         assert (waited.code, data["kind"], data["details"]["call"]["id"]) == (5, "accepted", f"{url}/jobs/7")

@@ -89,7 +89,7 @@ def test_console_compares_a_site_with_the_lock(tmp_path: Path, site: str, toolwi
         reader = Reader(url, key)
         locked = re.search(r'name="url" value="([^"]+)"', reader.get("/lock"))
         assert locked is not None
-        assert "The site has not changed since it was locked." in reader.submit("/lock", url=locked[1])
+        assert "The server has not changed since it was locked." in reader.submit("/lock", url=locked[1])
         lock.write_text(json.dumps({"lock": 1, "connections": {locked[1]: {}}}))
         assert "added, wider" in reader.submit("/lock", url=locked[1])
         lock.write_text("damaged")

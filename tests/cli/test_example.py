@@ -54,7 +54,7 @@ def test_a_file_is_replaced_with_force_alone(
     file = folder / (options[-1] if options else "shop.py")
     file.write_text("mine", encoding="utf-8")
     assert main(["example", *options]) == 2
-    assert f"{file.name} exists already" in capsys.readouterr().err
+    assert f"{file.name} already exists" in capsys.readouterr().err
     assert file.read_text(encoding="utf-8") == "mine"
     assert main(["example", *options, "--force"]) == 0
     assert "Toolkit(" in file.read_text(encoding="utf-8")

@@ -330,8 +330,8 @@ def test_check_counts_the_tools_of_a_file_that_need_consent(folder: Path, toolwi
         ('state = "kept/\\u0000"', "1:1: a text has a null character"),
         ("[upstreams.a]\ntarget = 'u'\nheader = ['A: b', \"C: \\u0000\"]", "3:1: a text has a null character"),
         ("[upstreams.a]\ntarget = 'u'\n\"ke\\u0000y\" = 1", "a text has a null character"),
-        ("[upstreams.a]\ntarget = 'u'\nrate = '60'", "3:1: a rate is written as calls and a window"),
-        ("[upstreams.a]\ntarget = 'u'\nrate = '60/1y'", "3:1: a rate limit's window reads like"),
+        ("[upstreams.a]\ntarget = 'u'\nrate = '60'", "3:1: a rate must be written as calls and a window"),
+        ("[upstreams.a]\ntarget = 'u'\nrate = '60/1y'", "3:1: a rate limit's window must be written like"),
         ("[upstreams.a]\ntarget = 'u'\nrate = 60", "3:1: rate is a string such as"),
         ("[upstreams.a]\ntarget = 'u'\nrunning = 0", "3:1: running is 1 to 100,000, not 0."),
         ("[upstreams.a]\ntarget = 'u'\ntimeout = true", "3:1: timeout must be an integer, not a boolean."),
@@ -340,7 +340,7 @@ def test_check_counts_the_tools_of_a_file_that_need_consent(folder: Path, toolwi
         ("[callers]\nann = 1\n[upstreams.a]\ntarget = 'u'", "2:1: a caller is a table, not a number."),
         ("[callers.ann]\nscope = []\n[upstreams.a]\ntarget = 'u'", '2:1: there is no option "scope" here; did you'),
         ("[callers.ann]\nscopes = 'a'\n[upstreams.a]\ntarget = 'u'", "2:1: scopes is an array of strings"),
-        ("[callers.'*']\nrate = '0/1m'\n[upstreams.a]\ntarget = 'u'", "2:1: a rate limit's max is"),
+        ("[callers.'*']\nrate = '0/1m'\n[upstreams.a]\ntarget = 'u'", "2:1: a rate limit's max must be"),
     ],
 )
 def test_gateway_file_fault_is_one_sentence_with_line_and_column(

@@ -273,7 +273,7 @@ def test_operators_add_and_remove_upstreams_in_the_console(folder: Path, site: s
             ),
             ({"name": "x", "url": "https://a.example/?key=0123456789abcdef0123"}, "may hold a secret"),
             (
-                {"name": "not a name", "url": site},
+                {"name": "Not a name", "url": site},
                 "Invalid upstream name",
             ),
             ({"name": "OWN", "url": site}, "already contains an upstream own"),

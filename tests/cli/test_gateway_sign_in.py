@@ -680,6 +680,6 @@ def test_users_command_says_what_is_wrong_in_a_sentence(
     )
     assert "list prints all users. Leave out the name" in toolwire("users", "list", "ann").err
     monkeypatch.setattr("sys.stdin", io.StringIO("another word\n"))
-    assert toolwire("users", "password", "ann").out.startswith("ann has another password.")
+    assert toolwire("users", "password", "ann").out.startswith("Password changed for ann.")
     (folder / "toolwire.toml").write_text('[upstreams.desk]\ntarget = "desk.py"\n')
     assert "Users cannot sign in at this gateway" in toolwire("users", "list").err

@@ -337,9 +337,9 @@ def test_codex_gets_a_table_and_the_rest_of_its_file_stays(text: str, home: Path
     [
         ("[mcp_servers", "is not a TOML file"),
         ("mcp_servers = 1", "is not an object"),
-        ("mcp_servers.desk.command = 'x'", "cannot be told apart"),
-        ("mcp_servers = {desk = {command = 'x'}}", "cannot be told apart"),
-        ('a = """\n[mcp_servers.desk]\nb\n"""', "cannot be told apart"),
+        ("mcp_servers.desk.command = 'x'", "are ambiguous"),
+        ("mcp_servers = {desk = {command = 'x'}}", "are ambiguous"),
+        ('a = """\n[mcp_servers.desk]\nb\n"""', "are ambiguous"),
     ],
 )
 def test_codex_file_that_cannot_be_changed_safely_stays(
@@ -360,7 +360,7 @@ def test_codex_file_that_cannot_be_changed_safely_stays(
     [
         ("cursor", "If a call needs your consent, Cursor shows a form."),
         ("zed", "Zed does not show forms. If a call needs your consent, you decide with `toolwire approvals`."),
-        ("windsurf", "If it shows none, you decide with `toolwire approvals`."),
+        ("windsurf", "If it cannot show forms, you decide with `toolwire approvals`."),
     ],
 )
 def test_install_says_how_the_user_of_the_host_is_asked(host: str, told: str, home: Path, toolwire: Run) -> None:

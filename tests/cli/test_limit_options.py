@@ -148,10 +148,10 @@ def test_gateway_file_has_limits_and_names_the_line_of_a_fault(
         ("tool_s=0", "tool_s is a number of seconds above 0, at most 31,622,400, not '0'"),
         ("tool_s=inf", "tool_s is a number of seconds above 0, at most 31,622,400, not 'inf'"),
         ("tool_s=5m", "tool_s is a number of seconds above 0, at most 31,622,400, not '5m'"),
-        ("idle_s=0.5", "idle_s is a whole number from 1 to 31,622,400, not '0.5'"),
-        ("running=-1", "running is a whole number from 1 to 1,000,000,000, not '-1'"),
-        ("body_bytes=1e6", "body_bytes is a whole number from 1 to 1,099,511,627,776, not '1e6'"),
-        ("body_bytes=" + "9" * 5_000, "body_bytes is a whole number from 1 to 1,099,511,627,776, not '" + "9" * 40),
+        ("idle_s=0.5", "idle_s must be an integer from 1 to 31,622,400, not '0.5'"),
+        ("running=-1", "running must be an integer from 1 to 1,000,000,000, not '-1'"),
+        ("body_bytes=1e6", "body_bytes must be an integer from 1 to 1,099,511,627,776, not '1e6'"),
+        ("body_bytes=" + "9" * 5_000, "body_bytes must be an integer from 1 to 1,099,511,627,776, not '" + "9" * 40),
     ],
 )
 def test_limit_that_cannot_be_is_refused_in_one_sentence(

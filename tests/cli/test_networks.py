@@ -158,7 +158,7 @@ def test_documents_begin_with_the_path_that_a_proxy_takes_off(desk: Path, worker
 def test_root_path_that_is_no_path_is_refused(toolwire: Run, desk: Path, path: str) -> None:
     ran = toolwire("serve", desk, "--root-path", path)
     assert ran.code == 2
-    assert ran.err.startswith("toolwire: --root-path is a path such as /tools")
+    assert ran.err.startswith("toolwire: --root-path must be a path such as /tools")
 
 
 @pytest.mark.parametrize("protocol", ["openapi", "opentool", "otc", "mcp"])

@@ -110,7 +110,7 @@ def test_the_selected_tools_of_a_document_are_converted(document: Path, toolwire
                 "standard input"
             ),
         ),
-        (("lock", "http://127.0.0.1:9", "http://127.0.0.1:8", "--server", "http://127.0.0.1:7"), "for one site"),
+        (("lock", "http://127.0.0.1:9", "http://127.0.0.1:8", "--server", "http://127.0.0.1:7"), "for one server"),
         (
             ("lock", "http://127.0.0.1:9", "http://127.0.0.1:8", "--key", "k"),
             ("A key is for one server. With several servers, sign in to each with `toolwire login` first"),

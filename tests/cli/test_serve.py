@@ -185,7 +185,7 @@ def test_targets_that_cannot_be_served_together_are_refused(
     twin = write("twin.py", desk.read_text(encoding="utf-8"))
     outcome = toolwire("serve", desk, twin)
     assert outcome.code == 2
-    assert "cannot be served together" in outcome.err
+    assert "Cannot serve these together" in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_a_file_that_others_can_write_is_not_read(project: Path, toolwire: Run) 
     file.chmod(0o666)
     outcome = toolwire("settings", "show", "serve", "--json")
     assert read_sources(outcome)["port"][1] == "default"
-    assert f"run chmod o-w {file}" in outcome.err
+    assert f"Run chmod o-w {file}" in outcome.err
     os.mkfifo(project / "pipe")
     file.unlink()
     (project / "pipe").rename(file)  # nobody writes to it: to read it would take for ever
@@ -281,7 +281,7 @@ def test_a_file_that_others_can_write_is_not_read(project: Path, toolwire: Run) 
         ("[defaults]\nstate = 'postgresql://u:word-that-is-secret@a/b'", "2:1: this URL may hold a secret"),
         ("[defaults]\n  yes = true", "2:3: yes is typed each time: no file may set it."),
         ("[targets.'http://a.example']\nagree = true", "2:1: agree is typed each time"),
-        ("[defaults]\nconsent = 'hints'", '2:1: consent is "refuse" or "inbox" here'),
+        ("[defaults]\nconsent = 'hints'", '2:1: consent must be "refuse" or "inbox" here'),
         ("[defaults]\napproval = 'auto'", "2:1: approval must be one of per-call, deny, not 'auto'."),
         ("[defaults]\nserver = 'http://a.example'", '2:1: server belongs to one target: [targets."URL"].'),
         ("[defaults]\nprot = 1", '2:1: there is no setting "prot" here; did you mean "port"?'),

@@ -59,7 +59,7 @@ def test_document_that_is_not_there_is_no_site(text: str, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("text", ["htp://example.com", "ftp://example.com/x", "postgres://example.com"])
 def test_address_that_is_not_of_a_site_is_refused_by_its_scheme(text: str) -> None:
-    with pytest.raises(UsageError, match=r"\^\\w\+:// is not supported\. Write http:// or https://\.\$"):
+    with pytest.raises(UsageError, match=r"^\w+:// is not supported\. Write http:// or https://\.$"):
         read_target(text)
 
 
@@ -68,7 +68,7 @@ def test_name_of_a_file_without_its_ending_is_answered_by_the_file(
 ) -> None:
     (tmp_path / "desk.py").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"\^'desk' is not a target\. Write desk\.py, or a URL"):
+    with pytest.raises(UsageError, match=r"^'desk' is not a target\. Write desk\.py, or a URL"):
         read_target("desk")
 
 
@@ -240,7 +240,7 @@ def test_module_is_searched_in_the_current_folder(write: Callable[..., Path], mo
             None,
             r"several toolkits. Write .*calc\.py:a or .*calc\.py:b",
         ),
-        ("x = 1\n", None, r"no Toolkit in calc\.py"),
+        ("x = 1\n", None, r"contains no Toolkit"),
         ("from toolwire import Toolkit\na = Toolkit('A')\n", "b", r"no 'b' in .*there is a\."),
         ("x = 1\n", "y", r"no 'y' in .*it has no toolkit\."),
         ("x = 1\n", "x", "is not a Toolkit, but of type int"),

@@ -121,7 +121,7 @@ def test_keys_can_be_read_from_a_file(tmp_path: Path) -> None:
     ("options", "why"),
     [
         ({"jwt_issuer": "x"}, "need --jwt-secret-file or --jwks"),
-        ({"jwks": "http://keys.example/jwks", "jwt_audience": "a"}, "not https"),
+        ({"jwks": "http://keys.example/jwks", "jwt_audience": "a"}, "does not use https"),
         ({"jwks": "/nowhere/jwks.json", "jwt_audience": "a"}, "cannot be read"),
         ({"jwks": "https://keys.example/jwks"}, "--jwt-audience"),
         ({"jwt_secret_file": "/nowhere/secret"}, "cannot be read"),

@@ -116,13 +116,13 @@ def test_key_is_read_from_an_option_or_the_environment(
         without = toolwire("tools", url, "--protocol", "otc")
     assert (refused.code, without.code) == (4, 4)
     assert "canary" not in refused.out + refused.err
-    assert "wants a key" in without.err
+    assert "requires a key" in without.err
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--key-env", "TOOLWIRE_TEST_ABSENT"], "has no variable TOOLWIRE_TEST_ABSENT"),
+        (["--key-env", "TOOLWIRE_TEST_ABSENT"], "environment variable TOOLWIRE_TEST_ABSENT"),
         (["--key", "canary\nkey"], "The key is empty or contains an invalid character"),
         (["--key", " "], "The key is empty"),
         (["--protocol", "gopher"], "Unknown protocol 'gopher'. Choose from openapi, opentool, otc, mcp."),

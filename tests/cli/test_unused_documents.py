@@ -106,7 +106,7 @@ def test_a_server_that_wants_a_key_names_both_commands(status: int, toolwire: Ca
 @pytest.mark.requirement("FU-51")
 def test_a_pasted_url_that_wants_a_key_is_not_explained_by_another_document(toolwire: Callable[..., Any]) -> None:
     with background(serve_json({"/openapi.json": PLAIN}, 401)) as url:
-        assert "wants a key" in toolwire("tools", f"{url}/mcp").err
+        assert "requires a key" in toolwire("tools", f"{url}/mcp").err
 
 
 @pytest.mark.requirement("FU-51")

@@ -31,7 +31,7 @@ async def answer(*_: object) -> bool:
             {"agree": answer},
             ("agree must be a plain function, because a blocking connection cannot await a coroutine function."),
         ),
-        ({"approve_relocation": answer}, "approve_relocation is a plain function"),
+        ({"approve_relocation": answer}, "approve_relocation must be a plain function"),
         ({"provide_input": {}}, "provide_input is a function, not dict."),
         ({"headers": ["a: b"]}, 'headers is a mapping, such as {"x-tenant": "a"}, not list.'),
         ({"selection": {"tags": ["a"]}}, "selection is a Selection, not dict."),
@@ -64,7 +64,7 @@ def test_mistyped_option_is_answered_by_what_was_meant(opens: Callable[..., Any]
 @pytest.mark.parametrize("opens", CONNECTING)
 @pytest.mark.parametrize("name", ["nosuch.json", "./nosuch.yaml", "/nosuch/api.yml", Path("nosuch.json")])
 def test_document_that_is_not_there_is_no_site(opens: Callable[..., Any], name: str | Path) -> None:
-    with pytest.raises(DefinitionError, match=f"\\^File not found: {re.escape(str(name))}\\.\\$"):
+    with pytest.raises(DefinitionError, match=f"^File not found: {re.escape(str(name))}\\.$"):
         opens(name)
     opens(f"api.example.com/{Path(name).name}")
 
@@ -118,5 +118,5 @@ def test_other_system_is_refused_in_one_sentence(use: str) -> None:
 
 @pytest.mark.parametrize("opens", CONNECTING)
 def test_file_of_code_is_no_site(opens: Callable[..., Any]) -> None:
-    with pytest.raises(DefinitionError, match=r"\^shop\.py is code\. Import it, and connect to its toolkit\.\$"):
+    with pytest.raises(DefinitionError, match=r"^shop\.py is code\. Import it, and connect to its toolkit\.$"):
         opens("shop.py")

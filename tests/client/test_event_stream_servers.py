@@ -167,7 +167,7 @@ def test_a_stream_at_any_path_is_found_where_the_user_says_that_it_is_mcp(server
 @pytest.mark.requirement("MC-13")
 def test_a_key_is_sent_once_the_server_asks_and_the_user_sees_where_it_goes(server: StreamServer) -> None:
     server.key = "k-4711"
-    with pytest.raises(ConnectError, match="wants a key"), open_blocking(server.url):
+    with pytest.raises(ConnectError, match="requires a key"), open_blocking(server.url):
         pass
     with open_blocking(server.url, api_key=Secret("k-4711")) as remote:
         assert remote.call("echo", {"text": "one"}) == Value("one")

@@ -69,6 +69,6 @@ def test_overlay_that_is_too_much_work_is_reported_as_such(action: dict[str, Any
     laid = {"overlay": "1.0.0", "info": {"title": "Mine", "version": "1"}, "actions": [action] * count}
     with background(app) as url, pytest.raises(ConnectError) as caught, connect_sync(url, overlay=laid):
         pass
-    assert "the overlay cannot be used" in str(caught.value)
+    assert "annot use the overlay" in str(caught.value)
     assert words in str(caught.value)
     assert "does not speak a supported protocol. `toolwire explain" not in str(caught.value)

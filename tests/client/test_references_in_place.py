@@ -87,14 +87,14 @@ def test_a_pointer_may_lead_through_a_reference(tmp_path: Path) -> None:
     ("node", "reason"),
     [
         ({"$ref": "d.json"}, "outside the document"),
-        ({"$ref": "#/x-nothing"}, "which is not there"),
-        ({"$ref": "#/paths/~1d/delete"}, "round in a circle"),
+        ({"$ref": "#/x-nothing"}, "which does not exist"),
+        ({"$ref": "#/paths/~1d/delete"}, "form a cycle"),
         ({"$ref": "#/info"}, "what it refers to is not an operation"),
         ({"$ref": "#/info/title"}, "not an object"),
-        ({**DELETE, "parameters": {"$ref": "#/x-nothing"}}, "which is not there"),
+        ({**DELETE, "parameters": {"$ref": "#/x-nothing"}}, "which does not exist"),
         ({**DELETE, "parameters": [{"$ref": "p.json"}]}, "outside the document"),
         ({**DELETE, "requestBody": {"$ref": "b.json"}}, "outside the document"),
-        ({**DELETE, "requestBody": {"required": True, "content": {"$ref": "#/x-nothing"}}}, "which is not there"),
+        ({**DELETE, "requestBody": {"required": True, "content": {"$ref": "#/x-nothing"}}}, "which does not exist"),
         ({**DELETE, "requestBody": {"required": True}}, "its request body is required, but declares no content"),
     ],
 )

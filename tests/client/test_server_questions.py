@@ -60,7 +60,7 @@ def test_nested_or_large_input_form_is_not_shown(schema: Any) -> None:
     server, person = Server({"a": form(schema)}), Person({})
     result = call(server, person)
     assert isinstance(result, Problem)
-    assert "asks for input that cannot be given" in result.message
+    assert "asks for input that cannot be provided" in result.message
     assert (person.shown, len(server.calls)) == ([], 1)
 
 

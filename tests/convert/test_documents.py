@@ -373,7 +373,7 @@ def test_data_of_any_other_kind_is_a_problem_or_empty(kind: str, data: Any) -> N
 
 
 def test_unknown_kind_raises_value_error() -> None:
-    with pytest.raises(ValueError, match="there is no kind 'soap'"):
+    with pytest.raises(ValueError, match="unknown kind 'soap'"):
         convert.convert(b"{}", "soap")
 
 

@@ -57,7 +57,7 @@ def test_the_answer_names_the_tools_beside_those_it_describes_and_counts_the_res
     assert beside.startswith("also here: Tracker: ")
     assert {"pin_issue", "lock_issue"} <= set(re.findall(r"\w+", beside))
     assert not set(found.tools) & set(re.findall(r"\w+", beside))
-    assert found.text.splitlines()[-1].startswith(f"{found.matches - len(found.tools)} more match: ")
+    assert found.text.splitlines()[-1].startswith(f"{found.matches - len(found.tools)} more tools match.")
 
 
 @pytest.mark.requirement("FI-08")

@@ -509,7 +509,7 @@ def test_permission_for_one_upstream_is_none_for_another_of_the_same_site(tmp_pa
     ):
         gateway = Started(at, Shop(), tmp_path / "state")
         client = Client(at, "mcp-2025", fields={"prefer": "wait=0"})
-        assert "its user decides" in json.dumps(client.call("mine_Shop_order", {"name": "tea"}))
+        assert "its user must decide" in json.dumps(client.call("mine_Shop_order", {"name": "tea"}))
         ann = gateway.sign_in()
         page = ann.get("/inbox").text
         assert f"order at mine (POST {url}/mine/preview), for key:ann" in page
@@ -517,7 +517,7 @@ def test_permission_for_one_upstream_is_none_for_another_of_the_same_site(tmp_pa
         for _ in range(2):
             client.call("mine_Shop_order", {"name": "tea"})
         assert site.done == ["/mine/preview", "/mine/preview"]
-        assert "its user decides" in json.dumps(client.call("theirs_Shop_order", {"name": "tea"}))
+        assert "its user must decide" in json.dumps(client.call("theirs_Shop_order", {"name": "tea"}))
         assert site.done == ["/mine/preview", "/mine/preview"]
 
 

@@ -93,7 +93,7 @@ def test_client_that_approves_by_itself_decides_nothing_about_a_tool_with_approv
         ('approvers = {"close" = []}', "", "name at least one group for each pattern"),
         ('approvers = ["*"]', "", "approvers must name each one"),
         ('approvers = ["leads"]', 'receipts = "required"', "leave out receipts"),
-        ("", "self-approval = 1", "self-approval is true or false"),
+        ("", "self-approval = 1", "self-approval must be true or false"),
     ],
 )
 def test_approvers_that_cannot_be_are_one_sentence(tmp_path: Path, more: str, above: str, sentence: str) -> None:

@@ -239,7 +239,7 @@ def test_check_says_what_keeps_people_from_signing_in(
     monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
     write_file(tmp_path, place.issuer)
     assert main(["gateway", "check"]) == 2
-    assert "no variable GATEWAY_SECRET" in capsys.readouterr().err
+    assert "environment variable GATEWAY_SECRET" in capsys.readouterr().err
     monkeypatch.setenv("GATEWAY_SECRET", "a secret of the tests")
     assert main(["gateway", "check"]) == 0
     assert "Nobody" not in capsys.readouterr().err

@@ -354,7 +354,7 @@ def test_request_state_is_valid_once_for_the_displayed_call(shop: Shop, attack: 
 
 @pytest.mark.requirement("CC-05")
 def test_request_state_is_invalid_after_the_tool_changed() -> None:
-    check = build_confirmation_check(lambda _: "Do it?", ConfirmationTokens())
+    check = build_confirmation_check(lambda _: "Call it?", ConfirmationTokens())
     tool = Tool(name="erase", description="Erase a line.")
     refused = check(Call(tool, {"name": "x"}))
     assert isinstance(refused, Deny)

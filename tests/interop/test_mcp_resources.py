@@ -347,7 +347,7 @@ def test_client_reads_what_a_server_of_the_sdk_offers(mode: str) -> None:
 
 def test_invalid_resource_definitions_are_refused() -> None:
     kit = Toolkit("Faulty")
-    with pytest.raises(DefinitionError, match="not a URI"):
+    with pytest.raises(DefinitionError, match="not a valid URI"):
         kit.resource("app")(lambda: "")
     with pytest.raises(DefinitionError, match=", but no parameter has that name"):
 

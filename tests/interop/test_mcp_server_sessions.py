@@ -145,7 +145,7 @@ def test_a_session_is_unknown_to_anybody_else(method: str, which: str) -> None:
             method, "/mcp", json=build_call("delete", 1, {"name": "x"}), headers=stranger.headers()
         )
         assert response.status_code == 404
-        assert "There is no such session here" in response.text
+        assert "Unknown session" in response.text
         assert session.id not in response.text
         assert (await session.call("count_written")).json()["result"]["isError"] is False
 

@@ -246,7 +246,7 @@ def test_server_without_sessions_declares_no_subscriptions_to_older_clients_and_
         async with Client(f"{url}/mcp", mode="legacy") as client:
             assert client.server_capabilities.resources is not None
             assert not client.server_capabilities.resources.subscribe
-            with pytest.raises(MCPError, match="There is no method 'resources/subscribe' here"):
+            with pytest.raises(MCPError, match="Unknown method 'resources/subscribe'"):
                 await client.subscribe_resource("notes://tea")
 
     run(asgi(build_kit(), sessions="none"), story)

@@ -183,7 +183,7 @@ def test_unreachable_store_allows_no_limited_call_and_logs_once(
     for seconds in (0.0, 0.4, 0.2):
         clock.now += seconds
         assert windows.take("k", THIRTY) == inf
-    lost = "The store of rate limits cannot be reached (ConnectionError): tools with a limit do not run until then."
+    lost = "The rate limit store cannot be reached (ConnectionError): tools with a limit do not run until then."
     assert caplog.messages == [lost]
 
 
@@ -202,7 +202,7 @@ def test_one_call_at_a_time_asks_a_store_that_is_lost(caplog: pytest.LogCaptureF
     outage.record_success()
     assert [outage.may_ask() for _ in range(3)] == [True] * 3
     assert [message.partition(" (")[0] for message in caplog.messages] == [
-        "The store of rate limits cannot be reached",
+        "The rate limit store cannot be reached",
         "The rate limit store can be reached again.",
     ]
 

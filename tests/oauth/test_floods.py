@@ -261,7 +261,7 @@ def test_only_default_scopes_are_preselected(site: Site) -> None:
     page = site.browser.get(site.ask(scope="tasks:read tasks:delete")).text
     assert 'value="tasks:read" checked>' in page
     assert 'value="tasks:delete">' in page
-    assert "It lasts at most 90 days, ends after 30 days without use" in page
+    assert "It lasts at most 90 days, and ends after 30 days without use" in page
 
 
 def test_consent_page_links_to_the_page_that_revokes(open_site: Callable[..., Site]) -> None:

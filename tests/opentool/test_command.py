@@ -220,7 +220,7 @@ def test_unusable_tool_is_reported_in_one_line_with_exit_code_1(
     assert main(Notes, ["-t", "0", "--apiKeysFile", str(tmp_path / "none")]) == 1
     assert main(Notes, ["-t", "0"], document=tmp_path / "none.json") == 1
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("error: The keys cannot be read")
+    assert first.startswith("error: Cannot read the keys")
     assert second.startswith("error: The document")
 
 
@@ -258,5 +258,5 @@ def test_invalid_key_is_refused_without_showing_it(key: str) -> None:
 def test_a_file_without_keys_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("# none\n")
-    with pytest.raises(DefinitionError, match="There is no key"):
+    with pytest.raises(DefinitionError, match="contains no key"):
         read_keys((), file, {})

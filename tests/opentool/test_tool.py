@@ -334,7 +334,7 @@ def test_unusable_tool_is_refused_in_one_sentence() -> None:
             raise OSError("no disk")
 
     for tool, message in [
-        (Needy, "Needy cannot be made without arguments"),
+        (Needy, "Needy cannot be created without arguments"),
         (Empty, "Empty cannot be served"),
         (Failing, "load\\(\\) of Failing failed: OSError: no disk"),
         (Notes({"opentool": "1.1.0"}), "not an OpenTool document"),
@@ -342,7 +342,7 @@ def test_unusable_tool_is_refused_in_one_sentence() -> None:
     ]:
         with pytest.raises(DefinitionError, match=message):
             build_toolbox(tool)
-    with pytest.raises(DefinitionError, match="cannot be read: No such file"):
+    with pytest.raises(DefinitionError, match="Cannot read the document .*: No such file"):
         build_toolbox(Notes(), Path("missing.json"))
 
 

@@ -335,7 +335,7 @@ def test_a_row_of_dbos_that_says_that_it_is_a_pickle_runs_nothing(
 def test_an_address_that_is_no_redis_is_refused() -> None:
     from toolwire.engines.docket import DocketEngine
 
-    with pytest.raises(DefinitionError, match=r"^Calls are offered through a Redis"):
+    with pytest.raises(DefinitionError, match=r"^Name the Redis server"):
         DocketEngine("http://127.0.0.1")
 
 

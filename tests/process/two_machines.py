@@ -539,7 +539,7 @@ def main() -> None:
                 errors = machine.errors.read_text()
                 assert "Traceback" not in errors
                 # A store that fails is said once a minute by each worker, not once for each refused call.
-                refusals = [one for one in errors.splitlines() if "refused a call" in one or "was refused" in one]
+                refusals = [one for one in errors.splitlines() if "failed:" in one or "was refused" in one]
                 assert len(refusals) <= MAX_LINES, refusals[:MAX_LINES]
         print(json.dumps(describe(calls, runs, back_s)))  # type: ignore[arg-type]  # two words a line
     finally:

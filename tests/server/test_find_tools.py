@@ -92,7 +92,7 @@ def test_each_protocol_lists_three_tools_and_the_pinned_ones(protocol: str) -> N
         assert text.splitlines()[0] == "erase_order(order*): Erase an order · asks"
         reply = remote.call("describe", {"names": ["erase_order", "nothing"]}).unwrap()
         assert '"order":{"' in reply
-        assert "There is no tool 'nothing'." in reply
+        assert "Unknown tool 'nothing'." in reply
         assert isinstance(remote.call("call", {"name": "erase_order", "arguments": {"order": "o7"}}), Value)
         assert ran == ["o7"]
         wrong = remote.call("call", {"name": "erase_order", "arguments": {"ordr": "o7"}})

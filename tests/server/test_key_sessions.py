@@ -157,7 +157,7 @@ def test_without_the_store_of_sign_outs_no_cookie_is_trusted_and_a_sign_out_says
     store.mkdir()
     app = serve("ada", place=tmp_path / "words")
     for answer in (look(ask, app, cookie), post(ask, app, {"step": "sign-out"}, cookie=cookie)):
-        assert (answer.status, b"cannot be read or ended now" in answer.body) == (503, True)
+        assert (answer.status, b"read or end this server" in answer.body) == (503, True)
         assert b"set-cookie" not in dict(answer.headers)
 
 

@@ -78,7 +78,7 @@ def test_caller_without_a_key_is_told_how_to_send_one() -> None:
     assert isinstance(missing, Problem)
     assert isinstance(wrong, Problem)
     assert "X-API-Key" in missing.message
-    assert "not valid" in wrong.message
+    assert "does not accept" in wrong.message
 
 
 def test_different_keys_are_different_principals() -> None:

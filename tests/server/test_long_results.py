@@ -113,7 +113,7 @@ def test_a_handle_of_one_caller_is_useless_to_another() -> None:
         assert read(call(url, "read_result", given, "a" * 40))["result"] == ["row 0"]
         refused = call(url, "read_result", given, "b" * 40)
         assert refused["isError"] is True
-        assert "There is no result with this handle" in refused["content"][0]["text"]
+        assert "No result with this handle" in refused["content"][0]["text"]
         assert notes["handle"] not in json.dumps(refused)
 
 

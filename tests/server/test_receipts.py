@@ -441,7 +441,7 @@ def test_options_that_cannot_be_used_are_refused_at_the_start(desk: Desk, key: R
         {"receipt_keys": keys},
         {"receipt_audience": "shop.example"},
     ):
-        with pytest.raises(DefinitionError, match="eceipts"):
+        with pytest.raises(DefinitionError, match="eceipt"):
             asgi(desk.kit, **options)  # type: ignore[arg-type]  # what is wrong is what is tested
 
 

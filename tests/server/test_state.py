@@ -131,7 +131,7 @@ def test_state_in_memory_is_not_shared_despite_the_environment(tmp_path: Path, m
 @pytest.mark.requirement("ST-01")
 @pytest.mark.parametrize("where", ["redis://localhost", "mysql://root:canary-db@localhost/x"])
 def test_unsupported_state_url_is_refused_in_one_sentence(where: str) -> None:
-    with pytest.raises(DefinitionError, match=r"^State is kept in memory, in a folder or at a URL") as raised:
+    with pytest.raises(DefinitionError, match=r"^State must be memory, a folder or a URL") as raised:
         asgi(build_kit([]), state=where)
     assert "canary" not in str(raised.value)
 
@@ -141,7 +141,7 @@ def test_folder_that_cannot_be_made_is_refused_with_what_to_do(tmp_path: Path) -
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(
-        DefinitionError, match=r"^Cannot store state in .*file/state: .* Choose another location with \(--state"
+        DefinitionError, match=r"^Cannot store state in .*file/state: .* Choose another location with --state"
     ):
         asgi(build_kit([]), state=file / "state")
 
@@ -184,7 +184,7 @@ def test_hanging_database_stops_only_calls_that_need_it(postgres: Postgres) -> N
 def test_confirmation_that_waits_for_a_hanging_database_delays_no_other_call(postgres: Postgres) -> None:
     wait_until_answering(postgres)
     ran: list[str] = []
-    app = asgi(build_kit(ran), state=postgres.create_database(), require_confirmation=lambda _: "Do it?")
+    app = asgi(build_kit(ran), state=postgres.create_database(), require_confirmation=lambda _: "Call it?")
     reader = asgi(build_kit(ran))
 
     async def story(apps: list[App]) -> None:
@@ -203,7 +203,7 @@ def test_confirmation_that_waits_for_a_hanging_database_delays_no_other_call(pos
                 refused = await waiting
             assert isinstance(refused, Response)
             assert refused.status == 503
-            assert b"order did not run: its confirmation cannot be checked now." in refused.body
+            assert b"order did not run: its confirmation cannot be verified now." in refused.body
         assert ran == []
 
     run(story, [app, reader])

@@ -229,7 +229,7 @@ def test_credentials_in_a_database_need_a_key(database: str, tmp_path: Path) -> 
         CredentialStore(place).put(credential())
     CredentialStore(place, passphrase=Secret("a passphrase")).put(credential())
     assert CredentialStore(place, passphrase=Secret("a passphrase")).list_all() == [credential()]
-    with pytest.raises(CredentialError, match="does not open"):
+    with pytest.raises(CredentialError, match="does not decrypt"):
         CredentialStore(place, passphrase=Secret("another")).list_all()
     for text, mode, reply in ((KEY, 0o644, "Other users can read"), ("short", 0o600, "at least 32 characters")):
         with pytest.raises(CredentialError, match=reply):

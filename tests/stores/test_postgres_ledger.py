@@ -270,7 +270,7 @@ def test_older_program_is_refused_once_the_tables_require_a_newer_one(database: 
     assert isinstance(asyncio.run(_claim_and_end(old)), Ticket)
     database.connection.execute("UPDATE toolwire_schema SET works_with = 3")
     with pytest.raises(
-        DefinitionError, match=r"have version 3, .* supports versions up to 2\\. Install a newer toolwire\.$"
+        DefinitionError, match=r"have version 3, .* supports versions up to 2\. Install a newer toolwire\.$"
     ):
         PostgresLedger(database.url)
 

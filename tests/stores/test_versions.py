@@ -251,7 +251,7 @@ def test_table_with_other_columns_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "grants.sqlite3"
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript("CREATE TABLE grants (id, tool); INSERT INTO grants VALUES ('a', 'pay')")
-    assert "The table grants in" in refuse(file, GRANTS)
+    assert "the table grants in" in refuse(file, GRANTS)
     assert read_rows(file) == {"grants": [("a", "pay")]}
 
 
@@ -273,7 +273,7 @@ def test_users_are_kept_beside_the_tables_of_an_application(tmp_path: Path) -> N
     assert "oauth_users" in rows
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA application_id").fetchone() == (0,)
-    with pytest.raises(DefinitionError, match=r"^Users and tokens are kept in a file or at a URL such as"):
+    with pytest.raises(DefinitionError, match=r"^Store users and tokens in a file or at a URL such as"):
         OAuthStore("mysql://db.example/shop")
 
 

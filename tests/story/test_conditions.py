@@ -166,7 +166,7 @@ def test_check_reports_invalid_conditions_and_questions(tmp_path: Path, capsys: 
     assert main(["check", str(path)]) != 0
     text = capsys.readouterr().out
     assert "CC-01" in text
-    assert "looks around" in text
+    assert "uses lookaround" in text
     assert "CC-02" in text
     policy["approvalWhen"] = [{"pointer": "/a", "op": "gt"}]
     path.write_text(json.dumps(document))

@@ -74,7 +74,7 @@ def test_what_stands_beside_a_reference_counts_since_2019_09() -> None:
         ({"pattern": "("}, "its pattern has a value that cannot be used, and is left out"),
         (
             {"$ref": "#/definitions/No"},
-            ("it refers to '#/definitions/No', which does not exist, and anything fits that"),
+            ("it refers to '#/definitions/No', which does not exist, so any value is valid there"),
         ),
         ({"properties": {"a": "text"}}, "a schema in it is not an object, and anything fits it"),
         ({"not": {"type": "date"}}, "its type has a value that cannot be used, and is left out"),

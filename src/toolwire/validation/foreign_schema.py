@@ -277,7 +277,7 @@ def _remove_dead_references(schema: dict[str, Json], note: Callable[[str], None]
     def change(node: dict[str, Json]) -> dict[str, Json]:
         if id(node) in dead:
             dead_reference = next(one for key in _REFERENCES if isinstance(one := node.get(key), str))
-            note(f"it refers to {dead_reference[:_SHOWN]!r}, which is not there, and anything fits that")
+            note(f"it refers to {dead_reference[:_SHOWN]!r}, which does not exist, so any value is valid there")
         # What the lost schemas define would be refused as undefined.
         gone = (*_REFERENCES, *_UNEVALUATED) if id(node) in dead else _UNEVALUATED
         return {key: one for key, one in node.items() if key not in gone} if any(key in node for key in gone) else node

@@ -196,7 +196,7 @@ def test_an_event_beyond_the_limit_is_named_as_the_reason() -> None:
             result = await remote.call("slow")
         assert isinstance(result, Problem)
         assert result.kind is Kind.BAD_ANSWER
-        assert "this client takes at most 16,777,216 bytes in one message of an MCP stream" in result.message
+        assert "this client accepts at most 16,777,216 bytes in one message of an MCP stream" in result.message
 
     with background(PlainApp(server)) as url:
         asyncio.run(story(url))

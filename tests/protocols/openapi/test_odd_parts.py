@@ -19,7 +19,7 @@ from toolwire.protocols.openapi.schema.discriminator import mark_branches
         (7, "its body is not an object"),
         ({"$ref": "#/a"}, "the references in its"),
         ({"$ref": "#/b"}, "its body is not an object"),
-        ({"$ref": "#/nowhere"}, "which is not there"),
+        ({"$ref": "#/nowhere"}, "which does not exist"),
     ],
 )
 def test_dangling_reference_is_reported(node: Any, said: str) -> None:

@@ -325,8 +325,8 @@ def test_recursive_schemas_keep_their_references(peer: Read, one: One) -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ({"$ref": "#/components/schemas/A"}, "circle"),
-        ({"properties": {"a": {"$ref": "#/components/schemas/A"}}}, "circle"),
+        ({"$ref": "#/components/schemas/A"}, "cycle"),
+        ({"properties": {"a": {"$ref": "#/components/schemas/A"}}}, "cycle"),
         ({"$ref": "#/components/schemas/None"}, "not there"),
         ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "outside the document"),
         ({"properties": {"a": {"$ref": "https://evil.test/x"}}}, "outside the document"),

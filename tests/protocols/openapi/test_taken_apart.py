@@ -189,7 +189,7 @@ def test_operations_with_a_shared_parameter_share_its_fault(peer: Read) -> None:
     whole = {"openapi": "3.1.0", "info": {"title": "T"}, "paths": listed, "components": {"parameters": shared}}
     found = peer(whole)
     assert [dict(one.parameters) for one in found.catalog.tools] == [{"q": {"type": "integer"}}] * 2
-    assert sum("'moon' that is not read" in text for text in found.memo.findings) == 2
+    assert sum("'moon', which is not supported" in text for text in found.memo.findings) == 2
 
 
 @pytest.mark.requirement("CV-25")

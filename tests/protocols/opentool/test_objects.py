@@ -235,7 +235,7 @@ def test_null_and_missing_members_written_by_java_are_corrected() -> None:
         ([], "an array"),
         ({}, '"opentool" is missing'),
         (with_schema({"type": "text"}), "/functions/0/parameters/0/schema/type: 'text' is not a valid type"),
-        (with_schema(None), '"schema" is null'),
+        (with_schema(None), '"schema" must be a schema, not null'),
         (with_schema({"$ref": "https://a.example/b"}), 'is not a valid schema reference. Write "#/schemas/NAME"'),
         (FULL | {"functions": [7, 8]}, "Errors in all: 2"),
     ],

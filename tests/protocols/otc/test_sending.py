@@ -200,7 +200,7 @@ def test_invalid_retry_time_is_ignored(result, wait):
 def test_unreadable_answer_is_a_problem(result, data):
     problem = result(data)
     assert problem.kind is Kind.BAD_ANSWER
-    assert problem.message.startswith("The server's answer cannot be read")
+    assert problem.message.startswith("Cannot read the server's answer")
 
 
 @pytest.mark.requirement("C-9", "OXP-008", "OXP-009", "OXP-010")

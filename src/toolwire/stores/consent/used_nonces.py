@@ -142,5 +142,5 @@ def _read_key(folder: Path) -> bytes:
     with os.fdopen(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as opened:
         key = opened.read(_KEY_BYTES + 1)
     if len(key) != _KEY_BYTES:
-        raise DefinitionError(f"{file} is not a confirmation key. Delete it to create a new one.")
+        raise DefinitionError(f"{file} is not a key for confirmations. Delete it to create a new one.")
     return key
