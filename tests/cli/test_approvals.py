@@ -219,7 +219,7 @@ def test_a_link_in_place_of_the_lock_is_replaced_and_not_followed(
     assert [one.name for one in tmp_path.iterdir() if "lock" in one.name] == ["toolwire.lock"]
     refused = toolwire("lock", site, "--file", tmp_path / "nowhere" / "toolwire.lock")
     assert refused.out == ""  # nothing was pinned
-    assert (refused.code, "cannot be written" in refused.err) == (2, True)
+    assert (refused.code, "Cannot write" in refused.err) == (2, True)
 
 
 @pytest.mark.requirement("XL-055", "CC-07")

@@ -134,7 +134,7 @@ def test_model_finds_the_tools_of_a_large_site_by_words(terminal: Callable[..., 
             "/tools lists the tools, /help shows the commands, /quit ends.",
         ]
         at.type("Erase order o1")
-        at.wait_for(b"May this be called? ")
+        at.wait_for(b"Allow this call? ")
         at.wait_for(b"[y/N] ")
         assert b'order = "o1"' in at.shown or b'order "o1"' in at.shown
         assert erased == []

@@ -271,7 +271,7 @@ def test_operators_add_and_remove_upstreams_in_the_console(folder: Path, site: s
                 {"name": "x", "url": "https://a.example/mcp.json:tool"},
                 ("Add a program or a file in a terminal: `toolwire gateway add`"),
             ),
-            ({"name": "x", "url": "https://a.example/?key=0123456789abcdef0123"}, "may hold a secret"),
+            ({"name": "x", "url": "https://a.example/?key=0123456789abcdef0123"}, "might contain a secret"),
             (
                 {"name": "Not a name", "url": site},
                 "Invalid upstream name",

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 FULL = Path("/dev/full")
-SAID_FULL = b"toolwire: The output cannot be written: No space left on device.\n"
+SAID_FULL = b"toolwire: Cannot write the output: No space left on device.\n"
 WAIT_S = 60.0
 
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -94,7 +94,7 @@ def test_full_disk_on_output_ends_a_command_with_1(run: Run, full: int, name: st
 def test_closed_standard_output_is_reported_before_running(desk: Path) -> None:
     command = f'exec "{sys.executable}" -m toolwire call "{desk}" fail reason=ran >&-'
     done = subprocess.run(["/bin/sh", "-c", command], stderr=subprocess.PIPE, timeout=WAIT_S, check=False)
-    reply = b"toolwire: Standard output is closed: send it to a file, or to /dev/null.\n"
+    reply = b"toolwire: Standard output is closed. Redirect it to a file or to /dev/null.\n"
     assert (done.returncode, done.stderr) == (1, reply)
 
 
@@ -128,7 +128,7 @@ def test_server_continues_if_its_output_is_not_read(run: Run, request: pytest.Fi
     assert process.returncode == 0
     assert b"Traceback" not in reply
     assert b"Logging error" not in reply
-    assert b"The server goes on at" in reply
+    assert b"The server continues at" in reply
 
 
 def answer(url: str, process: subprocess.Popen[bytes]) -> object:

@@ -68,7 +68,7 @@ def test_the_user_sees_the_whole_command_and_agrees_once(command: str, terminal:
     other.wait_for(b"[y/N] ")
     other.type("")
     assert other.end() == 3
-    assert b"was not run: it was denied" in other.shown
+    assert b"was not run, because you denied it" in other.shown
 
 
 @pytest.mark.requirement("MC-02")

@@ -193,7 +193,7 @@ def test_targets_that_cannot_be_served_together_are_refused(
     [
         (["nowhere.py"], 2, "File not found: nowhere.py."),
         (["127.0.0.1:1"], 4, "could not be reached"),
-        (["DESK", "--reload", "--workers", "2"], 2, "leave out --workers"),
+        (["DESK", "--reload", "--workers", "2"], 2, "Leave out --workers"),
         (["DESK", "--sessions", "all", "--workers", "2"], 2, "a session is kept by one process: name a folder with"),
         (["DESK", "--api-key", ""], 2, "An API key is empty"),
         (["DESK", "--api-key", "canary\x00"], 2, "The key is empty or contains an invalid character"),
@@ -212,7 +212,7 @@ def test_unusable_target_is_reported_before_listening(
 def test_reload_requires_a_file_target(site: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("serve", site, "--reload")
     assert outcome.code == 2
-    assert "no target is one" in outcome.err
+    assert "--reload needs a target that is a file" in outcome.err
 
 
 def test_keys_are_read_from_options_file_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

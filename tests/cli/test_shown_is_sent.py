@@ -74,7 +74,7 @@ def test_pasted_key_is_displayed_by_scheme_and_sent_once(
         asked.wait_for(b"Call it? [y/N] ")
         assert signed in asked.shown
         assert KEY.encode() not in asked.shown
-        assert b"site has changed" not in asked.shown
+        assert b"server has changed" not in asked.shown
         asked.type("y")
         assert asked.end() == 0
     without, with_key = api.calls

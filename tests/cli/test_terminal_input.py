@@ -42,7 +42,7 @@ def test_input_form_is_filled_validated_and_shown_before_sending(
     url, server = asking_server
     at = begin(terminal, url)
     at.wait_for(b"Answer it? [y/N] ")
-    assert b"asks you while go runs." in at.shown
+    assert b"asks for input while go runs." in at.shown
     assert b"The site's words:\r\n  | How large?\r\n  | Say it." in at.shown
     assert b"Never enter a password" in at.shown
     assert b"\x1b[2J" not in at.shown

@@ -215,7 +215,7 @@ def test_web_page_or_document_cannot_start_a_program(program: Write, tmp_path: P
     ("target", "sentence"),
     [
         ("stdio:", ": the command is missing. Write stdio:COMMAND ARGS"),
-        ("stdio:'a", "cannot be read"),
+        ("stdio:'a", "Cannot read the command after stdio:"),
         ("stdio:A=$TOOLWIRE_NOT_THERE server", "variable TOOLWIRE_NOT_THERE"),
         ("stdio:A=${input:key} server", ":...}, which only its MCP host can resolve. Write ${env:NAME}"),
     ],

@@ -182,7 +182,7 @@ def test_llm_json_can_name_a_document_on_another_origin_only_with_approval(
         url, _, result = visit(here.origin, **options)
         assert (url, result.ok) == (there.origin + "/docs/notes.json", True)
     else:
-        with pytest.raises(ConnectError, match="names a document on another site"):
+        with pytest.raises(ConnectError, match="links to a document on another server"):
             visit(here.origin, **options)
         assert there.connections == 0
     assert asked == [(here.origin, there.origin)]

@@ -214,7 +214,7 @@ def test_caller_without_a_name_opens_no_connection_and_reads_no_credential() -> 
     refused = asyncio.run(toolbox.run(Call(tool, {"to": "ada"}, "1", ANONYMOUS)))
     assert isinstance(refused, Problem)
     assert refused.kind is Kind.UNAUTHORIZED
-    assert "credentials of its caller" in refused.message
+    assert "the caller's credentials" in refused.message
 
 
 @pytest.mark.requirement("AT-55", "TE-02")

@@ -93,9 +93,7 @@ def test_older_document_keeps_its_meaning(
 
 
 def test_document_of_3_0_is_not_called_a_newer_one() -> None:
-    with pytest.raises(
-        DefinitionError, match=r'^The document uses OpenAPI 3\.0\. To keep 3\.0, leave out openapi="3\.1"'
-    ):
+    with pytest.raises(DefinitionError, match=r'uses OpenAPI 3\.0\. To keep 3\.0, leave out openapi="3\.1"'):
         asgi.publish_tools(build_starlette(), build_document_30(), openapi="3.1")
 
 

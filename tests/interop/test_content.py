@@ -207,9 +207,9 @@ def test_command_line_describes_returned_content(site: str, wire: str, capsys: p
 
 def test_invalid_media_type_of_content_is_refused() -> None:
     for wrong in ("png", "image/png\r\nx: y", "", "image/png; a=b"):
-        with pytest.raises(ValueError, match="is not a media type"):
+        with pytest.raises(ValueError, match="is not a valid media type"):
             File(b"", wrong)
-    with pytest.raises(ValueError, match="is not a media type of image/"):
+    with pytest.raises(ValueError, match="is not a valid media type of image/"):
         Image(b"", "text/html")
 
 

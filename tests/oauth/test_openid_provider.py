@@ -140,7 +140,7 @@ def test_answer_of_another_issuer_is_refused_before_its_code_is_sent(tmp_path: P
 def test_user_information_about_somebody_else_signs_nobody_in(tmp_path: Path, user: dict[str, Any]) -> None:
     found = identify(Issuer(user=user), tmp_path)
     assert isinstance(found, Problem)
-    assert "another user" in found.message
+    assert "different user" in found.message
 
 
 @pytest.mark.parametrize(

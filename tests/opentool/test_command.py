@@ -210,7 +210,7 @@ def test_file_of_keys_without_an_end_is_refused(tmp_path: Path) -> None:
     endless = tmp_path / "keys"
     with endless.open("wb") as file:
         file.truncate(1 << 30)
-    with pytest.raises(DefinitionError, match="it is larger than"):
+    with pytest.raises(DefinitionError, match="is larger than"):
         read_keys((), endless, {})
 
 

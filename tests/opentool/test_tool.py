@@ -342,7 +342,7 @@ def test_unusable_tool_is_refused_in_one_sentence() -> None:
     ]:
         with pytest.raises(DefinitionError, match=message):
             build_toolbox(tool)
-    with pytest.raises(DefinitionError, match="Cannot read the document .*: No such file"):
+    with pytest.raises(DefinitionError, match=r"Cannot read the document .*: No such file"):
         build_toolbox(Notes(), Path("missing.json"))
 
 

@@ -18,7 +18,7 @@ from toolwire.testing.loopback import background
 HANG_S = 30.0
 PARTS = [(b"one", True), (b"", True), (b"two", True), (b"", False)]
 CHUNKED = b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"
-FAILURE = b'{"error":"internal","message":"The server failed; its log has the details."}'
+FAILURE = b'{"error":"internal","message":"The server failed. See its log."}'
 
 Story = Callable[[Any, Any], Awaitable[object]]
 

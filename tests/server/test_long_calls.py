@@ -397,14 +397,14 @@ def test_page_of_calls_lists_those_of_a_named_caller_in_pages() -> None:
         assert f"/calls/{ids[0]}".encode() in second.body
         assert (await post_form(caller, "/calls", "step=call&key=wrong", **form)).status == 401
         of_bob = await post_form(caller, "/calls", "step=call&key=bob-key-of-a-caller", **form)
-        assert b"You have started no long call" in of_bob.body
+        assert b"You have no long calls" in of_bob.body
         assert work.kit is not None
 
     run(scenario, api_keys=KEYS)
 
     async def unnamed(work: Work, caller: Callable[..., Client]) -> None:
         response, body = await caller().send("GET", "/calls", accept=BROWSER)
-        assert (response.status, b"does not know its callers apart" in body) == (403, True)
+        assert (response.status, b"cannot identify its callers" in body) == (403, True)
         assert work.kit is not None
 
     run(unnamed)

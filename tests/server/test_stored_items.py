@@ -143,7 +143,10 @@ def test_stream_under_a_key_too_large_to_keep_does_not_run_again() -> None:
     first, second = asyncio.run(send(asgi(build_kit(runs)), request, request))
     assert first.count(b"event:data") == 300
     assert first.endswith(b'event:done\ndata:{"done":"read"}\n\n')
-    assert b"The call was run, and is not run again, but its 6,000,600 bytes of items were too large to keep." in second
+    assert (
+        b"The call has already run and is not run again, but its 6,000,600 bytes of items were too large to keep."
+        in second
+    )
     assert runs == ["read"]
 
 

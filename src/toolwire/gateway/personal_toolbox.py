@@ -427,11 +427,11 @@ class PersonalToolbox:
         except ConnectError as error:
             kind = Kind.UNAUTHORIZED if error.kind is Kind.UNAUTHORIZED else Kind.UNREACHABLE
             why = name_server(str(error), get_origin(self.url), f"the upstream {self.name}")
-            return Problem(kind=kind, message=f"Cannot connect to {self.name} for you. {why}")
+            return Problem(kind=kind, message=f"{self.name} could not be reached for you. {why}")
         except ToolwireError as error:
             why = name_server(str(error), get_origin(self.url), f"the upstream {self.name}")
             _log.error("%s could not be opened for %s: %s", self.name, principal, why)
-            return Problem(kind=Kind.UNREACHABLE, message=f"Cannot connect to {self.name} for you.")
+            return Problem(kind=Kind.UNREACHABLE, message=f"{self.name} could not be reached for you.")
         expires_at = credential.expires_at if self._exchange is not None else None
         return _CallerConnection(pending, remote, versions, expires_at)
 

@@ -95,7 +95,7 @@ class ReconnectingToolbox:
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` at the server and return its result, or the Problem that the server has not been reached yet."""
         if self._toolbox is None:
-            return Problem(kind=Kind.UNREACHABLE, message=f"{self.name} is not connected yet. Try again later.")
+            return Problem(kind=Kind.UNREACHABLE, message=f"{self.name} could not be reached yet. Try again later.")
         return embed_stored_bytes(await self._toolbox.run(call, notify), self._toolbox)
 
     async def begin(self) -> None:
@@ -135,7 +135,7 @@ class ReconnectingToolbox:
                 self.fault = self._explain(found)
                 _log.debug("%s", self.fault)
             elif isinstance(found, BaseException):  # a defect of one upstream leaves the others alone
-                self.fault = f"Cannot connect to {self.name}. See the server's log."
+                self.fault = f"{self.name} could not be opened. See the server's log."
                 _log.error("%s could not be opened", self.name, exc_info=found)
             else:
                 self._toolbox = found

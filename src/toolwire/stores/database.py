@@ -207,7 +207,7 @@ def write_ahead(connection: sqlite3.Connection) -> None:
 def build_unusable_error(file: Path, error: OSError | sqlite3.Error) -> DefinitionError:
     """Return the error that says why ``file`` cannot be used."""
     why = error.strerror if isinstance(error, OSError) else error
-    return DefinitionError(f"Cannot use the database {file}: {why}.")
+    return DefinitionError(f"The database {file} cannot be used: {why}.")
 
 
 def create_tables(connection: sqlite3.Connection, schema: Schema) -> None:

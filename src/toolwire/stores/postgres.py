@@ -192,7 +192,7 @@ def translate(statement: str) -> bytes:
 
 def build_unusable_error(place: PostgresPlace, error: psycopg.Error) -> DefinitionError:
     """Return the error that says why the database cannot be used."""
-    return DefinitionError(f"Cannot use the database {place}: {describe_error(error)}.")
+    return DefinitionError(f"The database {place} cannot be used: {describe_error(error)}.")
 
 
 def is_connection_lost(connection: PostgresConnection, error: psycopg.Error) -> bool:

@@ -59,7 +59,7 @@ def describe_host_consent(number: int, consent: str, receipts: str = "") -> str:
     if receipts:
         return f"{some} consent. Each call runs only with a receipt of its user's decision."
     other = _OTHERS.get(consent, _OTHERS["hints"])
-    return f"{some} consent. MCP clients that show forms are asked; others {other}."
+    return f"{some} consent. An MCP client that shows forms is asked; one that does not {other}."
 
 
 class ConsentNotice(NamedTuple):
