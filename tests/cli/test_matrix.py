@@ -296,7 +296,7 @@ def test_command_gives_a_server_that_does_not_answer_no_more_time_than_the_user(
     words = [word.replace("URL", silent) for word in READING[name]]
     outcome = toolwire(name, *words, "--timeout", "1")
     assert outcome.code == 4, outcome.err
-    assert re.search(r"(did not answer|names no endpoint) in time", outcome.err)
+    assert re.search(r"(did not answer|did not name an endpoint) in time", outcome.err)
     assert len(outcome.err.splitlines()) == 1
 
 
@@ -332,7 +332,7 @@ def test_installed_server_keeps_its_state_where_the_user_said(
     assert "--limit tool_s=300" in words
     refused = toolwire("install", "cursor", desk, "--print", "--state", "postgresql://me:hunter2@db/tools")
     assert refused.code == 2
-    assert "set TOOLWIRE_STATE where the host starts" in refused.err
+    assert "Set TOOLWIRE_STATE in the MCP host's environment" in refused.err
     assert "hunter2" not in refused.err + refused.out
 
 

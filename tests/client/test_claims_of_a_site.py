@@ -55,14 +55,7 @@ def test_approved_call_is_sent_once_despite_a_claim_of_idempotence(bank: Bank) -
     with connect_sync(bank.url, protocol=bank.wire, approve=person) as remote:
         assert not remote.call("wire_money", {"amount": 5}).ok
     (question,) = asked
-    assert any(
-        (
-            "The server says that this tool is read-only, but cannot prove it. If you trust the tool, --agree "
-            "(in Python, agree=) lets it run without a question"
-        )
-        in reason
-        for reason in question.reasons
-    )
+    assert any("is read-only, but cannot prove it" in reason for reason in question.reasons)
     if bank.wire == "otc":  # its protocol keeps calls by their id: what is sent again is the same call
         assert len({json.dumps(one, sort_keys=True) for one in bank.sent}) == 1
     else:

@@ -180,7 +180,7 @@ def test_check_names_a_group_that_no_one_is_in_and_a_file_in_which_no_one_can_an
     assert main(["gateway", "check"]) == 0
     text = capsys.readouterr().err
     assert "No one is in the group lead," in text
-    assert "Only `toolwire approvals` at a terminal can answer" in text
+    assert "only `toolwire approvals` in a terminal can answer" in text
 
 
 @pytest.mark.parametrize("consent", ["refuse", "inbox"])
@@ -203,6 +203,6 @@ def test_long_call_of_an_mcp_host_that_asks_by_itself_is_refused_until_the_appro
     with background(open_gateway(file)) as url:
         refused = call(url, "mcp", "ann", "close_all", 1)
         assert isinstance(refused, Problem)
-        assert "its user decides at" in refused.message
+        assert "its user must decide at" in refused.message
         assert answer(url, "bob").status_code == 200
         assert call(url, "mcp", "ann", "close_all", 1) == Value("closed all 1")

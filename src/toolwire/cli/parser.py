@@ -356,7 +356,7 @@ def _create_parser(version: str) -> Parser:
     _add_conform(_add_command(add, "conform", "check that a server conforms to its protocols"))
     _add_convert(_add_command(add, "convert", "convert tools from one kind of document to another"))
     _add_overlay(_add_command(add, "overlay", "write a first overlay for another organization's API"))
-    _add_publish(_add_command(add, "publish", "write what the MCP registry takes for a server"))
+    _add_publish(_add_command(add, "publish", "write the registry entry of an MCP server"))
     _add_size(_add_command(add, "size", "count the tokens that the tools cost with each provider"))
     _add_approvals(_add_command(add, "approvals", "answer questions, and list permissions and decisions"))
     _add_console(_add_command(add, "console", "open the console: questions, permissions, decisions"))
@@ -483,7 +483,7 @@ def _name_faults(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _add_work(parser: Parser) -> None:
     parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"the targets that the servers serve: {_TARGET}")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"the targets of the servers: {_TARGET}")
     _add_options(parser, ServerOptions, "state", "wake", "limits")
     parser.add_argument(
         "--jobs", type=_workers, default=10, metavar="N", help="how many calls run at the same time (10)"
@@ -548,7 +548,7 @@ def _add_state(parser: Parser) -> None:
         "action",
         choices=["backup", "restore", "check"],
         metavar="ACTION",
-        help="backup: write the state to FILE while servers use it; restore: restore FILE to an empty place;"
+        help="backup: write the state to FILE while servers use it; restore: restore FILE to an empty location;"
         " check: read all of FILE or, without it, of the state",
     )
     parser.add_argument("backup", nargs="?", default="", metavar="FILE", help="the file of the backup")
@@ -558,7 +558,7 @@ def _add_state(parser: Parser) -> None:
     _add_flag(
         parser,
         "--keep-permissions",
-        "restore: nothing has run since the backup was made, so its answers, permissions and sign-ins count",
+        "restore: keep answers, permissions and sign-ins; only if nothing ran since the backup",
     )
     _add_flag(parser, "--json", "print the result as JSON")
     parser.of_actions = {"keep_permissions": ("restore",)}
@@ -797,7 +797,7 @@ def _add_overlay(parser: Parser) -> None:
 def _add_publish(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     _add_flag(parser, "--server-json", "print server.json, for mcp-publisher; nothing is sent")
-    parser.add_argument("--url", default="", metavar="URL", help="where MCP clients reach it (the URL of the target)")
+    parser.add_argument("--url", default="", metavar="URL", help="URL where MCP clients reach it (the target's URL)")
     parser.add_argument(
         "--name", default="", metavar="NAME", help="its name in the registry; the default is the host's"
     )
@@ -851,7 +851,9 @@ def _add_approvals(parser: Parser) -> None:
         metavar="TIME",
         help="log: only entries since then; 2026-11-30, 2026-11-30T08:00, or 7d, 12h or 30m ago",
     )
-    parser.add_argument("--site", default="", metavar="TEXT", help="log: only servers and connections with this text")
+    parser.add_argument(
+        "--site", default="", metavar="TEXT", help="log: only servers and connections that contain this text"
+    )
     parser.add_argument("--tool", default="", metavar="TEXT", help="log: only tools whose ID contains this text")
     _add_flag(parser, "--json", "list: print JSON; log, verify: print a JSON object on each line")
     _add_flag(parser, "--verify", "log: verify that no record was changed")

@@ -110,7 +110,7 @@ def _trust_nothing(_: Tool) -> bool:
 
 _MAX_LEVELS = 20_000
 TRUST_ADVICE: Final = " Tools that you trust with --agree, in Python agree=, run without a question."
-_CLAIMED_SAFE: Final = f"The site says that this tool only reads, but there is no proof of that.{TRUST_ADVICE}"
+_CLAIMED_SAFE: Final = f"The server says that this tool is read-only, but cannot prove it.{TRUST_ADVICE}"
 
 
 _CHANGED_SINCE_TRUSTED: Final = (

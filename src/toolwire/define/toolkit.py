@@ -282,7 +282,7 @@ class Toolkit:
     def _add_reader(self, reader: Function) -> None:
         if reader.tool.id in self._readers:
             kind = reader.tool.toolkit.rpartition(":")[2]
-            raise DefinitionError(f"{reader.tool.name} is a second {kind} of this name: give it another name.")
+            raise DefinitionError(f"{reader.tool.name} is a second {kind} with this name. Give it another name.")
         self._readers[reader.tool.id] = reader
         self._catalog = None
 

@@ -62,9 +62,9 @@ def check_trusted_proxies(arguments: Namespace) -> None:
     is_unix = arguments.host.startswith(UNIX_PREFIX)
     if UNIX in named and not is_unix:
         text = "the server listens at a port: name the proxy's address, or listen with --host unix:PATH"
-        raise UsageError(f"--trusted-proxies unix is for a Unix socket, and {text}.")
+        raise UsageError(f"--trusted-proxies unix needs a Unix socket, and {text}.")
     if named and is_unix and UNIX not in named:
-        raise UsageError("A proxy that connects to a Unix socket has no address: write --trusted-proxies unix.")
+        raise UsageError("A proxy on a Unix socket has no address. Write --trusted-proxies unix.")
 
 
 def list_proxy_faults(arguments: Namespace, settings: ServeSettings) -> Iterator[str]:
@@ -72,7 +72,7 @@ def list_proxy_faults(arguments: Namespace, settings: ServeSettings) -> Iterator
     public_url = settings.server.public_url
     if public_url.startswith("https://") and not arguments.tls_cert and not arguments.trusted_proxies:
         address = UNIX if arguments.host.startswith(UNIX_PREFIX) else "127.0.0.1"
-        remedy = f'Write trusted-proxies = ["{address}"], with the address of the proxy that speaks TLS.'
+        remedy = f'Write trusted-proxies = ["{address}"], with the address of the proxy that terminates TLS.'
         if settings.sign_in is not None:
             text = "sign-in takes HTTPS only, and this server listens without TLS and trusts no proxy"
             yield f"Nobody can sign in at {public_url}: {text}. {remedy}"
@@ -80,7 +80,9 @@ def list_proxy_faults(arguments: Namespace, settings: ServeSettings) -> Iterator
             yield f"Limits by address count all clients of {public_url} as one, because no proxy is trusted. {remedy}"
     if public_url and (root := arguments.root_path.rstrip("/")) != (path := urlsplit(public_url).path.rstrip("/")):
         write = f'root-path = "{path}"' if path else f"public-url with {root} at its end"
-        yield f"Links to pages of this server will not work: public-url and root-path name two paths. Write {write}."
+        yield (
+            f"Links to this server's pages will not work: public-url and root-path have different paths. Write {write}."
+        )
     if any(one != UNIX and ip_network(one, strict=False).prefixlen == 0 for one in arguments.trusted_proxies):
         text = "--trusted-proxies trusts every address. Name the network of the proxies, such as 10.0.0.0/8."
         yield f"Any client can claim any address and scheme, because {text}"

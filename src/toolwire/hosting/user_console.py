@@ -69,11 +69,11 @@ def build_source(
 
 _TOOL_LIMIT = CLIENT_DEFAULTS.tool.max if CLIENT_DEFAULTS.tool else 0
 _CONNECTION_LIMIT = CLIENT_DEFAULTS.connection.max if CLIENT_DEFAULTS.connection else 0
-_RATES = f"A tool is called at most {_TOOL_LIMIT} times a minute, a connection {_CONNECTION_LIMIT} times."
+_RATES = f"At most {_TOOL_LIMIT} calls per minute for each tool, and {_CONNECTION_LIMIT} for each connection."
 _LIMIT_NOTES = (
-    f"{_RATES} That holds over the protocols whose servers do not limit calls themselves.",
-    "You are asked at most 10 questions a minute, and after three denials of a tool no more about it.",
-    "A permission lasts at most 30 days. The page Permissions shows how many calls each one has left.",
+    f"{_RATES} This applies to protocols whose servers do not limit calls themselves.",
+    "You are asked at most 10 questions per minute. After three denials, you are no longer asked about that tool.",
+    "A permission lasts at most 30 days. The Permissions page shows how many calls each one has left.",
 )
 
 
@@ -165,7 +165,7 @@ def _find_differences(file: Path, url: str) -> list[str] | Problem:
 def _read_url(text: str) -> str:
     target = read_target(text)
     if not isinstance(target, UrlTarget):
-        raise DefinitionError(f"{text} is not a URL: the console looks at sites.")
+        raise DefinitionError(f"{text} is not a URL. The console needs server URLs.")
     return complete_url(target.text)
 
 

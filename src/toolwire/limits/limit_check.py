@@ -107,9 +107,9 @@ class LocalRates:
             DefinitionError: ``fail`` is no word of ``RatesFail``, or there are no ``replicas``.
         """
         if fail not in get_args(RatesFail):
-            raise DefinitionError(f"rates_fail is {fail!r}, but must be one of {', '.join(get_args(RatesFail))}.")
+            raise DefinitionError(f"rates_fail must be one of {', '.join(get_args(RatesFail))}, not {fail!r}.")
         if replicas < 1:
-            raise DefinitionError(f"rates_replicas is {replicas}, but there is at least one process.")
+            raise DefinitionError(f"rates_replicas must be at least 1, not {replicas}.")
         self._fail = fail
         self._replicas = replicas
         self._windows = MemoryWindows(clock)

@@ -310,7 +310,7 @@ class ServerOptions:
                 object.__setattr__(self, name, tuple(given))
         _check_consent(self.consent, asks=self.ask_hosts)
         if self.sessions not in (None, *get_args(SessionUse)):
-            raise DefinitionError(f'sessions is "needed", "all" or "none", not {self.sessions!r}.')
+            raise DefinitionError(f'sessions must be "needed", "all" or "none", not {self.sessions!r}.')
         if self.result_limit is not None and (
             type(self.result_limit) is not int
             or not (self.result_limit == 0 or MIN_RESULT <= self.result_limit <= MAX_RESULT)

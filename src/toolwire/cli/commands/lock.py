@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         write_private_file(file, write_lock(lock))
     except OSError as error:
-        raise UsageError(f"The lock cannot be written to {file}: {error.strerror}.") from error
+        raise UsageError(f"Cannot write the lock file {file}: {error.strerror}.") from error
     print("\n".join(lines))
     return OK
 

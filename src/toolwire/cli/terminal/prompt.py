@@ -81,7 +81,7 @@ def confirm_command(command: ServerCommand) -> bool:
     # MC-02
     if not is_terminal():
         print_error(
-            "This program was not run before, and there is no terminal to ask at: run this command in a terminal once."
+            "This program has not run before, and there is no terminal to ask you. Run this command once in a terminal."
         )
         return False
     print("This target runs a program on this machine, with all that you may do here:", file=sys.stderr)

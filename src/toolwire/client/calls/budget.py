@@ -90,5 +90,5 @@ class CostBudget:
 
 def build_budget_denial(tool: Tool) -> Problem:
     """Return the result of a call that was not sent because no costly call is left."""
-    text = f"{tool.name} was not called: this connection has made all the calls that you allow to cost something."
-    return build_denial(text, reason="no more calls that cost")
+    text = f"{tool.name} was not called: this connection has used all the calls with a cost that you allow."
+    return build_denial(text, reason="no more calls with a cost")

@@ -160,7 +160,7 @@ def create_target_key(target: SignInTarget) -> Secret | Problem | None:
         return None
     taken = target.server.proof_algorithms
     if taken and ALGORITHM not in taken:
-        text = f"{target.server.issuer} takes no proofs that are signed with {ALGORITHM}, so it cannot bind a token."
+        text = f"{target.server.issuer} does not accept proofs signed with {ALGORITHM}, so it cannot bind a token."
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     if not can_prove():
         return build_missing_problem()

@@ -195,7 +195,7 @@ def read_lock_file(file: Path, *, optional: bool = False) -> DefinitionLock:
         return read_lock(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"The lock cannot be read from {file}: {why}. `toolwire lock URL` makes one.") from error
+        raise UsageError(f"Cannot read the lock file {file}: {why}. `toolwire lock URL` creates one.") from error
     except DefinitionError as error:
         raise UsageError(f"{file}: {error}") from error
 

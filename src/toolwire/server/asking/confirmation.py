@@ -193,7 +193,7 @@ class Confirmations:
                 call, subject, question, reasons, upstream, always_allowed=always_allowed, on_answer=on_answer
             )
         except list_store_errors(DefinitionError) as error:
-            text = "A call of %s was refused: its confirmation cannot be checked (%s)."
+            text = "A call of %s was refused: its confirmation cannot be verified (%s)."
             self._outages.record_failure(text, call.tool.id, error)
             return build_store_problem(call, "its confirmation cannot be verified now")
         self._outages.record_success()

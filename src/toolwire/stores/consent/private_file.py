@@ -82,8 +82,8 @@ def check_owner(path: Path, found: os.stat_result) -> None:
         DefinitionError: it belongs to another user, or another user can write to it.
     """
     if found.st_uid not in (os.getuid(), _ROOT):
-        raise DefinitionError(f"{path} belongs to another user, so no decisions are kept there: name another folder.")
+        raise DefinitionError(f"{path} belongs to another user, so no decisions are stored there. Name another folder.")
     if found.st_mode & _OTHERS_WRITE:
         raise DefinitionError(
-            f"Other users can write to {path}, so no decisions are kept there: run chmod go-w {path}, or delete it."
+            f"Other users can write to {path}, so no decisions are stored there. Run chmod go-w {path}, or delete it."
         )
