@@ -86,7 +86,7 @@ def test_each_process_enforces_its_share_of_the_limit_if_the_store_is_lost(
     assert count_run(app, "look") == (10, 40, 0)
     assert count_run(app, "empty") == (10, 40, 0)
     assert count_run(app, "free") == (50, 0, 0)
-    assert [message for message in caplog.messages if "rate limits" in message] == [
+    assert [message for message in caplog.messages if "rate limit" in message] == [
         "The rate limit store cannot be reached (ConnectionError): each process counts alone until then."
     ]
     redis.start()

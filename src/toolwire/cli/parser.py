@@ -797,7 +797,9 @@ def _add_overlay(parser: Parser) -> None:
 def _add_publish(parser: Parser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     _add_flag(parser, "--server-json", "print server.json, for mcp-publisher; nothing is sent")
-    parser.add_argument("--url", default="", metavar="URL", help="URL where MCP clients reach it (the target's URL)")
+    parser.add_argument(
+        "--url", default="", metavar="URL", help="the URL where MCP clients reach it (the target's URL)"
+    )
     parser.add_argument(
         "--name", default="", metavar="NAME", help="its name in the registry; the default is the host's"
     )
