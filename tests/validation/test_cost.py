@@ -105,7 +105,7 @@ def test_describing_validation_errors_is_bounded(schema: Any, arguments: Any) ->
     schema = {**schema, "required": ["gone"]}
     problem = verdict(schema, arguments)
     assert problem is not None
-    assert problem.message.startswith("Invalid arguments")
+    assert problem.message.startswith(("Invalid arguments", "The arguments do not match"))
 
 
 @pytest.mark.requirement("D-17")
