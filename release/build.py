@@ -215,7 +215,7 @@ def check_installation(folder: Path, what: str, version: str, base: str) -> None
         (("example",), "shop.py is written"),
         (("tools", "shop.py"), "in_stock"),
         (("call", "shop.py", "in_stock", "item=tea"), "4"),
-        (("settings", "check"), "There is nothing to check"),
+        (("settings", "check"), "No settings to check"),
     )
     for words, expected in steps:
         printed = run(toolwire, *words, where=folder, **home)
