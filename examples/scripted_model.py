@@ -121,7 +121,7 @@ def pasta(body: dict[str, Any]) -> Turn:
             dishes = [f"{number}. {one['name']}, {one['minutes']} minutes" for number, one in enumerate(found, 1)]
             return "\n".join(["I found these. Which one shall I save?", *dishes])
         case _:
-            return "Nothing was saved." if '"denied":true' in last["content"] else "It is among your favorites now."
+            return "Nothing was saved." if '"denied":true' in last["content"] else "It is now in your favorites."
 
 
 def read_result(text: str) -> Any:

@@ -167,7 +167,7 @@ def test_another_site_cannot_act_for_a_signed_in_user(
     assert [one.name for one in store.tasks(owner)] == ["Hers"]
     assert store.keys(owner) == []
     page.goto(f"{tasks}/connected")
-    assert page.get_by_text("You have not allowed any app. An app asks you here when you connect it.").count() == 1
+    assert page.get_by_text("You have not allowed any app.").count() == 1
 
 
 def note(answer: Any, seen: dict[str, list[int]], site: str) -> None:

@@ -283,7 +283,7 @@ def test_what_goes_wrong_is_one_sentence(page: Any, chat: Chat) -> None:
     say(page, "Hello")
     page.get_by_text("No model is configured. Choose one in the settings.").wait_for()
     page.get_by_role("link", name="Settings").click()
-    for url, text in (("http://models.example/v1", "needs https"), ("nonsense", "is not an http or https URL")):
+    for url, text in (("http://models.example/v1", "needs https"), ("nonsense", "must use http or https")):
         page.get_by_label("URL").fill(url)
         page.get_by_label("Name of the model").fill("x")
         page.get_by_role("button", name="Keep", exact=True).first.click()

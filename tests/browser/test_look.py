@@ -37,7 +37,7 @@ def test_question_page_shows_the_call_as_readable_text(page: Any, look: Callable
     with ask_on_page(build_order()) as (url, answers):
         page.goto(url)
         assert page.inner_text("h1") == "Place order"
-        assert page.inner_text("h1 + p") == "Allow place_order to be called at http://127.0.0.1:9723?"
+        assert page.inner_text("h1 + p") == "May place_order be called at http://127.0.0.1:9723?"
         assert page.locator(".said").first.inner_text() == "The site says\nPlace an order."
         rows = page.locator("main table tbody tr").all_inner_texts()
         assert [row.split("\t") for row in rows] == [["tea", "2", "1.5"], ["cups", "6", "12"]]

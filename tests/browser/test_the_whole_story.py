@@ -104,7 +104,7 @@ def test_user_connects_an_assistant_watches_it_and_revokes_it(
         assert page.locator("main .marks").inner_text().startswith("Allowed today Last used today Ends ")
         picture(page, "connected")
         page.get_by_role("button", name="Revoke: toolwire").click()
-        page.get_by_text("You have not allowed any app. An app asks you here when you connect it.").wait_for()
+        page.get_by_text("You have not allowed any app.").wait_for()
         after = remote.call("listTasks")
         assert isinstance(after, Problem)
         assert after.kind in (Kind.UNAUTHORIZED, Kind.DENIED)

@@ -43,7 +43,7 @@ def test_a_waiting_question_is_listed_and_answered(state: Path, toolwire: Callab
     assert toolwire("approvals", "deny", id_, "--reason", "not now").code == 0
     assert approvals.take(id_, "") is not None
     assert toolwire("approvals", "allow", id_).code == 1
-    assert toolwire("approvals").out.startswith("No pending questions")
+    assert toolwire("approvals").out.startswith("No questions are pending")
     approvals.close()
 
 
@@ -272,7 +272,7 @@ def test_all_that_is_kept_for_a_site_is_shown_and_revoked_by_its_url(
 ) -> None:
     assert toolwire("call", site, "note", "text=a", "--yes").code == 0
     listed = toolwire("approvals").out
-    assert listed.startswith("No pending questions")  # --yes allows no later call
+    assert listed.startswith("No questions are pending")  # --yes allows no later call
     assert "APPROVED ONCE: A CHANGED DEFINITION IS SHOWN" in listed
     assert json.loads(toolwire("approvals", "--json").out)["definitions"] == [{"site": site, "tool": "Desk.note@1.2.0"}]
     assert toolwire("call", site, "add", "a=1", "--protocol", "otc", "--agree").code == 0

@@ -78,7 +78,7 @@ def test_grant_bounds_are_set_at_the_terminal_listed_and_used_up(
     assert pay(toolwire, url, "Bob", 50)
     assert "1 more call" in toolwire("approvals").out
     assert pay(toolwire, url, "Ada", 1)
-    assert toolwire("approvals").out.startswith("No pending questions")
+    assert toolwire("approvals").out.startswith("No questions are pending")
     assert not pay(toolwire, url, "Ada", 1)
     assert paid == [("Ada", 20), ("Bob", 50), ("Ada", 1)]
 
@@ -143,7 +143,7 @@ def test_without_final_confirmation_nothing_is_called_or_stored(
         at.type(entry)
     assert at.end() == 3
     assert paid == []
-    assert toolwire("approvals").out.startswith("No pending questions")
+    assert toolwire("approvals").out.startswith("No questions are pending")
 
 
 @pytest.mark.requirement("AT-49")

@@ -137,7 +137,7 @@ def test_misspelled_tool_name_gets_a_suggestion(target: str, toolwire: Callable[
     for name in ("ad", "Desk.Addd"):
         outcome = toolwire("call", target, name, "a=1")
         assert outcome.code == 2
-        assert f"There is no tool '{name}' on this server. Did you mean add? There is: Desk.add@1.2.0" in outcome.err
+        assert f"Unknown tool '{name}'. Did you mean add? Available tools: Desk.add@1.2.0" in outcome.err
 
 
 @pytest.mark.parametrize("values", [["a=x"], ["b=1"], ["a=1", "c=1"], ["a"], ["--args", "[]"]])

@@ -119,7 +119,7 @@ def test_secret_value_on_the_command_line_is_refused(
 @pytest.mark.requirement("D-08")
 def test_a_chat_with_several_sites_takes_no_secret(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chat", url, url, "--model", "m", "--user-id", "u1"]) == 2
-    assert "one site" in capsys.readouterr().err
+    assert "apply to one server. Several are given." in capsys.readouterr().err
 
 
 @pytest.mark.requirement("OTC-017")

@@ -91,7 +91,7 @@ def test_cancel_of_a_foreign_call_says_that_nothing_was_sent(toolwire: Callable[
         (["show", "http://127.0.0.1:9", "x", "--output", "f"], "--output is only for `calls wait`"),
         (["wait", "http://127.0.0.1:9", "x", "--force"], "--force needs --output FILE"),
         (["list", "desk.py"], "Calls of local code end with their program. Give the URL of a server"),
-        (["list", "http://127.0.0.1:9", "--limit", "0"], "not a number of calls from 1 to 10000"),
+        (["list", "http://127.0.0.1:9", "--limit", "0"], "--limit: '0' must be a number of calls from 1 to 10000"),
         (["stop", "http://127.0.0.1:9", "x"], "invalid choice"),
     ],
 )

@@ -367,7 +367,7 @@ def test_overlay_is_checked_with_the_document_that_it_is_for(
         ),
         (
             '{"overlay": "1.0.0", "actions": [{"target": "x["}]}',
-            "1:45: error [CL-04] /actions/0/target: This is not a JSONPath",
+            "1:45: error [CL-04] /actions/0/target: Invalid JSONPath: expected '$', found 'x'",
         ),
         (
             '{"overlay": "1.0.0", "actions": [{"target": "$", "remove": 1}]}',
@@ -376,7 +376,7 @@ def test_overlay_is_checked_with_the_document_that_it_is_for(
         ('{"overlay": "1.0.0", "actions": [{"target": "$", "remove": true, "update": {}}]}', "This has no effect"),
         ('{"overlay": "3.0.0", "actions": [{"target": "$", "remove": true}]}', "Cannot use this overlay"),
         ("overlay: 1.0.0\nactions:\n- target: $.paths\n", "3:3: warning [CL-04] /actions/0: This action has no effect"),
-        ('{"overlay": "1.0.0", "actions": [', "error [XL-013] : This is not JSON"),
+        ('{"overlay": "1.0.0", "actions": [', "error [XL-013] : This is not valid JSON"),
         ("[]", "1:1: error [CL-04] : An overlay must be an object, not an array."),
     ],
 )

@@ -60,7 +60,7 @@ def test_strict_writes_no_document_if_anything_is_lost(tmp_path: Path, toolwire:
     outcome = toolwire("convert", VECTOR, "--to", "otc", "--strict", "-o", target, "--force")
     assert outcome.code == 1
     assert target.read_text() == "as it was"
-    assert "1 loss, and --strict allows none" in outcome.err
+    assert "1 loss found, and --strict allows none. No document was written." in outcome.err
     assert toolwire("convert", VECTOR, "--to", "oxp", "--strict").out == ""
 
 
@@ -95,7 +95,10 @@ def test_foreign_text_cannot_control_the_terminal(write: Callable[..., Path], to
         (("{vector}",), "The following arguments are required: --to"),
         (("{vector}", "--to", "otc", "--force"), "--force needs --output FILE or --losses FILE."),
         (("{vector}", "--to", "otc", "--losses", "/"), "/ is a folder. Give --losses a file name."),
-        (("{vector}", "--to", "otc", "-o", "/nowhere/at/all.json"), "/nowhere/at/all.json cannot be written"),
+        (
+            ("{vector}", "--to", "otc", "-o", "/nowhere/at/all.json"),
+            "Cannot write /nowhere/at/all.json: the folder /nowhere/at does not exist.",
+        ),
     ],
 )
 def test_invalid_conversion_request_is_a_usage_error(

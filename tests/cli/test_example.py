@@ -68,7 +68,7 @@ def test_dangling_symlink_is_not_followed(folder: Path, capsys: pytest.CaptureFi
 
 def test_a_folder_that_is_missing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["example", "-o", "missing/shop.py"]) == 2
-    assert capsys.readouterr().err == "Cannot write toolwire: missing/shop.py: the folder missing does not exist.\n"
+    assert capsys.readouterr().err == "toolwire: Cannot write missing/shop.py: the folder missing does not exist.\n"
 
 
 def test_the_examples_are_listed(toolwire: Callable[..., Any], folder: Path) -> None:

@@ -143,7 +143,10 @@ def test_what_the_running_gateway_cannot_take_changes_nothing(
         refused = [
             (toolwire("gateway", "add", "http://127.0.0.1:1", "--name", "gone"), "could not be reached"),
             (toolwire("gateway", "add", site, "--name", "keyed", "--key-env", "NO_SUCH_KEY"), "NO_SUCH_KEY"),
-            (toolwire("gateway", "add", "stdio:no-such-program", "--name", "program"), "was denied"),
+            (
+                toolwire("gateway", "add", "stdio:no-such-program", "--name", "program"),
+                "no-such-program was not run, because it was not approved",
+            ),
             (toolwire("gateway", "remove", "own"), "is the only upstream"),
             (toolwire("gateway", "remove", "onw"), "Did you mean own?"),
         ]

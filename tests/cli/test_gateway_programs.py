@@ -175,7 +175,7 @@ def test_only_a_program_of_a_trusted_file_can_be_agreed_to(
     file = write_file(folder)
     before = file.read_text()
     outcome = toolwire("gateway", "agree", "other")
-    assert (outcome.code, "other runs no program" in outcome.err) == (2, True)
+    assert (outcome.code, "other is not a program: its target is own.py." in outcome.err) == (2, True)
     assert toolwire("gateway", "agree", "desc").code == 2
     monkeypatch.delenv("TOOLWIRE_SETTINGS")
     assert toolwire("gateway", "agree", "desk").code == 2, "the file of a stranger is no order"

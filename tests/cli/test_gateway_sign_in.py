@@ -674,10 +674,7 @@ def test_users_command_says_what_is_wrong_in_a_sentence(
     for name in ("a b", "key:bob", "-", "é", "x" * 41):
         assert add_by_command(toolwire, monkeypatch, name).code == 2, name
     assert "Unknown user 'bob'" in toolwire("users", "remove", "bob").err
-    assert (
-        "`gateway remove` needs the upstream's name. `toolwire gateway list` prints the names"
-        in toolwire("users", "add").err
-    )
+    assert "`users add` needs a user name" in toolwire("users", "add").err
     assert "list prints all users. Leave out the name" in toolwire("users", "list", "ann").err
     monkeypatch.setattr("sys.stdin", io.StringIO("another word\n"))
     assert toolwire("users", "password", "ann").out.startswith("Password changed for ann.")

@@ -49,7 +49,7 @@ def test_help_of_the_program_lists_the_usual_commands(toolwire: Callable[..., An
 def test_help_with_a_command_is_the_help_of_the_command(toolwire: Callable[..., Any]) -> None:
     assert toolwire("help", "serve").out == toolwire("serve", "--help").out
     assert toolwire("help").out == toolwire("--help").out
-    assert "no command 'sreve'. Did you mean serve?" in toolwire("help", "sreve").err
+    assert "Unknown command 'sreve'. Did you mean serve?" in toolwire("help", "sreve").err
 
 
 def test_program_alone_says_what_to_do_first(toolwire: Callable[..., Any]) -> None:

@@ -78,7 +78,7 @@ def test_host_starts_the_tools_of_its_installed_entry(host: str, home: Path, des
     assert "add" in list_tools(entry)
     assert (home / place).stat().st_mode & 0o777 == 0o600
     again = toolwire("install", host, desk, "--name", "desk")
-    assert again.out.startswith(f"{HOSTS[host].title} has desk already.\n")
+    assert again.out.startswith(f"{HOSTS[host].title} already has desk.\n")
 
 
 @pytest.mark.requirement("AT-32")
@@ -179,7 +179,7 @@ def test_unreadable_host_file_is_not_changed(
     outcome = toolwire("install", "cursor", desk)
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.err
-    assert "left alone" in outcome.err
+    assert "was not changed" in outcome.err
     assert file.read_bytes() == before
     assert list(file.parent.iterdir()) == [file]
 
@@ -213,7 +213,7 @@ def test_key_is_written_as_a_reference_and_never_as_text(
     referred = {"claude-code": "${PET_KEY}", "cursor": "${env:PET_KEY}", "vscode": "${env:PET_KEY}"}
     referred |= {"windsurf": "${env:PET_KEY}", "gemini-cli": "${PET_KEY}"}
     assert entry.get("env") == ({"PET_KEY": referred[host]} if host in referred else None)
-    assert ("where PET_KEY is set" in outcome.err) == (host not in referred)
+    assert ("in which PET_KEY is set" in outcome.err) == (host not in referred)
     outcome = toolwire(
         "install", host, url, "--name", "two", "--header-env", "X-Key=PET_KEY", "--header", "X-Version: 2"
     )
@@ -266,7 +266,7 @@ def test_existing_server_of_another_target_is_replaced_only_with_replace(home: P
     file.parent.mkdir()
     file.write_text('{"mcpServers": {"desk": {"url": "https://example.com/mcp"}}}')
     refused = toolwire("install", "cursor", desk, "--name", "desk")
-    assert (refused.code, "another server 'desk'" in refused.err) == (2, True)
+    assert (refused.code, "a different server named 'desk'" in refused.err) == (2, True)
     assert toolwire("install", "cursor", desk, "--name", "desk", "--replace").code == 0
     assert "command" in read(file)["mcpServers"]["desk"]
     assert toolwire("install", "cursor", "--remove", "--name", "shop").code == 2

@@ -145,9 +145,9 @@ def test_gateway_file_has_limits_and_names_the_line_of_a_fault(
     [
         ("tool_s", "'tool_s' is not valid. Write NAME=VALUE, such as tool_s=300"),
         ("tool_seconds=3", "unknown limit 'tool_seconds'; did you mean tool_s?"),
-        ("tool_s=0", "tool_s is a number of seconds above 0, at most 31,622,400, not '0'"),
-        ("tool_s=inf", "tool_s is a number of seconds above 0, at most 31,622,400, not 'inf'"),
-        ("tool_s=5m", "tool_s is a number of seconds above 0, at most 31,622,400, not '5m'"),
+        ("tool_s=0", "tool_s must be a number of seconds above 0, at most 31,622,400, not '0'"),
+        ("tool_s=inf", "tool_s must be a number of seconds above 0, at most 31,622,400, not 'inf'"),
+        ("tool_s=5m", "tool_s must be a number of seconds above 0, at most 31,622,400, not '5m'"),
         ("idle_s=0.5", "idle_s must be an integer from 1 to 31,622,400, not '0.5'"),
         ("running=-1", "running must be an integer from 1 to 1,000,000,000, not '-1'"),
         ("body_bytes=1e6", "body_bytes must be an integer from 1 to 1,099,511,627,776, not '1e6'"),

@@ -172,7 +172,7 @@ def test_network_options_are_validated(toolwire: Run, tmp_path: Path) -> None:
     text = tmp_path / "text.pem"
     text.write_text("nothing of the kind")
     for argv, expected in (
-        (["--ca-file", tmp_path / "none"], "none cannot be used: No such file"),
+        (["--ca-file", tmp_path / "none"], f"Cannot use the CA file {tmp_path / 'none'}: No such file or directory."),
         (["--ca-file", text], "it has no PEM certificate"),
         (["--allow-http", "https://10.9.8.7"], "uses https. Allow it with allow_private (--allow-private)"),
         (

@@ -218,7 +218,7 @@ def test_failing_init_fails_a_call_without_a_traceback(code: Path, toolwire: Cal
     )
     called = toolwire("call", f"{code}:Loading", "add", "a=1", "b=2")
     assert called.code == 1
-    assert "could not begin" in called.err + called.out
+    assert "The tool could not be started." in called.err + called.out
     assert "Traceback" not in called.err
 
 

@@ -68,7 +68,7 @@ def test_the_user_sees_the_whole_command_and_agrees_once(command: str, terminal:
     other.wait_for(b"[y/N] ")
     other.type("")
     assert other.end() == 3
-    assert b"was not run, because you denied it" in other.shown
+    assert b"was not run, because it was not approved" in other.shown
 
 
 @pytest.mark.requirement("MC-02")
@@ -76,7 +76,7 @@ def test_unapproved_program_does_not_run_without_a_terminal(command: str, toolwi
     marker = tmp_path / "ran"
     outcome = toolwire("tools", f"stdio:touch {marker}")
     assert outcome.code == 3
-    assert "there is no terminal to ask at" in outcome.err
+    assert "there is no terminal to ask you" in outcome.err
     assert not marker.exists()
 
 
@@ -153,7 +153,7 @@ def test_program_is_installed_in_a_host_with_a_reference_to_its_key(
     assert entry["env"] == {"SHOP_TOKEN": "${env:SHOP_TOKEN}"}
     assert "theirs" not in file.read_text()
     literal = toolwire("install", "cursor", target.replace("stdio:", "stdio:TOKEN=theirs "), "--file", str(file))
-    assert (literal.code, "write TOKEN=$TOKEN instead" in literal.err) == (2, True)
+    assert (literal.code, "Write TOKEN=$TOKEN instead" in literal.err) == (2, True)
     # What the host starts is a bridge to the program that speaks MCP itself.
     with connect_sync(f"{file}:shop", approve_command=lambda _: True, agree=lambda _: True) as remote:
         assert remote.call("add", {"a": 2, "b": 3}).unwrap() == 5
@@ -306,7 +306,7 @@ def test_changed_entry_of_a_file_is_asked_about_again(
     assert "say" in toolwire("tools", target).out, "the value of a reference may change"
     build_project(project, "box", **{"env": env, **change})
     refused = toolwire("tools", target)
-    assert (refused.code, "was not run, because you denied it" in refused.err) == (3, True)
+    assert (refused.code, "was not run, because it was not approved" in refused.err) == (3, True)
 
 
 @pytest.mark.requirement("AT-45")
@@ -366,7 +366,9 @@ def test_another_program_first_in_path_or_behind_a_link_is_asked_about(
     (second / "box").unlink()
     (second / "box").symlink_to(second / "box-v2")
     assert say("stdio:box") is None
-    assert "you are asked" in toolwire("logout", "stdio:box").out, "an agreement can end after its program has changed"
+    assert "You will be asked before box runs again" in toolwire("logout", "stdio:box").out, (
+        "an agreement can end after its program has changed"
+    )
 
 
 @pytest.mark.requirement("AT-45")

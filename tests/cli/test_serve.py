@@ -196,7 +196,7 @@ def test_targets_that_cannot_be_served_together_are_refused(
         (["DESK", "--reload", "--workers", "2"], 2, "Leave out --workers"),
         (["DESK", "--sessions", "all", "--workers", "2"], 2, "a session is kept by one process: name a folder with"),
         (["DESK", "--api-key", ""], 2, "An API key is empty"),
-        (["DESK", "--api-key", "canary\x00"], 2, "The key is empty or contains an invalid character"),
+        (["DESK", "--api-key", "canary\x00"], 2, "An API key is empty or contains an invalid character"),
         (["DESK", "--api-key-file", "nowhere"], 2, "Cannot read the keys from nowhere"),
     ],
 )

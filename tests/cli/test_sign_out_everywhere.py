@@ -99,7 +99,10 @@ def test_without_its_store_no_session_is_trusted_and_a_sign_out_says_that_it_fai
         browser.get("/console/events"),
         browser.send("POST", "/console/sign-out", urlencode({"token": token})),
     ):
-        assert (reply.status, "Cannot read or end this server's sessions now. Try again" in reply.text) == (503, True)
+        assert (reply.status, "Cannot read or end the console&#x27;s sessions now. Try again." in reply.text) == (
+            503,
+            True,
+        )
         assert "set-cookie" not in reply.headers, "so that the user can try it again"
     postgres.start()
     wait_until_answering(postgres)

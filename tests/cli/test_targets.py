@@ -73,12 +73,9 @@ def test_name_of_a_file_without_its_ending_is_answered_by_the_file(
 
 
 def test_command_about_sites_says_that_a_file_is_none(desk: Path, toolwire: Callable[..., Any]) -> None:
-    for command in ("lock", "diff"):
+    for command, needs in (("lock", "lock needs URLs"), ("diff", "diff needs a URL")):
         outcome = toolwire(command, str(desk))
-        assert (outcome.code, "diff needs a URL. Local files change only when you edit them." in outcome.err) == (
-            2,
-            True,
-        )
+        assert (outcome.code, f"{needs}. Local files change only when you edit them." in outcome.err) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["https://me:hunter2@example.com/", "me:hunter2@example.com", "https://hunter2@x.org"])

@@ -140,7 +140,7 @@ def test_options_that_cannot_be_are_a_usage_error(
 def test_url_options_are_refused_for_local_code(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", desk, "--protocol", "mcp")
     assert outcome.code == 2
-    assert "are for URLs" in outcome.err
+    assert "need a URL, but this target is code." in outcome.err
 
 
 def test_unreachable_server_gives_exit_code_4(toolwire: Callable[..., Any]) -> None:

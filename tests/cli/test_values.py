@@ -86,9 +86,9 @@ def test_value_is_read_by_its_declared_schema(pairs: list[str], arguments: dict[
     ("pairs", "sentence"),
     [
         (["text"], "'text' is not a valid argument: write key=value, or key:=JSON."),
-        (["=x"], "'=x' is not an argument"),
-        ([":=1"], "':=1' is not an argument"),
-        (["text:=word"], "'text' is not JSON"),
+        (["=x"], "'=x' is not a valid argument: write key=value, or key:=JSON."),
+        ([":=1"], "':=1' is not a valid argument: write key=value, or key:=JSON."),
+        (["text:=word"], "'text' is not valid JSON. For text, write text=."),
         (["text=a", "text=b"], "'text' is given 2 times, but accepts one value."),
         (["nope=1"], "t has no argument 'nope'. Its arguments are text, maybe"),
         (["text=\udcff"], "not UTF-8"),

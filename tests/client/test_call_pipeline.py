@@ -595,7 +595,7 @@ def test_a_site_cannot_take_the_name_of_a_connection(session: Session) -> None:
     evil = Site(ADD, replace(ADD, name="tasks_add"), url=ELSEWHERE, title="tasks")
     ours.pipeline(session, name="tasks")
     for name in ("tasks", "TASKS", "tasks_x"):
-        with pytest.raises(DefinitionError, match="is called 'tasks' already"):
+        with pytest.raises(DefinitionError, match="A connection is already named 'tasks'"):
             evil.pipeline(session, name=name)
     assert evil.pipeline(session).name == "evil_example"
     assert {name: named.connection for name, named in session.tools().items()} == {

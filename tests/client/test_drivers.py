@@ -126,7 +126,7 @@ def test_unreadable_stream_ends_the_flow_with_a_bad_answer(drive: Drive) -> None
     here.pieces = [b"one", b"", b"two"]
     problem = drive(build_listen_flow(), here, None, received)
     assert problem.kind is Kind.BAD_ANSWER
-    assert "cannot be read: an empty piece." in problem.message
+    assert problem.message == "Cannot read the server's stream: an empty piece."
     assert len(received) == 2
 
 

@@ -34,7 +34,7 @@ def test_connect_reads_a_document_with_an_overlay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{", "<html>", "[]", '{"overlay": "1.0.0", "actions": [{"target": "x"}]}'])
 def test_invalid_overlay_is_refused_at_once(tmp_path: Path, text: str) -> None:
     file = tmp_path / "overlay.json"
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="cannot read the overlay"):
         read_overlay(file)
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match="overlay"):

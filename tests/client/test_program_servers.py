@@ -217,7 +217,10 @@ def test_web_page_or_document_cannot_start_a_program(program: Write, tmp_path: P
         ("stdio:", ": the command is missing. Write stdio:COMMAND ARGS"),
         ("stdio:'a", "Cannot read the command after stdio:"),
         ("stdio:A=$TOOLWIRE_NOT_THERE server", "variable TOOLWIRE_NOT_THERE"),
-        ("stdio:A=${input:key} server", ":...}, which only its MCP host can resolve. Write ${env:NAME}"),
+        (
+            "stdio:A=${input:key} server",
+            r"A refers to \$\{input:...\}, which only its MCP host can resolve\. Write \$\{env:NAME\}",
+        ),
     ],
 )
 def test_invalid_program_target_is_refused_in_one_sentence(target: str, sentence: str) -> None:

@@ -229,7 +229,7 @@ def test_changed_tool_is_named_in_the_answer_and_asked_about_anew(driven_remote:
     site.status = 422
     result = driven_remote.note()
     assert isinstance(result, Problem)
-    assert "has changed note meanwhile" in result.message
+    assert "The server has changed note (description, " in result.message
     changed = result.details["changed"]
     assert (changed["what"], changed["direction"]) == ("changed", "wider")
     assert any(change.startswith("description (same)") for change in changed["changes"])
@@ -244,7 +244,7 @@ def test_removed_tool_is_reported(driven_remote: Driven, site: Site) -> None:
     site.operation.clear()
     site.status = 404
     result = driven_remote.note()
-    assert "does not offer note any more" in result.message
+    assert "The server no longer offers note." in result.message
     assert result.details["changed"]["what"] == "removed"
     assert [tool.name for tool in driven_remote.remote.tools] == ["list"]
     assert driven_remote.note().kind is Kind.UNKNOWN_TOOL
@@ -275,7 +275,7 @@ def test_stale_document_is_used_for_a_day_while_the_server_fails(
     clock.now += 10
     result = driven_remote.note()
     assert isinstance(result, Problem)
-    assert "again: the server fails or does not answer" in result.message
+    assert "again: the server answered with status 503." in result.message
     assert site.notes == 2
     site.document_status = 200
     clock.now += 10
@@ -470,7 +470,7 @@ def test_unknown_tool_response_refreshes_in_every_protocol(protocol: str) -> Non
         assert remote.call("first") == Value("first")
         app.app = kit("second")
         result: Any = remote.call("first")
-        assert "does not offer first any more" in result.message
+        assert "The server no longer offers first." in result.message
         assert person.questions == []
         assert remote.call("second") == Value("second")
         assert [question.call.tool.name for question in person.questions] == ["second"]  # agreed to was the first alone

@@ -289,7 +289,7 @@ def test_url_of_the_old_sse_transport_without_a_stream_is_said_to_have_none(path
 
 def test_unknown_protocol_is_refused_before_connecting(url: str) -> None:
     for connecting in (connect, connect_sync):
-        with pytest.raises(ValueError, match="'gopher' is not a protocol"):
+        with pytest.raises(ValueError, match="Unknown protocol 'gopher'"):
             connecting(url, protocol="gopher")
 
 

@@ -102,7 +102,7 @@ async def _leave_after_twenty(url: str) -> int:
     ("body", "said"),
     [
         (b'event:data\ndata:{"result":{"result":1}}\n\n', "ended after 1 events"),
-        (b"event:data\ndata:nope\n\n", "cannot be read"),
+        (b"event:data\ndata:nope\n\n", "Cannot read the server's stream: an event is not JSON"),
     ],
 )
 def test_a_stream_that_is_cut_off_or_unreadable_is_a_problem(

@@ -55,7 +55,7 @@ def test_question_of_a_program_is_answered_in_the_inbox_once(start: Callable[...
         asking.join(0.01)
     page = unescape(browser.get("/inbox").text)
     for text in (
-        "Allow <code>pay</code> to be called at https://bank.example?",
+        "May <code>pay</code> be called at https://bank.example?",
         "Ada",
         "20",
         "Pay somebody.",

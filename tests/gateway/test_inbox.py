@@ -783,7 +783,12 @@ def test_question_is_told_to_the_webhook_of_the_file_and_the_operator_sees_what_
     operator = Browser(gateway.url)
     reply = operator.send("POST", "/console/sign-in", urlencode({"key": OPS, "next": "/"}))
     operator.cookie = reply.headers["set-cookie"].partition(";")[0]
-    wait_for(lambda: f"The webhook at {site.url} fails: it answers 500." in operator.get("/console").text)
+    wait_for(
+        lambda: (
+            f"The webhook at {site.url} failed: it answers 500. The message will be sent again."
+            in operator.get("/console").text
+        )
+    )
     assert "/ann" not in operator.get("/console").text
 
 
@@ -794,7 +799,7 @@ def test_question_is_told_to_the_webhook_of_the_file_and_the_operator_sees_what_
         ('[webhook]\nurl = "https://h.example"', 'a webhook needs "url", and "secret-env"'),
         ('[webhook]\nurl = "https://h.example"\nsecret = "x"', "a secret does not belong into this file"),
         ('[webhook]\nurl = "h.example"\nsecret-env = "S"', "url is the URL of a page"),
-        ('[webhook]\nurl = "https://h.example"\nsecret-env = "S"\narguments = 1', "arguments is true or false"),
+        ('[webhook]\nurl = "https://h.example"\nsecret-env = "S"\narguments = 1', "arguments must be true or false"),
         ('[webhook]\nurl = "https://h.example"\nsecret-env = "S"\nto = "x"', 'there is no option "to" here'),
         ('[callers.ann]\nquestions = "page"', 'questions is "inbox"'),
     ],

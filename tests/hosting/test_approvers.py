@@ -179,7 +179,7 @@ def test_check_names_a_group_that_no_one_is_in_and_a_file_in_which_no_one_can_an
     write_file(tmp_path, site, 'approvers = ["lead"]', "self-approval = false")
     assert main(["gateway", "check"]) == 0
     text = capsys.readouterr().err
-    assert "No one is in the group lead," in text
+    assert "The group lead, whose users answer questions about tasks, is empty" in text
     assert "only `toolwire approvals` in a terminal can answer" in text
 
 

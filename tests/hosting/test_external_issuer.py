@@ -245,7 +245,7 @@ def test_check_says_what_keeps_people_from_signing_in(
     assert "Nobody" not in capsys.readouterr().err
     write_file(tmp_path, f"{place.issuer}/")
     assert main(["gateway", "check"]) == 0
-    assert "names a different issuer" in capsys.readouterr().err
+    assert "names another issuer" in capsys.readouterr().err
     assert main(["users", "add", "ann"]) == 2
     assert "Users sign in at" in capsys.readouterr().err
 

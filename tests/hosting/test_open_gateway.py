@@ -123,7 +123,7 @@ def test_record_opens_the_same_gateway_and_its_keys_hold(folder: Path) -> None:
 
 
 def test_keys_in_the_options_of_the_server_are_refused_and_not_ignored() -> None:
-    with pytest.raises(DefinitionError, match="Leave api_keys out"):
+    with pytest.raises(DefinitionError, match="Remove api_keys from the server's options"):
         ServeSettings(server=ServerOptions(api_keys=["secret"]))
 
 

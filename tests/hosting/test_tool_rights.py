@@ -288,7 +288,7 @@ def test_call_is_refused_unless_its_arguments_meet_the_conditions(write: Write, 
         assert remote.call("add", {"a": 1, "b": 1}) == Value(2)
     assert isinstance(refused, Problem)
     assert refused.kind is Kind.FORBIDDEN
-    assert 'close only where /project is one of ["help", "shop"]' in refused.message
+    assert 'close did not run: you can call it only if /project is one of ["help", "shop"]' in refused.message
 
 
 def test_bound_holds_where_nobody_has_a_key(write: Write) -> None:
@@ -407,7 +407,8 @@ def test_tools_that_find_others_tell_only_of_what_the_caller_may_use(write: Writ
     assert "purge" not in found
     assert "Close a task" in described
     assert "Remove all tasks" not in described
-    assert "There is no tool" in called
+    assert "Unknown tool 'purge'" in called
+    assert "Tasks.purge" not in called
 
 
 def test_session_of_a_bundle_is_none_of_the_gateway(write: Write) -> None:

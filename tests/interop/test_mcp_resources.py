@@ -367,7 +367,7 @@ def test_invalid_resource_definitions_are_refused() -> None:
         def parts() -> Iterator[str]:
             yield ""
 
-    with pytest.raises(DefinitionError, match="texts"):
+    with pytest.raises(DefinitionError, match="users enter prompt arguments as text, which 'names' cannot accept"):
 
         @kit.prompt
         def listing(names: list[str]) -> str:

@@ -411,7 +411,7 @@ def test_login_reads_password_schemes_and_unsafe_flows_from_the_document(
     url = serve(lambda _: site)
     command = [sys.executable, "-m", "toolwire", "login", url]
     unsafe = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert "implicit flow, which is not safe" in unsafe.stderr
+    assert "implicit flow, which is not secure" in unsafe.stderr
     assert unsafe.returncode != 0
     done = subprocess.run(
         [*command, "--key"], input="Ada\npw-canary\n", capture_output=True, text=True, timeout=60, check=False

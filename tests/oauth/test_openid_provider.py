@@ -116,7 +116,7 @@ FORGED: dict[str, tuple[Callable[[], str], str]] = {
     "HS256 with the public key": (lambda: sign_by_hand("HS256", PUBLIC), "it must be signed with"),
     "another key of the same name": (lambda: sign(CLAIMS, OTHER_KEY), "does not match"),
     "unknown key": (lambda: sign(CLAIMS, OTHER_KEY, kid="two"), "does not publish"),
-    "no JWT": (lambda: "nothing", "not accepted"),
+    "no JWT": (lambda: "nothing", "the issuer's ID token was rejected (Invalid token: it cannot be read)"),
 }
 
 

@@ -157,4 +157,4 @@ def test_login_to_a_closed_port_is_reported(at: Callable[..., Terminal]) -> None
         port = taken.getsockname()[1]
     terminal = at("login", f"http://127.0.0.1:{port}")
     assert terminal.end() == 4
-    assert b"could not be reached: it does not take connections" in terminal.shown
+    assert b"could not be reached: it refused the connection" in terminal.shown

@@ -221,7 +221,7 @@ def test_unusable_tool_is_reported_in_one_line_with_exit_code_1(
     assert main(Notes, ["-t", "0"], document=tmp_path / "none.json") == 1
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("error: Cannot read the keys")
-    assert second.startswith("error: The document")
+    assert second.startswith("error: Cannot read the document")
 
 
 def test_each_parameter_type_becomes_an_option() -> None:

@@ -236,7 +236,7 @@ def test_foreign_404_raises_no_access(method: tuple[Any, ...], ask: Ask) -> None
         (text("", 503), "HTTP 503"),
         (text('{"status":400,"error":"Bad Request"}', 400), "Bad Request"),
         (text('{"jsonrpc":"2.0","result":{"id":1},"id":"1"}', 500), "HTTP 500"),
-        (text("{not json"), "cannot be read"),
+        (text("{not json"), "Cannot read the server's answer"),
     ],
 )
 @pytest.mark.requirement("OTRPC-026", "A-26")

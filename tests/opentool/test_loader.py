@@ -35,7 +35,7 @@ def test_invalid_document_is_refused_in_one_sentence(text: str, message: str) ->
 
 def test_load_error_names_its_file(tmp_path: Path) -> None:
     file = tmp_path / "tool.json"
-    with pytest.raises(DefinitionError, match=r"tool\.json cannot be read"):
+    with pytest.raises(DefinitionError, match=r"Cannot read the document .*tool\.json"):
         OpenToolJsonLoader().load_from_file(file)
     file.write_text("{")
     with pytest.raises(DefinitionError, match=r"tool\.json: The body is not valid JSON"):

@@ -484,7 +484,7 @@ def test_refusal_of_an_invalid_request_follows_earlier_answers(dial: Dial, befor
     peer = dial()
     peer.sendall(before + GET + BAD_CHUNK)
     reply = read_until_closed(peer)
-    last = reply.rindex(b"HTTP/1.1 ")
+    last = reply.rindex(b"HTTP/1.1 4")
     assert reply[:last].count(b"HTTP/1.1 200 ") == 2
     assert refusal(reply[last:]) == (400, "malformed")
 

@@ -176,7 +176,7 @@ def test_model_receives_the_refusal_from_a_local_toolkit() -> None:
     deleted: list[str] = []
     tool = next(one for one in langchain.build_tools(FunctionToolbox(shop(deleted))) if one.name == "delete_orders")
     text = asyncio.run(tool.ainvoke({"tag": "old"}))
-    assert "did you mean `tag_name`?" in text
+    assert "Did you mean `tag_name`?" in text
     assert deleted == []
 
 

@@ -62,7 +62,7 @@ def start_device_sign_in(
             )
         case Problem():
             error = data.details.get("error")
-            why = f"{target.server.issuer} did not give a code for another device"
+            why = f"{target.server.issuer} did not return a device code"
             return replace(data, message=f"{why}: {error}.") if error else data
         case _:
             text = f"{target.server.issuer} did not return a device code."

@@ -268,7 +268,7 @@ def _explain_no_command(word: str, commands: Iterable[str]) -> str:
             f"{target}` lists its tools."
         )
     if word in OTHER_WORDS:
-        return f"There is no command {word!r}. {OTHER_WORDS[word]}"
+        return f"Unknown command {word!r}. {OTHER_WORDS[word]}"
     near = find_nearest(word, commands)
     hint = f" Did you mean {near}?" if near else ""
     return f"Unknown command {target!r}.{hint} `toolwire --help` lists all commands."

@@ -80,7 +80,7 @@ def build_question_heading(action: str, tool: str, site: str, *, level: int = 2)
 
     A question that was stored by an earlier version has no ``action``: then the question is the heading.
     """
-    ask = Html(f"Allow {build_code(tool)} to be called at {escape_text(site)}?")
+    ask = Html(f"May {build_code(tool)} be called at {escape_text(site)}?")
     if not action:
         return Html(f"<h{level}>{ask}</h{level}>")
     words, colon, values = action.partition(": ")

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import TypeAlias
+from typing import Final, TypeAlias
 from unicodedata import combining, normalize
 
 from .model import Kind, Problem, Tool
@@ -129,9 +129,9 @@ class Catalog:
         """
         found = self.find(reference)
         near = "" if isinstance(found, Tool) else find_nearest(reference.rpartition(".")[2], self.names)
-        if isinstance(found, Tool) or not near or near in found.message.partition(" There is: ")[0]:
+        if isinstance(found, Tool) or not near or near in found.message.partition(_LIST)[0]:
             return found
-        first, mark, rest = found.message.partition(" There is: ")
+        first, mark, rest = found.message.partition(_LIST)
         return replace(found, message=f"{first} Did you mean {near}?{mark}{rest}")
 
     def with_description(self, description: str) -> Catalog:
@@ -234,6 +234,9 @@ def _find_unique_originals(tools: Sequence[Tool]) -> Mapping[str, str]:
     return {original: names.pop() for original, names in owners.items() if len(names) == 1}
 
 
+_LIST: Final = " Available tools: "
+
+
 def _build_unknown_tool(reference: str, tools: tuple[Tool, ...]) -> Problem:
     reference = reference if len(reference) <= 200 else reference[:200] + "..."
     match = _REFERENCE.fullmatch(reference)
@@ -248,5 +251,5 @@ def _build_unknown_tool(reference: str, tools: tuple[Tool, ...]) -> Problem:
         text = f"{reference!r} was not found. Available versions: {', '.join(versions)}."
     else:
         known = ", ".join(tool.id for tool in tools[:20]) + (", ..." if len(tools) > 20 else "")
-        text = f"Unknown tool {name!r}. Available tools: {known or 'no tool at all'}."
+        text = f"Unknown tool {name!r}.{_LIST}{known or 'none'}."
     return Problem(kind=Kind.UNKNOWN_TOOL, message=text)

@@ -68,6 +68,6 @@ def _read_limit(text: str) -> tuple[str, float]:
     except ValueError:
         value = 0
     if not (math.isfinite(value) and 0 < value <= most):
-        kind = "whole number from 1 to" if is_whole else "number of seconds above 0, at most"
-        raise ValueError(f"{name} is a {kind} {most:,}, not {number[:40]!r}")
+        kind = "an integer from 1 to" if is_whole else "a number of seconds above 0, at most"
+        raise ValueError(f"{name} must be {kind} {most:,}, not {number[:40]!r}")
     return name, value

@@ -573,7 +573,7 @@ def test_busy_server_states_when_to_retry(outcome):
 def test_call_whose_new_session_also_ends_asks_to_connect_again(outcome):
     problem = outcome(Response(404, JSON, b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600}}'), session=b"s")
     assert problem.kind is Kind.UNREACHABLE
-    assert "connect" in problem.message
+    assert "Connect to it again" in problem.message
 
 
 def test_call_is_not_repeated_if_the_server_opens_no_new_session(drive, connect):
@@ -581,7 +581,7 @@ def test_call_is_not_repeated_if_the_server_opens_no_new_session(drive, connect)
     peer = connect(server)
     server.answers["initialize"] = Response(400)
     call = Call(peer.catalog.names["get"], {}, "k")
-    assert "connect" in drive(CODEC.send(peer, call), server).message
+    assert "Connect to it again" in drive(CODEC.send(peer, call), server).message
     assert server.methods.count("tools/call") == 1
 
 

@@ -161,7 +161,10 @@ def test_invalid_entries_of_an_api_catalog_are_ignored(drive: Drive, site: Any) 
 def test_invalid_overlay_is_reported_at_its_document(drive: Drive, site: Any) -> None:
     finding = drive(find(OPEN, Selection(overlay={"overlay": "2.0.0"})), site({"/openapi.json": build_document()}))
     assert finding.peer is None
-    assert "is a document, but the overlay cannot be used" in finding.probes[0].meaning
+    assert (
+        'is a document, but toolwire cannot use the overlay: its "overlay" must be a version'
+        in finding.probes[0].meaning
+    )
 
 
 @pytest.mark.requirement("CV-17", "D-26", "O-09")

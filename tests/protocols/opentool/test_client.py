@@ -297,7 +297,7 @@ def test_retry_time_of_the_server_is_read(drive: Drive, text: bytes, wait: int |
 def test_non_json_response_is_a_bad_answer(drive: Drive) -> None:
     problem = send(drive, answer(b"<html>"))
     assert problem.kind is Kind.BAD_ANSWER
-    assert "cannot be read" in problem.message
+    assert "Cannot read the server's answer" in problem.message
 
 
 @pytest.mark.requirement("OTRPC-025", "C-11")

@@ -121,7 +121,7 @@ def confirm_relocation(here: str, there: str) -> bool:
             "to ask you."
         )
         return False
-    print(f"{display_origin(here)} sends on to {display_origin(there)}.", file=sys.stderr)
+    print(f"{display_origin(here)} redirects to {display_origin(there)}.", file=sys.stderr)
     if careful := find_lookalike_warning(there):
         print(f"  {careful}", file=sys.stderr)
     print("  If you gave an API key for the first origin, it would be sent to the second.", file=sys.stderr)

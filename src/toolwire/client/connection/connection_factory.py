@@ -142,7 +142,7 @@ class ConnectionFactory:
                 text = "you have not agreed to this command yet: pass approve_command=, or use it once at a terminal."
                 raise ConnectError(f"{command.name} was not run: {text}", kind=Kind.DENIED)
             if approve(command) is not True:
-                raise ConnectError(f"{command.name} was not run, because you denied it.", kind=Kind.DENIED)
+                raise ConnectError(f"{command.name} was not run, because it was not approved.", kind=Kind.DENIED)
             if agreed is not None:
                 agreed.add(command.digest, command.summary)
         return ServerProgram(command, limits=limits)

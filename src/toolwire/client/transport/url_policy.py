@@ -33,7 +33,7 @@ _CHARACTERS = (
     "Percent-encode such characters."
 )
 _TOO_LONG = f"This URL is longer than {MAX_URL:,} characters. Send less data in it."
-_USER = "This URL contains a user name or password. Remove it, and pass credentials separately."
+_USER = "This URL contains a user name or password. Remove it, and send credentials separately."
 _NOT_VALID = "Invalid URL: cannot read its host or port."
 _NO_HOST = "Invalid URL: its host is missing or contains an invalid character."
 _HTTP_NOT_HERE = (

@@ -216,11 +216,11 @@ def read_host_file(host: Host, path: Path) -> HostFile:
     try:
         text = raw.decode("utf-8")
     except UnicodeError as error:
-        raise UsageError(f"{path} is not valid {host.format_name}, so it was not changed.") from error
+        raise UsageError(f"{path} is not {host.format_name}, so it was not changed.") from error
     read = read_toml if host.is_toml else read_commented_json
     data = read(text.removeprefix(_BYTE_ORDER_MARK)) if len(raw) <= _MAX_BYTES else None
     if not isinstance(data, dict):
-        raise UsageError(f"{path} is not valid {host.format_name}, so it was not changed.")
+        raise UsageError(f"{path} is not {host.format_name}, so it was not changed.")
     if not isinstance(data.get(host.section, {}), dict):
         raise UsageError(f'"{host.section}" in {path} is not an object, so the file was not changed.')
     return HostFile(host=host, path=path, text=text, data=data)

@@ -210,7 +210,7 @@ def _check_document(probe: _PlannedProbe, loaded: Loaded, selection: Selection) 
 def _refuse_overlay(problem: Problem) -> _ProbeResult:
     # AT-54: the document is one that we read, so the fault of the overlay is what the user needs to know.
     text = problem.message.rstrip(".")
-    return _ProbeResult(f"is a document, but {text[:1].lower()}{text[1:]}", reason="overlay")
+    return _ProbeResult(f"is a document, but toolwire {text[:1].lower()}{text[1:]}", reason="overlay")
 
 
 def _is_document(data: dict[str, Any]) -> bool:
