@@ -179,7 +179,7 @@ def test_network_options_are_validated(toolwire: Run, tmp_path: Path) -> None:
             ["--allow-http", "10.9.8.7"],
             ("This URL is incomplete. Write it with its scheme, such as https://example.com"),
         ),
-        (["--allow-private", "https://10.9.8.7/path"], "write only the origin"),
+        (["--allow-private", "https://10.9.8.7/path"], "Write only the origin, https://10.9.8.7."),
     ):
         done = toolwire("tools", "http://10.9.8.7:9627", *argv)
         assert done.code == 2

@@ -184,7 +184,10 @@ def test_a_class_can_be_listed_and_called_without_a_server(code: Path, toolwire:
 @pytest.mark.parametrize(
     ("name", "sentences"),
     [
-        ("Different", ["parameter 'a' has the type integer in the document, and string", "no parameter 'b'"]),
+        (
+            "Different",
+            ["parameter 'a' is of the type integer in the document, and string in the code", "no parameter 'b'"],
+        ),
         ("Needy", ["Needy cannot be created without arguments"]),
         ("Broken", ["'Broken' in ", "cannot be made: LookupError: no database."]),
         ("kit", ["--document is for a class"]),

@@ -118,7 +118,7 @@ def test_program_runs_only_after_the_user_agreed_to_its_command_once(program: Wr
         seen.append(str(command))
         return len(seen) > 1
 
-    with pytest.raises(ConnectError, match="denied"), connect_sync(target, approve_command=note):
+    with pytest.raises(ConnectError, match="it was not approved"), connect_sync(target, approve_command=note):
         pass
     with connect_sync(target, approve_command=note) as remote:
         assert {tool.name for tool in remote.tools} == {"run", "environment", "die", "other"}

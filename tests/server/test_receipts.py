@@ -274,7 +274,7 @@ def test_a_form_of_a_host_is_no_receipt(desk: Desk, key: ReceiptKey, tmp_path: P
     for result in results:
         assert result.is_error
         assert result.content[0].text == (
-            "erase did not run: it needs a receipt, which a client signs when its user has decided,, but "
+            "erase did not run: it needs a receipt, which a client signs when its user has decided, but "
             "this client does not send receipts. Use a client that signs receipts."
         )
     assert (shown, desk.done) == ([], [])

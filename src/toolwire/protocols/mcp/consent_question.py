@@ -156,7 +156,7 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
     if handles_consent(params):
         return problem
     if "receipt" in get_object(problem.details, "confirmation"):
-        text = f"{call.tool.name} did not run: it needs a receipt, which a client signs when its user has decided,"
+        text = f"{call.tool.name} did not run: it needs a receipt, which a client signs when its user has decided"
         return replace(
             problem, message=(f"{text}, but this client does not send receipts. Use a client that signs receipts.")
         )
