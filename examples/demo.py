@@ -223,7 +223,7 @@ def talk(remote: SyncRemote, visitor: Visitor, person: Person) -> None:
     expect(len(person.said) - asked, 1)
     said = visitor.read("favorites")
     print(f"  {_dim('her page says:')} {said}")
-    wanted = "Your favorites: Cacio e Pepe." if person.said[-1] else ("You have no favorites yet. Save a recipe below.")
+    wanted = "Your favorites: Cacio e Pepe." if person.said[-1] else "You have no favorites yet. Save a recipe below."
     expect(said, wanted)
 
 

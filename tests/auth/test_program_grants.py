@@ -143,7 +143,7 @@ def test_client_key_is_read_from_pem_and_from_a_jwk(key: Any) -> None:
 def test_text_that_is_no_fit_private_key_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(
         DefinitionError,
-        match=("The client key must be a private key in PEM or JWK format: P-256, or RSA with at least 2,048 bits"),
+        match="The client key must be a private key in PEM or JWK format: P-256, or RSA with at least 2,048 bits",
     ) as refused:
         ClientKey(text)
     assert "hunter2" not in str(refused.value)

@@ -168,7 +168,7 @@ def test_limit_that_cannot_be_is_refused_in_one_sentence(
 def test_worker_has_no_limits_of_connections(desk: Path, tmp_path: Path, toolwire: Callable[..., Outcome]) -> None:
     outcome = toolwire("work", str(desk), "--state", str(tmp_path / "state"), "--limit", "head_s=1")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == ("toolwire: A worker accepts no connections. Give connection limits to `toolwire serve`.\n")
+    assert outcome.err == "toolwire: A worker accepts no connections. Give connection limits to `toolwire serve`.\n"
 
 
 def test_settings_have_limits_that_the_user_must_trust(

@@ -608,7 +608,7 @@ def test_a_site_cannot_take_the_name_of_a_connection(session: Session) -> None:
     assert evil.pipeline(session).name == "evil_example2"
     session.release("tasks")
     assert ours.pipeline(session, name="tasks").name == "tasks"
-    with pytest.raises(DefinitionError, match=("Invalid connection name")):
+    with pytest.raises(DefinitionError, match="Invalid connection name"):
         ours.pipeline(session, name="no name")
 
 

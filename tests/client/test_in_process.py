@@ -224,7 +224,7 @@ def test_module_or_merged_toolkits_can_be_connected_to() -> None:
 @pytest.mark.parametrize("target", [5, None, Toolkit, ["http://a.example"]])
 def test_unsupported_connect_target_is_refused_with_the_supported_ones(target: object) -> None:
     with pytest.raises(
-        DefinitionError, match=("connect needs a URL, a Toolkit, a module with one, or an ASGI application, not")
+        DefinitionError, match="connect needs a URL, a Toolkit, a module with one, or an ASGI application, not"
     ):
         connect_sync(target)  # type: ignore[arg-type]
 

@@ -171,7 +171,7 @@ def test_a_default_refused_by_the_authors_own_validator_is_refused() -> None:
 
     def pick(a: Annotated[int, AfterValidator(fails)] = 1) -> None: ...
 
-    assert refusal(pick) == ("pick(): the parameter 'a': the default 1 does not match the type: KeyError was raised.")
+    assert refusal(pick) == "pick(): the parameter 'a': the default 1 does not match the type: KeyError was raised."
 
 
 def test_field_must_stand_in_annotated_and_without_default_or_alias() -> None:

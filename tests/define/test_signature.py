@@ -213,7 +213,7 @@ def test_a_generator_annotated_with_its_item_is_refused() -> None:
     def count() -> int:  # type: ignore[misc]  # what is tested
         yield 1
 
-    assert refusal(count) == ("count() uses yield. Annotate what it yields: Iterator[...] or AsyncIterator[...].")
+    assert refusal(count) == "count() uses yield. Annotate what it yields: Iterator[...] or AsyncIterator[...]."
 
 
 def test_a_coroutine_that_returns_an_iterator_is_refused() -> None:

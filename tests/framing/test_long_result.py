@@ -68,7 +68,7 @@ def test_the_first_part_has_the_shape_of_the_whole_and_says_that_it_is_a_part(da
     assert "read_result" in str(notes["advice"])
     if data is ORDERS:
         assert (value["next"], value["orders"][0]) == ("abc", ORDERS["orders"][0])  # type: ignore[index]  # a dict
-        assert notes["shape"] == ("{orders: 500 of {id, total, note, long, lines: 1 of {sku}}, next, log}")
+        assert notes["shape"] == "{orders: 500 of {id, total, note, long, lines: 1 of {sku}}, next, log}"
     elif isinstance(data, list | str) and "next" in notes:
         rest, _ = read(data, **{"from": notes["next"], "count": 1})
         assert rest == data[len(value) : len(value) + len(rest)]

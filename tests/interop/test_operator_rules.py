@@ -219,6 +219,6 @@ def test_rules_about_code_are_refused_and_not_ignored(tmp_path: Path) -> None:
     file = tmp_path / "toolwire.toml"
     file.write_text('[upstreams.more]\ntarget = "tools.py"\nnever = ["abs"]\n')
     with pytest.raises(
-        UsageError, match=("run, ask, never and names in agree are for other servers\\. For code, declare approval=")
+        UsageError, match="run, ask, never and names in agree are for other servers\\. For code, declare approval="
     ):
         open_gateway(file)

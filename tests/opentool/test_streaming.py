@@ -135,7 +135,7 @@ def test_interrupted_stream_is_raised(cut: str, ask: Ask) -> None:
     with (
         run_server(lambda _: text(cut, media=EVENTS)) as server,
         pytest.raises(
-            OpenToolServerCallException, match=("events, before the call was complete\\. Its result is unknown")
+            OpenToolServerCallException, match="events, before the call was complete\\. Its result is unknown"
         ),
     ):
         ask(server.url)

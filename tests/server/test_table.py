@@ -29,7 +29,7 @@ def test_protocols_have_no_path_in_common() -> None:
 
 
 def test_unknown_path_is_refused_in_the_format_of_its_protocol() -> None:
-    nothing = Problem(kind=Kind.NOT_FOUND, message=("Nothing is served at this path. GET / lists the available paths."))
+    nothing = Problem(kind=Kind.NOT_FOUND, message="Nothing is served at this path. GET / lists the available paths.")
     by_name = {codec.name: codec for codec in BUILTIN}
     assert answer("GET", "/opentool/nope") == by_name["opentool"].refuse(nothing)
     assert answer("POST", "/tools/nope") == by_name["otc"].refuse(nothing)

@@ -131,7 +131,7 @@ def test_invalid_tool_function_is_refused_by_name() -> None:
         toolkit.add(greet)
     with pytest.raises(DefinitionError, match=r"connect\(\).*socket"):
         toolkit.add(connect)
-    with pytest.raises(DefinitionError, match=("not a name")):
+    with pytest.raises(DefinitionError, match="not a name"):
         toolkit.add(add, name="not a name")
     toolkit.add(add)
     with pytest.raises(DefinitionError, match=r"Kit\.add@1\.0\.0"):

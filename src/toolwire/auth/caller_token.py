@@ -109,9 +109,7 @@ def read_jwks(data: bytes) -> Keyring | Problem:
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     keys = tuple(key for entry in entries if (key := _read_public_key(entry)) is not None)
     if not keys:
-        return Problem(
-            kind=Kind.BAD_ANSWER, message=("No key in this set can verify RS256, ES256 or EdDSA signatures.")
-        )
+        return Problem(kind=Kind.BAD_ANSWER, message="No key in this set can verify RS256, ES256 or EdDSA signatures.")
     return Keyring(keys)
 
 

@@ -86,7 +86,7 @@ def build_calls(source: ConsoleSource, request: PageRequest) -> Page:
     calls = source.list_calls() if source.list_calls is not None else ()
     rows = [_list_call_cells(request, call) for call in calls[:_ROWS]]
     table = build_table(
-        ("Tool", "State", "Caller", "Began", ""), rows, ("No long call is running, and none has finished recently.")
+        ("Tool", "State", "Caller", "Began", ""), rows, "No long call is running, and none has finished recently."
     )
     heading = build_heading("Calls", "Running calls, and long calls that finished recently.")
     now = NO_HTML

@@ -119,7 +119,7 @@ def _read_result(data: Mapping[str, Json], state: LongCallState, read_value: Cal
     text = (
         message
         if isinstance(message, str) and message
-        else (f"The call is {state.value}, and its server gives no details.")
+        else f"The call is {state.value}, and its server gives no details."
     )
     return problem_members.read(error, known, text)
 

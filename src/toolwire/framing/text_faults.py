@@ -88,9 +88,7 @@ def _find_duplicates(text: str) -> list[Fault]:
     if not positions.has_duplicates(text):
         return []
     return [
-        Fault(
-            one.pointer, *one.spot, "error", "D-16", (f"This name is already in its object, in line {one.first.line}.")
-        )
+        Fault(one.pointer, *one.spot, "error", "D-16", f"This name is already in its object, in line {one.first.line}.")
         for one in positions.find_duplicates(text)
     ]
 

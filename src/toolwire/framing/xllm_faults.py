@@ -150,7 +150,7 @@ def _check_conditions(data: Json) -> Iterator[XllmFault]:
 def _check_question(data: Json) -> Iterator[XllmFault]:
     if not isinstance(data, str) or not 1 <= len(data) <= MAX_QUESTION:
         yield _build_error(
-            "CC-02", (f"A question must be a string of 1 to {MAX_QUESTION} characters. This one is not shown.")
+            "CC-02", f"A question must be a string of 1 to {MAX_QUESTION} characters. This one is not shown."
         )
 
 
@@ -192,7 +192,7 @@ def _check_version(data: Json) -> Iterator[XllmFault]:
         yield _build_error("XL-028", 'This is not a valid version. Write "0.1", in quotes.')
     elif data.partition(".")[0].strip("0"):
         yield _build_error(
-            "XL-028", (f"Version {data} belongs to a later major version, so no tools of the document are offered.")
+            "XL-028", f"Version {data} belongs to a later major version, so no tools of the document are offered."
         )
     elif data != "0.1":
         yield _build_warning(

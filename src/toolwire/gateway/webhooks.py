@@ -144,9 +144,7 @@ class Webhooks:
         body = write_message(notice, now, with_arguments=webhook.arguments)
         with self._changed:
             if len(self._waiting) >= MAX_WAITING:
-                self._count(
-                    "dropped", (f"Too many messages are waiting for {get_origin(webhook.url)}. One was dropped.")
-                )
+                self._count("dropped", f"Too many messages are waiting for {get_origin(webhook.url)}. One was dropped.")
                 return
             message = _Message(now, next(self._numbers), 0, notice.expires_at, f"question_{notice.id}", body, webhook)
             heapq.heappush(self._waiting, message)

@@ -61,7 +61,7 @@ def _build_key_fetcher(source: str) -> Callable[[], Awaitable[bytes | Problem]]:
         if isinstance(answer, Problem) or answer.status == 200:
             return answer if isinstance(answer, Problem) else answer.body
         return Problem(
-            kind=Kind.BAD_ANSWER, message=(f"Cannot fetch the keys: the server answered with status {answer.status}.")
+            kind=Kind.BAD_ANSWER, message=f"Cannot fetch the keys: the server answered with status {answer.status}."
         )
 
     return fetch

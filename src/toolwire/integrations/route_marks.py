@@ -166,7 +166,7 @@ def _list_advice(one: MarkedRoute, data: Mapping[str, Json]) -> Iterator[XllmFau
     if data.get("approval") == "auto" and one.method not in SAFE:
         yield XllmFault((), "warning", "XL-044", "It changes something but declares auto. Clients will ask anyway.")
     if not one.node.get("summary") and not one.node.get("description"):
-        yield XllmFault((), "warning", "XL-070", ("It has no summary. Say what it does, so that models can choose it."))
+        yield XllmFault((), "warning", "XL-070", "It has no summary. Say what it does, so that models can choose it.")
 
 
 def _add_defaults(data: Mapping[str, Json], method: str) -> dict[str, Json]:

@@ -223,7 +223,7 @@ class OpenIdProvider:
         if not self._admits(claims):
             return Problem(
                 kind=Kind.FORBIDDEN,
-                message=("Your account is not allowed to sign in here. Ask the operator of this server."),
+                message="Your account is not allowed to sign in here. Ask the operator of this server.",
             )
         user_claims = {name: value for name, value in claims.items() if name not in _OF_THE_TOKEN}
         if len(jsontext.write(user_claims)) > _MAX_CLAIMS:

@@ -58,7 +58,7 @@ class MethodToolbox:
         """Run the method that stands for ``call``."""
         own = self._own.get(call.tool.name)
         if own is None:
-            return Problem(kind=Kind.UNKNOWN_TOOL, message=(f"The served object has no method for {call.tool.name!r}."))
+            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"The served object has no method for {call.tool.name!r}.")
         return await self._box.run(call._replace(tool=own), notify)
 
 

@@ -238,9 +238,7 @@ class RouteTable:
         return PeoplePage(is_wanted, refuse, build_reader)
 
 
-_NOTHING_HERE = Problem(
-    kind=Kind.NOT_FOUND, message=("Nothing is served at this path. GET / lists the available paths.")
-)
+_NOTHING_HERE = Problem(kind=Kind.NOT_FOUND, message="Nothing is served at this path. GET / lists the available paths.")
 
 
 def _find_data_reader(method: str, call_id: str) -> Reader:

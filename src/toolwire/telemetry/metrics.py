@@ -26,11 +26,11 @@ class ServerMetrics:
         self._mcp = _create_histogram(meter, names.MCP_SERVER_DURATION, "Duration of MCP calls.")
         self._ledger = _create_histogram(meter, names.LEDGER_OP, "Duration of operations on the call record.")
         self._in_flight = meter.create_up_down_counter(names.IN_FLIGHT, description="Running calls.")
-        self._once = meter.create_counter(names.IDEMPOTENCY, description=("Calls with an idempotency key, by outcome."))
+        self._once = meter.create_counter(names.IDEMPOTENCY, description="Calls with an idempotency key, by outcome.")
         self._approvals = meter.create_counter(names.APPROVALS, description=_APPROVALS)
         self._counters = {
             Kind.OVERLOADED: meter.create_counter(
-                names.SHED, description=("Calls refused because the server was overloaded.")
+                names.SHED, description="Calls refused because the server was overloaded."
             ),
             Kind.RATE_LIMITED: meter.create_counter(names.RATE_LIMITED, description="Calls over a rate limit."),
         }

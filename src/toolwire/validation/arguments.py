@@ -133,7 +133,7 @@ def _find_first_error(compiled: jsonschema_rs.Draft202012Validator, arguments: M
 
 _TOO_COSTLY: Final = Problem(
     kind=Kind.INVALID_ARGUMENTS,
-    message=("The arguments were not checked, because this tool's schema takes too much work. Send smaller arguments."),
+    message="The arguments were not checked, because this tool's schema takes too much work. Send smaller arguments.",
 )
 _UNEXPLAINED: Final = Problem(
     kind=Kind.INVALID_ARGUMENTS,

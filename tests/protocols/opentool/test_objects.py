@@ -108,7 +108,7 @@ def test_document_built_in_python_has_the_latest_version_and_no_fault() -> None:
 def test_writing_the_older_version_refuses_to_drop_the_server() -> None:
     full = document(FULL)
     with pytest.raises(
-        ValueError, match=("does not define server\\. Remove it with replace\\(\\.\\.\\., server=None\\)")
+        ValueError, match="does not define server\\. Remove it with replace\\(\\.\\.\\., server=None\\)"
     ):
         write(full, "1.0.0")
     old = write(replace(full, server=None), "1.0.0")

@@ -48,7 +48,7 @@ _EVERY_S = 0.1
 """How often a call looks whether the same call, which waits for its answer, is over."""
 _CHANGED = Problem(
     kind=Kind.CONFLICT,
-    message=("The request has changed since it was approved. Nothing was sent. Make the call again to be asked again."),
+    message="The request has changed since it was approved. Nothing was sent. Make the call again to be asked again.",
     details={"reason": "changed"},
 )
 

@@ -46,7 +46,7 @@ def build_key_fetcher(url: str, *, ca_file: str | Path | None = None) -> Callabl
         if isinstance(answer, Problem) or answer.status == 200:
             return answer if isinstance(answer, Problem) else answer.body
         return Problem(
-            kind=Kind.BAD_ANSWER, message=(f"{show_url(url)} answered with status {answer.status} instead of keys.")
+            kind=Kind.BAD_ANSWER, message=f"{show_url(url)} answered with status {answer.status} instead of keys."
         )
 
     return fetch

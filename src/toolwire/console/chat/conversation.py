@@ -325,7 +325,7 @@ class Conversation:
             if not converse(model, text, lambda call: self._run_call(provider, call), self._show_turn):
                 self._add(
                     MessageEntry(
-                        "fault", ("The model requested too many calls in one turn. It now waits for your next message.")
+                        "fault", "The model requested too many calls in one turn. It now waits for your next message."
                     )
                 )
         except ToolwireError as error:

@@ -122,7 +122,7 @@ def _add_book(app: FastAPI, site: Site) -> None:
             for one, favorite in recipes
         ]
         saved = [one.name for one, favorite in recipes if favorite]
-        text = f"Your favorites: {', '.join(saved)}." if saved else ("You have no favorites yet. Save a recipe below.")
+        text = f"Your favorites: {', '.join(saved)}." if saved else "You have no favorites yet. Save a recipe below."
         html = Html(
             f'<div class="card"><h1>Your recipes</h1><p id="favorites">{escape_text(text)}</p>'
             f"{build_table(['recipe', 'cuisine', 'time', 'favorite', 'delete'], rows)}</div>"

@@ -158,7 +158,7 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
     if "receipt" in get_object(problem.details, "confirmation"):
         text = f"{call.tool.name} did not run: it needs a receipt, which a client signs when its user has decided"
         return replace(
-            problem, message=(f"{text}, but this client does not send receipts. Use a client that signs receipts.")
+            problem, message=f"{text}, but this client does not send receipts. Use a client that signs receipts."
         )
     if can_ask(params) and "word" in get_object(problem.details, "confirmation"):  # it was too long for a form
         text = f"{call.tool.name} did not run: its arguments are too long to be shown in a consent form."

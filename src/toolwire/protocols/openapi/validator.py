@@ -146,7 +146,7 @@ def _examine_openapi(data: dict[str, Any]) -> Iterator[XllmFault]:
         yield from (slip.prefix_path(key) for slip in check_root(root))
     else:
         yield XllmFault(
-            (), "warning", "XL-004", ("The root has no x-llm, so clients cannot find it at its conventional paths.")
+            (), "warning", "XL-004", "The root has no x-llm, so clients cannot find it at its conventional paths."
         )
     if reason and site.supported:
         yield XllmFault((), "error", "CV-29", f"This {reason}.")
@@ -266,7 +266,7 @@ def _check_operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> 
     key = "x-llm" if "x-llm" in one.node else "x-opentools"
     if "x-llm" in one.node and "x-opentools" in one.node:
         yield XllmFault(
-            ("x-opentools",), "warning", "XL-038", ("An x-llm is also present and takes precedence. Remove this one.")
+            ("x-opentools",), "warning", "XL-038", "An x-llm is also present and takes precedence. Remove this one."
         )
     yield from (slip.prefix_path(key) for slip in check_operation(declared))
     policy = read_operation(one.node, site, one.method)
@@ -292,9 +292,7 @@ def _check_operation(one: _Operation, site: SitePolicy, ids: frozenset[str]) -> 
 def _check_policy(one: _Operation, declared: Mapping[str, Json], hint: str) -> Iterator[XllmFault]:
     name = one.node.get("operationId")
     if not isinstance(name, str) or not name:
-        yield XllmFault(
-            (), "warning", "XL-083", ("It has no operationId. The tool is named after its method and path.")
-        )
+        yield XllmFault((), "warning", "XL-083", "It has no operationId. The tool is named after its method and path.")
     elif _VAGUE.fullmatch(name):
         text = f"{name!r} is vague. Name the action and its object, such as search_recipes."
         yield XllmFault(("operationId",), "warning", "XL-080", text)

@@ -37,9 +37,7 @@ def examine(data: Json) -> Report:
     # OT-001..027
     report = Report()
     if not isinstance(data, dict):
-        report.add_error(
-            None, "OT-001", (f"An OpenTool document must be an object, not {jsontext.describe_type(data)}.")
-        )
+        report.add_error(None, "OT-001", f"An OpenTool document must be an object, not {jsontext.describe_type(data)}.")
         return report
     tasks = [_Task("document", data, None, 1)]
     while tasks and not report.is_full:

@@ -25,9 +25,7 @@ def check_schema_members(schema: Json, path: Path, report: Report, *, parameters
         if isinstance(data, bool):
             continue
         if not isinstance(data, dict) or depth > MAX_DEPTH:
-            report.add_error(
-                here, "OTC-010", (f"A schema must be an object, true or false, not {describe_type(data)}.")
-            )
+            report.add_error(here, "OTC-010", f"A schema must be an object, true or false, not {describe_type(data)}.")
             continue
         _check_keywords(data, here, report)
         tasks += [(inner, way, depth + 1) for inner, way in _inner(data, here, report)]

@@ -83,7 +83,7 @@ def _check_tools(tools: Sequence[Json], path: Path, members: Mapping[str, Member
         _check_tool(tool, here, members, report)
         id_ = tool.get("id")
         if isinstance(id_, str) and first.setdefault(id_, place) != place:
-            report.add_conflict((here, "id"), "OTC-002", (f"{quote_text(id_)} is already the id of item {first[id_]}."))
+            report.add_conflict((here, "id"), "OTC-002", f"{quote_text(id_)} is already the id of item {first[id_]}.")
 
 
 def _check_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Member], report: Report) -> None:
@@ -101,7 +101,7 @@ def _check_tool(tool: Mapping[str, Json], path: Path, members: Mapping[str, Memb
     version = tool.get("version")
     if id_match and isinstance(version, str) and VERSION.fullmatch(version) and id_match[1] != version:
         report.add_conflict(
-            (path, "version"), "OTC-001", (f"{quote_text(version)} differs from the version in the id, {id_match[1]}.")
+            (path, "version"), "OTC-001", f"{quote_text(version)} differs from the version in the id, {id_match[1]}."
         )
 
 

@@ -114,9 +114,7 @@ class HostGuard:
             return None
         if fields.get(b"origin") is not None:
             return None  # check_host has checked the origin
-        return Problem(
-            kind=Kind.FORBIDDEN, message=("Pages of other sites are not allowed to call this server's tools.")
-        )
+        return Problem(kind=Kind.FORBIDDEN, message="Pages of other sites are not allowed to call this server's tools.")
 
 
 def _read_names(names: Iterable[str], option: str, valid: re.Pattern[str], example: str) -> frozenset[str]:

@@ -57,9 +57,7 @@ def read_list(request: Request) -> Reading:
     given = dict(parse_qsl(request.url.partition("?")[2][:_MAX_QUERY]))
     limit = given.get("limit", str(_USUAL_LIMIT))
     if not (limit.isascii() and limit.isdigit() and len(limit) < 7 and 1 <= int(limit) <= MAX_LIMIT):
-        return refuse(
-            Problem(kind=Kind.INVALID_ARGUMENTS, message=(f"`limit` must be a number from 1 to {MAX_LIMIT}."))
-        )
+        return refuse(Problem(kind=Kind.INVALID_ARGUMENTS, message=f"`limit` must be a number from 1 to {MAX_LIMIT}."))
     cursor = given.get("cursor", "")
     return CallQuery(CallAction.LIST, _reply_page, limit=int(limit), cursor=cursor[:100])
 

@@ -602,11 +602,11 @@ def _find_refusal(session: McpSession, message: Mapping[str, Json], most_calls: 
     id_ = message.get("id")
     if message.get("method") == "initialize":
         return build_error(
-            id_, INVALID_REQUEST, ("This session has already started. To start another one, leave out its ID."), 400
+            id_, INVALID_REQUEST, "This session has already started. To start another one, leave out its ID.", 400
         )
     if id_ is not None and _write_id(id_) in session.running:
         return build_error(
-            id_, INVALID_REQUEST, ("A request with this ID is already running in this session. Use another ID."), 400
+            id_, INVALID_REQUEST, "A request with this ID is already running in this session. Use another ID.", 400
         )
     if len(session.running) >= most_calls:
         text = f"This request did not run: {most_calls} requests are already running in this session."

@@ -252,7 +252,7 @@ class Service:
         except asyncio.CancelledError:
             if self.draining:  # the grace period is over; the caller still gets an answer
                 return Problem(
-                    kind=Kind.CANCELLED, message=(f"{call.tool.name} was cancelled because the server stopped.")
+                    kind=Kind.CANCELLED, message=f"{call.tool.name} was cancelled because the server stopped."
                 )
             raise
 
