@@ -324,7 +324,7 @@ def test_session_that_stays_open_follows_a_change_of_the_file(write: Write, tmp_
     assert "open in help" not in after
 
 
-@pytest.mark.parametrize(("tools", "said"), [('["books"]', "audited 2026"), ('["sums"]', "There is no tool")])
+@pytest.mark.parametrize(("tools", "said"), [('["books"]', "audited 2026"), ('["sums"]', "Unknown tool")])
 def test_long_call_that_waited_for_its_user_runs_only_if_its_caller_still_may(
     write: Write, tmp_path: Path, tools: str, said: str
 ) -> None:

@@ -286,7 +286,7 @@ class _MergedToolbox:
             return await (reading.run(call, notify) if limited is None else limited.run(call, notify))
         home = merge.homes.get(call.tool.id)
         if home is None:
-            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {call.tool.id!r} on this server.")
+            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"Unknown tool {call.tool.id!r}.")
         toolbox, owned = home
         own = call if owned.tool is owned.shown_tool else call._replace(tool=owned.tool)
         upstream = merge.limited.get(call.tool.id)

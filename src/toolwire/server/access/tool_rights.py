@@ -178,4 +178,4 @@ def list_effects(tool: Tool, upstream: ToolUpstream) -> frozenset[Effect]:
 
 def build_unknown(tool: Tool) -> Problem:
     """Return the Problem of a tool that is not there."""
-    return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} on this server.")
+    return Problem(kind=Kind.UNKNOWN_TOOL, message=f"Unknown tool {tool.id!r}.")

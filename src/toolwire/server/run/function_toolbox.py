@@ -102,7 +102,7 @@ class FunctionToolbox:
         # name.
         runner = self._by_identity.get(id(tool)) or self._find_runner(tool)
         if runner is None:
-            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"There is no tool {tool.id!r} on this server.")
+            return Problem(kind=Kind.UNKNOWN_TOOL, message=f"Unknown tool {tool.id!r}.")
         function, run, context_parameter = runner.function, runner.run, runner.context_parameter
         try:
             arguments = function.read(call.arguments)
