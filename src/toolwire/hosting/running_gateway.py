@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from toolwire.core.errors import ToolwireError
-from toolwire.stores.consent.private_file import check_folder, write_private_file
 from toolwire.stores.ledger.process_lock import ProcessLock, find_owners
 from toolwire.stores.paths import find_state_folder
+from toolwire.stores.private_file import check_folder, write_private_file
 
 from .gateway_file import NO_FILE
 from .toml_file import read_bytes

@@ -23,7 +23,7 @@ from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.hosting.targets.target import UrlTarget, read_target
 from toolwire.hosting.targets.url_options import UrlOptions, read_lock_file, read_url_options
-from toolwire.stores.consent.private_file import write_private_file
+from toolwire.stores.private_file import write_private_file
 
 
 def run(arguments: argparse.Namespace) -> int:

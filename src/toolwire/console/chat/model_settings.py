@@ -14,8 +14,8 @@ from typing import Any, Final
 from toolwire.auth.credential import Credential
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Secret
-from toolwire.stores.consent.private_file import check_folder, lock_private_file, write_private_file
 from toolwire.stores.credentials.files import CredentialStore
+from toolwire.stores.private_file import check_folder, lock_private_file, write_private_file
 
 MODEL_FILE: Final = "chat-model.json"
 _PRINCIPAL: Final = "chat-model"

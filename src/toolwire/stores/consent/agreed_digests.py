@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from toolwire.core.errors import DefinitionError
-
-from .private_file import check_folder, lock_private_file, write_private_file
+from toolwire.stores.private_file import check_folder, lock_private_file, write_private_file
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 

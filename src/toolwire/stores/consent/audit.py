@@ -31,8 +31,8 @@ from toolwire.consent.decision_record import (
 )
 from toolwire.core.errors import DefinitionError
 from toolwire.stores.database import Database
+from toolwire.stores.private_file import check_folder
 
-from .private_file import check_folder
 from .tables import AUDIT
 
 _LAST = "SELECT number, digest FROM audit ORDER BY number DESC LIMIT 1"

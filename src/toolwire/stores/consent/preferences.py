@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 from toolwire.consent.policy import NO_PREFERENCES, Preferences
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Approval
-
-from .private_file import check_folder, check_owner, lock_private_file, write_private_file
+from toolwire.stores.private_file import check_folder, check_owner, lock_private_file, write_private_file
 
 PREFERENCES_FILE = "preferences.json"
 EVERY_TOOL = "*"

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Json
 from toolwire.framing import jsontext
-
-from .private_file import check_folder, lock_private_file, write_private_file
+from toolwire.stores.private_file import check_folder, lock_private_file, write_private_file
 
 if TYPE_CHECKING:  # an extra, and few users have keys
     from toolwire.auth.receipt import ReceiptKey

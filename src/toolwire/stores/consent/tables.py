@@ -13,9 +13,8 @@ from typing import Final
 
 from toolwire.consent.decision_record import build_first_record
 from toolwire.stores.database import Database, SharedRows
+from toolwire.stores.private_file import check_folder
 from toolwire.stores.schema import Migration, Schema
-
-from .private_file import check_folder
 
 # What belongs to a question has tables of its own, so that an earlier version of the program can use the same place.
 _QUESTIONS = """

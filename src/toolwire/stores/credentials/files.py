@@ -11,9 +11,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from typing import Any, Protocol
 from toolwire.auth.credential import Credential, name_account, read_credential, write_credential
 from toolwire.auth.resource_indicators import is_covered_by
 from toolwire.core.model import Secret
+from toolwire.stores.private_file import write_private_file
 
 from .sealing import (
     KEYRING_NAME,
@@ -251,20 +251,7 @@ class CredentialFolder:
     def write(self, name: str, text: str) -> None:
         """Replace a file as a whole."""
         self._make_folder()
-        path, new = self._folder / f"{name}{_END}", self._folder / f".{secrets.token_hex(8)}"
-        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                # Before the rename, so that a loss of power leaves the old file or the new one.
-                os.fsync(file.fileno())
-            new.replace(path)
-        # A new file that is not renamed has secrets, and no later step would delete it.
-        except BaseException:
-            with suppress(OSError):
-                new.unlink()
-            raise
+        write_private_file(self._folder / f"{name}{_END}", text)
 
     def delete(self, name: str) -> None:
         """Delete a file."""

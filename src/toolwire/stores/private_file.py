@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from toolwire.core.errors import DefinitionError
@@ -50,8 +50,10 @@ def write_private_file(file: Path, text: str) -> None:
             # Before the rename, so that a power failure leaves the old file or the new one.
             os.fsync(opened.fileno())
         new.replace(file)
-    except OSError:
-        new.unlink(missing_ok=True)
+    # What is not renamed may hold secrets, and no later step would delete it.
+    except BaseException:
+        with suppress(OSError):
+            new.unlink()
         raise
 
 
