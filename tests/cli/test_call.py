@@ -128,7 +128,7 @@ def test_local_tool_ends_at_its_time_limit(desk: Path, toolwire: Callable[..., A
 def test_unknown_tool_gives_exit_code_2_and_lists_the_tools(target: str, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("call", target, "divide", "a=1")
     assert (outcome.code, outcome.out) == (2, "")
-    assert "Desk.add@1.2.0" in outcome.err
+    assert "Available tools: add," in outcome.err
     assert json.loads(toolwire("call", target, "divide", "--json").out)["kind"] == "unknown_tool"
 
 
@@ -137,7 +137,7 @@ def test_misspelled_tool_name_gets_a_suggestion(target: str, toolwire: Callable[
     for name in ("ad", "Desk.Addd"):
         outcome = toolwire("call", target, name, "a=1")
         assert outcome.code == 2
-        assert f"Unknown tool '{name}'. Did you mean add? Available tools: Desk.add@1.2.0" in outcome.err
+        assert f"Unknown tool '{name}'. Did you mean add? Available tools: add" in outcome.err
 
 
 @pytest.mark.parametrize("values", [["a=x"], ["b=1"], ["a=1", "c=1"], ["a"], ["--args", "[]"]])

@@ -104,12 +104,13 @@ class Catalog:
         A renamed tool is also found by its server's own name, if no other tool has that name.
 
         ``@x.y.z`` is exact, ``@x`` means ``x.0.0``, and no version means the newest by SemVer 2.0.0. A version with
-        build metadata is also found without it. If nothing is found, a Problem that lists the tools.
+        build metadata is also found without it. If nothing is found, a Problem that lists the tools, by
+        id for a reference with a toolkit, else by name.
         """
         # OXP-007, OTC-025, A-38, SE-01
         index = self._index
         found = None if index is None else index.get(reference)  # each call comes here
-        return found or self.get(reference) or _build_unknown_tool(reference, (self.whole or self).tools)
+        return found or self.get(reference) or _build_unknown_tool(reference, self.whole or self)
 
     def get(self, reference: str) -> Tool | None:
         """Return the tool that ``find`` returns, or None."""
@@ -237,7 +238,8 @@ def _find_unique_originals(tools: Sequence[Tool]) -> Mapping[str, str]:
 _LIST: Final = " Available tools: "
 
 
-def _build_unknown_tool(reference: str, tools: tuple[Tool, ...]) -> Problem:
+def _build_unknown_tool(reference: str, catalog: Catalog) -> Problem:
+    """Return the Problem that lists the tools: by id for a reference with a toolkit, else by name."""
     reference = reference if len(reference) <= 200 else reference[:200] + "..."
     match = _REFERENCE.fullmatch(reference)
     if match is None:
@@ -245,11 +247,14 @@ def _build_unknown_tool(reference: str, tools: tuple[Tool, ...]) -> Problem:
         return Problem(kind=Kind.UNKNOWN_TOOL, message=text)
     name = match["name"]
     versions = [
-        tool.id for tool in tools if name in (tool.name, tool.id.partition("@")[0], f"{tool.toolkit}.{tool.name}")
+        tool.id
+        for tool in catalog.tools
+        if name in (tool.name, tool.id.partition("@")[0], f"{tool.toolkit}.{tool.name}")
     ]
     if versions:
         text = f"{reference!r} was not found. Available versions: {', '.join(versions)}."
     else:
-        known = ", ".join(tool.id for tool in tools[:20]) + (", ..." if len(tools) > 20 else "")
-        text = f"Unknown tool {name!r}.{_LIST}{known or 'none'}."
+        known = [tool.id for tool in catalog.tools] if "." in name else list(catalog.names)
+        listed = ", ".join(known[:20]) + (f" and {len(known) - 20} more" if len(known) > 20 else "")
+        text = f"Unknown tool {name!r}.{_LIST}{listed or 'none'}."
     return Problem(kind=Kind.UNKNOWN_TOOL, message=text)
