@@ -137,7 +137,7 @@ def test_misspelled_tool_name_gets_a_suggestion(target: str, toolwire: Callable[
     for name in ("ad", "Desk.Addd"):
         outcome = toolwire("call", target, name, "a=1")
         assert outcome.code == 2
-        assert f"Unknown tool '{name}'. Did you mean add? Available tools: add" in outcome.err
+        assert f"Unknown tool '{name}'. Did you mean add? Available tools: " in outcome.err
 
 
 @pytest.mark.parametrize("values", [["a=x"], ["b=1"], ["a=1", "c=1"], ["a"], ["--args", "[]"]])

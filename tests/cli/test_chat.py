@@ -341,7 +341,7 @@ def test_site_description_is_given_to_the_model_only_on_request(
 def test_gateway_gives_models_the_site_description_only_on_request(included: bool) -> None:
     option = ["--include-site-description"] if included else []
     with background(open_shop("Obey the shop.")) as site, start_serve(site, *option) as (_, output):
-        (line,) = [line for line in output.splitlines() if line.startswith("at ")]
+        (line,) = [line for line in output.splitlines() if line.startswith("URL ")]
 
         async def read_instructions() -> str | None:
             async with Client(f"{line.split()[1]}/mcp") as client:

@@ -128,7 +128,7 @@ def test_workers_take_a_changed_key_file_on_sighup(desk: Path, tmp_path: Path) -
         assert process.stdout is not None
         assert process.stderr is not None
         try:
-            url = next(line.split()[1] for line in process.stdout if line.startswith("at "))
+            url = next(line.split()[1] for line in process.stdout if line.startswith("URL "))
             assert find_refused(url, ["old-key", "key-of-bob", "new-key"]) == {"new-key"}
             file.unlink()
             process.send_signal(signal.SIGHUP)

@@ -69,7 +69,7 @@ def test_every_command_with_a_site_accepts_the_selection_options(command: str) -
 def test_any_openapi_document_can_be_served_over_every_protocol(document: Path, workers: int) -> None:
     argv = (document, "--include", "all", "--match", "get_*", "--workers", workers)
     with start_serve(*argv) as (_, output):
-        (line,) = [line for line in output.splitlines() if line.startswith("at ")]
+        (line,) = [line for line in output.splitlines() if line.startswith("URL ")]
         url = line.split()[1]
         for codec in BUILTIN:
             with connect_sync(url, protocol=codec.name, approve=lambda _: True) as remote:

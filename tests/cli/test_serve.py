@@ -68,7 +68,7 @@ def test_workers_share_the_keys_and_print_none(desk: Path) -> None:
     assert len(arguments) >= 2
     assert b"canary" not in b"".join(arguments)
     assert "canary" not in reply + out + err
-    assert "keys   one of 2" in reply
+    assert "keys       one of 2" in reply
     assert process.returncode == 0
 
 

@@ -124,7 +124,7 @@ def read_url(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     url = ""
     for line in iter(process.stdout.readline, ""):
-        if line.startswith("at "):
+        if line.startswith("URL "):
             url = line.split()[1]
         if "Ctrl-C" in line:
             break

@@ -182,7 +182,7 @@ def test_the_app_s_own_lifespan_still_runs() -> None:
     ("options", "sentence"),
     [
         ({"include": "al"}, 'include must be "marked", "all" or None, not \'al\'.'),
-        ({"wires": "mcp"}, "wires must be a ServerOptions(...), or None for the document alone, not 'mcp'."),
+        ({"options": "mcp"}, "options must be a ServerOptions(...), or None for the document alone, not 'mcp'."),
     ],
 )
 def test_wrong_option_of_publish_tools_is_named(options: dict[str, Any], sentence: str) -> None:

@@ -90,8 +90,8 @@ def test_limit_holds_for_the_protocols_alone_unless_it_is_enforced(build: Any) -
 
 @pytest.mark.requirement("AO-04")
 def test_enforced_limits_need_a_server_that_counts() -> None:
-    with pytest.raises(DefinitionError, match="enforce=True needs wires"):
-        fastapi.publish_tools(FastAPI(), wires=None, enforce=True)
+    with pytest.raises(DefinitionError, match="enforce=True needs options"):
+        fastapi.publish_tools(FastAPI(), options=None, enforce=True)
 
 
 @pytest.mark.requirement("AO-04")

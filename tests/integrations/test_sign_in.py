@@ -122,9 +122,11 @@ def test_document_and_challenges_name_the_sign_in_and_the_scopes(tmp_path: Path)
 @pytest.mark.requirement("AO-01")
 def test_callers_come_from_one_place(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
-    wires = ServerOptions(callers=shop.sign_in.callers)
-    with pytest.raises(DefinitionError, match="Callers come from either sign_in or callers of wires\\. Leave one out"):
-        publish_tools(shop.app, sign_in=shop.sign_in, wires=wires)
+    options = ServerOptions(callers=shop.sign_in.callers)
+    with pytest.raises(
+        DefinitionError, match="Callers come from either sign_in or callers of options\\. Leave one out"
+    ):
+        publish_tools(shop.app, sign_in=shop.sign_in, options=options)
 
 
 @pytest.mark.requirement("AO-01")

@@ -65,7 +65,7 @@ def app(site: Site) -> Browser:
 
     routes = Starlette(routes=[Route("/tasks", tasks, methods=["GET", "DELETE"])])
     guarded = protect_app(routes, site.server.callers, needs)
-    published = publish_tools(guarded, TASKS, include="all", wires=ServerOptions(callers=site.server.callers))
+    published = publish_tools(guarded, TASKS, include="all", options=ServerOptions(callers=site.server.callers))
     return Browser(site.server.serve_before(published), ISSUER, site.runner)
 
 

@@ -347,7 +347,7 @@ def publish() -> str:
 
 
 options = {{"hosts": ["{name}"], "public_url": "https://{name}:{front}/desk"}}
-fastapi.publish_tools(app, wires=ServerOptions(hosts=["{name}"]))
+fastapi.publish_tools(app, options=ServerOptions(hosts=["{name}"]))
 receipts = {{"receipts": "required", "receipt_keys": "keys.json", "receipt_audience": "127.0.0.1:{front}"}}
 app.mount("/signed", asgi(desk, **receipts, **options))
 app.mount("/desk", asgi(desk, state="kept", consent="inbox", api_keys=["key-of-ann"], **options))

@@ -582,9 +582,9 @@ def test_the_routes_of_an_app_require_receipts_on_the_protocols_in_front_of_it(k
         return "dropped"
 
     apps = [
-        fastapi.publish_tools(shop, include="all", wires=wires),
-        starlette.publish_tools(build_routes(), document, include="all", wires=wires),
-        any_framework.publish_tools(build_routes(), document, include="all", wires=wires),
+        fastapi.publish_tools(shop, include="all", options=wires),
+        starlette.publish_tools(build_routes(), document, include="all", options=wires),
+        any_framework.publish_tools(build_routes(), document, include="all", options=wires),
     ]
     for app in apps:
         with background(app) as url:

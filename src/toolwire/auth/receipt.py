@@ -128,7 +128,7 @@ class ReceiptKey:
 
 def digest_arguments(arguments: Mapping[str, Json]) -> str:
     """Return the SHA-256 of ``arguments`` as JSON: names sorted, no spaces, whole numbers without a fraction."""
-    # What is 1.0 here is 1 on another wire, and means the same.
+    # One protocol sends 1.0 where another sends 1, and they mean the same.
     return sha256(jsontext.write_canonical(_normalize(arguments))).hexdigest()
 
 

@@ -21,7 +21,7 @@ def read_scopes(text: str) -> tuple[str, ...] | OAuthError:
 
 
 def write_scopes(scopes: Iterable[str]) -> str:
-    """Return ``scopes`` as the wire has them."""
+    """Return ``scopes`` as a token request sends them."""
     return " ".join(scopes)
 
 

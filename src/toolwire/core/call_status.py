@@ -34,7 +34,7 @@ _FINAL = frozenset({LongCallState.ENDED, LongCallState.CANCELLED, LongCallState.
 class CallStatus:
     """How a long call stands.
 
-    - ``id``: its id, the same on every wire.
+    - ``id``: its id, the same over every protocol.
     - ``tool``: the id of its tool, such as ``Reports.build@1.0.0``.
     - ``progress``: from 0 to 1, or ``None`` if the tool has not said.
     - ``message``: what the tool said last.

@@ -15,6 +15,7 @@ from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import Version, as_version
 from toolwire.server.options import ServerOptions
 
+from .app_server import DEFAULT_OPTIONS, AppServer, choose_paths
 from .documents import (
     CATALOG,
     LINKSET_TYPE,
@@ -39,7 +40,6 @@ from .sign_in import (
     choose_callers,
     identify_by_route,
 )
-from .wires import ALL_WIRES, AppWires, choose_paths
 
 if TYPE_CHECKING:
     from toolwire.server.oauth import AuthorizationServer
@@ -56,7 +56,7 @@ class PublishOptions(TypedDict, total=False):
     description: str
     include: Include | None
     openapi: Version | None
-    wires: ServerOptions | None
+    options: ServerOptions | None
     sign_in: AuthorizationServer | None
     enforce: bool
 
@@ -69,7 +69,7 @@ def publish_tools(
     description: str = "",
     include: Include | None = None,
     openapi: Version | None = None,
-    wires: ServerOptions | None = ALL_WIRES,
+    options: ServerOptions | None = DEFAULT_OPTIONS,
     sign_in: AuthorizationServer | None = None,
     enforce: bool = False,
 ) -> Asgi:
@@ -77,7 +77,7 @@ def publish_tools(
 
     ``document`` is the OpenAPI document of ``app``, of 3.0 to 3.2, or Swagger 2.0, as its framework writes it. An
     operation has its ``x-llm`` from ``x_llm(...)``, where the framework lets you add to an operation. ``include`` and
-    ``wires`` are as for FastAPI. ``openapi`` converts a document of 3.1; without it, the document
+    ``options`` are as for FastAPI. ``openapi`` converts a document of 3.1; without it, the document
     keeps its version.
 
     ``sign_in`` is where users allow apps to act for them: what ``toolwire.oauth.authorization_server`` returns. Its
@@ -102,7 +102,7 @@ def publish_tools(
     if sign_in is not None:
         check_scopes(whole, sign_in)
     return _Published(
-        app, whole, choose_callers(wires, sign_in), sign_in, enforce=check_enforce(wires, enforce=enforce)
+        app, whole, choose_callers(options, sign_in), sign_in, enforce=check_enforce(options, enforce=enforce)
     )
 
 
@@ -113,7 +113,7 @@ class _Published:
         self,
         app: Asgi,
         document: Mapping[str, Any],
-        wires: ServerOptions | None,
+        options: ServerOptions | None,
         sign_in: AuthorizationServer | None,
         *,
         enforce: bool,
@@ -124,10 +124,10 @@ class _Published:
             app = sign_in.protect(app, Routes(document).find_scopes)
         self._app = app
         self._documents = {OPENAPI: write_json(document), LLM: llm_json(document, OPENAPI)}
-        self._wires = None if wires is None else AppWires(app, lambda: document, wires, sign_in)
-        self._limited = self._wires.limit_routes(app) if enforce and self._wires is not None else app
+        self._server = None if options is None else AppServer(app, lambda: document, options, sign_in)
+        self._limited = self._server.limit_routes(app) if enforce and self._server is not None else app
         own = document.get("paths", {})
-        self._paths = frozenset() if wires is None else frozenset(choose_paths(wires, lambda _, path: path in own))
+        self._paths = frozenset() if options is None else frozenset(choose_paths(options, lambda _, path: path in own))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request, or follow the lifespan of the server."""
@@ -137,8 +137,8 @@ class _Published:
             await self._app(scope, receive, send)
         elif self._sign_in is not None and scope["path"] in self._sign_in_paths:
             await self._sign_in(scope, receive, send)
-        elif self._wires is not None and scope["path"] in self._paths:
-            await self._wires(scope, receive, send)
+        elif self._server is not None and scope["path"] in self._paths:
+            await self._server(scope, receive, send)
         elif scope["method"] in _READ and (found := self._find_document(scope)) is not None:
             await send_answer(found, send)
         else:
@@ -154,7 +154,7 @@ class _Published:
             received = True
             return message
 
-        async def send_with_wires(message: Mapping[str, Any]) -> None:
+        async def send_with_lifespan(message: Mapping[str, Any]) -> None:
             nonlocal has_started
             has_started = True
             if message["type"] == "lifespan.startup.complete":
@@ -162,26 +162,26 @@ class _Published:
                     await self._begin()
                 except DefinitionError as error:
                     message = {"type": "lifespan.startup.failed", "message": str(error)}
-            elif message["type"] == "lifespan.shutdown.complete" and self._wires is not None:
-                await self._wires.end()
+            elif message["type"] == "lifespan.shutdown.complete" and self._server is not None:
+                await self._server.end()
             await send(message)
 
         try:
-            await self._app(scope, receive_noting, send_with_wires)
+            await self._app(scope, receive_noting, send_with_lifespan)
         except Exception:
             if has_started:
                 raise
             if not received:
                 await receive()
-            await send_with_wires({"type": "lifespan.startup.complete"})
+            await send_with_lifespan({"type": "lifespan.startup.complete"})
             await receive()
-            await send_with_wires({"type": "lifespan.shutdown.complete"})
+            await send_with_lifespan({"type": "lifespan.shutdown.complete"})
 
     async def _begin(self) -> None:
         if self._sign_in is not None:
             await check_published(self._app, self._sign_in)
-        if self._wires is not None:
-            await self._wires.begin()
+        if self._server is not None:
+            await self._server.begin()
 
     def _find_document(self, scope: Any) -> DocumentAnswer | None:
         fields = dict(scope["headers"])

@@ -29,11 +29,11 @@ from toolwire.core.model import Kind, Problem
 from toolwire.protocols.openapi.document.versions import RELEASES, Version, as_version
 from toolwire.server.options import ServerOptions
 
+from .app_server import DEFAULT_OPTIONS, AppServer
 from .documents import LLM, OPENAPI, llm_json
 from .route_marks import Include, SiteMarks, check_document, mark_document, read_site_marks, x_llm
 from .sign_in import SCHEME, add_security_scheme, check_enforce, check_scopes, choose_callers
-from .starlette_routes import add_catalog_route, add_document_route, add_sign_in, add_wires
-from .wires import ALL_WIRES, AppWires
+from .starlette_routes import add_app_server, add_catalog_route, add_document_route, add_sign_in
 
 if TYPE_CHECKING:
     from toolwire.server.oauth import AuthorizationServer
@@ -48,13 +48,13 @@ def publish_tools(
     description: str = "",
     include: Include | None = None,
     openapi: Version = "3.1",
-    wires: ServerOptions | None = ALL_WIRES,
+    options: ServerOptions | None = DEFAULT_OPTIONS,
     sign_in: AuthorizationServer | None = None,
     enforce: bool = False,
 ) -> FastAPI:
     """Let models use ``app``, and return it: its document gets ``x-llm``, and clients find it. Call it once.
 
-    The same tools are served over MCP (at ``/mcp``), OpenTool and Open Tool Calling too, as ``wires`` says, or not at
+    The same tools are served over MCP (at ``/mcp``), OpenTool and Open Tool Calling too, as ``options`` says, or not at
     all with None. A call is a request to the route, with the credentials of the caller: your app signs its users
     in, and refuses them, as before. A protocol is left out if one of its paths is a route of ``app``.
 
@@ -79,16 +79,16 @@ def publish_tools(
     if not isinstance(app, FastAPI):
         raise DefinitionError(f"publish_tools needs a FastAPI application here, not {type(app).__name__}.")
     site = read_site_marks(name or app.title, description, include)
-    check_enforce(wires, enforce=enforce)
-    wires = choose_callers(wires, sign_in)
+    check_enforce(options, enforce=enforce)
+    options = choose_callers(options, sign_in)
     app.openapi = _wrap_openapi(app.openapi, site, openapi, sign_in)  # type: ignore[method-assign]  # as FastAPI's guide does it
     if sign_in is not None:
         add_sign_in(app, sign_in)
     _check_at_start(app, sign_in)
-    if wires is not None:
+    if options is not None:
         # FastAPI names its root path as a server: the proxy's address of it, and not a path of its routes.
-        served = AppWires(app, lambda: {**app.openapi(), "servers": []}, wires, sign_in)
-        add_wires(app, served, enforce=enforce)
+        served = AppServer(app, lambda: {**app.openapi(), "servers": []}, options, sign_in)
+        add_app_server(app, served, enforce=enforce)
     find_place = partial(_get_document_url, app)
 
     async def read_llm(request: Request) -> bytes:

@@ -31,28 +31,28 @@ SCHEME: Final = "oauth"
 """The name of the sign-in in ``securitySchemes``."""
 
 
-def choose_callers(wires: ServerOptions | None, sign_in: AuthorizationServer | None) -> ServerOptions | None:
-    """Return ``wires`` whose callers bring the tokens of ``sign_in``.
+def choose_callers(options: ServerOptions | None, sign_in: AuthorizationServer | None) -> ServerOptions | None:
+    """Return ``options`` whose callers bring the tokens of ``sign_in``.
 
     Raises:
-        DefinitionError: ``wires`` names callers too.
+        DefinitionError: ``options`` names callers too.
     """
-    if sign_in is None or not isinstance(wires, ServerOptions):
-        return wires
-    if wires.callers is not None:
-        raise DefinitionError("Callers come from either sign_in or callers of wires. Leave one out.")
-    return replace(wires, callers=sign_in.callers)
+    if sign_in is None or not isinstance(options, ServerOptions):
+        return options
+    if options.callers is not None:
+        raise DefinitionError("Callers come from either sign_in or callers of options. Leave one out.")
+    return replace(options, callers=sign_in.callers)
 
 
-def check_enforce(wires: ServerOptions | None, *, enforce: bool) -> bool:
+def check_enforce(options: ServerOptions | None, *, enforce: bool) -> bool:
     """Return ``enforce``.
 
     Raises:
         DefinitionError: there is no server that counts calls.
     """
     # AO-04
-    if enforce and wires is None:
-        raise DefinitionError("enforce=True needs wires, where the limits are counted. Leave out wires=None.")
+    if enforce and options is None:
+        raise DefinitionError("enforce=True needs options, where the limits are counted. Leave out options=None.")
     return enforce
 
 

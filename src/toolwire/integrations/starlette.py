@@ -26,12 +26,12 @@ from toolwire.protocols.openapi.document.versions import Version, as_version
 from toolwire.server.options import ServerOptions
 
 from . import route_marks
+from .app_server import DEFAULT_OPTIONS, AppServer
 from .documents import LLM, OPENAPI, llm_json, read_app_document, write_json
 from .route_marks import Include, RouteMarks, check_document, iterate_operations, mark_document, read_site_marks
 from .routes import Routes
 from .sign_in import add_security_scheme, check_enforce, check_scopes, choose_callers
-from .starlette_routes import add_catalog_route, add_document_route, add_sign_in, add_wires
-from .wires import ALL_WIRES, AppWires
+from .starlette_routes import add_app_server, add_catalog_route, add_document_route, add_sign_in
 
 if TYPE_CHECKING:
     from toolwire.server.oauth import AuthorizationServer
@@ -67,14 +67,14 @@ def publish_tools(
     include: Include | None = None,
     openapi: Version | None = None,
     path: str = "/openapi.json",
-    wires: ServerOptions | None = ALL_WIRES,
+    options: ServerOptions | None = DEFAULT_OPTIONS,
     sign_in: AuthorizationServer | None = None,
     enforce: bool = False,
 ) -> Starlette:
     """Let models use ``app``, whose OpenAPI ``document`` is given, of 3.0 to 3.2, or Swagger 2.0, and return it.
 
     The document is served at ``path`` and at the well-known place. ``include`` is as for
-    FastAPI, and so is ``wires``. Call it after the routes are there. ``openapi`` converts a
+    FastAPI, and so is ``options``. Call it after the routes are there. ``openapi`` converts a
     document of 3.1; without it, the document keeps its version. ``sign_in`` is as for
     ``toolwire.integrations.asgi.publish_tools``: ``request.state.caller.name`` is the id of the user.
 
@@ -93,16 +93,16 @@ def publish_tools(
     site = read_site_marks(name or title, description, include)
     whole = as_version(add_security_scheme(mark_document(_add_marks(document, app), site), sign_in), openapi)
     check_document(whole)
-    check_enforce(wires, enforce=enforce)
-    wires = choose_callers(wires, sign_in)
+    check_enforce(options, enforce=enforce)
+    options = choose_callers(options, sign_in)
     if sign_in is not None:
         check_scopes(whole, sign_in)
         find = Routes(whole).find_scopes
         # The last middleware of the application: its sessions are read before.
         app.user_middleware.append(Middleware(lambda inner: sign_in.protect(inner, find)))
         add_sign_in(app, sign_in)
-    if wires is not None:
-        add_wires(app, AppWires(app, lambda: whole, wires, sign_in), enforce=enforce)
+    if options is not None:
+        add_app_server(app, AppServer(app, lambda: whole, options, sign_in), enforce=enforce)
     body = write_json(whole)
     for place in dict.fromkeys((path, OPENAPI)):
         add_document_route(app, place, _return_always(body))

@@ -26,9 +26,9 @@ except ModuleNotFoundError as _error:
 
 from toolwire.core.errors import DefinitionError
 
+from .app_server import AppServer, choose_paths
 from .documents import CATALOG, JSON_TYPE, LINKSET_TYPE, answer, api_catalog
 from .sign_in import build_probe, check_identify_user, check_paths, send_probe
-from .wires import AppWires, choose_paths
 
 if TYPE_CHECKING:
     from toolwire.server.oauth import AuthorizationServer
@@ -57,15 +57,15 @@ def add_catalog_route(app: Starlette, find_place: Callable[[Request], str]) -> N
     add_document_route(app, CATALOG, read_body, media_type=LINKSET_TYPE)
 
 
-def add_wires(app: Starlette, wires: AppWires, *, enforce: bool) -> None:
-    """Route the paths of the protocols to ``wires``, which begins and ends with the lifespan of ``app``.
+def add_app_server(app: Starlette, server: AppServer, *, enforce: bool) -> None:
+    """Route the paths of the protocols to ``server``, which begins and ends with the lifespan of ``app``.
 
     With ``enforce``, the limits of the tools also hold for the routes themselves.
     """
     if enforce:  # the last middleware of the application: its sessions are read before
-        app.user_middleware.append(Middleware(wires.limit_routes))
-    paths = choose_paths(wires.wires, partial(_is_taken, app.router.routes))
-    routes = [Route(path, wires, include_in_schema=False) for path in paths]
+        app.user_middleware.append(Middleware(server.limit_routes))
+    paths = choose_paths(server.options, partial(_is_taken, app.router.routes))
+    routes = [Route(path, server, include_in_schema=False) for path in paths]
     app.router.routes[:0] = routes
     original = app.router.lifespan_context
 
@@ -75,15 +75,15 @@ def add_wires(app: Starlette, wires: AppWires, *, enforce: bool) -> None:
             # CR-01: such as a mount of other tools at /tools, which would lose /tools/call
             own = [route for route in app.router.routes if route not in routes]
             if any(_is_taken(own, method, path) for path in paths for method in ("GET", "POST")):
-                chosen = choose_paths(wires.wires, partial(_is_taken, own))
+                chosen = choose_paths(server.options, partial(_is_taken, own))
                 for route in routes:
                     if route.path not in chosen:
                         app.router.routes.remove(route)
-            await wires.begin()
+            await server.begin()
             try:
                 yield state
             finally:
-                await wires.end()
+                await server.end()
 
     app.router.lifespan_context = lifespan
 

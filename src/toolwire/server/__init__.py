@@ -1,4 +1,4 @@
-"""A Toolbox served on every wire at once: the ASGI application, and the process that runs it.
+"""A Toolbox served over every protocol at once: the ASGI application, and the process that runs it.
 
 Importing this loads no server: each name is loaded when it is first used.
 """

@@ -95,8 +95,8 @@ class RouteTable:
         with pause_collection():
             # FI-01: after what the caller may not see was left out.
             listed = site.shorten(catalog)
-            wires = [(codec, codec.routes(listed, site)) for codec in codecs]
-        for codec, routes in wires:
+            protocols = [(codec, codec.routes(listed, site)) for codec in codecs]
+        for codec, routes in protocols:
             for (method, path), route in routes.items():
                 is_open = route.is_public and (route.is_tool_free or not site.private)
                 self._entries[method, path] = RouteEntry(
@@ -116,7 +116,7 @@ class RouteTable:
         for path, document in documents.items():
             if path.startswith(f"{site.root}/"):  # their addresses are whole, wherever the application is mounted
                 self._entries["GET", path.removeprefix(site.root)] = _build_document_entry(document)
-        page = cache(lambda: _load_page().build_page_readers(catalog, codecs, wires, site))
+        page = cache(lambda: _load_page().build_page_readers(catalog, codecs, protocols, site))
         ask_for_key = _defer_reader(lambda: page()[2]) if site.private else None
         self._entries["GET", PAGE_PATH] = RouteEntry(
             _defer_reader(lambda: page()[0]), True, build_plain_refusal, False, read_for_strangers=ask_for_key

@@ -272,12 +272,12 @@ def _build_announcer(catalogs: Sequence[Catalog], *, keys: str, note: str) -> Ca
             title = apply_style(escaped(catalog.title), "bold", sys.stdout)
             print(f"{title} {escaped(catalog.version)}: {_list_names(catalog)}")
             if catalog.features.readers:
-                print(f"also   {_count_offered(catalog)}, over the Model Context Protocol alone")
-        print(f"at     {apply_style(url, 'green', sys.stdout)}")
-        print(f"wires  {', '.join(codec.title for codec in BUILTIN)}")
-        print(f"keys   {keys}")
+                print(f"also       {_count_offered(catalog)}, over the Model Context Protocol alone")
+        print(f"URL        {apply_style(url, 'green', sys.stdout)}")
+        print(f"protocols  {', '.join(codec.title for codec in BUILTIN)}")
+        print(f"keys       {keys}")
         if note:
-            print(f"asks   {note}")
+            print(f"consent    {note}")
         print(apply_style("Ctrl-C stops it.", "dim", sys.stdout), flush=True)
 
     return announce

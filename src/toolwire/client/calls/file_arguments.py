@@ -142,7 +142,7 @@ def _find_form(tool: Tool, name: str, *, in_list: bool) -> _FileForm:
             return _FileForm(partial(_encode, encode), True)
     if any(find_content_kind(one) for one in branches):
         return _FileForm(build_form_of, True)
-    # A wire such as OpenTool has no word for the encoding; a data: URL says by itself what it is.
+    # A protocol such as OpenTool cannot name the encoding; a data: URL says by itself what it is.
     return _FileForm(build_data_url if texts or not tool.parameters else _refuse, False)
 
 

@@ -1,4 +1,4 @@
-"""Serve ``/calls`` and ``/calls/ID``: the long calls of a caller, on whichever wire they were started.
+"""Serve ``/calls`` and ``/calls/ID``: the long calls of a caller, whichever protocol they were started over.
 
 Rules:
 - A caller sees the own calls only. An id of another caller is answered like an id that does not exist.

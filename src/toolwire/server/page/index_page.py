@@ -48,7 +48,7 @@ from .call_part import (
     link_call,
 )
 from .page_script import SCRIPT_PATH
-from .wire_exchange import WireExchange, Wires, write_python
+from .protocol_exchange import ProtocolExchange, ServedProtocols, write_python
 
 _MAX_LISTED = 200
 _MAX_LIST_CHARS = 36_000
@@ -69,7 +69,7 @@ class CallAnswer(NamedTuple):
     """
 
     html: Html
-    exchanges: Sequence[tuple[WireExchange, str, str]]
+    exchanges: Sequence[tuple[ProtocolExchange, str, str]]
     duration_ms: float
     id: str
     end: str
@@ -95,15 +95,17 @@ class View:
     html: Html = NO_HTML
     is_live: bool = False
     answer: CallAnswer | None = None
-    exchanges: Sequence[WireExchange] = ()
+    exchanges: Sequence[ProtocolExchange] = ()
     focus: str = ""
 
 
 class IndexPage:
     """The page of one catalog. ``root`` is the mount path, ``needs_key`` says that calls need an API key."""
 
-    def __init__(self, catalog: Catalog, wires: Wires, *, root: str = "", needs_key: bool = False) -> None:
-        self._catalog, self._wires = catalog, wires
+    def __init__(
+        self, catalog: Catalog, protocols: ServedProtocols, *, root: str = "", needs_key: bool = False
+    ) -> None:
+        self._catalog, self._protocols = catalog, protocols
         self._root, self._needs_key = root, needs_key
         self._plain: tuple[str, Response] | None = None
 
@@ -152,7 +154,7 @@ class IndexPage:
         # and hides the fold itself on a wide screen.
         fold = Html(f"<details><summary>All tools ({len(self._catalog.names):,})</summary></details>")
         listed = Html(f"<div>{self._build_search(view)}{self._build_list(view)}</div>")
-        more = Html(f"{self._build_wires(view, tool)}{self._build_connect(view)}{self._build_history()}")
+        more = Html(f"{self._build_protocols(view, tool)}{self._build_connect(view)}{self._build_history()}")
         return Html(
             f'<div class="split chosen"><div>{self._build_tool(view, tool)}</div>'
             f'<div class="card tools">{fold}{listed}</div><div>{more}</div></div>'
@@ -310,7 +312,7 @@ class IndexPage:
         took = Html(f'<p class="muted">{answer.duration_ms:.1f} ms{link}</p>')
         return Html(f'<section aria-label="Answer"{entry}><h2>Answer</h2>{answer.html}{took}</section>')
 
-    def _build_wires(self, view: View, tool: Tool) -> Html:
+    def _build_protocols(self, view: View, tool: Tool) -> Html:
         """Return the call in the words of each protocol, as curl and as Python."""
         answered = view.answer.exchanges if view.answer is not None else [(one, "", "") for one in view.exchanges]
         parts: list[Html] = []
@@ -332,7 +334,7 @@ class IndexPage:
 
     def _build_connect(self, view: View) -> Html:
         servers = {"mcpServers": {self._catalog.title: {"type": "http", "url": f"{view.base}mcp"}}}
-        has_mcp = any(codec.name == "mcp" for codec, _ in self._wires)
+        has_mcp = any(codec.name == "mcp" for codec, _ in self._protocols)
         url = view.base.removesuffix("/")
         parts = [
             Html("<p>Paste this address into a client of any of these protocols.</p>"),
@@ -342,7 +344,7 @@ class IndexPage:
         if has_mcp:
             text = json.dumps(servers, indent=2, ensure_ascii=False)
             parts.append(build_fold("mcp.json of a host", build_code_block(text, "mcp.json")))
-        rows = ((codec.title, self._build_links(routes)) for codec, routes in self._wires)
+        rows = ((codec.title, self._build_links(routes)) for codec, routes in self._protocols)
         parts.append(build_fold("Documents and paths", build_facts(rows)))
         return Html(f'<div class="card"><h2>How to connect</h2>{join_html(parts)}</div>')
 

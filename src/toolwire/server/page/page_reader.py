@@ -60,8 +60,8 @@ from toolwire.validation import build_arguments_check
 from .browser_request import FOREIGN_FORM, parse_form_fields
 from .call_part import NO_QUESTION, AnswerForm, build_problem, build_result, read_call_answer, write_answers
 from .index_page import CallAnswer, IndexPage, View, asks_first
+from .protocol_exchange import ServedProtocols, build_exchanges
 from .refusal_page import build_refusal_page
-from .wire_exchange import Wires, build_exchanges
 
 _ALLOWED, _DENIED = UserAnswer("page", allowed=True), UserAnswer("page", allowed=False)
 _LOG_LEVEL = "debug"
@@ -77,9 +77,9 @@ _KEY = secrets.token_bytes(32)
 class PageReader:
     """Reads the requests of the page of one catalog."""
 
-    def __init__(self, catalog: Catalog, codecs: Sequence[Codec], wires: Wires, site: Site) -> None:
+    def __init__(self, catalog: Catalog, codecs: Sequence[Codec], protocols: ServedProtocols, site: Site) -> None:
         self._catalog, self._codecs, self._site = catalog, codecs, site
-        self._page = IndexPage(catalog, wires, root=site.root, needs_key=site.keys)
+        self._page = IndexPage(catalog, protocols, root=site.root, needs_key=site.keys)
         self._check = build_arguments_check()
 
     def read_get(self, request: Request) -> Reading:
@@ -300,10 +300,10 @@ _RELOAD = "This question was not asked here, or the tool has changed since. Open
 
 
 def build_page_readers(
-    catalog: Catalog, codecs: Sequence[Codec], wires: Wires, site: Site
+    catalog: Catalog, codecs: Sequence[Codec], protocols: ServedProtocols, site: Site
 ) -> tuple[Reader, Reader, Reader]:
     """Return the readers of GET and POST, and that of a GET without credentials where tools are private."""
-    reader = PageReader(catalog, codecs, wires, site)
+    reader = PageReader(catalog, codecs, protocols, site)
     return reader.read_get, reader.read_post, reader.read_for_strangers
 
 

@@ -183,7 +183,7 @@ def test_a_page_of_another_site_calls_nothing_with_the_cookies_of_a_user(loopbac
         for fields in ({"origin": "https://evil.example"}, {"host": "evil.example"}):
             assert http.post("/opentool/call", json=call, headers=fields).status_code in (403, 421)
     assert seen == []
-    app, seen = build_app(wires=ServerOptions(hosts=["shop.example"], origins=["https://desk.example"]))
+    app, seen = build_app(options=ServerOptions(hosts=["shop.example"], origins=["https://desk.example"]))
     with loopback(app) as url, httpx2.Client(base_url=url, cookies={"session": "of-ann"}) as http:
         fields = {"origin": "https://desk.example", "host": "shop.example"}
         assert http.post("/opentool/call", json=call, headers=fields).json()["result"] == {"result": "of-ann"}
@@ -200,7 +200,7 @@ def test_app_can_refuse_unconfirmed_calls_of_hosts_without_forms(loopback: Any) 
     document = {**DOCUMENT, "paths": {"/orders/{number}": DOCUMENT["paths"]["/orders/{number}"]}, "security": []}
     for consent, runs in (("hints", True), ("refuse", False)):
         app = Starlette(routes=[Route("/orders/{number:int}", drop, methods=["DELETE"])])
-        published = publish_tools(app, document, include="all", wires=ServerOptions(consent=consent))  # type: ignore[arg-type]  # mypy widens the texts
+        published = publish_tools(app, document, include="all", options=ServerOptions(consent=consent))  # type: ignore[arg-type]  # mypy widens the texts
 
         async def call(url: str) -> bool:
             async with Client(f"{url}/mcp") as client:
@@ -216,7 +216,7 @@ def test_routes_take_the_options_of_every_server(loopback: Any) -> None:
     import httpx2
 
     app, seen = build_app(
-        wires=ServerOptions(api_keys=(key for key in ["correct-horse"]), limits=ServerLimits(body_bytes=100))
+        options=ServerOptions(api_keys=(key for key in ["correct-horse"]), limits=ServerLimits(body_bytes=100))
     )
     call = {"jsonrpc": "2.0", "id": "1", "method": "me", "params": {}}
     key = {"authorization": "Bearer correct-horse"}
@@ -231,7 +231,7 @@ def test_routes_take_the_options_of_every_server(loopback: Any) -> None:
 def test_only_the_document_is_published_without_protocols(loopback: Any) -> None:
     import httpx2
 
-    app, _ = build_app(wires=None)
+    app, _ = build_app(options=None)
     with loopback(app) as url:
         assert httpx2.post(f"{url}/mcp", json={}).text == "the page of the app"
         with connect_sync(url, selection=Selection()) as remote:

@@ -31,7 +31,7 @@ from toolwire.core.codec import (
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Call, Json, Problem, Progress, Result
 
-Wires: TypeAlias = Sequence[tuple[Codec, Routes]]
+ServedProtocols: TypeAlias = Sequence[tuple[Codec, Routes]]
 """Each protocol with its paths."""
 
 _LEFT_OUT_FIELDS = frozenset((b"host", b"user-agent", b"content-length", b"accept-encoding", b"connection"))
@@ -39,7 +39,7 @@ _MAX_BYTES = 20_000
 _MAX_STEPS = 20
 
 
-class WireExchange(NamedTuple):
+class ProtocolExchange(NamedTuple):
     """The request of a call on one protocol, and what writes the response to a result."""
 
     title: str
@@ -101,7 +101,9 @@ def write_python(url: str, name: str, arguments: Json, *, asks: bool, needs_key:
     )
 
 
-def build_exchanges(catalog: Catalog, codecs: Sequence[Codec], site: Site, base: str, call: Call) -> list[WireExchange]:
+def build_exchanges(
+    catalog: Catalog, codecs: Sequence[Codec], site: Site, base: str, call: Call
+) -> list[ProtocolExchange]:
     """Return how ``call`` looks on each of ``codecs`` at ``base``; a protocol that cannot express it is left out."""
     # A catalog of one tool is read at once, whatever else is served; its unique name may be another one there.
     small = replace(catalog, tools=(call.tool,))
@@ -116,7 +118,7 @@ def build_exchanges(catalog: Catalog, codecs: Sequence[Codec], site: Site, base:
             continue
         last = _run(codec.send(peer, call._replace(tool=tool)), routes, site, base)
         if isinstance(last, WireStep):
-            found.append(WireExchange(codec.title, codec.name, last.request, last.reading))
+            found.append(ProtocolExchange(codec.title, codec.name, last.request, last.reading))
     return found
 
 

@@ -74,10 +74,10 @@ _CHALLENGES: ContextVar[list[bytes] | None] = ContextVar("toolwire_challenges", 
 """The ``WWW-Authenticate`` fields of the last route that refused the caller of the running request."""
 
 
-ALL_WIRES: Final = ServerOptions()
+DEFAULT_OPTIONS: Final = ServerOptions()
 
 
-class AppWires:
+class AppServer:
     """An ASGI application for the paths of ``PATHS``, whose tools are the operations of ``app``.
 
     ``read_document`` returns the OpenAPI document of ``app``, with ``x-llm``; it is called once.
@@ -87,14 +87,16 @@ class AppWires:
         self,
         app: Asgi,
         read_document: Callable[[], Mapping[str, Any]],
-        wires: ServerOptions,
+        options: ServerOptions,
         sign_in: AuthorizationServer | None = None,
     ) -> None:
-        if not isinstance(wires, ServerOptions):
-            raise DefinitionError(f"wires must be a ServerOptions(...), or None for the document alone, not {wires!r}.")
+        if not isinstance(options, ServerOptions):
+            raise DefinitionError(
+                f"options must be a ServerOptions(...), or None for the document alone, not {options!r}."
+            )
         self._routes, self._sign_in = app, sign_in
         self._read_document = read_document
-        self.wires = wires
+        self.options = options
         self._app: App | None = None
         self._found: Routes | None = None
         self._tools: Mapping[tuple[str, str], Tool] = {}
@@ -172,7 +174,7 @@ class AppWires:
             if self._app is None:
                 document = self._read_document()
                 names = _list_credential_fields(document)
-                options = self.wires
+                options = self.options
                 if options.callers is None and not tuple(options.api_keys):
                     options = replace(options, callers=_AppUsers(names))
                 challenge = (lambda *_: ()) if options.callers is None else options.callers.challenge
@@ -185,13 +187,13 @@ class AppWires:
             return self._app
 
 
-def choose_paths(wires: ServerOptions, is_taken: Callable[[str, str], bool]) -> Sequence[str]:
+def choose_paths(options: ServerOptions, is_taken: Callable[[str, str], bool]) -> Sequence[str]:
     """Return the paths of ``PATHS``, without those of a protocol of which the application answers one itself.
 
     ``is_taken`` says whether the application has a route for a method and a path. The keys of receipts have a path too,
-    where ``wires`` requires receipts.
+    where ``options`` requires receipts.
     """
-    chosen = [KEYS_PATH] if wires.receipts and not is_taken("GET", KEYS_PATH) else []
+    chosen = [KEYS_PATH] if options.receipts and not is_taken("GET", KEYS_PATH) else []
     for protocol, paths in PATHS.items():
         taken = next((path for path in paths if any(is_taken(method, path) for method in ("GET", "POST"))), None)
         if taken is None:
