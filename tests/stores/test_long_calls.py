@@ -485,3 +485,21 @@ def test_operator_ends_a_call_that_waits_for_its_user(make: Open, tmp_path: Path
     assert not isinstance(do(store.claim("one")), Lease)
     assert read(store).state is LongCallState.CANCELLED
     assert not overview.ask_cancel("one")
+
+
+@pytest.mark.requirement("GW-04", "LC-04")
+def test_lost_call_whose_question_has_no_answer_did_not_start(make: Open) -> None:
+    store, asked = make(), frozenset({"consent-1"})
+    accept(store)
+    do(store.change(claim(store), CallChange(input={"consent-1": {}})))
+    do(store.answer("ada", "one", {"consent-1": {"action": "accept"}}))
+    lease = claim(store)
+    do(store.end())
+    store = make()
+    lost = do(store.claim("one", asked | {"consent-2"}))
+    assert isinstance(lost, Lease)
+    assert (lost.attempt, lost.answers) == (lease.attempt + 1, {"consent-1": {"action": "accept"}})
+    assert do(store.claim("one", asked | {"consent-2"})) is None, "it runs"
+    do(store.end())
+    assert do(make().claim("one", asked)) is None
+    assert read(make()).state is LongCallState.INTERRUPTED

@@ -10,7 +10,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import Enum, auto
 from hashlib import sha256
@@ -107,10 +107,11 @@ class LongCallStore(Protocol):
         """Return the status of the call with this ``key``; None if there is none."""
         ...
 
-    async def claim(self, call_id: str) -> Lease | Problem | None:
+    async def claim(self, call_id: str, asked: Set[str] = frozenset()) -> Lease | Problem | None:
         """Return the right to run the call, or None: it is over, it runs elsewhere, or it must not run again.
 
-        A call whose process died, and which must not run again, is recorded as interrupted here.
+        A call whose process died, and which must not run again, is recorded as interrupted here, unless it has no
+        answer to one of the questions that it ``asked``, by name, before it would start.
         """
         ...
 

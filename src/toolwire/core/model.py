@@ -328,6 +328,8 @@ class Context:
     needs_inbox: bool = field(default=False, repr=False, compare=False)
     # GW-04: how many seconds its call waits for that decision.
     inbox_wait_s: float = field(default=0.0, repr=False, compare=False)
+    # GW-04: the id of the long call that goes on by itself after that decision; empty for other calls.
+    inbox_call_id: str = field(default="", repr=False, compare=False)
     # Whether the client shows its user a page to open, and has not been told that of the inbox for this call.
     opens_pages: bool = field(default=False, repr=False, compare=False)
     # QF-10: the characters above which the model of the client reads a result in parts; 0 if it reads each whole.

@@ -160,9 +160,11 @@ class Inbox:
 
     def list_over_calls(self, limit: int) -> Sequence[tuple[ResumableCall, bool]]:
         """Return long calls whose questions are over, and whether each was answered. It raises as ``list_open``."""
-        waiting = self._approvals.list_calls(limit)
-        still_open = self._approvals.list_open() if waiting else frozenset()
-        return [(one, self._approvals.is_answered(one.question)) for one in waiting if one.question not in still_open]
+        return self._approvals.list_over_calls(limit)
+
+    def list_waits(self, call_id: str) -> Sequence[ResumableCall]:
+        """Return the questions for which a long call waits. It blocks, and raises as ``list_open``."""
+        return self._approvals.list_waits(call_id)
 
     def remove_call(self, waiting: ResumableCall) -> None:
         """Forget a long call that has been told to go on. It blocks, and raises as ``list_open``."""
@@ -189,7 +191,7 @@ class Inbox:
                 text = f"{name} did not run: too many questions are pending for its user. Call it again in a minute."
                 return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=60_000)
             id_ = self._add_question(call, binding, reasons, upstream, key)
-        answer = self._approvals.take(id_, binding)
+        answer = self._approvals.take(id_, binding, call)
         if answer is None:
             return self._build_refusal(name, id_)
         on_answer(answer)

@@ -322,11 +322,17 @@ class LongCalls:
             await self._release(call_id)
 
     async def _run_claimed(self, store: LongCallStore, call_id: str) -> None:
-        lease = await store.claim(call_id)
+        # A call that was accepted here has not run yet, so what it asked does not matter.
+        asked = frozenset() if call_id in self._offered else await self._find_questions(call_id)
+        lease = None if asked is None else await store.claim(call_id, asked)
         if not isinstance(lease, Lease):
             self._notify(call_id)
             return
         call = self._restore(lease)
+        # Another process may have run it, and died, before the claim; from the claim on, nobody else runs it.
+        asked = (asked or frozenset()) - lease.answers.keys()
+        if asked and isinstance(call, Call) and not asked <= (await self._find_questions(call_id) or frozenset()):
+            call = build_interruption(call.tool.name, has_started=True)
         tool = call.tool if isinstance(call, Call) else None
         run = _Run(lease, asyncio.current_task(), stores_all=tool is not None and tool.streams)
         self._running[call_id] = run
@@ -339,6 +345,17 @@ class LongCalls:
             del self._running[call_id]
             self._notify(call_id)
 
+    async def _find_questions(self, call_id: str) -> frozenset[str] | None:
+        """Return the names of the questions in the inbox for which a call waits; None if they cannot be read now."""
+        if self._inbox is None:
+            return frozenset()
+        try:
+            waits = await to_thread.run_sync(self._inbox.list_waits, call_id)
+        except list_store_errors() as error:
+            self._outages.record_failure("Long calls that wait for their users cannot be read (%s).", error)
+            return None
+        return frozenset(f"{_CONSENT}{one.question}" for one in waits)
+
     async def _run_tool(self, store: LongCallStore, call: Call, run: _Run) -> CallChange | None:
         """Return how the call ended or what it asks; None if another process has it now."""
 
@@ -347,7 +364,9 @@ class LongCalls:
             self._notify(call.call_id)
 
         # What runs the call may be a connection to another server: it cancels the call there only if it was cancelled.
-        call = call._replace(context=replace(call.context, is_over=lambda: run.stop is not None))
+        waits_for = run.lease.id if self._inbox is not None and call.context.needs_inbox else ""
+        context = replace(call.context, is_over=lambda: run.stop is not None, inbox_call_id=waits_for)
+        call = call._replace(context=context)
         has_secrets = bool(call.context.tokens or call.context.secrets)
         reporting = asyncio.create_task(self._report(store, run))
         try:
@@ -377,7 +396,7 @@ class LongCalls:
 
     async def _wait_for_inbox(self, inbox: Inbox, lease: Lease, question: str, result: Result) -> CallChange:
         """Return the change that lets the call wait until ``question`` is over."""
-        # Before the call waits: from then on, any process may find that the question is over.
+        # The question has it already, unless what asked it did not get the context of the call.
         try:
             from toolwire.stores.consent.approvals import ResumableCall  # loads sqlite3
 

@@ -26,6 +26,7 @@ from toolwire.consent.display import DisplayRow, build_display_rows
 from toolwire.core.check import Answer, Question, SimilarTool
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
+from toolwire.core.model import Call
 from toolwire.stores.clock import ConfirmedTime
 from toolwire.stores.database import SharedRows
 
@@ -63,7 +64,15 @@ _LIST_OPEN_CALLERS = (
     " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?) ORDER BY id"
 )
 _COUNT_BY_CALLER = "SELECT principal, count(*) FROM question_callers GROUP BY principal"
-_LIST_CALLS = "SELECT id, principal, call FROM question_calls ORDER BY id, call LIMIT ?"
+# A question whose answer another call has used is answered too: this call asks again then.
+_LIST_OVER_CALLS = (
+    "SELECT c.id, c.principal, c.call, EXISTS"
+    " (SELECT 1 FROM questions q WHERE q.id = c.id AND q.allowed IS NOT NULL AND q.expires_at > ?)"
+    " FROM question_calls c WHERE c.id NOT IN (SELECT id FROM questions"
+    " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?) ORDER BY c.id, c.call LIMIT ?"
+)
+_ADD_CALL = "INSERT INTO question_calls VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+_REMOVE_CALL = "DELETE FROM question_calls WHERE id = ? AND call = ?"
 _FORGET = (
     "DELETE FROM answer_bounds WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM answer_deciders WHERE id NOT IN (SELECT id FROM questions)",
@@ -128,9 +137,12 @@ class Approvals:
                 cursor.execute(statement)
             # A call that is repeated while its question waits must not fill the list with copies.
             known = cursor.execute(_FIND_SAME, (question.binding, now, now)).fetchone()
+            id_ = secrets.token_hex(4) if known is None else str(known[0])
+            # In the same transaction: whoever sees the question may answer it, and the call must not miss that.
+            if waiting := _find_waiting(id_, question.call):
+                cursor.execute(_ADD_CALL, waiting)
             if known is not None:
-                return str(known[0])
-            id_ = secrets.token_hex(4)
+                return id_
             text = json.dumps(build_display_rows(question))
             row = (id_, question.binding, text, int(question.always_allowed), now, now + self._valid_s)
             cursor.execute(
@@ -172,11 +184,12 @@ class Approvals:
                 cursor.execute("INSERT INTO answer_deciders VALUES (?, ?, ?)", (id_, answer.decided_by, answer.channel))
         return is_stored
 
-    def take(self, id_: str, binding: str) -> Answer | None:
+    def take(self, id_: str, binding: str, call: Call | None = None) -> Answer | None:
         """Return a yes once and a no for a minute, or None while there is none. An expired question is a timeout.
 
-        The answer says who gave it and where, if that is known.
+        The answer says who gave it and where, if that is known. A long ``call`` goes on when there is one.
         """
+        waiting = None if call is None else _find_waiting(id_, call)
         now = self._clock()
         with self._database.transaction() as cursor:
             row = cursor.execute(
@@ -189,7 +202,11 @@ class Approvals:
             if row is None or row[4] or not row[5] <= now < row[3]:
                 return Answer(allowed=False, reason="timeout", channel="store")
             if row[0] is None:
+                if waiting is not None:
+                    cursor.execute(_ADD_CALL, waiting)
                 return None
+            if waiting is not None:  # while it is stored, the call has not started
+                cursor.execute(_REMOVE_CALL, (waiting.question, waiting.call))
             if row[0]:
                 cursor.execute("UPDATE questions SET used = 1, shown = '[]' WHERE id = ?", (id_,))
             else:  # QF-03: the same call gets the same no for a minute
@@ -253,17 +270,23 @@ class Approvals:
     def add_call(self, waiting: ResumableCall) -> None:
         """Remember that a long call goes on when a question is over."""
         with self._database.transaction() as cursor:
-            cursor.execute("INSERT INTO question_calls VALUES (?, ?, ?) ON CONFLICT DO NOTHING", waiting)
+            cursor.execute(_ADD_CALL, waiting)
 
-    def list_calls(self, limit: int) -> Sequence[ResumableCall]:
-        """Return at most ``limit`` of the long calls that wait for a question, whether or not it is over."""
-        rows: Any = self._database.select_rows(_LIST_CALLS, limit)
+    def list_over_calls(self, limit: int) -> Sequence[tuple[ResumableCall, bool]]:
+        """Return at most ``limit`` of the long calls whose questions are over, and whether each was answered."""
+        now = self._clock()
+        rows: Any = self._database.select_rows(_LIST_OVER_CALLS, now, now, now, limit)
+        return [(ResumableCall(*row[:3]), bool(row[3])) for row in rows]
+
+    def list_waits(self, call: str) -> Sequence[ResumableCall]:
+        """Return the questions for which the long call with the id ``call`` waits."""
+        rows: Any = self._database.select_rows("SELECT id, principal, call FROM question_calls WHERE call = ?", call)
         return [ResumableCall(*row) for row in rows]
 
     def remove_call(self, waiting: ResumableCall) -> None:
         """Forget a long call that has been told to go on."""
         with self._database.transaction() as cursor:
-            cursor.execute("DELETE FROM question_calls WHERE id = ? AND call = ?", (waiting.question, waiting.call))
+            cursor.execute(_REMOVE_CALL, (waiting.question, waiting.call))
 
     def find_end(self, id_: str) -> float:
         """Return until when a question may be answered, in seconds since 1970; 0 for none with this id."""
@@ -297,6 +320,12 @@ def build_answer_record(asked: PendingQuestion, answer: Answer, at: float) -> De
         always=answer.allowed and answer.always,
         site=facts.get("site", "") or facts.get("program", ""),
     )
+
+
+def _find_waiting(question: str, call: Call) -> ResumableCall | None:
+    """Return ``call`` as one that goes on when ``question`` is over; None if it is no such long call."""
+    id_ = call.context.inbox_call_id
+    return ResumableCall(question, call.context.principal, id_) if id_ else None
 
 
 def _read_similar(row: Sequence[Any]) -> SimilarTool:

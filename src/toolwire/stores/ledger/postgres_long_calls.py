@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, TypeVar
 
@@ -98,12 +98,12 @@ class PostgresLongCalls:
         """Return the status of the call with this ``key``; None if there is none."""
         return await self._do(lambda: self._calls.find(key))
 
-    async def claim(self, call_id: str) -> Lease | Problem | None:
+    async def claim(self, call_id: str, asked: Set[str] = frozenset()) -> Lease | Problem | None:
         """Return the right to run the call, or None if it must not run here and now."""
         # A renewal that runs between the commit and the next line must not take the claim for a lost one.
         self._claiming[call_id] = self._claiming.get(call_id, 0) + 1
         try:
-            claimed = await self._do(lambda: self._calls.claim(call_id, self._owner), self._give_back)
+            claimed = await self._do(lambda: self._calls.claim(call_id, self._owner, asked), self._give_back)
             if isinstance(claimed, Lease):
                 self._held[call_id] = claimed.attempt
             return claimed

@@ -9,7 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, NamedTuple
 
 from toolwire.core.call_status import CallPage, CallStatus, LongCallState
@@ -201,12 +201,18 @@ class SqlLongCalls:
         found = self._find_live(self._sql.find_key, key)
         return None if found is None else self._write_status(found)
 
-    def claim(self, call_id: str, owner: int) -> Lease | None:
-        """Return the lease of ``owner`` on a call that may run now; one that may never run is ended here."""
+    def claim(self, call_id: str, owner: int, asked: Set[str] = frozenset()) -> Lease | None:
+        """Return the lease of ``owner`` on a call that may run now; one that may never run is ended here.
+
+        A call whose process died did not start if it ``asked`` what has no answer yet.
+        """
         found = self._find_live(self._sql.find, call_id)
         if found is None:
             return None
         row = self._read_row(found)
+        is_lost = row.state is LongCallState.RUNNING and not row.is_held
+        if is_lost and not asked <= _read_object(found.answers).keys():
+            row = row._replace(state=LongCallState.ACCEPTED)
         match decide_run(row, is_mine=found.owner == owner):
             case ClaimRun.RUN:
                 self._run(self._sql.claim, owner, self._read_wall(), found.number)

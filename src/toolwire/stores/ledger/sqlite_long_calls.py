@@ -13,7 +13,7 @@ import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -101,9 +101,9 @@ class SqliteLongCalls:
         """Return the status of the call with this ``key``; None if there is none."""
         return await self._do(lambda: self._calls.find(key))
 
-    async def claim(self, call_id: str) -> Lease | Problem | None:
+    async def claim(self, call_id: str, asked: Set[str] = frozenset()) -> Lease | Problem | None:
         """Return the right to run the call, or None if it must not run here and now."""
-        return await self._do(lambda: self._calls.claim(call_id, self._owner), self._give_back)
+        return await self._do(lambda: self._calls.claim(call_id, self._owner, asked), self._give_back)
 
     async def change(self, lease: Lease, change: CallChange) -> CallStatus | Problem | None:
         """Record ``change`` and return the status after it; None if the lease is lost."""
