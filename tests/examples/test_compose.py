@@ -136,7 +136,7 @@ def test_parts_of_the_compose_file_run_a_long_call_behind_the_proxy(
 def test_the_image_is_built_from_the_wheel_and_runs_without_rights() -> None:
     lines = (FOLDER / "Dockerfile").read_text().splitlines()
     assert any(line.startswith("RUN pip wheel") for line in lines)
-    assert "USER toolwire" in lines
+    assert "USER 10001" in lines
     for service in yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"].values():
         for mount in service.get("volumes", ()):
             source = mount.partition(":")[0]

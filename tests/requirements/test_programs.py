@@ -61,12 +61,15 @@ def test_test_run_continues_if_nothing_can_be_installed(bare: Path, tmp_path: Pa
     shutil.copytree(ROOT / "tests" / frameworks, checkout / "tests" / frameworks)
     shutil.copytree(ROOT / "examples" / "hono", checkout / "examples" / "hono")
     shutil.copy(ROOT / "tests" / "install.sh", checkout / "tests")
+    for name in ("pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, checkout)
     done = subprocess.run(
         [checkout / "tests" / "install.sh"], env={"PATH": str(bare)}, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "pip or npm could not install the MCP conformance suite" in done.stdout.splitlines()
     assert "pip or npm could not install the MCP clients of other makers" in done.stdout.splitlines()
+    assert "pip could not download the wheels of images" in done.stdout.splitlines()
     assert "pip or npm could not install the frameworks of agents" in done.stdout.splitlines()
     assert "npm could not install the packages of examples/hono" in done.stdout.splitlines()
     (bare / "apt-get").write_text("#!/bin/sh\nexit 100\n")
