@@ -23,13 +23,14 @@ except ModuleNotFoundError as _error:
 
 from toolwire.core.content import Image
 from toolwire.core.toolbox import Toolbox
-from toolwire.framing.long_result import find_reading_name
+from toolwire.framing.long_result import READ_RESULT
 
 from .conversation import ModelCall, ModelError, ModelResult, ModelTurn, read_call_data
 from .dialects import Provider
+from .example_calls import list_example_calls
 from .find_tools import ToolList
 from .images import encode_image
-from .tool_declarations import NamedCaller, declare_toolbox, run_named_call, run_named_call_sync
+from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
 _MAX_TOKENS: Final = 4_096
 
@@ -40,13 +41,7 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False, **liste
     ``strict`` declares as strict each tool whose schema allows it, as many as one request may have.
     """
     # XL-090
-    tools: list[ToolParam] = []
-    for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed):
-        tool = ToolParam(name=one.name, description=one.description, input_schema=dict(one.input_schema.schema))
-        if one.input_schema.is_strict:
-            tool["strict"] = True
-        tools.append(tool)
-    return tools
+    return [_build_tool(one) for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)]
 
 
 def build_deferred_tools(
@@ -54,16 +49,28 @@ def build_deferred_tools(
 ) -> list[ToolUnionParam]:
     """Return the tools of ``build_tools`` for a model that finds them with the search of Anthropic.
 
-    The model reads the definitions that it finds, and those named in ``pins``. Calls are run as those of other tools.
+    The model reads the definitions that it finds, and those named in ``pins``. Example calls that a tool declares are
+    its ``input_examples``. Calls are run as those of other tools.
     """
     # FI-06
     tools: list[ToolUnionParam] = [{"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}]
-    loaded = {*pins, find_reading_name(toolbox.catalog())}  # what a long result refers to is not searched for
-    for tool in build_tools(toolbox, strict=strict):
-        if tool["name"] not in loaded:
+    pinned = frozenset(pins)
+    for one in declare_toolbox(toolbox, _choose_provider(strict=strict)):
+        tool = _build_tool(one)
+        if one.name not in pinned and one.tool is not READ_RESULT:  # what a long result refers to is not searched for
             tool["defer_loading"] = True
+        # Services that offer Anthropic's models without its search refuse examples too, so `build_tools` has none.
+        if examples := list_example_calls(one.input_schema):
+            tool["input_examples"] = examples
         tools.append(tool)
     return tools
+
+
+def _build_tool(one: ToolDeclaration) -> ToolParam:
+    tool = ToolParam(name=one.name, description=one.description, input_schema=dict(one.input_schema.schema))
+    if one.input_schema.is_strict:
+        tool["strict"] = True
+    return tool
 
 
 async def run_tool_call(

@@ -25,6 +25,7 @@ from toolwire.core.toolbox import Toolbox
 
 from .conversation import ModelResult
 from .dialects import Provider
+from .find_tools import choose_tools
 from .tool_declarations import NamedCaller, describe_problem, read_call, run_named_call, run_named_call_sync
 
 MAX_QUESTIONS: Final = 4
@@ -300,7 +301,8 @@ class ModelCalls:
 
     def preview(self, name: str, arguments: Json) -> tuple[Question, ...]:
         """Return the question that the user would be asked about a call now; nothing is asked, counted or sent."""
-        call = read_call(self._toolbox.catalog(), self._provider, name, arguments)
+        catalog = self._toolbox.catalog()
+        call = read_call(catalog, self._provider, name, arguments, choose_tools(self._toolbox, catalog))
         if isinstance(call, Problem) or not hasattr(self._toolbox, "find_question"):
             return ()
         question: Question | None = self._toolbox.find_question(call.tool.id, call.arguments)

@@ -3,13 +3,17 @@
 Rules:
 - A call by name is the call of the tool that it names: it passes all checks and questions of the connection.
 - What the model is told of a call is what the connection would ask: ``asks`` or ``runs``.
+- A tool that no list of a connection declared, and that no declared ``find`` could find, is not called.
 """
 # FI-06, FI-07: the rules above.
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypedDict, TypeVar
+from inspect import iscoroutinefunction
+from threading import Lock
+from typing import Any, Final, TypedDict, TypeVar
+from weakref import WeakKeyDictionary
 
 from toolwire.consent import effective_level
 from toolwire.core.catalog import Catalog
@@ -29,9 +33,10 @@ class ToolList(TypedDict, total=False):
     - ``find``: declare ``find``, ``describe`` and ``call``, by which the model finds the others.
     - ``budget``: do so only if all definitions take more than about this number of tokens.
     - ``pins``: also declare these tools then.
-    - ``only``: declare just these tools. It does not refuse calls of others: each call still passes all checks.
+    - ``only``: declare just these tools; ``find`` finds no others, and calls of others are refused. The lists that
+      were built for one connection count together, so a list without ``only`` allows all tools.
 
-    A name in ``only`` or ``pins`` that is not that of a tool raises ValueError.
+    A name in ``only`` that no tool has raises ValueError, and so does a name in ``pins`` that is not in the list.
     """
 
     # FI-06
@@ -42,17 +47,32 @@ class ToolList(TypedDict, total=False):
     only: Iterable[str]
 
 
-def list_tools(catalog: Catalog, listed: ToolList) -> Catalog:
-    """Return what of ``catalog`` is declared to a model."""
+_LOCK: Final = Lock()
+_CHOSEN: Final[WeakKeyDictionary[object, frozenset[str] | None]] = WeakKeyDictionary()
+"""The tools in all lists that were built for a toolbox; None if one of them had no bound."""
+
+
+def list_tools(toolbox: object, catalog: Catalog, listed: ToolList) -> Catalog:
+    """Return what of the ``catalog`` of ``toolbox`` is declared to a model. From then on, the model may call it."""
     only, pins, budget = listed.get("only"), tuple(listed.get("pins", ())), listed.get("budget")
-    names = None if only is None else tuple(only)
-    for name in (*(names or ()), *pins):
-        if isinstance(found := catalog.find_or_suggest(name), Problem):
-            raise ValueError(found.message)
-    if names is not None:
-        return _select(catalog, names)
+    chosen: frozenset[str] | None = None
+    if only is not None:
+        chosen = frozenset(_write_reference(name, _get_tool(catalog, name)) for name in only)
+        catalog = _select(catalog, chosen)
+    for name in pins:
+        _get_tool(catalog, name)
+    _remember(toolbox, chosen)
     is_short = listed.get("find", False) or (budget is not None and not fits_budget(catalog, budget))
     return shorten_list(catalog, pins) if is_short else catalog
+
+
+def choose_tools(toolbox: object, catalog: Catalog) -> Catalog:
+    """Return the tools of the ``catalog`` of ``toolbox`` that a model may call: those in the lists built for it."""
+    try:
+        chosen = _CHOSEN.get(toolbox)
+    except TypeError:
+        chosen = None
+    return catalog if chosen is None else _select(catalog, chosen)
 
 
 def name_own_tools(catalog: Catalog) -> Mapping[str, Tool]:
@@ -62,7 +82,10 @@ def name_own_tools(catalog: Catalog) -> Mapping[str, Tool]:
 
 
 def answer_find(toolbox: object, catalog: Catalog, call: Call) -> Result | None:
-    """Return the result of a call of ``find`` or ``describe``; None for any other, and if ``toolbox`` answers it."""
+    """Return the result of a call of ``find`` or ``describe``; None for any other, and if ``toolbox`` answers it.
+
+    ``catalog`` holds the tools that the model may call.
+    """
     if catalog.whole is not None or not is_own(call.tool):
         return None
     find_level: Callable[[Tool], Approval] = getattr(toolbox, "find_level", effective_level)
@@ -82,11 +105,32 @@ def offer_find(toolbox: BoxT, *, budget: int = BUDGET_TOKENS) -> BoxT:
     return stand_in
 
 
-def _select(catalog: Catalog, names: tuple[str, ...]) -> Catalog:
-    selected = {tool.id: tool for name in names if isinstance(tool := catalog.find(name), Tool)}
-    return Catalog(
-        title=catalog.title, version=catalog.version, description=catalog.description, tools=tuple(selected.values())
-    )
+def _remember(toolbox: object, chosen: frozenset[str] | None) -> None:
+    try:
+        with _LOCK:
+            before = _CHOSEN.get(toolbox, frozenset())
+            _CHOSEN[toolbox] = None if chosen is None or before is None else before | chosen
+    except TypeError as error:  # it has no weak references or no hash, so nothing is kept for it
+        runs_calls = hasattr(toolbox, "call") or iscoroutinefunction(getattr(toolbox, "run", None))
+        if chosen is not None and runs_calls:  # a Toolkit declares tools, and a connection to it runs them
+            text = f"only= needs a toolbox with a hash and weak references, which {type(toolbox).__name__} lacks."
+            raise TypeError(text) from error
+
+
+def _get_tool(catalog: Catalog, name: str) -> Tool:
+    found = catalog.find_or_suggest(name)
+    if isinstance(found, Problem):
+        raise ValueError(found.message)
+    return found
+
+
+def _write_reference(name: str, tool: Tool) -> str:
+    """Return what means ``tool`` also after the list has changed: in the version that ``name`` has, or the newest."""
+    return tool.id if "@" in name else f"{tool.toolkit}.{tool.name}"
+
+
+def _select(catalog: Catalog, references: Iterable[str]) -> Catalog:
+    return catalog.select(tool for one in sorted(references) if (tool := catalog.get(one)))
 
 
 class _ShortCatalog:

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
 try:
-    from openai.types.responses import FunctionToolParam, ResponseFunctionToolCall, ToolParam
+    from openai.types.responses import FunctionToolParam, NamespaceToolParam, ResponseFunctionToolCall, ToolParam
     from openai.types.responses.response_input_param import FunctionCallOutput
 except ModuleNotFoundError as _error:
     raise explain_missing_module(_error, "openai") from _error
 
 from toolwire.core.toolbox import Toolbox
-from toolwire.framing.long_result import find_reading_name
+from toolwire.find.index import group_tools
+from toolwire.framing.long_result import READ_RESULT
+from toolwire.framing.text_cleaning import cap_text, clean
 
 from .conversation import ModelCall, ModelResult, read_call_data
 from .dialects import Provider
 from .find_tools import ToolList
 from .images import encode_image
-from .tool_declarations import NamedCaller, declare_toolbox, run_named_call, run_named_call_sync
+from .tool_declarations import (
+    NamedCaller,
+    ToolDeclaration,
+    declare_toolbox,
+    get_wire_name,
+    run_named_call,
+    run_named_call_sync,
+)
+
+_NAMESPACE_CHARACTERS: Final = 600
+"""How much the model reads about a namespace before it searches."""
 
 
 def build_tools(
@@ -31,16 +43,7 @@ def build_tools(
     ``strict`` declares as strict each tool whose schema allows it.
     """
     # XL-090
-    return [
-        FunctionToolParam(
-            type="function",
-            name=one.name,
-            description=one.description,
-            parameters=dict[str, Any](one.input_schema.schema),
-            strict=one.input_schema.is_strict,
-        )
-        for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)
-    ]
+    return [_build_function(one) for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)]
 
 
 def build_deferred_tools(
@@ -48,16 +51,37 @@ def build_deferred_tools(
 ) -> list[ToolParam]:
     """Return the tools of ``build_tools`` for a model that finds them with the search of OpenAI.
 
-    The model reads the definitions that it finds, and those named in ``pins``. Calls are run as those of other tools.
+    They are in namespaces: one for each server, and one for each subject of a large server. The model reads the names
+    of all tools, the definitions that it finds, and those named in ``pins``. Calls are run as those of other tools.
     """
     # FI-06
+    catalog, pinned = toolbox.catalog(), frozenset(pins)
+    groups = {catalog.names[name].id: group for name, group in group_tools(catalog.names).items()}
     tools: list[ToolParam] = [{"type": "tool_search"}]
-    loaded = {*pins, find_reading_name(toolbox.catalog())}  # what a long result refers to is not searched for
-    for tool in build_tools(toolbox, strict=strict):
-        if tool["name"] not in loaded:
-            tool["defer_loading"] = True
-        tools.append(tool)
+    deferred: dict[str, list[FunctionToolParam]] = {}
+    for one in declare_toolbox(toolbox, _choose_provider(strict=strict)):
+        function = _build_function(one)
+        if one.name in pinned or one.tool is READ_RESULT:  # what a long result refers to is not searched for
+            tools.append(function)
+        else:
+            function["defer_loading"] = True
+            deferred.setdefault(groups[one.tool.id], []).append(function)
+    for group, functions in deferred.items():
+        names = ", ".join(one["name"] for one in functions)
+        text = cap_text(clean(f"{group}: {names}").text, _NAMESPACE_CHARACTERS)
+        inner: list[Any] = list(functions)
+        tools.append(NamespaceToolParam(type="namespace", name=get_wire_name(group), description=text, tools=inner))
     return tools
+
+
+def _build_function(one: ToolDeclaration) -> FunctionToolParam:
+    return FunctionToolParam(
+        type="function",
+        name=one.name,
+        description=one.description,
+        parameters=dict[str, Any](one.input_schema.schema),
+        strict=one.input_schema.is_strict,
+    )
 
 
 async def run_tool_call(

@@ -39,7 +39,7 @@ from toolwire.validation import find_schema_fault
 
 from .conversation import ModelResult
 from .dialects import DIALECTS, NAME, Provider
-from .find_tools import ToolList, answer_find, list_tools, name_own_tools
+from .find_tools import ToolList, answer_find, choose_tools, list_tools, name_own_tools
 from .images import split_images
 from .long_results import describe_unkept, find_long_results
 from .schema import ToolSchema, build_tool_schema
@@ -114,7 +114,7 @@ def declare_toolbox(
 ) -> tuple[ToolDeclaration, ...]:
     """Return what ``declare_tools`` returns for the tools of ``toolbox``, and ``read_result`` for its long results."""
     catalog = toolbox.catalog()
-    declared = declare_tools(list_tools(catalog, listed or {}), provider)
+    declared = declare_tools(list_tools(toolbox, catalog, listed or {}), provider)
     own = {tool.name: name for name, tool in name_own_tools(catalog).items()}
     declared = tuple(replace(one, name=own[one.tool.name]) if is_own(one.tool) else one for one in declared)
     name = find_reading_name(catalog)
@@ -133,10 +133,11 @@ def name_tools(catalog: Catalog) -> dict[str, tuple[str, Tool]]:
 
     A changed name ends in the digest of the tool's own name, so that it means the same tool in every catalog.
     """
-    return {_get_wire_name(name): (name, tool) for name, tool in catalog.names.items()}
+    return {get_wire_name(name): (name, tool) for name, tool in catalog.names.items()}
 
 
-def _get_wire_name(name: str) -> str:
+def get_wire_name(name: str) -> str:
+    """Return ``name``, or in its place one that every provider accepts."""
     if NAME.fullmatch(name) and not _CHANGED.fullmatch(name):
         return name
     digest = sha256(name.encode("utf-8", "replace")).hexdigest()[:12]
@@ -157,11 +158,12 @@ async def run_named_call(
         how = "run_tool_call_sync and build_tools_sync are for connect_sync"
         raise TypeError(f"An awaited call needs a connection from connect, not {type(toolbox).__name__}: {how}.")
     catalog = toolbox.catalog()
-    call = read_call(catalog, provider, name, arguments)
+    chosen = choose_tools(toolbox, catalog)
+    call = read_call(catalog, provider, name, arguments, chosen)
     if (stored := read_stored_result(toolbox, call)) is not None:
         return stored
     home = ToolHome() if isinstance(call, Problem) or is_own(call.tool) else find_home(toolbox, call.tool)
-    result = call if isinstance(call, Problem) else answer_find(toolbox, catalog, call) or await toolbox.run(call)
+    result = call if isinstance(call, Problem) else answer_find(toolbox, chosen, call) or await toolbox.run(call)
     result = embed_stored_bytes(result, toolbox) if images else result
     return write_result(toolbox.catalog(), call, result, provider, home=home, images=images, toolbox=toolbox)
 
@@ -178,14 +180,15 @@ def run_named_call_sync(
         how = "run_tool_call and build_tools are for connect and for a toolkit"
         raise TypeError(f"A blocking call needs a connection from connect_sync, not {type(remote).__name__}: {how}.")
     catalog = remote.catalog()
-    call = read_call(catalog, provider, name, arguments)
+    chosen = choose_tools(remote, catalog)
+    call = read_call(catalog, provider, name, arguments, chosen)
     if (stored := read_stored_result(remote, call)) is not None:
         return stored
     home = ToolHome() if isinstance(call, Problem) or is_own(call.tool) else find_home(remote, call.tool)
     result = (
         call
         if isinstance(call, Problem)
-        else answer_find(remote, catalog, call) or remote.call(call.tool.id, dict(call.arguments))
+        else answer_find(remote, chosen, call) or remote.call(call.tool.id, dict(call.arguments))
     )
     result = embed_stored_bytes(result, remote) if images else result
     return write_result(catalog, call, result, provider, home=home, images=images, toolbox=remote)
@@ -205,10 +208,16 @@ def read_stored_result(toolbox: object, call: Call | Problem) -> ModelResult | N
     return ModelResult(_write_text(found), is_error=False)
 
 
-def read_call(catalog: Catalog, provider: Provider, name: str, arguments: Json) -> Call | Problem:
-    """Return the call of the tool that a model names, or why there is none. ``arguments`` are JSON text or data."""
-    named = name_tools(catalog).get(name)
-    tool = catalog.find_or_suggest(name) if named is None else named[1]
+def read_call(
+    catalog: Catalog, provider: Provider, name: str, arguments: Json, chosen: Catalog | None = None
+) -> Call | Problem:
+    """Return the call of the tool that a model names, or why there is none. ``arguments`` are JSON text or data.
+
+    The model may call the tools of ``catalog``, or those of ``chosen``, which are some of them.
+    """
+    listed = chosen or catalog
+    named = name_tools(listed).get(name)
+    tool = listed.find_or_suggest(name) if named is None else named[1]
     if isinstance(tool, Problem) and name and name == find_reading_name(catalog):
         tool = READ_RESULT
     if isinstance(tool, Problem):
@@ -224,7 +233,7 @@ def read_call(catalog: Catalog, provider: Provider, name: str, arguments: Json) 
         return Problem(kind=Kind.INVALID_ARGUMENTS, message="The arguments must be an object.")
     given = build_tool_schema(tool.input_schema, provider).read_arguments(arguments)
     if tool is CALL:  # FI-07: from here on it is the call of the tool that is meant
-        meant = read_named_call(catalog, given)
+        meant = read_named_call(listed, given)
         if isinstance(meant, Problem):
             return meant
         tool, given = meant.tool, dict(meant.arguments)
@@ -263,7 +272,7 @@ def write_result(
         return ModelResult(_write_text(({} if ours else frame) | _describe_problem(result)), is_error=True)
     steps: list[Json] = []
     if isinstance(call, Call):
-        tools = _find_next_tools(catalog, call.tool, home)
+        tools = _find_next_tools(choose_tools(toolbox, catalog), call.tool, home)
         steps = [
             {
                 "tool": tools[step.operation][0],

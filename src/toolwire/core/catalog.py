@@ -135,6 +135,17 @@ class Catalog:
         first, mark, rest = found.message.partition(_LIST)
         return replace(found, message=f"{first} Did you mean {near}?{mark}{rest}")
 
+    def select(self, tools: Iterable[Tool]) -> Catalog:
+        """Return a catalog of ``tools``, which are of this one, under the names that they have here."""
+        chosen = {(tool.toolkit, tool.name): tool for tool in tools}
+        other = Catalog(
+            title=self.title, version=self.version, description=self.description, tools=tuple(chosen.values())
+        )
+        known = self.names if self.whole is None else {**self.whole.names, **self.names}
+        names = {name: chosen[key] for name, one in known.items() if (key := (one.toolkit, one.name)) in chosen}
+        object.__setattr__(other, "names", names)
+        return other
+
     def with_description(self, description: str) -> Catalog:
         """Return the same tools under another ``description``; nothing is sorted or named again."""
         other = copy(self)

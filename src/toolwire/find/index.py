@@ -304,7 +304,7 @@ def group_tools(tools: Mapping[str, Tool]) -> dict[str, str]:
         if sizes[tool.toolkit] <= MAX_SERVER_TOOLS:
             groups[name] = tool.toolkit
         else:
-            subject = _find_subject(tool.name)
+            subject = _find_subject(tool.name.removeprefix(f"{tool.toolkit}_"))  # as connections in one list have
             groups[name] = subject if is_alone else f"{tool.toolkit} {subject}"
     return groups
 
