@@ -168,6 +168,14 @@ def test_server_that_is_not_there_is_said_in_the_same_words_for_each_protocol(to
     assert (ran.code, ran.err) == (4, f"toolwire: http://127.0.0.1:1 could not be reached: {reason}\n")
 
 
+@pytest.mark.parametrize("command", [["tools"], ["call", "ping"], ["show", "ping"]])
+def test_url_that_may_not_be_contacted_is_said_in_one_sentence(toolwire: Run, command: list[str]) -> None:
+    ran = toolwire(command[0], "http://no.such.invalid", *command[1:])
+    assert ran.code == 4
+    assert ran.err.startswith("toolwire: http://no.such.invalid was not contacted: http is only for this machine")
+    assert "could not be reached" not in ran.err
+
+
 def test_network_options_are_validated(toolwire: Run, tmp_path: Path) -> None:
     text = tmp_path / "text.pem"
     text.write_text("nothing of the kind")

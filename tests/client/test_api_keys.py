@@ -249,3 +249,47 @@ def test_no_other_origin_is_sent_a_key(listen: Any, encode_response: Callable[..
         assert remote.call("ping", {}) == Value("pong")
     assert len(other.requests) == 1
     assert "secret" not in repr(other.requests)
+
+
+@pytest.mark.requirement("XL-118", "QF-04")
+@pytest.mark.parametrize(
+    ("security", "options", "is_said"),
+    [
+        ([{"bearer": []}], {}, True),
+        ([{"head": []}, {"basic": [], "ask": []}], {}, True),
+        ([{"bearer": []}, {}], {}, False),
+        ([], {}, False),
+        ([{"gone": []}], {}, False),
+        ([{"bearer": []}], {"api_key": "bearer/secret"}, False),
+        ([{"bearer": []}], {"headers": {"Authorization": "Bearer x"}}, False),
+    ],
+)
+def test_question_says_first_that_a_credential_is_missing(
+    security: Any, options: dict[str, Any], is_said: bool, listen: Any, encode_response: Callable[..., bytes]
+) -> None:
+    options = {**options, "preferences": Preferences(everything=Approval.PER_CALL)}
+    _, (question,) = send_one_call(listen, encode_response, security, **options)
+    said = [reason for reason in question.reasons if "needs a credential" in reason]
+    assert len(said) == is_said
+    for way in ("--key-env", "api_key=", "key-env", "toolwire login") if is_said else ():
+        assert way in said[0]
+
+
+@pytest.mark.requirement("XL-118")
+@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
+@pytest.mark.parametrize("key", ["", "bearer/secret"])
+def test_refused_call_without_a_credential_says_how_to_give_one(
+    status: str, key: str, listen: Any, encode_response: Callable[..., bytes]
+) -> None:
+    def answer(seen: Any) -> Iterable[bytes]:
+        path = seen.line.split()[1]
+        body = document([{"bearer": []}]) if path == "/openapi.json" else b'{"detail":"Not authenticated"}'
+        found = "200 OK" if path == "/openapi.json" else status if path.startswith("/ping") else "404 Not Found"
+        yield encode_response(body, "content-type: application/json", status=found)
+
+    options: dict[str, Any] = {"api_key": key} if key else {}
+    with connect_sync(listen(answer).origin, approve=lambda _: True, **options) as remote:
+        result = remote.call("ping", {"a": "1"})
+    assert not result.ok
+    assert "Not authenticated" in result.message
+    assert ("--key-env NAME" in result.message) == (not key)

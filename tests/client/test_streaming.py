@@ -112,6 +112,8 @@ def test_a_stream_that_is_cut_off_or_unreadable_is_a_problem(
         result = remote.call("count")
     assert isinstance(result, Problem)
     assert said in result.message
+    assert ".)" not in result.message
+    assert not result.message.endswith("..")
 
 
 @pytest.fixture

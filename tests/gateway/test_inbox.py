@@ -785,7 +785,7 @@ def test_question_is_told_to_the_webhook_of_the_file_and_the_operator_sees_what_
     operator.cookie = reply.headers["set-cookie"].partition(";")[0]
     wait_for(
         lambda: (
-            f"The webhook at {site.url} failed: it answers 500. The message will be sent again."
+            f"The webhook at {site.url} failed: it answered with status 500. The message will be sent again."
             in operator.get("/console").text
         )
     )

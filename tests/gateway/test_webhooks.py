@@ -126,7 +126,7 @@ def test_message_that_fails_is_sent_again_with_its_id_and_then_given_up(
     receiver.answers = [(500, {})] * 3
     webhooks(build_notice("2f"))
     wait_for(lambda: webhooks.counts["failed"] == 1)
-    assert webhooks.fault == f"Cannot send a question to the webhook at {receiver.url}: it answers 500."
+    assert webhooks.fault == f"Cannot send a question to the webhook at {receiver.url}: it answered with status 500."
     assert webhooks.fault in caplog.text
     assert KEY not in caplog.text
     assert "path-with-a-token" not in caplog.text + repr(webhooks._every)
@@ -181,7 +181,7 @@ def test_webhook_of_an_address_that_gives_out_credentials_is_never_sent(
     webhooks = open_webhooks(webhook, pauses_s=())
     answer = webhooks._open_network(webhook).send(Request("GET", webhook.url))
     assert isinstance(answer, Problem)
-    assert "not connected to" in answer.message or "is written in an unusual form" in answer.message
+    assert "was not contacted" in answer.message or "is written in an unusual form" in answer.message
 
 
 @pytest.mark.requirement("GW-04")

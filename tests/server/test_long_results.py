@@ -117,6 +117,27 @@ def test_a_handle_of_one_caller_is_useless_to_another() -> None:
         assert notes["handle"] not in json.dumps(refused)
 
 
+def test_replicas_without_a_shared_state_say_where_a_result_is(caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        background(asgi(build_archive(), result_limit=LIMIT)) as one,
+        background(asgi(build_archive(), result_limit=LIMIT)) as other,
+    ):
+        given = {"handle": read(call(one, "list_rows", {}))["notes"]["handle"], "path": "/*/name", "count": 1}
+        assert read(call(one, "read_result", given))["result"] == ["row 0"]
+        for url, handle, said in (
+            (other, given["handle"], "in the memory of another process"),
+            (one, f"{given['handle']}x", "No result with this handle is stored"),
+            (one, "result:invented", "No result with this handle is stored"),
+        ):
+            refused = call(url, "read_result", {**given, "handle": handle})
+            assert refused["isError"] is True
+            assert said in refused["content"][0]["text"]
+            assert ("--result-limit 0" in refused["content"][0]["text"]) == (url == other)
+    (warning,) = [one.getMessage() for one in caplog.records if "another process" in one.getMessage()]
+    assert "a shared --state" in warning
+    assert given["handle"] not in warning
+
+
 def test_a_gateway_keeps_the_long_results_of_its_upstreams() -> None:
     async def use(upstream: str) -> tuple[Any, Any]:
         async with connect(upstream, approve=lambda _: True) as remote:

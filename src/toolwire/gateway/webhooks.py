@@ -199,7 +199,7 @@ class Webhooks:
         if isinstance(answer, Problem):
             is_redirect = answer.details.get("reason") == "redirect"
             return "it redirects, which is not followed" if is_redirect else "it cannot be reached"
-        return "" if 200 <= answer.status < 300 else f"it answers {answer.status}"
+        return "" if 200 <= answer.status < 300 else f"it answered with status {answer.status}"
 
     def _open_network(self, webhook: Webhook) -> SyncNetwork:
         origin = get_origin(webhook.url)

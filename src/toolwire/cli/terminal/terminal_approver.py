@@ -43,10 +43,10 @@ def build_terminal_approver(advance: Advance) -> Approver:
         if advance == "yes":
             print_warning(f"--yes does not approve this: {_explain_refusal(question)}")
         if not is_terminal():
-            tool = question.call.tool
+            tool, why = question.call.tool, " ".join(("", *question.reasons))
             how = " --agree trusts the tools that this site says only read." if tool.claimed_safe else ""
             ask = "use --ask page to be asked in a browser, or --ask store to answer with `toolwire approvals`"
-            print_error(f"{tool.name} needs your consent, and there is no terminal to ask at: {ask}.{how}")
+            print_error(f"{tool.name} needs your consent, and there is no terminal to ask at: {ask}.{how}{why}")
             return Answer(allowed=False, channel="terminal")
         return _ask(question)
 

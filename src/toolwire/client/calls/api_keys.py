@@ -54,6 +54,16 @@ def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Se
     return [(min(alone, key=_rank_scheme), keys[""])]
 
 
+def requires_key(tool: Tool) -> bool:
+    """Return whether the OpenAPI document of ``tool`` says that a call needs a credential that can be a key."""
+    facts = tool.hints.get("openapi")
+    alternatives = facts.get("security", ()) if isinstance(facts, Mapping) else ()
+    # An empty alternative allows calls without a credential.
+    return bool(alternatives) and all(
+        schemes and all(one.get("kind") in _KINDS for one in schemes) for schemes in alternatives
+    )
+
+
 def _rank_scheme(scheme: Mapping[str, Json]) -> tuple[bool, int]:
     # FU-59: a cookie is the session of a browser, such as Django's, and seldom takes a key that a user was given.
     return scheme.get("place") == "cookie", _KINDS.index(scheme["kind"])

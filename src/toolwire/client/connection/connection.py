@@ -343,7 +343,7 @@ def _explain_no_protocol(found: Discovery) -> str:
 
 def _explain_unreachable(url: str, reason: str) -> str:
     """Return why ``url`` was not reached. ``reason`` is a sentence, or one about the site without its subject."""
-    if reason.startswith("could not be reached"):
+    if reason.startswith(("could not be reached", "was not contacted")):
         return f"{url} {reason}"
     whole = reason[:1].lower() + reason[1:] if reason[:1].isupper() else f"it {reason}"
     return f"{url} could not be reached: {whole}"

@@ -98,7 +98,7 @@ def _admit_origin(start: str, private: frozenset[str]) -> _OriginTarget | Proble
         return invalid_request("Invalid URL: its port is 0.", "url")
     reach = _find_reach(origin, host, address, private)
     if url.scheme == "http" and reach is NetworkReach.PUBLIC:
-        return forbidden_target(f"{origin} is not connected to: {_HTTP_NOT_HERE}")
+        return forbidden_target(f"{origin} was not contacted: {_HTTP_NOT_HERE}")
     if address is not None and not is_address_allowed(address, reach):
         return refuse_address(origin, reach)
     return _OriginTarget(url, origin, host, url.port, reach, address, url.authority)
@@ -109,7 +109,7 @@ def refuse_address(origin: str, reach: NetworkReach) -> Problem:
     why = "it leads to a private or special address. Allow it by name if it is yours (allow_private, --allow-private)."
     if reach is NetworkReach.PRIVATE_ONLY:
         why = "its address is not in a private network, and http is not protected on the way: write https:// instead."
-    return forbidden_target(f"{origin} is not connected to: {why}")
+    return forbidden_target(f"{origin} was not contacted: {why}")
 
 
 def allow_origins_in_private_networks(allow_private: Iterable[str], allow_http: Iterable[str]) -> frozenset[str]:

@@ -53,7 +53,7 @@ class StreamReader:
         for event in self._events.feed(piece):
             data = jsontext.read(event.data.encode())
             if isinstance(data, Problem):
-                raise ValueError(f"an event is not JSON ({data.message})")
+                raise ValueError(f"an event is not JSON ({data.message.rstrip('.')})")
             if self.ended is not None:
                 return
             yield from self._read_event(event.name, data)

@@ -3,7 +3,8 @@
 Rules:
 - A handle is a random word, and only the caller whose call returned the result can use it.
 - Results are kept for an hour, and 64 MiB of them: the oldest go first. They are where MCP sessions are shared, so that
-  any worker can read them, else in memory.
+  any worker can read them, else in memory. A handle in memory names its process, so that another one can say why it
+  does not know it.
 - A result whose call may be read later as a whole, that of a long call, is not cut, and neither are bytes.
 """
 # QF-10: the rules above.
@@ -11,11 +12,12 @@ Rules:
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
-from secrets import token_urlsafe
+from secrets import token_hex, token_urlsafe
 from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:  # loads sqlite3
 STORED_S: Final = 3_600.0
 MAX_BYTES: Final = 64 * 1024 * 1024
 _HANDLE_BYTES: Final = 18
+_PROCESS_BYTES: Final = 6
 _log = logging.getLogger("toolwire")
 
 
@@ -55,6 +58,7 @@ class MemoryResults:
     """The results of one process. ``clock`` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.process: str = token_hex(_PROCESS_BYTES)
         self._stored: OrderedDict[bytes, tuple[float, bytes]] = OrderedDict()
         self._bytes = 0
         self._clock = clock
@@ -83,6 +87,7 @@ class LongResults:
         """Cut what is longer than ``characters``; if that is None, what the host's profile and ``CutRule`` say."""
         self._toolbox, self._store, self._by_default = toolbox, store, characters is None
         self._read_characters = characters or DEFAULT_RESULT_LIMITS.characters
+        self._prefix: Final = f"result:{store.process}:" if isinstance(store, MemoryResults) else "result:"
 
     def catalog(self) -> Catalog:
         """Return the tools of the other Toolbox."""
@@ -108,7 +113,7 @@ class LongResults:
         return await to_thread.run_sync(self._cut, call, result, body)
 
     def _cut(self, call: Call, result: Value, body: bytes) -> Value:
-        handle = f"result:{token_urlsafe(_HANDLE_BYTES)}"
+        handle = f"{self._prefix}{token_urlsafe(_HANDLE_BYTES)}"
         if len(body) > MAX_BYTES or (self._by_default and says_more(result)):
             return result
         try:
@@ -128,7 +133,7 @@ class LongResults:
         except ConnectionError as error:
             _log.warning("a long result cannot be read: %s", error)
             return Problem(kind=Kind.UNREACHABLE, message="The result cannot be read now. Try again.", can_retry=True)
-        whole: Json | Problem = _UNKNOWN if body is None else jsontext.read(body)
+        whole: Json | Problem = self._explain_miss(str(handle)) if body is None else jsontext.read(body)
         part = (
             whole
             if isinstance(whole, Problem)
@@ -136,7 +141,24 @@ class LongResults:
         )
         return part if isinstance(part, Problem) else Value({"result": part.value, "notes": part.notes})
 
+    def _explain_miss(self, handle: str) -> Problem:
+        """Return why ``handle`` leads to no result."""
+        if handle.startswith(self._prefix) or not _OF_PROCESS.fullmatch(handle):
+            return _UNKNOWN
+        # Anyone can write such a handle, so it decides nothing but the sentence.
+        _log.warning("a long result was asked for that is in the memory of another process: %s", _SHARE)
+        return _ELSEWHERE
 
+
+_OF_PROCESS: Final = re.compile(r"result:[0-9a-f]{12}:.+")
+_SHARE: Final = "the replicas of a server need a shared --state, or --result-limit 0 to return each result whole."
+_ELSEWHERE: Final = Problem(
+    kind=Kind.INVALID_ARGUMENTS,
+    message=(
+        "The result is in the memory of another process of this server, or the server was restarted. If the call only "
+        f"reads, make it again. For the operator: {_SHARE}"
+    ),
+)
 _UNKNOWN: Final = Problem(
     kind=Kind.INVALID_ARGUMENTS,
     message=(
