@@ -37,7 +37,14 @@ COVERED: Mapping[str, Sequence[str]] = {
         "src/toolwire/cli/targets",
     ),
 }
-"""The folders that each recorded run is about; a run that is not here is about all of the source."""
+"""The folders that each recorded run is about; see ``list_covered`` for others."""
+
+
+def list_covered(name: str) -> Sequence[str]:
+    """Return the folders that a recorded run is about: the rooms that ``mutants-`` names, or all of the source."""
+    if name.startswith("mutants-"):
+        return [f"src/toolwire/{room}" for room in name.split("-")[1:]]
+    return COVERED.get(name, ("src",))
 
 
 def read_commit(root: Path = ROOT) -> str:
@@ -92,7 +99,7 @@ def describe_age(name: str, run: Mapping[str, Any], root: Path = ROOT) -> str:
     where = f"{run['date']} on commit {commit}"
     if commit.endswith("+"):
         return f"{where}: stale, because files differed from the commit"
-    words = ("git", "-C", str(root), "diff", "--name-only", commit, "--", *COVERED.get(name, ("src",)))
+    words = ("git", "-C", str(root), "diff", "--name-only", commit, "--", *list_covered(name))
     try:
         changed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split("\n")
     except (OSError, subprocess.CalledProcessError):

@@ -11,6 +11,7 @@ import pytest
 from tests.client.page_visitor import Visitor
 from toolwire import InputRequest, InputResponse
 from toolwire.client.approvers.browser_approver import apage_input_provider, page_input_provider
+from toolwire.consent.input_display import describe_field
 from toolwire.core.user_input import CANCELLED, DECLINED, InputAction
 from toolwire.framing.form_schema import read_fields
 
@@ -63,6 +64,17 @@ def test_user_can_fill_and_send_an_input_form() -> None:
     assert "<script" not in pages[0]
     assert "size: must be at least 1" in pages[1]
     assert '<option value="yes" selected>' in pages[1]
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_field_says_all_that_it_takes() -> None:
+    properties = {
+        "name": {"type": "string", "format": "email", "minLength": 3, "maxLength": 20},
+        "count": {"type": "integer", "maximum": 9},
+    }
+    name, count = read_fields({"type": "object", "properties": properties, "required": ["name"]})
+    assert describe_field(name).endswith(", email, at least 3 characters, at most 20 characters, required")
+    assert describe_field(count).endswith(", at most 9, may be left empty")
 
 
 @pytest.mark.requirement("MC-09")

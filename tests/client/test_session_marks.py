@@ -10,6 +10,8 @@ import pytest
 from tests.support.listed_tools import ListedTools, list_tool
 from toolwire import Answer, Preferences, Question, Session, SyncRemote, connect_sync
 from toolwire.consent import NO_PREFERENCES
+from toolwire.consent.session_marks import SessionMarks
+from toolwire.core.model import Call, Context, Tool
 from toolwire.testing import background
 
 FILES = (
@@ -80,6 +82,34 @@ def test_server_that_takes_its_hint_back_does_not_take_the_mark_back() -> None:
         remote.refresh()
         assert remote.call("fetch", {"url": "https://b.example"}).ok
     assert len(asked) == 1
+
+
+@pytest.mark.requirement("QF-06")
+def test_marks_end_with_the_session_of_a_caller_and_the_latest_callers_have_theirs() -> None:
+    now = [0.0]
+    marks = SessionMarks(lambda: now[0], idle_s=60)
+
+    def call(tool: Tool, who: int) -> Call:
+        return Call(tool, {}, context=Context(principal=f"user:{who}"))
+
+    stranger, private = (
+        Tool(name=name, hints={"mcp": {"annotations": {"openWorldHint": is_open}}})
+        for name, is_open in (("search", True), ("read", False))
+    )
+    fetch = Tool(name="fetch", input_schema={"properties": {"url": {"type": "string"}}})
+    for who in (0, 1):
+        for tool in (stranger, private):
+            marks.add_result("web", call(tool, who), NO_PREFERENCES)
+    assert marks.find_reason(call(fetch, 0))
+    now[0] = 60.0
+    assert marks.find_reason(call(fetch, 0))
+    marks.add_result("web", call(private, 1), NO_PREFERENCES)
+    now[0] = 61.0
+    assert (bool(marks.find_reason(call(fetch, 0))), bool(marks.find_reason(call(fetch, 1)))) == (False, True)
+    for who in range(2, 10_001):  # as many as are remembered, and the first is the oldest
+        marks.add_result("web", call(private, who), NO_PREFERENCES)
+    assert len(marks._callers) == 10_000
+    assert marks.find_reason(call(fetch, 1))
 
 
 @pytest.mark.requirement("QF-06")

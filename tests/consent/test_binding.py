@@ -67,6 +67,8 @@ def test_credential_displays_scheme_and_scopes_but_no_secret() -> None:
         (Request("GET", "https://a.example/later"), True),
         (Request("GET", "https://a.example/later", (), b"x"), False),
         (SENT._replace(body=b"other"), False),
+        (SENT._replace(body=b"other", opens_session=True), True),
+        (SENT._replace(body=b"other", opens_session=True, url="https://a.example/later"), False),
         (SENT._replace(method="PUT"), False),
         (SENT._replace(url="https://b.example/x?q=1"), False),
         (SENT._replace(url="http://a.example/x?q=1"), False),

@@ -26,6 +26,10 @@ CHANGES = [
     ),
     (Change("scopes", "wider", [], ["mail"]), f'The set of its scopes was empty. Now it is ["mail"]. {MORE}'),
     (Change("hint", "same", "", "\u202etxt"), "Its hint was empty. Now it is “<U+202E>txt”."),
+    (
+        Change("hint", "same", "a" * 298, "b" * 299),
+        f"Its hint was “{'a' * 298}”. Now it is “{'b' * 299}… (301 characters).",
+    ),
 ]
 
 
@@ -45,6 +49,8 @@ def build_question(**tool: Any) -> Question:
 @pytest.mark.requirement("FU-58")
 def test_question_about_a_program_names_its_command() -> None:
     question = build_question(program="npx -y @scope/server-files /home/ann")
+    [row] = [row for row in build_display_rows(build_question(program="npx \u202ea")) if row.label == "program"]
+    assert row.text == "npx <U+202E>a"
     rows = build_display_rows(question)
     texts = " ".join(row.text for row in rows)
     assert "npx -y @scope/server-files /home/ann" in texts

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from toolwire.cli.terminal.terminal_approver import list_question
 from toolwire.consent.display import build_display_rows, find_secrets, needs_typed_confirmation
 from toolwire.consent.origin_display import display_origin, find_lookalike_warning
-from toolwire.consent.question_page import build_final_page, build_question_page
+from toolwire.consent.question_page import (
+    build_final_page,
+    build_question_heading,
+    build_question_page,
+    build_waiting_parts,
+)
 from toolwire.core.check import Question
 from toolwire.core.http import Request
 from toolwire.core.model import Approval, Authorization, Call, Context, Cost, Requirements, Secret, Tool
@@ -99,6 +104,19 @@ def test_page_and_terminal_display_the_same_question() -> None:
         assert "12345" not in reply
 
 
+def test_page_of_a_question_says_who_asks_and_names_what_an_earlier_version_kept() -> None:
+    page = build_question_page(QUESTION, "t")
+    assert "<title>May send be called?" in page
+    assert "asks you before a call" in page
+    assert "toolwire asks on this machine. Nothing is sent before you answer." in page
+    assert build_question_heading("", "send", "https://a.example") == (
+        "<h2>May <code>send</code> be called at https://a.example?</h2>"
+    )
+    row = next(row for row in build_display_rows(QUESTION) if row.label == "pin")
+    assert row.text == "********"
+    assert row.text in build_waiting_parts([row])  # no JSON, so nothing can be told from its text
+
+
 @pytest.mark.requirement("D-21")
 def test_a_long_argument_is_folded_flagged_and_whole() -> None:
     page = build_question_page(QUESTION, "t")
@@ -140,6 +158,7 @@ HALF_PUNY = "xn--\u0430\u0431"
         ("https://ex\u00e4mple.com", "https://xn--exmple-cua.com", "in its own script"),
         ("https://p\u0430ypal.com", "https://xn--pypal-4ve.com", "mixes Cyrillic and Latin"),
         ("https://xn--pypal-4ve.com", "https://xn--pypal-4ve.com", "mixes Cyrillic and Latin"),
+        ("https://xn--99999999.example", "https://xn--99999999.example", ""),
         ("https://\u65e5\u672c\u3054.example", "https://xn--28j0843bktm.example", "in its own script"),
         ("https://user:pw@[::1]:8000/", "https://[::1]:8000", ""),
         ("https://a.example:99999/", "https://a.example:99999/", ""),

@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire import DefinitionError, GrantBounds
-from toolwire.consent.grant import covers_call, describe_bounds
-from toolwire.core.model import Condition, Tool
+from toolwire.consent.bounds_fields import build_bounds_fields
+from toolwire.consent.grant import covers_call, describe_bounds, find_end
+from toolwire.core.check import Question
+from toolwire.core.model import Approval, Call, Condition, Tool
 
 DEFAULTS = {"amount": {"type": "number", "default": 5}, "to": {"type": "string"}}
 PAY = Tool(name="pay", input_schema={"type": "object", "properties": DEFAULTS})
+
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(-100, 100), st.floats(), st.text(max_size=3))
 POINTERS = st.sampled_from(["/amount", "/to", "/deep/er", "/list/0", "/other"])
@@ -106,3 +109,18 @@ def test_grant_bounds_are_described_in_words() -> None:
     assert "\u202e" not in text
     assert describe_bounds(None, 1) == "any arguments; 1 more call"
     assert describe_bounds((), None) == "no call"
+
+
+@pytest.mark.requirement("CC-03")
+def test_bounds_shorten_the_life_of_a_grant_and_never_lengthen_it() -> None:
+    assert find_end(100.0, 30.0, GrantBounds(uses=2)) == 130.0
+    assert find_end(100.0, 30.0, GrantBounds(until=120.0)) == 120.0
+    assert find_end(100.0, 30.0, GrantBounds(until=140.0)) == 130.0
+
+
+@pytest.mark.requirement("CC-03")
+def test_a_form_that_comes_back_keeps_what_the_user_chose() -> None:
+    question = Question(Call(PAY, {"amount": 5}), "https://a.example", "POST https://a.example/pay", Approval.PER_CALL)
+    plain = build_bounds_fields(question, {})
+    kept = build_bounds_fields(question, {"bound unseen": "yes"})
+    assert (plain.count(" checked"), kept.count(" checked")) == (1, 2)

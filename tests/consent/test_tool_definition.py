@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from toolwire.consent import DefinitionLock, read_lock, write_lock
 from toolwire.consent.tool_definition import (
     build_definition,
+    compute_digest,
     definition_hash,
     find_changes,
     overall_direction,
@@ -82,7 +84,14 @@ def test_change_of_target_or_credential_is_a_wider_definition(change: dict[str, 
 def test_direction_of_several_changes_is_the_widest() -> None:
     wide = build_definition(replace(TOOL, description="New.", destructive=True, safe=True))
     assert overall_direction(find_changes(build_definition(TOOL), wide)) == "wider"
+    narrow = build_definition(replace(TOOL, description="New.", safe=True))
+    assert overall_direction(find_changes(build_definition(TOOL), narrow)) == "narrower"
     assert overall_direction(()) == "same"
+
+
+@pytest.mark.requirement("XL-050")
+def test_digest_is_that_of_canonical_json() -> None:
+    assert compute_digest({"b": [1], "a": "\u00fc"}) == sha256('{"a":"\u00fc","b":[1]}'.encode()).hexdigest()
 
 
 def test_equal_data_has_the_same_plain_json() -> None:

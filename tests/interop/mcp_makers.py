@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 from tests.interop.mcp_suite import INSTALLED as HAS_NODE
@@ -11,8 +12,12 @@ from tests.interop.mcp_suite import NODE
 
 HERE = Path(__file__).with_name("clients")
 CACHE = Path(__file__).parents[2] / ".cache" / "mcp-clients"
-INSTALLED = HAS_NODE and (CACHE / "installed.txt").exists()
-MISSING = "there are no MCP clients of other makers: `make test` installs them with pip and npm, which need a network"
+_FITS = any((CACHE / "fastmcp" / "pydantic_core").glob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"))
+INSTALLED = HAS_NODE and (CACHE / "installed.txt").exists() and _FITS
+MISSING = (
+    "there are no MCP clients of other makers for this Python: `make test` installs them with pip and npm, which need a"
+    " network"
+)
 
 
 def start_python(script: str, packages: str) -> list[str]:

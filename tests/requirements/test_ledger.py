@@ -531,6 +531,8 @@ def test_a_recorded_run_is_stale_when_what_it_is_about_has_changed(tmp_path: Pat
     assert runs.describe_age("states", run, tmp_path) == text
     assert runs.describe_age("console", run, tmp_path) == where
     assert runs.describe_age("mutants", run, tmp_path) == text, "a run about all of the source"
+    assert runs.describe_age("mutants-console-oauth", run, tmp_path) == where
+    assert runs.describe_age("mutants-console-stores", run, tmp_path) == text
     elsewhere = {**run, "commit": "0123456"}
     assert runs.describe_age("states", elsewhere, tmp_path).endswith("does not have the commit")
     assert runs.describe_age("states", {**run, "commit": f"{run['commit']}+"}, tmp_path).endswith("from the commit")

@@ -33,7 +33,7 @@ WIRES = ("otc", "opentool", "mcp")
 
 pytestmark = [
     pytest.mark.requirement("FU-22"),
-    pytest.mark.skipif(not INSTALLED.exists(), reason=MISSING),
+    pytest.mark.skipif(not INSTALLED, reason=MISSING),
 ]
 
 

@@ -17,7 +17,7 @@ from toolwire.testing import background
 
 pytestmark = [
     pytest.mark.requirement("FU-22"),
-    pytest.mark.skipif(not INSTALLED.exists() or not NODE.exists(), reason=MISSING),
+    pytest.mark.skipif(not INSTALLED or not NODE.exists(), reason=MISSING),
 ]
 
 
