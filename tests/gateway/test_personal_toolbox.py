@@ -469,6 +469,52 @@ def test_end_closes_what_is_open_retired_and_opening(desk: Desk, mail: Mail) -> 
     asyncio.run(main())
 
 
+class Shared(FunctionToolbox):
+    """What the gateway sees, which says when it begins and ends."""
+
+    def __init__(self, kit: Toolkit) -> None:
+        super().__init__(kit)
+        self.steps: list[str] = []
+
+    async def begin(self) -> None:
+        self.steps.append("begin")
+
+    async def end(self) -> None:
+        self.steps.append("end")
+
+
+@pytest.mark.requirement("GW-02")
+def test_shared_connection_begins_and_ends_with_the_gateway(desk: Desk) -> None:
+    desk.box.shared = shared = Shared(desk.mail.kit)
+
+    async def main() -> None:
+        await desk.box.begin()
+        assert shared.steps == ["begin"]
+        await desk.box.end()
+
+    asyncio.run(main())
+    assert shared.steps == ["begin", "end"]
+
+
+@pytest.mark.requirement("TE-02", "GW-02")
+def test_question_about_a_call_leaves_its_connection_free(desk: Desk) -> None:
+    async def main() -> None:
+        def ask(who: str) -> Any:
+            return desk.box.find_missing_consent(Call(desk.tools["tell"], {}, "1", Context(principal=who)))
+
+        assert await ask(ANONYMOUS.principal) is None
+        assert await ask(ANN) is None, "a call says itself where to sign in"
+        desk.put("old")
+        assert await ask(ANN) is None
+        assert desk.box._open[ANN].running == 0
+        desk.put("new")
+        assert await desk.call() == Value("key:new")
+        await asyncio.wait_for(desk.connections[0].closed.wait(), WAIT_S)
+        await desk.box.end()
+
+    asyncio.run(main())
+
+
 @pytest.mark.requirement("TE-02", "GW-02")
 def test_refusal_of_an_old_sign_in_leaves_the_new_connection_alone(desk: Desk) -> None:
     async def main() -> None:

@@ -12,15 +12,18 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from opentelemetry import metrics
 from standardwebhooks import Webhook as Verifier
 from standardwebhooks import WebhookVerificationError
 
 from tests.support.webhooks import KEY, Receiver
+from tests.telemetry.sdk import Sdk
 from toolwire.core.errors import DefinitionError
 from toolwire.core.http import Request
 from toolwire.core.model import Problem, Secret
 from toolwire.gateway.webhooks import MAX_WAITING, Webhook, Webhooks
 from toolwire.server.asking.inbox import QuestionNotice
+from toolwire.telemetry import names
 
 OTHER = b64encode(b"o" * 32).decode()
 
@@ -115,8 +118,13 @@ def test_arguments_are_sent_where_the_setting_says_so_and_each_caller_has_their_
 
 @pytest.mark.requirement("GW-04")
 def test_message_that_fails_is_sent_again_with_its_id_and_then_given_up(
-    receiver: Receiver, open_webhooks: Callable[..., Webhooks], caplog: pytest.LogCaptureFixture
+    receiver: Receiver,
+    open_webhooks: Callable[..., Webhooks],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    sdk = Sdk()
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: sdk.meters)
     receiver.answers = [(500, {}), (503, {})]
     webhooks = open_webhooks(Webhook(url=f"{receiver.url}/path-with-a-token", secret=Secret(KEY)))
     webhooks(build_notice())
@@ -128,6 +136,8 @@ def test_message_that_fails_is_sent_again_with_its_id_and_then_given_up(
     wait_for(lambda: webhooks.counts["failed"] == 1)
     assert webhooks.fault == f"Cannot send a question to the webhook at {receiver.url}: it answered with status 500."
     assert webhooks.fault in caplog.text
+    counted = {point.attributes["outcome"]: point.value for point in sdk.points(names.WEBHOOKS)}
+    assert counted == {"sent": 1, "failed": 1}
     assert KEY not in caplog.text
     assert "path-with-a-token" not in caplog.text + repr(webhooks._every)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 CACHE = Path(__file__).parents[3] / ".cache" / "agent-frameworks"
 _FITS = any((CACHE / "frameworks" / "pydantic_core").glob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"))
 INSTALLED = (CACHE / "installed.txt").exists() and _FITS
-MISSING = "there are no frameworks of agents for this Python: `make test` installs them with pip and npm, which need a network"
+MISSING = "there are no frameworks of agents for this Python: `make test` installs them with pip and npm, by a network"
 QUIET = {
     "CREWAI_DISABLE_TELEMETRY": "true",
     "CREWAI_TRACING_ENABLED": "false",
