@@ -33,7 +33,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     refused = refuse_undeclared(call.tool.name, call.arguments, None if plan.takes_more else plan.names)
     if refused is not None:
         return refused
-    request = build_request.build_request(plan, call.arguments, resources=peer.resources, call_id=call.call_id)
+    request = _build_request(peer, plan, call, call.call_id)
     if isinstance(request, Problem):
         return request
     # I-27, D-08: tokens and secrets are for the site itself, as its key is, and not for another origin that it names.
@@ -71,7 +71,7 @@ def describe_target(peer: Peer, call: Call) -> str:
     plan = _find_plan(peer, call)
     if isinstance(plan, Problem):
         return peer.url
-    request = build_request.build_request(plan, call.arguments, resources=peer.resources)
+    request = _build_request(peer, plan, call)
     return f"{request.method} {request.url}" if isinstance(request, Request) else build_request.describe_plan(plan)
 
 
@@ -92,6 +92,14 @@ def describe_plan(peer: Peer, tool: Tool) -> Mapping[str, object]:
 
 # Those about responses, and the origin, which the base says too.
 _OTHER_FIELDS = frozenset({"responses", "streams", "write_only", "content", "origin"})
+
+
+def _build_request(peer: Peer, plan: Plan, call: Call, call_id: str = "") -> Request | Problem:
+    memo = peer.memo
+    takes_query = isinstance(memo, OperationState) and memo.takes_query
+    return build_request.build_request(
+        plan, call.arguments, resources=peer.resources, call_id=call_id, takes_query=takes_query
+    )
 
 
 def _find_plan(peer: Peer, call: Call) -> Plan | Problem:

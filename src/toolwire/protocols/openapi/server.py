@@ -11,8 +11,8 @@ from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import BlockingTask, Pending, Reader, Reading, Route, Routes, Site, build_deferred_reader
 from toolwire.core.content import find_content_kind
-from toolwire.core.http import Request, Response
-from toolwire.core.model import Call, Json, Problem, Result, Tool
+from toolwire.core.http import Request, Response, get_header
+from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
 from toolwire.framing import jsontext
 from toolwire.framing.call_context import read_field
 
@@ -20,6 +20,7 @@ from . import document_writer, problems
 from .document.paths import CATALOG, CONVENTIONAL, WELL_KNOWN
 from .document.versions import RELEASES, Version, as_version
 from .request import query
+from .request.parameter_styles import FORM
 from .response import results
 
 # XL-018: any page may read these documents. They are public and need no credential.
@@ -50,7 +51,10 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
             table["POST", path] = Route(partial(_read_named_call, catalog), runs_tool=True)
             continue
         # A safe tool is a GET, so that caches, prefetching and HTTP itself know that it changes nothing.
-        table["GET" if query.is_in_query(tool) else "POST", path] = site.cache.get(_build_route, tool, "")
+        is_safe, route = query.is_in_query(tool), site.cache.get(_build_route, tool, "")
+        table["GET" if is_safe else "POST", path] = route
+        if is_safe:  # GR-05: for arguments that are too long for a URL
+            table["QUERY", path] = route
     return table
 
 
@@ -157,12 +161,23 @@ def _build_query_reader(tool: Tool) -> Reader:
     known: Mapping[str, query.QueryField] = {field.name: field for field in query.list_fields(tool)}
 
     def read(request: Request) -> Reading:
-        arguments = query.read_query(request.url.partition("?")[2], known)
+        is_query = request.method == "QUERY"
+        arguments = _read_body(request, known) if is_query else query.read_query(request.url.partition("?")[2], known)
         if isinstance(arguments, Problem):
             return problems.write(arguments)
         return _build_reading(tool, arguments, request, write)
 
     return read
+
+
+def _read_body(request: Request, known: Mapping[str, query.QueryField]) -> dict[str, Json] | Problem:
+    """Return the arguments in the body of a QUERY: the query of a URL as a form, or a JSON object."""
+    if get_header(request.headers, b"content-type").partition(";")[0].strip().lower() != FORM:
+        return jsontext.read_object(request)
+    try:
+        return query.read_query(request.body.decode(), known)
+    except UnicodeDecodeError:
+        return Problem(kind=Kind.MALFORMED, message="The form in the body is not UTF-8 text.")
 
 
 def _build_body_reader(tool: Tool) -> Reader:

@@ -359,7 +359,11 @@ class IndexPage:
             for path in documents
         ]
         requests = sorted(
-            {(_sort_key(path), method) for (method, path), tool in runs.items() if tool or method != "GET"}
+            {
+                (_sort_key(path), method)
+                for (method, path), tool in runs.items()
+                if method != "QUERY" and (tool or method != "GET")  # each path with QUERY has GET too
+            }
         )
         shown = [build_code(f"{method} {self._root}{path}") for (_, path), method in requests[:_MAX_REQUESTS]]
         left = len(requests) - _MAX_REQUESTS

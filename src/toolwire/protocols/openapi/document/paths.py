@@ -7,3 +7,5 @@ WELL_KNOWN = "/.well-known/llm.json"
 CONVENTIONAL = ("/.well-known/openapi.json", "/openapi.json")
 # RFC 9727: the place of the API catalog of a site.
 CATALOG = "/.well-known/api-catalog"
+# GR-05: the media types in which QUERY is taken wherever there is GET, as the header field Accept-Query says.
+ACCEPT_QUERY = "x-accept-query"

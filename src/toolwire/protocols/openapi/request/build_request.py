@@ -21,10 +21,11 @@ from toolwire.framing import jsontext
 
 from . import body_encoder, forms, parameter_styles, path_template
 from .override_names import find_overriding_key
+from .parameter_styles import FORM
 from .plan import Parameter, Place, Plan
 
 _HEADER_VALUE = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?|")
-# GR-05: a call that only reads is a GET, whose arguments are in its URL.
+# GR-05: a call that only reads is a GET, whose arguments are in its URL, unless its server takes QUERY.
 _TOO_LONG = (
     f"is too long for a URL, which would have {{:,}} characters and can have {MAX_URL:,}; send less, or call the tool"
     " over another protocol of its server, with --protocol mcp, otc or opentool, in Python protocol=..."
@@ -39,12 +40,18 @@ def describe_plan(plan: Plan) -> str:
 
 
 def build_request(
-    plan: Plan, arguments: Mapping[str, Json], *, resources: Resources | None = None, call_id: str = ""
+    plan: Plan,
+    arguments: Mapping[str, Json],
+    *,
+    resources: Resources | None = None,
+    call_id: str = "",
+    takes_query: bool = False,
 ) -> Request | Problem:
     """Return the request for ``arguments``, or a Problem that names each argument that cannot be sent.
 
     ``resources`` has the files of handles in the arguments. ``call_id`` is sent in the idempotency header of the
-    operation, if it has one and no argument fills it.
+    operation, if it has one and no argument fills it. ``takes_query``: the server takes QUERY in place of a GET whose
+    URL would be too long.
     """
     # XL-077
     parts = _Parts({}, [plan.fixed_query] if plan.fixed_query else [], [], [], {})
@@ -59,9 +66,14 @@ def build_request(
     if parts.errors:
         return _build_problem(parts.errors)
     url = f"{plan.base}{path}?{'&'.join(parts.query)}" if parts.query else plan.base + path
-    if len(url) > MAX_URL and (longest := _find_longest(plan, arguments)):
-        return _build_problem({longest: _TOO_LONG.format(len(url))})
-    return Request(plan.method, url, _build_headers(plan, parts, body, call_id), body.data)
+    method = plan.method
+    if len(url) > MAX_URL:
+        short = plan.base + path
+        if takes_query and method == "GET" and not plan.fixed_query and not body.data and len(short) <= MAX_URL:
+            method, url, body = "QUERY", short, body_encoder.Payload("&".join(parts.query).encode(), FORM)
+        elif longest := _find_longest(plan, arguments):
+            return _build_problem({longest: _TOO_LONG.format(len(url))})
+    return Request(method, url, _build_headers(plan, parts, body, call_id), body.data)
 
 
 def _find_longest(plan: Plan, arguments: Mapping[str, Json]) -> str:

@@ -24,7 +24,7 @@ from toolwire.core.lazy_mapping import LazyMapping
 from toolwire.core.model import Approval, Json, Tool
 from toolwire.core.selection import DEFAULT_SELECTION, Selection
 from toolwire.core.url_origin import get_origin
-from toolwire.framing.jsontext import list_texts
+from toolwire.framing.jsontext import get_list, list_texts
 from toolwire.protocols.openapi.document import identity, swagger_20
 from toolwire.protocols.openapi.document.consent_policy import (
     SAFE_METHODS,
@@ -38,8 +38,9 @@ from toolwire.protocols.openapi.document.findings import SHOWN, Note
 from toolwire.protocols.openapi.document.hidden_text import HiddenTexts
 from toolwire.protocols.openapi.document.identity import Identity
 from toolwire.protocols.openapi.document.operation_list import Operation, list_operations
-from toolwire.protocols.openapi.document.paths import NAME
+from toolwire.protocols.openapi.document.paths import ACCEPT_QUERY, NAME
 from toolwire.protocols.openapi.document.references import References, Unusable
+from toolwire.protocols.openapi.request.parameter_styles import FORM
 from toolwire.protocols.openapi.request.plan import Plan
 
 from .naming import OperationName, choose_tool_names
@@ -54,7 +55,8 @@ _VERSION = re.compile(r"3\.\d{1,3}(\..*)?", re.DOTALL)
 class OperationState:
     """The state of a read document: the plan of each tool by id, the number of operations, and every finding.
 
-    ``references`` has each tool by its operationId and by its pointer. ``notes`` grow while schemas are converted;
+    ``references`` has each tool by its operationId and by its pointer. ``takes_query``: where the document has GET, the
+    server takes QUERY too, with the query as a form in the body. ``notes`` grow while schemas are converted;
     ``list_findings`` converts all of them.
     """
 
@@ -64,6 +66,7 @@ class OperationState:
     tags: Mapping[str, int] = field(default_factory=dict)
     schemes: Mapping[str, Json] = field(default_factory=dict)
     references: Mapping[str, NamedOperation] = field(default_factory=dict, repr=False, compare=False)
+    takes_query: bool = False
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -223,6 +226,7 @@ def _read(
         tags=dict(sorted(tags.items())),
         schemes=source.security.schemes,
         references=source.tools,
+        takes_query=FORM in get_list(document, ACCEPT_QUERY),
     )
     return OperationToolSet(catalog, memo)
 
