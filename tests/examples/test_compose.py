@@ -23,40 +23,35 @@ import yaml
 from tests.certificates import write_certificate
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
 from tests.programs import RedisServer, find_free_port
+from tests.support.proxies import FILES
 from tests.support.waiting import wait_until
 
 FOLDER = Path(__file__).parents[2] / "examples" / "compose"
 NAME = "tools.example.com"
 PATIENCE_S = 60.0
+CLIENT = "127.0.0.2"
 Start = Callable[[list[str], dict[str, str], int | None], None]
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
+def start(tmp_path: Path) -> Iterator[Start]:
     """Start a program, and wait until it listens at the port or has said a line."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[subprocess.Popen[bytes]] = []
 
     def begin(argv: list[str], environment: dict[str, str], port: int | None) -> None:
-        process = subprocess.Popen(
-            argv,
-            cwd=FOLDER,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**os.environ, **environment},
-        )
+        log = tmp_path / f"{port}.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(argv, cwd=FOLDER, stdout=file, stderr=file, env={**os.environ, **environment})
         started.append(process)
-        assert process.stdout is not None
         if port is None:
-            reply = process.stdout.readline()
-            assert reply.startswith("works"), reply
+            assert wait_until(log.read_text).startswith("works")
             return
         until = time.monotonic() + PATIENCE_S
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
             except OSError:
-                assert process.poll() is None, process.stdout.read()
+                assert process.poll() is None, log.read_text()
                 assert time.monotonic() < until, f"{argv[0]} does not listen"
                 time.sleep(0.05)
             else:
@@ -65,7 +60,7 @@ def start() -> Iterator[Start]:
     yield begin
     for process in reversed(started):
         process.terminate()
-        process.communicate(timeout=PATIENCE_S)
+        process.wait(PATIENCE_S)
 
 
 @pytest.mark.requirement("ST-03")
@@ -92,7 +87,8 @@ def test_parts_of_the_compose_file_run_a_long_call_behind_the_proxy(
             program, *words = services[name]["command"]
             assert program == "toolwire"
             ports[name] = find_free_port()
-            words = [{"0.0.0.0": "127.0.0.1", "9627": str(ports[name])}.get(word, word) for word in words]
+            own = {"0.0.0.0": "127.0.0.1", "9627": str(ports[name]), "172.16.0.0/12": "127.0.0.1"}
+            words = [own.get(word, word) for word in words]
             argv = [sys.executable, "-m", "toolwire", *words]
             start(argv, values, None if name == "worker" else ports[name])
         port, certificate = find_free_port(), write_certificate(tmp_path, NAME)
@@ -111,10 +107,13 @@ def test_parts_of_the_compose_file_run_a_long_call_behind_the_proxy(
         context = ssl.create_default_context(cafile=str(certificate[0]))
 
         def send(method: str, path: str, body: Any = None, **fields: str) -> tuple[int, dict[str, str], Any]:
-            connection = HTTPSConnection("127.0.0.1", port, timeout=PATIENCE_S, context=context)
+            connection = HTTPSConnection(
+                "127.0.0.1", port, timeout=PATIENCE_S, context=context, source_address=(CLIENT, 0)
+            )
             connection._create_connection = socket.create_connection  # type: ignore[attr-defined]
             context.check_hostname = False
             head = {"host": NAME, "authorization": "Bearer key-of-ada", "content-type": "application/json", **fields}
+            head["forwarded"] = "for=10.1.2.3"
             connection.request(method, path, None if body is None else json.dumps(body), head)
             answer = connection.getresponse()
             found = answer.status, {name.lower(): value for name, value in answer.getheaders()}, json.load(answer)
@@ -129,8 +128,19 @@ def test_parts_of_the_compose_file_run_a_long_call_behind_the_proxy(
             assert time.monotonic() < until, found
         assert found["result"] == 2
         assert send("GET", path, None, authorization="Bearer wrong")[0] == 401
+        # FU-15: the servers know from the proxy alone who calls, whatever the client says.
+        logs = [(tmp_path / f"{ports[name]}.log").read_text() for name in ("server1", "server2")]
+        assert set(re.findall(r'"client_addr":"([^"]*)"', "".join(logs))) == {CLIENT}
     finally:
         redis.kill()
+
+
+def test_proxy_of_the_compose_files_passes_on_what_the_page_says() -> None:
+    sample, page = (
+        re.findall(r"^ {4,}(?!server |listen |ssl_|server_name).*;$", text, re.MULTILINE)
+        for text in ((FOLDER / "nginx.conf").read_text(), FILES["nginx.conf"])
+    )
+    assert sample == page
 
 
 def test_the_image_is_built_from_the_wheel_and_runs_without_rights() -> None:

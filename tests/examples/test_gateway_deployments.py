@@ -141,7 +141,7 @@ def test_compose_runs_two_gateways_that_share_a_state() -> None:
         assert services[name]["environment"]["TOOLWIRE_STATE"].startswith("postgresql://")
         assert services[name]["read_only"] is True
     proxy = (FOLDER / ".." / "compose" / "nginx.conf").read_text()
-    assert re.findall(r"server (\w+):9627;", proxy) == ["server1", "server2"]
+    assert re.findall(r"server (\w+):9627 max_fails=0;", proxy) == ["server1", "server2"]
 
 
 def test_image_has_every_extra_that_the_file_can_ask_for() -> None:
