@@ -34,6 +34,7 @@ lock:                    ## write requirements.lock: the versions of constraints
 LOWEST := .cache/lowest
 LOWEST_EXTRAS := $(patsubst %,--extra %,server cli yaml jwt oauth limits redis postgres overlay telemetry)
 
+lowest: export TOOLWIRE_RUN = lowest
 lowest:                  ## run the tests of the pure rooms, stores and limits on the lowest versions that pyproject.toml allows
 	$(PYTHON) -m venv .cache/uv && .cache/uv/bin/pip install --quiet --disable-pip-version-check uv
 	$(PYTHON) -m venv $(LOWEST)
@@ -96,7 +97,7 @@ test-corpus: $(READER)/.ready ## convert every real document to tools, and write
 	@$(READER)/bin/python -W ignore corpus/run.py $(ARGS)
 
 # What these runs find is written to spec/runs, where the rows of the ledger look for it.
-kills machines states long schemathesis mutants fuzz short overload test-corpus mcp-results vendor-documents: export TOOLWIRE_RECORD = 1
+kills machines states long lowest schemathesis mutants fuzz short overload test-corpus mcp-results vendor-documents: export TOOLWIRE_RECORD = 1
 # TE-01: one test of such a run takes minutes to hours.
 hunt kills machines states long schemathesis: export PYTEST_ADDOPTS = -o timeout=10800 -o faulthandler_timeout=0
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from spec.runs import record_run
 from tests import canaries
 from tests.process import amounts
 from tests.requirement_results import RequirementResults, note_requirements
@@ -123,6 +124,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say once for each reason what did not run. ``make test`` collects this of its runs, and says it at its end."""
+    if run := os.environ.get("TOOLWIRE_RUN"):
+        counts = {name: len(terminalreporter.stats.get(name, ())) for name in ("passed", "skipped", "failed", "error")}
+        record_run(run, f"make {run}", counts, passed=not counts["failed"] and not counts["error"])
     skipped = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", ())]
     reasons = {reason.removeprefix("Skipped: ") for reason in skipped}
     lines = [f"Not run: {reason}." for reason in sorted(reasons)]

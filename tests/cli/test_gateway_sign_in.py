@@ -24,7 +24,7 @@ from tests.cli.conftest import Outcome
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
 from tests.programs import find_free_port
 from tests.support.caller_accounts import QUICK, Site, serve_site
-from tests.support.gateway_process import run_gateway, wait_for_line
+from tests.support.gateway_process import run_gateway, serve_gateway, wait_for_line
 from tests.support.inbox import wait_for
 from tests.support.people import CALLBACK, PASSWORD, Person, read_fields, use, walk
 from tests.support.token_storage import Storage
@@ -190,7 +190,7 @@ def test_people_who_signed_in_decide_in_an_inbox_of_their_own(
     (folder / "kept").mkdir(mode=0o700)
     add_people(str(folder / "kept" / "oauth.sqlite3"))
     ann, bob = people["ann"], people["bob"]
-    with run_gateway():
+    with serve_gateway(url):
         for person in (ann, bob):
             assert f"{url}/inbox" in asyncio.run(use(url, person, "publish"))
         # the session of the browser that signed in is enough, and no other one is
@@ -278,7 +278,7 @@ def test_person_named_as_operator_opens_the_console_and_their_actions_are_record
     (folder / "kept").mkdir(mode=0o700)
     add_people(str(folder / "kept" / "oauth.sqlite3"))
     ann, bob = people["ann"], people["bob"]
-    with run_gateway():
+    with serve_gateway(url):
         for person in (ann, bob):
             assert f"{url}/inbox" in asyncio.run(use(url, person, "publish"))
         # who is not named, or not signed in, is let in nowhere; nobody has a key here
@@ -353,7 +353,7 @@ def test_nobody_opens_the_console_where_the_file_names_no_operator(
     url = write_file(folder, tasks)
     (folder / "kept").mkdir()
     add_people(str(folder / "kept" / "oauth.sqlite3"))
-    with run_gateway():
+    with serve_gateway(url):
         sign_in_at(people["ann"].browser, url, "ann", PASSWORD)
         answer = people["ann"].browser.get(f"{url}/console/")
         assert (answer.status_code, "html" in answer.headers["content-type"]) == (
@@ -375,7 +375,7 @@ def test_person_who_is_removed_stops_at_once_and_leaves_nothing_to_a_namesake(
     url = write_file(folder, tasks)
     assert add_by_command(toolwire, monkeypatch, "ann").out.startswith("ann can now sign in.")
     ann = people["ann"]
-    with run_gateway():
+    with serve_gateway(url):
         asyncio.run(use(url, ann))
         walk(ann, f"{url}/sign-in/tasks", f"{url}/sign-in/return", name="Ada")
         assert read_catalog(url, ann) == 200
@@ -488,7 +488,7 @@ def test_nobody_signs_in_at_an_upstream_for_a_caller_who_planted_a_cookie(
     (folder / "kept").mkdir()
     add_people(str(folder / "kept" / "oauth.sqlite3"))
     ann, bob = people["ann"], people["bob"]
-    with run_gateway(), httpx2.Client(timeout=30) as stranger:
+    with serve_gateway(url), httpx2.Client(timeout=30) as stranger:
         for person in (ann, bob):
             assert sign_in_at(person.browser, url, person.name, PASSWORD).status_code == 303
         # Bob begins, and has others go on: his cookie comes from another port of this host, or another name of it.
@@ -512,7 +512,7 @@ def test_form_of_the_password_takes_no_forgery_and_leads_nowhere_else(
     (folder / "kept").mkdir()
     add_people(str(folder / "kept" / "oauth.sqlite3"))
     browser = people["ann"].browser
-    with run_gateway():
+    with serve_gateway(url):
         page = browser.get(f"{url}/oauth/login")
         assert "frame-ancestors 'none'" in page.headers["content-security-policy"]
         assert page.headers["x-frame-options"] == "DENY"
@@ -553,7 +553,7 @@ def test_token_of_one_gateway_or_person_is_none_of_another(
     place = str(folder / "kept" / "oauth.sqlite3")
     add_people(place)
     ann, bob = people["ann"], people["bob"]
-    with run_gateway():
+    with serve_gateway(url):
         asyncio.run(use(url, ann))
         asyncio.run(use(url, bob))
         assert ann.storage.tokens is not None
@@ -594,7 +594,7 @@ CLIENT = '[sign-in.clients.editor]\nname = "Editor"\nredirect-uris = ["http://12
 @pytest.mark.requirement("D-38", "GW-02")
 def test_only_apps_of_the_operator_are_let_in_where_none_registers_itself(folder: Path, tasks: Site) -> None:
     url = write_file(folder, tasks, section=f"registration = false\n{CLIENT}")
-    with run_gateway():
+    with serve_gateway(url):
         metadata = httpx2.get(f"{url}/.well-known/oauth-authorization-server").json()
         assert "registration_endpoint" not in metadata
         assert (
