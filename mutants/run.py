@@ -66,6 +66,7 @@ OWN_TESTS = {
         "tests/gateway",
         "tests/hosting",
         "tests/auth/test_journey.py",
+        "tests/cli/test_gateway_sign_in.py",
         "tests/interop/test_mcp_gateway_questions.py",
         "tests/server/test_own_host.py",
     ],

@@ -179,11 +179,10 @@ def bridge(target: str) -> Iterator[str]:
     """The URL where ``toolwire serve`` serves the program."""
     argv = [sys.executable, "-m", "toolwire", "serve", target, "--port", "0", "--agree"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        lines = iter(process.stdout.readline, "")
-        found = next(match for line in lines if (match := re.match(r"at +(http://\S+)", line)))
         try:
-            yield found[1]
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            yield next(match for line in lines if (match := re.match(r"URL +(http://\S+)", line)))[1]
         finally:
             process.terminate()
             assert process.wait(30) == 0
