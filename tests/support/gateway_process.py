@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.support.started_server import wait_until_answered
-
 from toolwire.hosting.gateway import open_gateway
 from toolwire.server.http.process import HOST, ServerConfig, open_listener
 from toolwire.server.http.prompt_server import PromptServer
