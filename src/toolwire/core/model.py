@@ -207,10 +207,12 @@ if not TYPE_CHECKING:
     Tool.output_schema = LazyField(Tool.output_schema)
 
 
+_READ_STORED: Final = {name: vars(Tool)[name].slot.__get__ for name in ("input_schema", "output_schema")}
+
+
 def get_stored_schemas(tool: Tool) -> dict[str, Any]:
     """Return ``input_schema`` and ``output_schema`` of ``tool`` by name, as they are stored: none is built."""
-    fields = vars(Tool)
-    return {name: fields[name].slot.__get__(tool) for name in ("input_schema", "output_schema")}
+    return {name: read(tool) for name, read in _READ_STORED.items()}
 
 
 def copy_tool(tool: Tool, **changes: Any) -> Tool:

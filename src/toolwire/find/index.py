@@ -45,8 +45,6 @@ TEXT_CHARACTERS: Final = 300
 """How much of a description, and of the names and the descriptions of all arguments, counts."""
 NAME_CHARACTERS: Final = 100
 """How much of the name of a tool or a server counts."""
-_SEPARATORS: Final = str.maketrans("./-", "___")
-"""What a name often has instead of the separators of its original: the words are the same then."""
 _SATURATION: Final = 1.0
 _SYNONYM_WEIGHT: Final = 0.3
 _MIN_START_LENGTH: Final = 3
@@ -102,17 +100,19 @@ class FindIndex:
         with pause_collection():
             for number, (name, tool) in enumerate(tools.items()):
                 full, original = name[:NAME_CHARACTERS], tool.original_name[:NAME_CHARACTERS]
-                if original and original.translate(_SEPARATORS) != full:
+                # A name often has underscores instead of the separators of its original: the words are the same then.
+                if original and original.replace(".", "_").replace("/", "_").replace("-", "_") != full:
                     full = f"{full} {original}"
-                found: dict[str, int] = {}
+                first = number << _BITS
+                words = read(_read_arguments(tool))
+                found = dict.fromkeys(words, first + _ARGUMENTS + len(words))
                 # A word counts by the most telling field that it is in, which comes last.
-                for words, field in (
-                    (read(_read_arguments(tool)), _ARGUMENTS),
-                    (read(tool.description[:TEXT_CHARACTERS]), _TEXT),
-                    (split(tool.toolkit[:NAME_CHARACTERS]), _SERVER),
-                    (dict.fromkeys(splitter.split_once(full)), _NAME),
-                ):
-                    found.update(dict.fromkeys(words, (number << _BITS) + field + len(words)))
+                words = read(tool.description[:TEXT_CHARACTERS])
+                found.update(dict.fromkeys(words, first + _TEXT + len(words)))
+                words = split(tool.toolkit[:NAME_CHARACTERS])
+                found.update(dict.fromkeys(words, first + _SERVER + len(words)))
+                words = dict.fromkeys(splitter.split_once(full))
+                found.update(dict.fromkeys(words, first + _NAME + len(words)))
                 for word, posting in found.items():
                     postings[word].append(posting)
         self._postings: dict[str, list[int]] = dict(postings)
