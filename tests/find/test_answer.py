@@ -10,6 +10,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.lazy_mapping import LazyMapping
 from toolwire.core.model import Approval, Authorization, Requirements, Tool
 from toolwire.find import Found, View, find_tools
+from toolwire.find.index import group_tools
 
 EVERYTHING = View(find_level=effective_level)
 
@@ -61,7 +62,18 @@ def test_the_answer_names_the_tools_beside_those_it_describes_and_counts_the_res
 
 
 @pytest.mark.requirement("FI-08")
-def test_names_come_from_the_five_best_servers_and_fewer_stand_beside_fewer_lines() -> None:
+def test_names_come_from_the_ten_best_servers() -> None:
+    tools = [
+        Tool(name=f"{verb}_{chr(97 + number)}", toolkit=f"Office{chr(97 + number)}", description="Print a paper.")
+        for verb in ("copy", "move", "fold", "bind", "mark")
+        for number in range(12)
+    ]
+    beside = str(find("print a paper", Catalog(tools=tuple(tools)), limit=4)).splitlines()[-2]
+    assert len(beside.removeprefix("also here: ").split("; ")) == 10
+
+
+@pytest.mark.requirement("FI-08")
+def test_a_server_has_at_most_twelve_names_and_fewer_stand_beside_fewer_lines() -> None:
     subjects = ("invoice", "report", "contract", "offer", "order", "letter", "ticket")
     tools = [
         Tool(name=f"{verb}_{subject}{number}", toolkit=subject.title(), description="Print a paper.")
@@ -71,7 +83,7 @@ def test_names_come_from_the_five_best_servers_and_fewer_stand_beside_fewer_line
     ]
     catalog = Catalog(tools=tuple(tools))
     beside = str(find("print a paper", catalog, limit=4)).splitlines()[-2].removeprefix("also here: ").split("; ")
-    assert len(beside) == 5
+    assert len(beside) >= 5
     assert all(len(group.split(", ")) <= 12 for group in beside)
     few = str(find("print a paper", catalog, limit=1)).splitlines()[-2].removeprefix("also here: ")
     assert sum(len(name) + 2 for group in few.split("; ") for name in group.partition(": ")[2].split(", ")) <= 200
@@ -176,3 +188,13 @@ def test_a_schema_that_waits_for_its_first_use_is_built_for_the_tools_that_are_s
     catalog = Catalog(tools=tuple(build_tool(f"thing_{n}") for n in range(20)))
     assert "thing_7(q*)" in find("thing_7", catalog, limit=1).text
     assert built == ["thing_7"]
+
+
+@pytest.mark.requirement("FI-02")
+def test_a_large_server_in_one_list_with_others_is_told_apart_by_subjects_not_by_its_address() -> None:
+    home = "at_127_0_0_1_8000"
+    verbs, subjects = ("list", "get", "erase"), tuple(f"thing{chr(97 + number)}" for number in range(20))
+    large = [Tool(name=f"{home}_{verb}_{subject}", toolkit=home) for verb in verbs for subject in subjects]
+    tools = (*large, Tool(name="send_mail", toolkit="Mail"))
+    groups = group_tools(Catalog(tools=tools).names)
+    assert set(groups.values()) == {"Mail", *(f"{home} {subject}" for subject in subjects)}

@@ -23,7 +23,7 @@ from .prerequisites import find_prerequisites
 DEFAULT_LIMIT: Final = 8
 MAX_LINES: Final = 50
 _MAX_RANKED: Final = 200
-_GROUPS: Final = 5
+_GROUPS: Final = 10
 _GROUP_NAMES: Final = 12
 _NAMES_CHARACTERS: Final = 800
 _NAMES_CHARACTERS_A_LINE: Final = 200
@@ -85,7 +85,7 @@ def find_tools(catalog: Catalog, words: str, view: View, limit: int = DEFAULT_LI
     more = len(ranked) - len(chosen)
     if more > 0:
         count = f"{more}" if len(ranked) < _MAX_RANKED else f"more than {more}"
-        lines.append(f"{count} more tools match. Add a server's name, or what the tool works on.")
+        lines.append(f"{count} more tools match. Name a server or an object.")
     return Found(tools=shown, matches=len(ranked), text="\n".join(lines))
 
 
