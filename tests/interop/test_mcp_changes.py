@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.types import ServerNotification
 
 from tests.support.upstreams import connect_without_user
-from toolwire import ApiKey, App, Problem, Secret, Session, Toolkit, asgi, connect_sync, merge_toolboxes
+from toolwire import Answer, ApiKey, App, Problem, Secret, Session, Toolkit, asgi, connect_sync, merge_toolboxes
 from toolwire.server.mcp import change_stream
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.testing import background
@@ -264,3 +265,96 @@ def test_gateway_serves_a_tool_that_its_upstream_adds(maker: str) -> None:
                     return not isinstance(later.find("new"), Problem)
 
             wait_until(has_new)
+
+
+SDK_PROGRAM = """
+from mcp.server.mcpserver import Context, MCPServer
+
+server = MCPServer("Growing")
+
+@server.tool()
+async def grow(context: Context) -> str:
+    server.add_tool(lambda: "new", name="new")
+    await context.notify_tools_changed()
+    return "grown"
+
+server.run("stdio")
+"""
+EVENT_STREAM_SERVER = """
+import socket
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+
+server = MCPServer("Growing")
+
+@server.tool()
+async def grow(context: Context) -> str:
+    server.add_tool(lambda: "new", name="new")
+    await context.session.send_tool_list_changed()
+    return "grown"
+
+listening = socket.socket()
+listening.bind(("127.0.0.1", 0))
+listening.listen()
+print(f"http://127.0.0.1:{listening.getsockname()[1]}/sse", flush=True)
+uvicorn.Server(uvicorn.Config(server.sse_app(), log_level="critical")).run(sockets=[listening])
+"""
+OLDER_PROGRAM = """
+import json, sys
+
+names = ["grow"]
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    match asked.get("method"):
+        case "initialize":
+            capabilities = {"tools": {"listChanged": True}}
+            info = {"name": "Growing", "version": "1.0.0"}
+            answer = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
+        case "tools/list":
+            answer = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
+        case "tools/call":
+            names.append("new")
+            print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)
+            answer = {"content": []}
+        case _:
+            if "id" in asked:
+                error = {"code": -32601, "message": "unknown"}
+                print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}), flush=True)
+            continue
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": answer}), flush=True)
+"""
+
+
+@pytest.mark.parametrize("text", [SDK_PROGRAM, OLDER_PROGRAM], ids=["sdk", "2025-11-25"])
+def test_gateway_serves_a_tool_that_a_program_adds(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    file = tmp_path / "growing.py"
+    file.write_text(text)
+    check_growth(f"stdio:{sys.executable} {file}", approve_command=lambda _: True)
+
+
+def test_gateway_serves_a_tool_that_a_server_with_one_event_stream_adds(tmp_path: Path) -> None:
+    file = tmp_path / "growing.py"
+    file.write_text(EVENT_STREAM_SERVER)
+    # In a process of its own, because this transport of the SDK leaves streams open when its server stops.
+    with subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            check_growth(process.stdout.readline().strip())
+        finally:
+            process.kill()
+
+
+def check_growth(target: str, **options: Any) -> None:
+    """Check that a gateway serves the tool that ``grow`` of its upstream adds."""
+    upstream = connect_without_user(target, Session(), protocol="mcp", approve=lambda _: Answer(True), **options)
+    with background(asgi(merge_toolboxes([upstream], names={0: "up"}))) as url:
+        with connect_sync(url, protocol="mcp", approve=lambda _: Answer(True)) as caller:
+            assert not isinstance(caller.call("grow"), Problem)
+
+        def has_new() -> bool:
+            with connect_sync(url, protocol="mcp") as later:
+                return not isinstance(later.find("new"), Problem)
+
+        wait_until(has_new)

@@ -39,9 +39,11 @@ from toolwire.protocols.mcp.header_arguments import find_tool_mirror
 from toolwire.protocols.mcp.revision import (
     HANDSHAKE,
     LIST_HEADER,
+    LISTEN,
     METHOD_HEADER,
     NAME_HEADER,
     NAMED_BY,
+    NOTICES,
     VERSION_HEADER,
     VERSION_META,
 )
@@ -235,7 +237,7 @@ class _StdioConnection:
         key = jsontext.write(message.get("id"))
         task = asyncio.ensure_future(self._answer(line, message))
         self._running[key] = task
-        if message.get("method") == change_notices.METHOD:
+        if message.get("method") == LISTEN:
             self._subscriptions.add(task)
             task.add_done_callback(self._subscriptions.discard)
         task.add_done_callback(lambda done: self._end(key, done))
@@ -290,7 +292,7 @@ class _StdioConnection:
                 if now is not seen or remote is not NO_REMOTE_CHANGES:
                     changed = change_notices.find_changed(seen, now)
                     seen = now
-                    for name, method in change_notices.NOTICES.items():
+                    for name, method in NOTICES.items():
                         if name in changed or remote.has_list(name):
                             self._write(jsontext.write({"jsonrpc": "2.0", "method": method}))
                 for update in write_updates(self._host.subscriptions, seen.features, remote):

@@ -87,6 +87,8 @@ class EventStreamServer:
 
     def begin(self, request: Request, deliver: Deliver) -> MessageExchange | Response | Problem:
         """Post ``request`` to the endpoint. Return its exchange, or the response where none is awaited."""
+        if request.method == "GET":
+            return self._listen(request, deliver)
         message = jsontext.read(request.body) if request.method == "POST" else None
         if not isinstance(message, dict):
             return NO_STREAM
@@ -150,6 +152,12 @@ class EventStreamServer:
         if isinstance(exchange, MessageExchange):
             exchange.is_taken = False
         return exchange
+
+    def _listen(self, request: Request, deliver: Deliver) -> MessageExchange | Response:
+        with self.lock:
+            stream = self._find_stream()
+            is_current = get_header(request.headers, SESSION_HEADER) == str(self._generation)
+            return NO_SESSION if stream is None or not is_current else stream.exchanges.listen(deliver)
 
     def _find_stream(self) -> _EventStream | None:
         stream = self._stream

@@ -13,7 +13,7 @@ from toolwire.core.http import JSON_HEADERS, Headers, Request, Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
-from toolwire.protocols.mcp.revision import SESSION_HEADER
+from toolwire.protocols.mcp.revision import LISTEN, LISTENED, NOTICES, SESSION_HEADER
 
 from .failures import bad_response
 
@@ -28,6 +28,8 @@ ACCEPTED: Final = Response(202)
 NO_STREAM: Final = Response(405, ((b"allow", b"POST"),))
 NO_SESSION: Final = Response(404)
 CANCELLED: Final = "notifications/cancelled"
+_LISTENING: Final = "GET"
+_CHANGED: Final = frozenset((*NOTICES.values(), LISTENED))
 
 
 class ExchangeEnd(NamedTuple):
@@ -113,9 +115,17 @@ class ExchangeTable:
         self.pending[exchange.number] = exchange
         return exchange
 
+    def listen(self, deliver: Deliver) -> MessageExchange:
+        """Return an exchange without a request, to which the notices of changed lists go: the GET of a session."""
+        self._number += 1
+        exchange = MessageExchange(_LISTENING, self._number, _LISTENING, None, deliver, self)
+        self.pending[exchange.number] = exchange
+        deliver(b"")  # an event without data: the channel is open
+        return exchange
+
     def remove(self, exchange: MessageExchange) -> bool:
-        """Forget ``exchange``; return whether it was under way."""
-        return self.pending.pop(exchange.number, None) is not None
+        """Forget ``exchange``; return whether the server worked on it."""
+        return self.pending.pop(exchange.number, None) is not None and exchange.method != _LISTENING
 
     def clear(self) -> list[MessageExchange]:
         """Forget all exchanges whose requests the server has taken, and return them."""
@@ -168,7 +178,8 @@ class ExchangeTable:
             return calls[0] if len(calls) == 1 else None
         token = jsontext.get_object(message, "params").get("progressToken")
         if token is None:
-            return None
+            listening = (_LISTENING, LISTEN) if method in _CHANGED else ()
+            return next((one for one in self.pending.values() if one.method in listening), None)
         return next((one for one in self.pending.values() if one.token == token), None)
 
     def _deliver(self, exchange: MessageExchange, message: dict[str, Any]) -> dict[str, Json] | None:

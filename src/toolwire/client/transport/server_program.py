@@ -87,18 +87,20 @@ class ServerProgram:
         self._closed = False
         _running.add(self)
 
-    def begin(self, request: Request, deliver: Deliver) -> MessageExchange | Response | Problem:
+    def begin(self, request: Request, deliver: Deliver) -> MessageExchange | Response | Problem:  # noqa: PLR0911
         """Write ``request`` to the program. Return its exchange, or the response where none is awaited."""
         message = jsontext.read(request.body) if request.method == "POST" else None
-        if not isinstance(message, dict):
-            return NO_STREAM
-        method = message.get("method")
+        session = get_header(request.headers, SESSION_HEADER)
         with self.lock:
             if self._closed:
                 return unreachable(f"{self.name} was ended.", "closed", sent=False)
+            if request.method == "GET":
+                return self._listen(session, deliver)
+            if not isinstance(message, dict):
+                return NO_STREAM
+            method = message.get("method")
             if not isinstance(method, str) or "id" not in message:
                 return self._notify(message)
-            session = get_header(request.headers, SESSION_HEADER)
             if session and (session != str(self._generation) or self._find_process() is None):
                 return NO_SESSION
             process = self._find_process() or self._start()
@@ -174,6 +176,12 @@ class ServerProgram:
             process.exchanges.remove(exchange)
             return _allow_retry(unreachable(f"{self.name} is not reading its input.", "blocked", sent=False), 1_000)
         return exchange
+
+    def _listen(self, session: str, deliver: Deliver) -> MessageExchange | Response:
+        process = self._find_process()
+        if process is None or session != str(self._generation):
+            return NO_SESSION
+        return process.exchanges.listen(deliver)
 
     def _notify(self, message: dict[str, Json]) -> Response:
         """Write a notification, or an answer to a request of the program."""

@@ -15,10 +15,9 @@ from toolwire.core.model import LISTENING_EVENT, Json, Problem, Progress
 from toolwire.framing import sse
 
 from . import post_message
-from .change_notices import METHOD, NOTICES
 from .client import renew_session
 from .post_message import Conversation, McpClientSession
-from .revision import SESSION_HEADER, STATELESS, VERSION_HEADER
+from .revision import LISTEN, NOTICES, SESSION_HEADER, STATELESS, VERSION_HEADER
 from .stream_reader import MAX_REPLIES, reply_to_server
 
 _ID = "changes"
@@ -45,7 +44,7 @@ def listen_for_changes(peer: Peer) -> Flow[bool]:
         return False
     wanted: dict[str, Json] = {"notifications": dict.fromkeys(NOTICES, True)}
     response: Response | Problem = yield Listen(
-        post_message.write(session, METHOD, wanted, _ID), _ChangeReader(session).read_chunk
+        post_message.write(session, LISTEN, wanted, _ID), _ChangeReader(session).read_chunk
     )
     return isinstance(response, Problem) or response.status == 200
 

@@ -8,8 +8,6 @@ Rules:
 
 from __future__ import annotations
 
-from typing import Final
-
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Reading, RemoteChanges, Subscription
 from toolwire.core.http import EVENT_HEADERS, Response, get_header
@@ -21,14 +19,7 @@ from . import task_server
 from .answers import AskedMethod, build_invalid, build_refusal
 from .resource_subscriptions import MAX_SUBSCRIPTIONS, UPDATED, ResourceSubscriptions
 from .result import write_opening
-from .revision import SUBSCRIPTION_META
-
-METHOD: Final = "subscriptions/listen"
-NOTICES: Final = {
-    "toolsListChanged": "notifications/tools/list_changed",
-    "promptsListChanged": "notifications/prompts/list_changed",
-    "resourcesListChanged": "notifications/resources/list_changed",
-}
+from .revision import LISTENED, NOTICES, SUBSCRIPTION_META
 
 
 def open_subscription(asked: AskedMethod) -> Reading:
@@ -55,7 +46,7 @@ def open_subscription(asked: AskedMethod) -> Reading:
         if uris:
             known: list[Json] = [uri for uri in uris if resources.add(uri, now.features) is None]
             notifications = {**granted, "resourceSubscriptions": known}
-        return write("notifications/subscriptions/acknowledged", notifications=notifications)
+        return write(LISTENED, notifications=notifications)
 
     def frame_updates(now: Catalog, remote: RemoteChanges) -> bytes:
         return b"".join(write(UPDATED, uri=uri) for uri in resources.find_changed(now.features, remote))

@@ -15,7 +15,8 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import RemoteChanges
 from toolwire.core.model import Tool
 
-from .change_notices import NOTICES, find_changed
+from .change_notices import find_changed
+from .revision import NOTICES
 
 _MAX_SCOPES: Final = 20
 """How many sets of scopes are told of one list; where more have changed, all clients are told."""

@@ -45,6 +45,15 @@ TASKS = "io.modelcontextprotocol/tasks"
 SKILLS = "io.modelcontextprotocol/skills"
 """The extension by which a call can go on as a task."""
 
+LISTEN = "subscriptions/listen"
+LISTENED = "notifications/subscriptions/acknowledged"
+NOTICES = {
+    "toolsListChanged": "notifications/tools/list_changed",
+    "promptsListChanged": "notifications/prompts/list_changed",
+    "resourcesListChanged": "notifications/resources/list_changed",
+}
+"""The notices of changed lists, by what a client asks for when it listens."""
+
 COMPLETE = "completion/complete"
 MAX_VALUES = 100
 """How many values a completion may have."""

@@ -60,6 +60,7 @@ from .revision import (
     HANDSHAKE,
     HEADER_MISMATCH,
     LIST_META,
+    LISTEN,
     MISSING_CAPABILITY,
     STATELESS,
     SUPPORTED,
@@ -201,7 +202,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     }
     stateless: dict[str, Method] = {
         "server/discover": partial(build_answer, discovery),
-        change_notices.METHOD: change_notices.open_subscription,
+        LISTEN: change_notices.open_subscription,
         **lists,
         "tools/call": answer_calls(mirrors=True),
         **tasks,

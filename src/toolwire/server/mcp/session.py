@@ -17,7 +17,7 @@ from toolwire.framing.jsontext import get_text
 from toolwire.protocols.mcp import change_notices
 from toolwire.protocols.mcp.list_choice import ALL
 from toolwire.protocols.mcp.resource_subscriptions import UPDATED
-from toolwire.protocols.mcp.revision import LIST_META
+from toolwire.protocols.mcp.revision import LIST_META, NOTICES
 from toolwire.server.limits import ServerLimits
 
 from .event_stream import EventStream
@@ -106,14 +106,14 @@ class McpSession:
 
     def add_notice(self, before: Catalog, now: Catalog, notified: RemoteChanges = NO_REMOTE_CHANGES) -> bytes:
         """Return the events that tell of the changes between two catalogs, or in other processes, and keep them."""
-        changed = {name for name in change_notices.NOTICES if notified.has_list(name)}
+        changed = {name for name in NOTICES if notified.has_list(name)}
         return self.add_list_notices(change_notices.find_changed(before, now) | changed, now)
 
     def add_list_notices(self, changed: frozenset[str], now: Catalog) -> bytes:
         """Return the events that tell that the lists ``changed`` are now as in ``now``, and keep them."""
         self.seen = now
         events = b""
-        for name, method in change_notices.NOTICES.items():
+        for name, method in NOTICES.items():
             if name in changed:
                 events += self._store_notice(jsontext.write({"jsonrpc": "2.0", "method": method}))
         return events
