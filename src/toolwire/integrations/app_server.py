@@ -18,7 +18,7 @@ from copy import deepcopy
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from anyio import to_thread
 
@@ -46,6 +46,7 @@ from toolwire.server import App
 from toolwire.server.access.callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from toolwire.server.asking.receipts import KEYS_PATH
 from toolwire.server.build import build_server
+from toolwire.server.http.messages import split_mount_path
 from toolwire.server.options import ServerOptions
 
 from .documents import LLM, OPENAPI, DocumentAnswer, answer, llm_json, send_answer, write_json
@@ -133,7 +134,9 @@ class AppServer:
 
     async def _count_request(self, scope: Any) -> Problem | None:
         app = self._app or await self._begin()
-        one = None if self._found is None else self._found.find_operation(scope["method"], scope["path"])
+        paths = (scope["path"], split_mount_path(scope.get("root_path") or "", scope["path"])[1])
+        found = [] if self._found is None else [self._found.find_operation(scope["method"], path) for path in paths]
+        one = next(filter(None, found), None)
         tool = None if one is None else self._tools.get((one.method.upper(), one.path))
         if tool is None or tool.rate_limit is None:
             return None
@@ -322,9 +325,11 @@ class _AsCaller:
 
     def __init__(self, app: Asgi, document: Mapping[str, Any], names: Iterable[bytes]) -> None:
         self._app = app
-        self.document = write_json(_call_here(document))
+        called = _call_here(document)
+        self.document = write_json(called)
         # Calls are counted for each caller by the server in front; the connection counts all callers as one.
-        unlimited = write_json(_drop_rate_limits(_call_here(document)))
+        self._root = called["servers"][0]["url"].rstrip("/")
+        unlimited = write_json(_drop_rate_limits(called))
         self._documents = {OPENAPI: unlimited, LLM: llm_json(document, OPENAPI)}
         self._passed = frozenset((*names, *_PASSED_ON))
 
@@ -340,7 +345,7 @@ class _AsCaller:
             await send_answer(_NOTHING if body is None else answer(body, scope["method"], ""), send)
             return
         fields = dict(scope["headers"]) | {name: value for name, value in outer["headers"] if name in self._passed}
-        same = {name: outer[name] for name in _SAME if name in outer}
+        same = {name: outer[name] for name in _SAME if name in outer} | self._mount(scope, outer)
         started = False
 
         async def send_on(message: MutableMapping[str, Any]) -> None:
@@ -355,6 +360,13 @@ class _AsCaller:
             _log.exception("%s %s failed", scope["method"], scope["path"])
             if not started:
                 await send_answer(_FAILED, send)
+
+    def _mount(self, scope: Mapping[str, Any], outer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return where the route is mounted, as a request to the route itself would have it."""
+        root, _ = split_mount_path(outer.get("root_path") or "", "")
+        if not root or self._root == root or not outer["path"].startswith(f"{root}/"):
+            return {"root_path": root}
+        return {"root_path": root, "path": root + scope["path"], "raw_path": quote(root).encode() + scope["raw_path"]}
 
 
 def _store_challenges(message: Mapping[str, Any]) -> None:

@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from toolwire.client.transport.in_process import Asgi
 from toolwire.core.errors import DefinitionError
 from toolwire.protocols.openapi.document.versions import Version, as_version
+from toolwire.server.http.messages import split_mount_path
 from toolwire.server.options import ServerOptions
 
 from .app_server import DEFAULT_OPTIONS, AppServer, choose_paths
 from .documents import (
     CATALOG,
     LINKSET_TYPE,
-    LLM,
     OPENAPI,
     DocumentAnswer,
     answer,
     api_catalog,
+    build_documents,
     check_app,
-    llm_json,
     read_app_document,
     send_answer,
-    write_json,
 )
 from .route_marks import Include, check_document, mark_document, read_site_marks, x_llm
 from .routes import Routes
@@ -119,11 +118,10 @@ class _Published:
         enforce: bool,
     ) -> None:
         self._sign_in = sign_in
-        self._sign_in_paths = frozenset[str]() if sign_in is None else sign_in.paths
         if sign_in is not None:
             app = sign_in.protect(app, Routes(document).find_scopes)
         self._app = app
-        self._documents = {OPENAPI: write_json(document), LLM: llm_json(document, OPENAPI)}
+        self._document, self._documents = document, build_documents(document)
         self._server = None if options is None else AppServer(app, lambda: document, options, sign_in)
         self._limited = self._server.limit_routes(app) if enforce and self._server is not None else app
         own = document.get("paths", {})
@@ -135,11 +133,16 @@ class _Published:
             await self._run_lifespan(scope, receive, send)
         elif scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif self._sign_in is not None and scope["path"] in self._sign_in_paths:
+        else:
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        root, path = split_mount_path(scope.get("root_path") or "", scope["path"])
+        if self._sign_in is not None and self._sign_in.find_path(scope) in self._sign_in.paths:
             await self._sign_in(scope, receive, send)
-        elif self._server is not None and scope["path"] in self._paths:
+        elif self._server is not None and path in self._paths:
             await self._server(scope, receive, send)
-        elif scope["method"] in _READ and (found := self._find_document(scope)) is not None:
+        elif scope["method"] in _READ and (found := self._find_document(scope, root, path)) is not None:
             await send_answer(found, send)
         else:
             await self._limited(scope, receive, send)
@@ -183,11 +186,11 @@ class _Published:
         if self._server is not None:
             await self._server.begin()
 
-    def _find_document(self, scope: Any) -> DocumentAnswer | None:
+    def _find_document(self, scope: Any, root: str, path: str) -> DocumentAnswer | None:
         fields = dict(scope["headers"])
         known = fields.get(b"if-none-match", b"").decode("latin-1")
-        if scope["path"] == CATALOG:
-            base = f"{scope.get('scheme', 'http')}://{fields.get(b'host', b'').decode('latin-1')}"
+        if path == CATALOG:
+            base = f"{scope.get('scheme', 'http')}://{fields.get(b'host', b'').decode('latin-1')}{root}"
             return answer(api_catalog(base, OPENAPI), scope["method"], known, media_type=LINKSET_TYPE)
-        body = self._documents.get(scope["path"])
+        body = self._documents.get(path) if not root else build_documents(self._document, root).get(path)
         return None if body is None else answer(body, scope["method"], known)

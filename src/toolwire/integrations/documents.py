@@ -68,6 +68,13 @@ def llm_json(document: Mapping[str, Any], place: str) -> bytes:
     return write_json({"openapi": place, "auth": sign_in(document)})
 
 
+def build_documents(document: Mapping[str, Any], root: str = "", place: str = OPENAPI) -> dict[str, bytes]:
+    """Return the document and the llm.json that names it at ``place``, below the path ``root``, by their paths."""
+    if root and not document.get("servers"):
+        document = {**document, "servers": [{"url": root}]}
+    return {place: write_json(document), LLM: llm_json(document, root + place)}
+
+
 def api_catalog(base: str, place: str) -> bytes:
     """Return the RFC 9727 catalog of one API, whose document is at ``place`` of the origin ``base``."""
     described = [{"href": base + place, "type": "application/json"}]

@@ -7,8 +7,9 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
@@ -27,7 +28,7 @@ from toolwire.server.options import ServerOptions
 
 from . import route_marks
 from .app_server import DEFAULT_OPTIONS, AppServer
-from .documents import LLM, OPENAPI, llm_json, read_app_document, write_json
+from .documents import LLM, OPENAPI, build_documents, read_app_document
 from .route_marks import Include, RouteMarks, check_document, iterate_operations, mark_document, read_site_marks
 from .routes import Routes
 from .sign_in import add_security_scheme, check_enforce, check_scopes, choose_callers
@@ -103,11 +104,9 @@ def publish_tools(
         add_sign_in(app, sign_in)
     if options is not None:
         add_app_server(app, AppServer(app, lambda: whole, options, sign_in), enforce=enforce)
-    body = write_json(whole)
-    for place in dict.fromkeys((path, OPENAPI)):
-        add_document_route(app, place, _return_always(body))
-    add_document_route(app, LLM, _return_always(llm_json(whole, path)))
-    add_catalog_route(app, lambda _: path)
+    for place, what in ((path, path), (OPENAPI, path), (LLM, LLM)):
+        add_document_route(app, place, partial(_read_document, whole, path, what))
+    add_catalog_route(app, lambda request: _find_root(request) + path)
     return app
 
 
@@ -130,8 +129,9 @@ def _iterate_marks(routes: Any, root: str = "") -> Iterator[tuple[tuple[str, str
                 yield (method.lower(), root + route.path_format), mark
 
 
-def _return_always(body: bytes) -> Callable[[Request], Awaitable[bytes]]:
-    async def read_body(_: Request) -> bytes:
-        return body
+async def _read_document(document: Mapping[str, Any], place: str, what: str, request: Request) -> bytes:
+    return build_documents(document, _find_root(request), place)[what]
 
-    return read_body
+
+def _find_root(request: Request) -> str:
+    return str(request.scope.get("root_path", "")).rstrip("/")

@@ -23,7 +23,7 @@ from toolwire.server.access.callers import Caller
 from toolwire.server.deadline_scheduler import DeadlineScheduler
 from toolwire.server.http.exchange import Exchange, Receive, Scope, Send, get_exchange
 from toolwire.server.http.lifespan import run_lifespan
-from toolwire.server.http.messages import close_websocket, read_body, send_response
+from toolwire.server.http.messages import close_websocket, read_body, send_response, split_mount_path
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.clock import ConfirmedTime
 from toolwire.stores.oauth.database import StoreUnavailableError
@@ -85,10 +85,16 @@ class AuthorizationServer:
         """Return an application that serves the paths of this server, and passes all other requests to ``app``."""
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-            is_ours = scope["type"] == "http" and scope["path"] in self.paths
+            is_ours = scope["type"] == "http" and self.find_path(scope) in self.paths
             await (self if is_ours else app)(scope, receive, send)
 
         return serve
+
+    def find_path(self, scope: Scope) -> str:
+        """Return the path of a request as ``paths`` has it: whole, or the part below a mount or root path."""
+        # RFC 8414 3.1: the metadata is at the root of the host, and a proxy or a mount may pass it on all the same.
+        path = str(scope["path"])
+        return path if path in self.paths else split_mount_path(scope.get("root_path") or "", path)[1]
 
     @property
     def settings(self) -> OAuthSettings:
@@ -157,7 +163,7 @@ class AuthorizationServer:
 
     async def answer(self, scope: Scope, exchange: Exchange) -> Response:
         """Return the response to one HTTP request."""
-        path, method = scope["path"], scope["method"]
+        path, method = self.find_path(scope), scope["method"]
         document = self._documents.get(path)
         if document is not None:
             return _serve_document(document, method)

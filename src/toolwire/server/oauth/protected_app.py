@@ -13,7 +13,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.csrf import find_form_origin
 from toolwire.server.access.callers import Caller, Callers
 from toolwire.server.http.exchange import Receive, Scope, Send, get_exchange
-from toolwire.server.http.messages import send_response
+from toolwire.server.http.messages import send_response, split_mount_path
 
 from .server_context import IdentifyUser
 
@@ -35,8 +35,7 @@ def protect_app(
     # AS-15, XL-115
 
     async def check_and_call(scope: Scope, receive: Receive, send: Send) -> None:
-        needed = required_scopes(scope["method"], scope["path"]) if scope["type"] == "http" else None
-        scopes = None if needed is None else tuple(needed)
+        scopes = _list_needed(scope, required_scopes) if scope["type"] == "http" else None
         if scopes is None:
             await app(scope, receive, send)
             return
@@ -48,6 +47,14 @@ def protect_app(
         await app({**scope, "state": state}, receive, send)
 
     return check_and_call
+
+
+def _list_needed(scope: Scope, required_scopes: RequiredScopes) -> tuple[str, ...] | None:
+    """Return the scopes that a request needs, or None if it needs no token."""
+    # AO-01: below a mount or a root path, the path begins with it, but routes are mostly declared without it.
+    paths = dict.fromkeys((scope["path"], split_mount_path(scope.get("root_path") or "", scope["path"])[1]))
+    found = [scopes for path in paths if (scopes := required_scopes(scope["method"], path)) is not None]
+    return tuple(dict.fromkeys(name for scopes in found for name in scopes)) if found else None
 
 
 async def identify_request(
