@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolwire.consent.decision_record import (
     FIRST_DIGEST,
@@ -50,3 +52,31 @@ def test_record_of_an_earlier_version_keeps_its_digest() -> None:
         assert compute_chain_digest(FIRST_DIGEST, 1, replace(record, **{name: "s"})) == compute_digest(
             {"before": FIRST_DIGEST, "number": 1, **others, name: "s"}
         )
+
+
+_TEXTS = st.text() | st.text(alphabet='\ud800é\x1f\u2028"\\/', max_size=5)
+
+
+@pytest.mark.requirement("XL-055", "GR-04")
+@given(
+    record=st.builds(
+        Decision,
+        at=st.floats(allow_nan=False) | st.floats(1.0, 1e12) | st.integers(),
+        principal=_TEXTS,
+        connection=_TEXTS,
+        tool=_TEXTS,
+        binding=_TEXTS,
+        decision=_TEXTS,
+        always=st.booleans(),
+        shown_ms=st.integers(),
+        site=_TEXTS,
+    ),
+    number=st.integers(1),
+)
+def test_digest_of_a_record_is_that_of_its_canonical_text(record: Decision, number: int) -> None:
+    members = {each.name: getattr(record, each.name) for each in fields(Decision)}
+    for name in ("site", "receipt", "caller"):
+        if not members[name]:
+            del members[name]
+    expected = compute_digest({"before": FIRST_DIGEST, "number": number, **members})
+    assert compute_chain_digest(FIRST_DIGEST, number, record) == expected
