@@ -145,7 +145,7 @@ def test_an_unknown_tool_or_broken_parameters_are_invalid_params(ask, message, v
 
 def test_error_for_an_unknown_tool_lists_the_known_tools(ask, message):
     _, answer = ask(message("tools/call", {"name": "subtract"}))
-    assert "Calculator.add@1.2.0" in answer["error"]["message"]
+    assert "Available tools: add" in answer["error"]["message"]
 
 
 def test_tool_is_also_found_by_its_id(ask, message):

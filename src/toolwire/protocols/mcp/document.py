@@ -109,6 +109,8 @@ def write_tool(tool: Tool, name: str, form: OutputForm | None = None) -> dict[st
     if kind := find_content_kind(tool.output_schema):
         identity["content"] = kind
     identity["reports"] = tool.reports or tool.streams
+    if tool.streams:  # CR-01: a gateway offers it as a stream over the protocols that have streams
+        identity["streams"] = True
     if tool.requirements:
         identity["requirements"] = write_requirements(tool.requirements)  # I-27
     text = describe_tool(tool)
@@ -258,6 +260,7 @@ def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
         input_schema=input_schema,
         output_schema=output_schema,
         reports=get_object(meta, IDENTITY_META).get("reports") is not False,
+        streams=get_object(meta, IDENTITY_META).get("streams") is True,
         requirements=read_requirements(get_object(meta, IDENTITY_META).get("requirements")),
         safe=claims_read or (ours and get_object(meta, POLICY_META).get("readOnly") is True),
         hints=policy.build_hints()

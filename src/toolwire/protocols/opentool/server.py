@@ -21,7 +21,7 @@ from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import VERSION, Catalog
 from toolwire.core.codec import Pending, Reading, Route, Routes, Site, Streaming, build_deferred_reader, make_pending
 from toolwire.core.http import EVENT_HEADERS, JSON_HEADERS, STATUS_BY_KIND, Headers, Request, Response, make_response
-from toolwire.core.model import Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
+from toolwire.core.model import LOG_EVENT, Call, Json, Kind, Problem, Progress, Result, Tool, Value, make_call
 from toolwire.framing import jsonrpc, jsontext, sse
 from toolwire.framing.call_context import read_field
 from toolwire.framing.response_fields import HEADERS, list_passed_fields
@@ -204,12 +204,21 @@ def _build_stream(function: _ServedFunction, call: Call, id_: Id) -> Streaming:
     #
     tool, name, form = function.tool, function.tool.output_name, function.form
     item_shape = result.get_item_shape(tool.output_schema)
+    sent = 0
     if tool.streams:  # GR-02: the last frame only says that it is done
         call = call._replace(context=replace(call.context, takes_items=True))
 
     def frame(progress: Progress) -> bytes:
-        event, shape = (PROGRESS, Shape.ANY) if progress.event == PROGRESS else ("data", item_shape)
-        return _write_frame(event, {"jsonrpc": "2.0", "result": result.write(progress.value, shape, name), "id": id_})
+        nonlocal sent
+        if progress.event == LOG_EVENT:  # OpenTool has no log
+            return b""
+        if progress.event == PROGRESS or not tool.streams:
+            return write_value(PROGRESS, progress.value, Shape.ANY)
+        sent += 1
+        return write_value("data", progress.value, item_shape)
+
+    def write_value(event: str, value: Json, shape: Shape) -> bytes:
+        return _write_frame(event, {"jsonrpc": "2.0", "result": result.write(value, shape, name), "id": id_})
 
     def write_closing(outcome: Result, _duration_ms: float) -> bytes:
         if isinstance(outcome, Problem):
@@ -217,10 +226,11 @@ def _build_stream(function: _ServedFunction, call: Call, id_: Id) -> Streaming:
         done: dict[str, Json] = {"done": function.name}
         if fields := list_passed_fields(outcome):  # CR-04
             done[HEADERS] = fields
-        if tool.streams:
-            return _write_frame("done", done)
-        written = result.write(outcome.value, function.shape, name)
-        return _write_frame("data", {"jsonrpc": "2.0", "result": written, "id": id_}) + _write_frame("done", done)
+        if not tool.streams:
+            return write_value("data", outcome.value, function.shape) + _write_frame("done", done)
+        # A server behind this one can return items that it did not send before.
+        left = outcome.value[sent:] if isinstance(outcome.value, list) else []
+        return b"".join([*(write_value("data", item, item_shape) for item in left), _write_frame("done", done)])
 
     opening = _write_frame("start", {"start": function.name})
     return Streaming(
