@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checka
 from .catalog import Catalog
 from .check import Check, Verdict
 from .content import embed_resource, is_reference
-from .model import Call, Problem, Progress, Result, Tool, Value
+from .model import ANONYMOUS, Call, Problem, Progress, Result, Tool, Value
 from .resources import Resource
 from .url_origin import get_origin
 
@@ -179,6 +179,14 @@ class ShowsEachCaller(Protocol):
     def catalog_for(self, principal: str, /) -> Catalog:
         """Return what is known to be offered to ``principal``: the same object as before if nothing changed."""
         ...
+
+
+async def find_own_catalog(toolbox: Toolbox, principal: str) -> Catalog:
+    """Return what ``toolbox`` offers to the caller ``principal``; finding that out may wait."""
+    if principal == ANONYMOUS.principal or not isinstance(toolbox, ShowsEachCaller):
+        return toolbox.catalog()
+    await toolbox.prepare_for(principal)
+    return toolbox.catalog_for(principal)
 
 
 class ToolUpstream(NamedTuple):

@@ -210,7 +210,12 @@ class PersonalToolbox:
         key = self.find_key(principal)
         opened, now = self._open.get(key), monotonic()
         # One look in two seconds is enough for a list. A sign-in in this process is seen at once: it forgets the time.
-        if now < self._tried.get(key, now) + _POLL_INTERVAL_S and (opened is not None or key in self._tried):
+        is_opening = key in self._opening
+        if (
+            not is_opening
+            and now < self._tried.get(key, now) + _POLL_INTERVAL_S
+            and (opened is not None or key in self._tried)
+        ):
             return
         self._tried[key] = now
         self._tried.move_to_end(key)

@@ -114,7 +114,6 @@ def build_app(
     long_calls = LongCalls(
         open_store=open_long_calls(None) if parts.long_calls is None else parts.long_calls,
         engine=parts.engine,
-        find_tool=lambda id_: toolbox.catalog().find_or_suggest(id_),
         execute=service.run_accepted,
         limits=limits,
         inbox=inbox,

@@ -14,7 +14,7 @@ import asyncio
 import logging
 import secrets
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Set
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from enum import Enum, auto
@@ -25,6 +25,7 @@ from typing import TypeAlias
 from anyio import to_thread
 
 from toolwire.core.call_status import CallPage, CallStatus, LongCallState
+from toolwire.core.catalog import Catalog
 from toolwire.core.ledger import build_ending, build_key, can_rerun, mark_replayed
 from toolwire.core.long_call import (
     NO_CALL,
@@ -43,7 +44,7 @@ from toolwire.core.long_call import (
 )
 from toolwire.core.model import Call, Context, Json, Kind, Problem, Progress, Result, Tool, Value
 from toolwire.core.no_user_input import INPUT_REQUEST
-from toolwire.core.toolbox import Notify, find_consent_handling, find_missing_consent
+from toolwire.core.toolbox import Notify, Toolbox, find_consent_handling, find_missing_consent, find_own_catalog
 from toolwire.engines.local_engine import LocalEngine
 from toolwire.framing import jsontext
 from toolwire.framing.call_document import write_status
@@ -59,7 +60,6 @@ from toolwire.telemetry.redaction import hide_secrets
 Execute: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
 """Runs a call to its end, and reports its progress to the given function."""
 Count: TypeAlias = Callable[[Call], Awaitable[Problem | None]]
-FindTool: TypeAlias = Callable[[str], Tool | Problem]
 
 MAX_WAIT_S = 60.0
 """The longest time that a request waits for a change of a call, in seconds."""
@@ -106,11 +106,11 @@ class _Stop(Enum):
 class _Run:
     """A call that runs here, with what its tool has sent. ``dropped`` pieces were forgotten."""
 
-    def __init__(self, lease: Lease, task: asyncio.Task[None] | None, *, stores_all: bool) -> None:
+    def __init__(self, lease: Lease, task: asyncio.Task[None] | None) -> None:
         self.lease = lease
         self.task = task
         self.stop: _Stop | None = None
-        self.stores_all = stores_all
+        self.stores_all = False
         self.pieces: list[Progress] = []
         self.dropped = 0
         self.progress: float | None = None
@@ -132,13 +132,25 @@ class _Run:
             self.has_news.set()
 
 
+def _end_stopped_run(run: _Run, name: str, error: asyncio.CancelledError) -> Problem:
+    """Return the result of a run that ``error`` ended; raise ``error`` if the server stops.
+
+    The call is then left as by a process that died.
+    """
+    if run.stop is None:
+        raise error
+    if run.task is not None:
+        run.task.uncancel()
+    return build_cancellation(name)
+
+
 class LongCalls:
-    """The long calls of one server. ``execute`` runs the tool of a call; ``find_tool`` finds a tool by its id.
+    """The long calls of one server. ``execute`` runs the tool of a call.
 
     ``open_store`` opens the store when it is needed first. ``engine`` gets the accepted calls; without one, they run in
     this process. ``inbox`` is where users decide about calls of clients that cannot ask them. The calls of the callers
-    that ``is_removed`` is true of are cancelled: this server does not let them in any more. ``toolbox`` is
-    asked whether it needs the consent of a caller by itself.
+    that ``is_removed`` is true of are cancelled: this server does not let them in any more. ``toolbox`` has the
+    tools of each caller, and says whether it needs the consent of a caller by itself.
     """
 
     def __init__(
@@ -146,12 +158,11 @@ class LongCalls:
         *,
         open_store: Callable[[], LongCallStore],
         engine: CallEngine | None,
-        find_tool: FindTool,
         execute: Execute,
         limits: ServerLimits,
         inbox: Inbox | None = None,
         is_removed: Callable[[str], bool] | None = None,
-        toolbox: object = None,
+        toolbox: Toolbox,
     ) -> None:
         self._is_removed = is_removed
         self._toolbox = toolbox
@@ -160,7 +171,6 @@ class LongCalls:
         self._open_store = open_store
         self._inbox = inbox
         self._engine = engine
-        self._find_tool = find_tool
         self._execute = execute
         self._limits = limits
         self._store: LongCallStore | None = None
@@ -328,17 +338,10 @@ class LongCalls:
         if not isinstance(lease, Lease):
             self._notify(call_id)
             return
-        call = self._restore(lease)
-        # Another process may have run it, and died, before the claim; from the claim on, nobody else runs it.
-        asked = (asked or frozenset()) - lease.answers.keys()
-        if asked and isinstance(call, Call) and not asked <= (await self._find_questions(call_id) or frozenset()):
-            call = build_interruption(call.tool.name, has_started=True)
-        tool = call.tool if isinstance(call, Call) else None
-        run = _Run(lease, asyncio.current_task(), stores_all=tool is not None and tool.streams)
-        self._running[call_id] = run
+        run = self._running[call_id] = _Run(lease, asyncio.current_task())
         self._notify(call_id)
         try:
-            change = CallChange(result=call) if isinstance(call, Problem) else await self._run_tool(store, call, run)
+            change = await self._run_lease(store, run, (asked or frozenset()) - lease.answers.keys())
             if change is not None:
                 await self._record_end(store, lease, change)
         finally:
@@ -356,8 +359,28 @@ class LongCalls:
             return None
         return frozenset(f"{_CONSENT}{one.question}" for one in waits)
 
+    async def _run_lease(self, store: LongCallStore, run: _Run, asked: Set[str]) -> CallChange | None:
+        """Return how the call ended or what it asks; None if another process has it now.
+
+        ``asked`` names the questions without an answer for which the call waited before it was claimed.
+        """
+        try:
+            call = await self._restore(run.lease)
+            # Another process may have run it, and died, before the claim; from the claim on, nobody else runs it.
+            if (
+                asked
+                and isinstance(call, Call)
+                and not asked <= (await self._find_questions(run.lease.id) or frozenset())
+            ):
+                call = build_interruption(call.tool.name, has_started=True)
+        except asyncio.CancelledError as error:
+            call = _end_stopped_run(run, "The tool", error)
+        if isinstance(call, Problem):
+            return None if run.stop is _Stop.LOST else CallChange(result=call)
+        run.stores_all = call.tool.streams
+        return await self._run_tool(store, call, run)
+
     async def _run_tool(self, store: LongCallStore, call: Call, run: _Run) -> CallChange | None:
-        """Return how the call ended or what it asks; None if another process has it now."""
 
         async def notify(piece: Progress) -> None:
             run.add(piece)
@@ -372,13 +395,8 @@ class LongCalls:
         try:
             with hide_secrets(call.context) if has_secrets else nullcontext():
                 result = await self._execute(call, notify)
-        except asyncio.CancelledError:
-            if run.stop is None:
-                raise  # the server stops: the call is left as by a process that died
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
-            result = build_cancellation(call.tool.name)
+        except asyncio.CancelledError as error:
+            result = _end_stopped_run(run, call.tool.name, error)
         finally:
             reporting.cancel()
         if run.stop is _Stop.LOST:
@@ -431,11 +449,11 @@ class LongCalls:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_RETRY_S)
 
-    def _restore(self, lease: Lease) -> Call | Problem:
+    async def _restore(self, lease: Lease) -> Call | Problem:
         """Return the call of ``lease`` with what its user answered, or why it cannot run here."""
         call = self._bound.get(lease.id)
         if call is None:
-            restored = _read_request(lease, self._find_tool)
+            restored = _read_request(lease, await find_own_catalog(self._toolbox, lease.principal))
             if isinstance(restored, Problem):
                 return restored
             call = restored
@@ -744,12 +762,12 @@ def _write_request(call: Call) -> bytes:
     )
 
 
-def _read_request(lease: Lease, find_tool: FindTool) -> Call | Problem:
+def _read_request(lease: Lease, catalog: Catalog) -> Call | Problem:
     """Return the call that ``_write_request`` wrote, with the tool that is served now."""
     data = jsontext.read(lease.request) if lease.request else None
     if not isinstance(data, dict):
         return build_interruption("The tool", has_started=False)
-    tool = find_tool(get_text(data, "tool"))
+    tool = catalog.find_or_suggest(get_text(data, "tool"))
     if isinstance(tool, Problem):
         return tool
     scopes, user_id = data.get("scopes"), data.get("user_id")

@@ -9,8 +9,8 @@ from functools import partial
 from anyio import to_thread
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import ANONYMOUS, Call, Result, Value
-from toolwire.core.toolbox import Notify, ShowsEachCaller, Toolbox, ignore_progress
+from toolwire.core.model import Call, Result, Value
+from toolwire.core.toolbox import Notify, Toolbox, find_own_catalog, ignore_progress
 from toolwire.validation import permits
 
 
@@ -35,13 +35,6 @@ class OwnTools:
         # FI-02: the one rule about what a caller sees, as for a list.
 
         view = View(permits=partial(permits, call.context.scopes), find_level=effective_level)
-        catalog = self._narrow(call, await self._find_catalog(call.context.principal))
+        catalog = self._narrow(call, await find_own_catalog(self._toolbox, call.context.principal))
         # The first search builds the index, which takes a second for ten thousand tools.
         return Value(await to_thread.run_sync(answer_own_call, call.tool, call.arguments, catalog, view))
-
-    async def _find_catalog(self, principal: str) -> Catalog:
-        toolbox = self._toolbox
-        if principal == ANONYMOUS.principal or not isinstance(toolbox, ShowsEachCaller):
-            return toolbox.catalog()
-        await toolbox.prepare_for(principal)
-        return toolbox.catalog_for(principal)
