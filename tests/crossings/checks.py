@@ -220,11 +220,10 @@ def check_row(row: Row, bench: Bench) -> None:
     ran = not expected.refusal and value != "nothing: cannot_ask"
     assert runs == [principal] * ran, text
     consented, asked_in_inbox = outcome.consented, in_inbox
-    if row["consent"] == "auto":
-        own = [one for one in consented if not is_about_earlier_calls(one)]
-        consented = own if len(own) >= expected.consented else consented  # one question can have both reasons
-        own = [one for one in in_inbox if not is_about_earlier_calls(one)]
-        asked_in_inbox = own if len(own) >= expected.in_inbox else in_inbox
+    own = [one for one in consented if not is_about_earlier_calls(one)]
+    consented = own if len(own) >= expected.consented else consented  # one question can have both reasons
+    own = [one for one in in_inbox if not is_about_earlier_calls(one)]
+    asked_in_inbox = own if len(own) >= expected.in_inbox else in_inbox
     assert len(consented) == expected.consented, text
     assert len(asked_in_inbox) == expected.in_inbox, text
     assert len(outcome.entered) == expected.entered, text

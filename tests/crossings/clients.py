@@ -264,7 +264,7 @@ def stream_curl(target: Target, call: Call, outcome: Outcome, path: str, fields:
                 take_item(outcome, call, target, message["params"].get("message"))
             elif call.protocol == "OpenTool" and message.get("error") is None and message.get("result"):
                 take_item(outcome, call, target, message["result"]["result"])
-            else:
+            elif "jsonrpc" in message:  # OpenTool also says that a stream starts, and that it is done
                 last = message
     return last
 
@@ -282,8 +282,9 @@ def call_curl(target: Target, call: Call) -> Outcome:
 
     def send() -> Answer:
         if call.protocol == "OpenAPI":
-            reads = call.kind in ("read", "file")
-            if reads:
+            # By the document: a gateway that trusts its upstream's list of reads serves them by GET, and no others.
+            document = run_curl(target, "GET", "/openapi.json", {}).body
+            if "get" in document["paths"][f"/api/{call.tool}"]:
                 return run_curl(target, "GET", f"/api/{call.tool}?row={call.row}", fields)
             return run_curl(target, "POST", f"/api/{call.tool}", fields, call.arguments)
         if call.protocol == "OpenTool":

@@ -38,6 +38,8 @@ ROOT = Path(__file__).parents[2]
 KEY, GATEWAY_KEY = "key-of-ann-000000000000000000000000", "key-of-the-gateway-00000000000000000"
 ISSUER, AUDIENCE = "https://issuer.example", "https://tools.example"
 WAIT_S = 60.0
+TOKEN_S = 300.0
+"""For how long a token is used: half of its lifetime."""
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # where Debian puts proxies, and a user's PATH does not look
 
 
@@ -52,6 +54,8 @@ class Running:
     is_gateway: bool = False
     token: str = ""
     """What a program got which a person who signed in here has allowed to call."""
+    token_at: float = 0.0
+    """When it got the token."""
 
 
 class Deployments:
@@ -88,7 +92,10 @@ class Deployments:
         if (name, flavour) not in self._running:
             folder = Path(mkdtemp(prefix="deployment-", dir=self.folder))
             self._running[name, flavour] = STARTS[name](self, flavour, folder, self.find_extras(name, flavour, folder))
-        return self._running[name, flavour]
+        running = self._running[name, flavour]
+        if running.token and time.monotonic() - running.token_at > TOKEN_S:
+            running = self._running[name, flavour] = renew_token(self, running)
+        return running
 
     def find_extras(self, deployment: str, flavour: Flavour, folder: Path) -> dict[str, Any]:
         """Return further options of one server, with what they name opened."""
@@ -105,7 +112,11 @@ class Deployments:
         return f"redis://127.0.0.1:{self._redis.port}"
 
     def open_issuer(self) -> Issuer:
-        """Return our own authorization server, which runs, with the token of a program."""
+        """Return our own authorization server, which runs, with a token of a program that has minutes left."""
+        if self._issuer is not None and time.monotonic() - self._issuer.at > TOKEN_S:
+            with httpx2.Client(timeout=WAIT_S) as browser:
+                token = get_token(browser, self._issuer.url, AUDIENCE)
+            self._issuer = self._issuer._replace(token=token, at=time.monotonic())
         if self._issuer is None:
             port = find_free_port()
             url, store = f"http://127.0.0.1:{port}", str(self.folder / "issuer.sqlite3")
@@ -117,7 +128,7 @@ class Deployments:
                 token = get_token(browser, url, AUDIENCE)
                 keys = self.folder / "our-jwks.json"
                 keys.write_bytes(browser.get(f"{url}/oauth/jwks").content)
-            self._issuer = Issuer(url, keys, token)
+            self._issuer = Issuer(url, keys, token, time.monotonic())
         return self._issuer
 
     def open_upstream(self) -> Running:
@@ -183,6 +194,8 @@ class Issuer(NamedTuple):
     url: str
     keys: Path
     token: str
+    at: float
+    """When the token was issued."""
 
     @property
     def principal(self) -> str:
@@ -462,12 +475,22 @@ def sign_in(deployments: Deployments, flavour: Flavour, running: Running) -> Run
     """Return the gateway with the token of a program of the person who signs in there, if people do."""
     if flavour.callers not in ("people", "accounts"):
         return running
-    context = ssl.create_default_context(cafile=deployments.ca_file)
-    with httpx2.Client(timeout=WAIT_S, verify=context) as browser:
-        token = get_token(browser, running.url, running.url)
-        if flavour.callers == "accounts":
+    if flavour.callers == "accounts":
+        with open_browser(deployments) as browser:
+            get_token(browser, running.url, running.url)
             open_account(browser, f"{running.url}/sign-in/crossings", KEY)
-    return replace(running, token=token)
+    return renew_token(deployments, running)
+
+
+def renew_token(deployments: Deployments, running: Running) -> Running:
+    """Return the gateway with a new token of a program of the person who signs in there."""
+    with open_browser(deployments) as browser:
+        token = get_token(browser, running.url, running.url)
+    return replace(running, token=token, token_at=time.monotonic())
+
+
+def open_browser(deployments: Deployments) -> httpx2.Client:
+    return httpx2.Client(timeout=WAIT_S, verify=ssl.create_default_context(cafile=deployments.ca_file))
 
 
 def start_gateway(deployments: Deployments, flavour: Flavour, folder: Path, extras: Extras) -> Running:
