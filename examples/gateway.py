@@ -88,7 +88,7 @@ def run_gateway(folder: Path, shop: str, weather: str) -> Generator[str, None, N
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:  # noqa: S603 - our own command
         assert process.stdout is not None
         try:
-            found = next(filter(None, (re.match(r"at\s+(http\S+)", line) for line in process.stdout)), None)
+            found = next(filter(None, (re.match(r"URL\s+(http\S+)", line) for line in process.stdout)), None)
             if found is None:
                 raise RuntimeError("The gateway did not start.")
             reader = threading.Thread(target=process.stdout.read, daemon=True)  # so that it never waits to print

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import Catalog
@@ -77,6 +77,10 @@ _PART_FORM = OutputForm(None, is_untyped=True)
 
 _HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
 _STATELESS_FIELD = STATELESS.encode()
+WAIT_WITHOUT_TASKS_S: Final = 25.0
+"""How long a long call waits for its end where the client cannot ask for its result later: less than its own limit of
+60 seconds, and than the time that a server takes to stop."""
+
 _PLAIN_END = b"}}"
 _STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
 
@@ -372,8 +376,9 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
     context = texts.usual_context if consent_question.says_nothing(params) else _read_context(params, tool, texts)
     if isinstance(context, Problem):
         return Response(200, JSON_HEADERS, write_failure(asked_id, context, texts.server if status else None))
-    if not is_plain and tool.long and status and task_server.declares_tasks(params):  # since 2026-07-28
-        context = replace(context, wait_s=0.0)
+    if not is_plain and tool.long:  # tasks exist since 2026-07-28
+        has_tasks = bool(status) and task_server.declares_tasks(params)
+        context = replace(context, wait_s=0.0 if has_tasks else WAIT_WITHOUT_TASKS_S)
     if size := find_part_size(asked, texts.part_characters):
         context = replace(context, part_characters=size)
     # I-32: what older clients do not know reaches the model.

@@ -495,6 +495,7 @@ class LongCalls:
         """
         loop = asyncio.get_running_loop()
         until, sent = loop.time() + wait_s, 0
+        is_in_inbox = call is not None and call.context.needs_inbox and bool(call.context.wait_s)
         run: _Run | None = None
         found: CallStatus | Problem | None = status
         with self._subscribe(status.id) as changed:
@@ -504,7 +505,8 @@ class LongCalls:
                 left = until - loop.time()
                 if not isinstance(found, CallStatus) or found.is_over or left <= 0:
                     break
-                if found.state is LongCallState.WAITING:
+                # A caller that can neither answer nor ask again waits until its user has answered in the inbox.
+                if found.state is LongCallState.WAITING and not (is_in_inbox and _waits_for_consent(found)):
                     break
                 most_s = min(left, _MAX_LOCAL_PAUSE_S)
                 found = await self._await_change(store, principal, found, changed, most_s=most_s, run=run, sent=sent)
@@ -760,6 +762,10 @@ def _write_request(call: Call) -> bytes:
             "trace_id": context.trace_id,
         }
     )
+
+
+def _waits_for_consent(status: CallStatus) -> bool:
+    return all(name.startswith(_CONSENT) for name in status.input or ())
 
 
 def _read_request(lease: Lease, catalog: Catalog) -> Call | Problem:
