@@ -381,6 +381,7 @@ class LongCalls:
         return await self._run_tool(store, call, run)
 
     async def _run_tool(self, store: LongCallStore, call: Call, run: _Run) -> CallChange | None:
+        """Run the tool of ``call``, and return what ``_run_lease`` returns."""
 
         async def notify(piece: Progress) -> None:
             run.add(piece)
