@@ -15,15 +15,14 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
-from functools import partial
+from collections.abc import Callable, Mapping, Set
 from typing import Any, TypeVar
 
 import psycopg
 
-from toolwire.core.call_status import CallPage, CallStatus
-from toolwire.core.long_call import UNAVAILABLE, Acceptance, CallChange, Lease, LongCallLimits, NewCall
-from toolwire.core.model import Json, Problem
+from toolwire.core.call_status import CallStatus
+from toolwire.core.long_call import UNAVAILABLE, CallChange, Lease, LongCallLimits
+from toolwire.core.model import Problem
 from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.outage_log import OutageLog
 from toolwire.stores.postgres import (
@@ -37,7 +36,7 @@ from toolwire.stores.postgres import (
 
 from . import postgres_statements as sql
 from .postgres import LEASE_S
-from .sql_long_calls import SqlLongCalls
+from .sql_long_calls import SqlLongCalls, StoredLongCalls
 from .tables import CALLS, LONG_CALLS
 
 _RECONNECT_S = 1.0
@@ -49,7 +48,7 @@ class _NotReachableError(OSError):
     """The database cannot be asked now."""
 
 
-class PostgresLongCalls:
+class PostgresLongCalls(StoredLongCalls):
     """The long calls in the database at ``url``. Its tables are made or brought to this version when it is opened.
 
     Raises:
@@ -90,20 +89,12 @@ class PostgresLongCalls:
         await self._changes.run_change(self._end_lease, on_refusal=_return_none)
         self._held.clear()
 
-    async def accept(self, new: NewCall) -> Acceptance:
-        """Record ``new`` and return its status, or the status of the call that has its key."""
-        return await self._do(lambda: self._calls.accept(new, self._owner))
-
-    async def find(self, key: str) -> CallStatus | Problem | None:
-        """Return the status of the call with this ``key``; None if there is none."""
-        return await self._do(lambda: self._calls.find(key))
-
     async def claim(self, call_id: str, asked: Set[str] = frozenset()) -> Lease | Problem | None:
         """Return the right to run the call, or None if it must not run here and now."""
         # A renewal that runs between the commit and the next line must not take the claim for a lost one.
         self._claiming[call_id] = self._claiming.get(call_id, 0) + 1
         try:
-            claimed = await self._do(lambda: self._calls.claim(call_id, self._owner, asked), self._give_back)
+            claimed = await super().claim(call_id, asked)
             if isinstance(claimed, Lease):
                 self._held[call_id] = claimed.attempt
             return claimed
@@ -114,40 +105,16 @@ class PostgresLongCalls:
 
     async def change(self, lease: Lease, change: CallChange) -> CallStatus | Problem | None:
         """Record ``change`` and return the status after it; None if the lease is lost."""
-        changed = await self._do(lambda: self._calls.change(lease, change))
+        changed = await super().change(lease, change)
         is_over = changed is None or change.result is not None or change.input is not None
         if is_over and not isinstance(changed, Problem) and self._held.get(lease.id) == lease.attempt:
             del self._held[lease.id]
         return changed
 
-    async def read(self, principal: str, call_id: str) -> CallStatus | Problem | None:
-        """Return the status of a caller's call with its result."""
-        return await self._do(lambda: self._calls.read(principal, call_id))
-
-    async def list_calls(self, principal: str, limit: int, cursor: str = "") -> CallPage | Problem:
-        """Return at most ``limit`` calls of a caller, newest first."""
-        return await self._do(lambda: self._calls.list_calls(principal, limit, cursor))
-
-    async def cancel(self, principal: str, call_id: str) -> CallStatus | Problem | None:
-        """Ask to cancel a call and return its status."""
-        return await self._do(lambda: self._calls.cancel(principal, call_id))
-
-    async def cancel_removed(self, is_removed: Callable[[str], bool]) -> int | Problem:
-        """Cancel all calls of the callers that ``is_removed`` is true of, and return how many these are."""
-        return await self._do(lambda: self._calls.cancel_removed(is_removed))
-
-    async def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem | None:
-        """Record answers to what a waiting call asks, and return its status."""
-        return await self._do(lambda: self._calls.answer(principal, call_id, answers))
-
     async def renew(self) -> Mapping[str, bool] | Problem:
         """Renew the lease; return the calls that this process runs, and whether they are to be cancelled."""
         known = {**self._held, **dict.fromkeys(self._claiming, -1)}
         return await self._do(lambda: self._renew(known), tries_again=True)
-
-    async def find_ready(self, limit: int) -> Sequence[str] | Problem:
-        """Return the ids of calls that this process may claim."""
-        return await self._do(lambda: self._calls.find_ready(self._owner, limit))
 
     async def _do(
         self, work: Callable[[], _T], on_abandon: Callable[[Any], None] | None = None, *, tries_again: bool = False
@@ -155,12 +122,13 @@ class PostgresLongCalls:
         # ST-05: no caller waits for a database that hangs.
         if self._is_lost and not tries_again:
             return UNAVAILABLE
-        return await self._changes.run_change(partial(_ask, work), on_refusal=_refuse, on_abandon=on_abandon)
+        return await super()._do(work, on_abandon)
 
-    def _give_back(self, claimed: Lease | Problem | None) -> None:
-        """Undo the claim of a task that was cancelled before it could start the call."""
-        if isinstance(claimed, Lease):
-            self._changes.post_change(partial(_ask, partial(self._calls.give_back, claimed)))
+    def _ask(self, work: Callable[[], _T]) -> _T:
+        try:
+            return work()
+        except (psycopg.Error, UnicodeEncodeError, ValueError) as error:
+            raise _NotReachableError from error
 
     def _renew(self, known: Mapping[str, int]) -> Mapping[str, bool]:
         """Return the running calls of this process, once those that it does not know of are given back."""
@@ -276,18 +244,6 @@ class PostgresLongCalls:
             return False
         (until,) = row
         return bool(self._now < (until if until > self._connected_at else self._connected_at + self._lease_s))
-
-
-def _ask(work: Callable[[], _T]) -> _T:
-    """Return what ``work`` returns; an error of the database becomes one that refuses the change."""
-    try:
-        return work()
-    except (psycopg.Error, UnicodeEncodeError, ValueError) as error:
-        raise _NotReachableError from error
-
-
-def _refuse() -> Problem:
-    return UNAVAILABLE
 
 
 def _return_none() -> None:

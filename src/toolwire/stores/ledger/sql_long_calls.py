@@ -1,7 +1,7 @@
 """Keep long calls in a database: the same statements for SQLite and PostgreSQL.
 
 Rules:
-- Each public method runs inside one transaction, which the caller begins and ends.
+- Each public method of SqlLongCalls runs inside one transaction, which the caller begins and ends.
 - Each change names the owner and the attempt of the run that makes it, so a process that lost a call changes nothing.
 - What a caller has is counted beside the calls, in the same transaction, so that no call pays for counting many.
 """
@@ -9,13 +9,16 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from typing import Any, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from toolwire.core.call_status import CallPage, CallStatus, LongCallState
 from toolwire.core.ledger import CallKey, build_conflict
 from toolwire.core.long_call import (
     FULL,
+    UNAVAILABLE,
     AcceptAction,
     Acceptance,
     CallChange,
@@ -34,6 +37,7 @@ from toolwire.core.long_call import (
 from toolwire.core.model import Json, Kind, Problem, Result
 from toolwire.framing import jsontext
 from toolwire.stores.database import Cursor
+from toolwire.stores.group_commit import GroupCommit
 
 from . import result_bytes
 
@@ -43,6 +47,7 @@ MAX_ANSWERS = 64 * 1024
 """The most bytes of what a user answers to the questions of one call."""
 _SWEEP_EVERY = 64
 _MAX_REMOVED = 64
+_T = TypeVar("_T")
 _ACCEPTED, _RUNNING = LongCallState.ACCEPTED.value, LongCallState.RUNNING.value
 _COLUMNS = (
     "number, principal, id, key, tool, fingerprint, state, can_rerun, owner, attempt, progress, message, input,"
@@ -476,3 +481,71 @@ def _read_object(body: bytes | None) -> dict[str, Json]:
 def _clean(text: str) -> str:
     """Return ``text`` without what PostgreSQL cannot store: null characters, and halves of characters."""
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+class StoredLongCalls(ABC):
+    """A LongCallStore in a database, which subclasses open. One thread commits the changes, many per transaction."""
+
+    _calls: SqlLongCalls
+    _changes: GroupCommit
+    _owner: int
+
+    async def accept(self, new: NewCall) -> Acceptance:
+        """Record ``new`` and return its status, or the status of the call that has its key."""
+        return await self._do(lambda: self._calls.accept(new, self._owner))
+
+    async def find(self, key: str) -> CallStatus | Problem | None:
+        """Return the status of the call with this ``key``; None if there is none."""
+        return await self._do(lambda: self._calls.find(key))
+
+    async def claim(self, call_id: str, asked: Set[str] = frozenset()) -> Lease | Problem | None:
+        """Return the right to run the call, or None if it must not run here and now."""
+        return await self._do(lambda: self._calls.claim(call_id, self._owner, asked), self._give_back)
+
+    async def change(self, lease: Lease, change: CallChange) -> CallStatus | Problem | None:
+        """Record ``change`` and return the status after it; None if the lease is lost."""
+        return await self._do(lambda: self._calls.change(lease, change))
+
+    async def read(self, principal: str, call_id: str) -> CallStatus | Problem | None:
+        """Return the status of a caller's call with its result."""
+        return await self._do(lambda: self._calls.read(principal, call_id))
+
+    async def list_calls(self, principal: str, limit: int, cursor: str = "") -> CallPage | Problem:
+        """Return at most ``limit`` calls of a caller, newest first."""
+        return await self._do(lambda: self._calls.list_calls(principal, limit, cursor))
+
+    async def cancel(self, principal: str, call_id: str) -> CallStatus | Problem | None:
+        """Ask to cancel a call and return its status."""
+        return await self._do(lambda: self._calls.cancel(principal, call_id))
+
+    async def cancel_removed(self, is_removed: Callable[[str], bool]) -> int | Problem:
+        """Cancel all calls of the callers that ``is_removed`` is true of, and return how many these are."""
+        return await self._do(lambda: self._calls.cancel_removed(is_removed))
+
+    async def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem | None:
+        """Record answers to what a waiting call asks, and return its status."""
+        return await self._do(lambda: self._calls.answer(principal, call_id, answers))
+
+    @abstractmethod
+    async def renew(self) -> Mapping[str, bool] | Problem:
+        """Return the calls that this process still runs, and whether they are to be cancelled."""
+
+    async def find_ready(self, limit: int) -> Sequence[str] | Problem:
+        """Return the ids of calls that this process may claim."""
+        return await self._do(lambda: self._calls.find_ready(self._owner, limit))
+
+    async def _do(self, work: Callable[[], _T], on_abandon: Callable[[Any], None] | None = None) -> _T | Problem:
+        return await self._changes.run_change(partial(self._ask, work), on_refusal=_refuse, on_abandon=on_abandon)
+
+    def _ask(self, work: Callable[[], _T]) -> _T:
+        """Return what ``work`` returns. An error that refuses the change must be one that the group expects."""
+        return work()
+
+    def _give_back(self, claimed: Lease | Problem | None) -> None:
+        """Undo the claim of a task that was cancelled before it could start the call."""
+        if isinstance(claimed, Lease):
+            self._changes.post_change(partial(self._ask, partial(self._calls.give_back, claimed)))
+
+
+def _refuse() -> Problem:
+    return UNAVAILABLE

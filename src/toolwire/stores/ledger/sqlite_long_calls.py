@@ -13,29 +13,22 @@ import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import finalize
 
-from toolwire.core.call_status import CallPage, CallStatus
 from toolwire.core.long_call import (
-    UNAVAILABLE,
-    Acceptance,
-    CallChange,
-    Lease,
     LongCallLimits,
-    NewCall,
 )
-from toolwire.core.model import Json, Problem
+from toolwire.core.model import Problem
 from toolwire.stores.clock import ClockMark, LedgerClock, read_boot_id
 from toolwire.stores.database import build_unusable_error, create_tables, open_file
 from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.outage_log import OutageLog
 
 from .process_lock import ProcessLock, is_alive
-from .sql_long_calls import SqlLongCalls
+from .sql_long_calls import SqlLongCalls, StoredLongCalls
 from .statements import AGE, FORGET_AGE, SAVE_AGE
 from .tables import CALLS_FILE
 
@@ -45,7 +38,7 @@ _T = TypeVar("_T")
 _log = logging.getLogger("toolwire.ledger")
 
 
-class SqliteLongCalls:
+class SqliteLongCalls(StoredLongCalls):
     """The long calls in the file at ``path``, which may be that of a ledger; in memory without ``path``.
 
     ``clock`` is in seconds and never goes back while the machine, ``boot``, runs; ``wall`` is the time of day.
@@ -93,60 +86,12 @@ class SqliteLongCalls:
                 self._lock.release()
             self._connection.close()
 
-    async def accept(self, new: NewCall) -> Acceptance:
-        """Record ``new`` and return its status, or the status of the call that has its key."""
-        return await self._do(lambda: self._calls.accept(new, self._owner))
-
-    async def find(self, key: str) -> CallStatus | Problem | None:
-        """Return the status of the call with this ``key``; None if there is none."""
-        return await self._do(lambda: self._calls.find(key))
-
-    async def claim(self, call_id: str, asked: Set[str] = frozenset()) -> Lease | Problem | None:
-        """Return the right to run the call, or None if it must not run here and now."""
-        return await self._do(lambda: self._calls.claim(call_id, self._owner, asked), self._give_back)
-
-    async def change(self, lease: Lease, change: CallChange) -> CallStatus | Problem | None:
-        """Record ``change`` and return the status after it; None if the lease is lost."""
-        return await self._do(lambda: self._calls.change(lease, change))
-
-    async def read(self, principal: str, call_id: str) -> CallStatus | Problem | None:
-        """Return the status of a caller's call with its result."""
-        return await self._do(lambda: self._calls.read(principal, call_id))
-
-    async def list_calls(self, principal: str, limit: int, cursor: str = "") -> CallPage | Problem:
-        """Return at most ``limit`` calls of a caller, newest first."""
-        return await self._do(lambda: self._calls.list_calls(principal, limit, cursor))
-
-    async def cancel(self, principal: str, call_id: str) -> CallStatus | Problem | None:
-        """Ask to cancel a call and return its status."""
-        return await self._do(lambda: self._calls.cancel(principal, call_id))
-
-    async def cancel_removed(self, is_removed: Callable[[str], bool]) -> int | Problem:
-        """Cancel all calls of the callers that ``is_removed`` is true of, and return how many these are."""
-        return await self._do(lambda: self._calls.cancel_removed(is_removed))
-
-    async def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem | None:
-        """Record answers to what a waiting call asks, and return its status."""
-        return await self._do(lambda: self._calls.answer(principal, call_id, answers))
-
     async def renew(self) -> Mapping[str, bool] | Problem:
         """Return the calls that this process runs, and whether they are to be cancelled. There is no lease to renew."""
         return await self._do(self._read_mine)
 
-    async def find_ready(self, limit: int) -> Sequence[str] | Problem:
-        """Return the ids of calls that this process may claim."""
-        return await self._do(lambda: self._calls.find_ready(self._owner, limit))
-
-    async def _do(self, work: Callable[[], _T], on_abandon: Callable[[Any], None] | None = None) -> _T | Problem:
-        return await self._changes.run_change(work, on_refusal=_refuse, on_abandon=on_abandon)
-
     def _read_mine(self) -> Mapping[str, bool]:
         return {call_id: asked for call_id, (_, asked) in self._calls.find_mine(self._owner).items()}
-
-    def _give_back(self, claimed: Lease | Problem | None) -> None:
-        """Undo the claim of a task that was cancelled before it could start the call."""
-        if isinstance(claimed, Lease):
-            self._changes.post_change(partial(self._calls.give_back, claimed))
 
     def _is_alive(self, owner: int) -> bool:
         return owner == self._owner or (self._path is not None and is_alive(self._path, owner))
@@ -198,10 +143,6 @@ class SqliteLongCalls:
         self._connection.execute("PRAGMA busy_timeout = 0")  # from here on GroupCommit repeats, with its own limit
         self._calls.attach(self._connection)
         self._is_open = True
-
-
-def _refuse() -> Problem:
-    return UNAVAILABLE
 
 
 def _return_none() -> None:
