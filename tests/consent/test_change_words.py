@@ -24,6 +24,7 @@ CHANGES = [
         Change("input_schema", "wider", {"properties": {"cc": {}}}, {"properties": {"bcc": {}}}),
         "The argument bcc is new; the argument cc is gone.",
     ),
+    (Change("parameters", "wider", {"cc": {}}, {"bcc": {}}), "The argument bcc is new; the argument cc is gone."),
     (Change("scopes", "wider", [], ["mail"]), f'The set of its scopes was empty. Now it is ["mail"]. {MORE}'),
     (Change("hint", "same", "", "\u202etxt"), "Its hint was empty. Now it is “<U+202E>txt”."),
     (

@@ -108,6 +108,9 @@ def test_page_of_a_question_says_who_asks_and_names_what_an_earlier_version_kept
     page = build_question_page(QUESTION, "t")
     assert "<title>May send be called?" in page
     assert "asks you before a call" in page
+    assert '<h1 class="action">Send: ' in page
+    assert "May <code>send</code> be called at https://xn--bnk-6cd.example:8443?" in page
+    assert "may change something" not in build_waiting_parts(build_display_rows(QUESTION))
     assert "toolwire asks on this machine. Nothing is sent before you answer." in page
     assert build_question_heading("", "send", "https://a.example") == (
         "<h2>May <code>send</code> be called at https://a.example?</h2>"

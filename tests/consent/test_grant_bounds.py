@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf, nan
 from typing import Any
 
@@ -124,3 +125,7 @@ def test_a_form_that_comes_back_keeps_what_the_user_chose() -> None:
     plain = build_bounds_fields(question, {})
     kept = build_bounds_fields(question, {"bound unseen": "yes"})
     assert (plain.count(" checked"), kept.count(" checked")) == (1, 2)
+    assert "None" not in plain
+    long = replace(PAY, input_schema={"properties": {"x" * 600: {}}})
+    page = build_bounds_fields(replace(question, call=Call(long, {"amount": 5})), {})
+    assert f"<small>{'x' * 500}</small>" in page

@@ -26,6 +26,7 @@ MAIL = {"properties": {"addressee": {"type": "string", "format": "email"}}}
         ("order", {"item": "tea", "count": 3}, {}, 'Order: item "tea", count 3'),
         ("order", {"lines": [{"item": "tea"}]}, {}, "Order"),
         ("look", {}, {}, "Look"),
+        ("send", {"recipients": "a@b.example", "text": "x" * 99}, {}, 'Send: to "a@b.example"'),
         ("read", {"uri": "file:///a.txt", "text": "x" * 99}, {}, 'Read: uri "file:///a.txt"'),
         ("HTTPGet2", {"url": "https://a.example"}, {}, 'HTTP get 2: url "https://a.example"'),
     ],

@@ -89,6 +89,19 @@ def test_direction_of_several_changes_is_the_widest() -> None:
     assert overall_direction(()) == "same"
 
 
+def test_change_that_cannot_be_read_is_a_wider_one() -> None:
+    (change,) = find_changes({"rate_limit": "often"}, {"rate_limit": "seldom"})
+    assert change.direction == "wider"
+
+
+def test_lock_is_sorted_with_one_part_on_each_line() -> None:
+    text = write_lock(DefinitionLock().with_connection(URL, [build_definition(TOOL)]))
+    assert text.startswith('{\n "connections": {\n  "https://a.example": {\n')
+    names = [line.split('"')[1] for line in text.splitlines() if line.startswith('     "')]
+    assert len(names) > 3
+    assert names == sorted(names)
+
+
 @pytest.mark.requirement("XL-050")
 def test_digest_is_that_of_canonical_json() -> None:
     assert compute_digest({"b": [1], "a": "\u00fc"}) == sha256('{"a":"\u00fc","b":[1]}'.encode()).hexdigest()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from toolwire import DefinitionError, GrantBounds, InputRequest
+from toolwire.consent.input_display import describe_asker
+from toolwire.core.model import Condition
 from toolwire.protocols.openapi.request.path_template import _is_plain
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.sessions.session_rows import SessionBounds
@@ -35,3 +38,22 @@ def test_a_path_value_is_decoded_up_to_ten_times() -> None:
         assert not _is_plain(encode("%2e%2e", times)), times
     assert _is_plain(encode("%41", 9))
     assert not _is_plain(encode("%41", 10)), "it is not known what a server would make of it"
+
+
+@pytest.mark.requirement("CC-01", "CC-03")
+def test_a_permission_has_at_most_16_conditions_and_1000000_calls() -> None:
+    one = Condition("/amount", "le", 5)
+    GrantBounds(conditions=(one,) * 16, uses=1_000_000)
+    with pytest.raises(DefinitionError, match="only 16 are read"):
+        GrantBounds(conditions=(one,) * 17)
+    with pytest.raises(DefinitionError, match="from 1 to 1,000,000"):
+        GrantBounds(uses=1_000_001)
+
+
+@pytest.mark.requirement("AT-41")
+def test_what_a_server_calls_itself_has_at_most_80_characters() -> None:
+    def ask(title: str) -> str:
+        return describe_asker(InputRequest(message="", site="https://a.example", title=title, tool="sew"))
+
+    assert f"'{'x' * 80}'" in ask("x" * 80)
+    assert f"'{'x' * 77}...'" in ask("x" * 81)

@@ -69,6 +69,7 @@ def test_each_kind_of_mistake_is_made(code: str, kind: str, wrong: str) -> None:
         "assert a is not None",
         "if TYPE_CHECKING:\n    g(a)",
         "raise NotImplementedError",
+        "x = Html(a)",
     ],
 )
 def test_what_no_user_can_notice_is_left_alone(code: str) -> None:

@@ -20,6 +20,7 @@ from toolwire.protocols.openapi.document import hidden_text, identity, swagger_2
 from toolwire.protocols.openapi.document.consent_policy import get_extension as get_policy
 from toolwire.protocols.openapi.document.descriptions import describe_own
 from toolwire.protocols.openapi.document.operation_list import METHODS, inline_path_items
+from toolwire.protocols.openapi.document.paths import ACCEPT_QUERY
 from toolwire.protocols.openapi.document.references import Unusable, follow
 from toolwire.protocols.openapi.request.plan import Plan
 from toolwire.protocols.openapi.tools import operations
@@ -30,7 +31,18 @@ from .extension import get_extension
 from .loss import Loss, format_value, list_unread
 
 _HOME = "https://localhost/openapi.json"
-_ROOT = ("openapi", "info", "x-llm", "x-opentools", "paths", "components", "jsonSchemaDialect", "x-toolwire")
+# What its server accepts is no part of the tools, and is left out with "servers" that a converted list does not have.
+_ROOT = (
+    "openapi",
+    "info",
+    "x-llm",
+    "x-opentools",
+    "paths",
+    "components",
+    "jsonSchemaDialect",
+    "x-toolwire",
+    ACCEPT_QUERY,
+)
 _INFO = ("title", "version", "description")
 _ITEM = (*METHODS, "parameters", "$ref")
 _OPERATION = (
