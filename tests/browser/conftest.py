@@ -53,11 +53,13 @@ SAY_THE_SAME = r"""() => {
   window.before = [];
   for (let part = parts.nextNode(); part; part = parts.nextNode()) {
     const text = part.data.replace(/(127\.0\.0\.1|localhost):\d+/g, "$1:9627").replace(/\d+(\.\d+)? ms/g, "2.0 ms")
-      .replace(/\d\d:\d\d:\d\d/g, "09:41:00").replace(/(waits since) \S+/g, "$1 0:12");
+      .replace(/\d\d:\d\d:\d\d/g, "09:41:00").replace(/(waits since) \S+/g, "$1 0:12")
+      .replace(/\b\d\d?( (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sept?|Oct|Nov|Dec))( \d{4})?\b/g,
+        (_, day, month, year) => "24 Nov" + (year ? " 2026" : "")).replace(/\b20\d\d-\d\d-\d\d\b/g, "2026-11-24");
     if (text !== part.data) { window.before.push([part, part.data]); part.data = text; }
   }
 }"""
-"""Gives ports, durations and times of day the values that they have in each picture of the documentation."""
+"""Gives ports, durations, days and times the values that they have in each picture of the documentation."""
 SAY_AS_BEFORE = "() => window.before.forEach(([part, text]) => { part.data = text; })"
 IN_DOCS = {
     "question",

@@ -114,7 +114,7 @@ def test_start_of_a_server_counts_the_faults(write: Callable[..., Path]) -> None
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stderr
 
     warned = start(write("desk.py", TOOLS))
-    assert "delete_note is declared as a read that needs no question" in warned
+    assert "delete_note is declared as read-only without a question" in warned
     assert "3 things could confuse a model: `toolwire check FILE` lists them. delete_note has no desc" in warned
     assert "confuse" not in start(write("good.py", GOOD))
 

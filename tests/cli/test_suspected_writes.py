@@ -45,9 +45,9 @@ KIT = """
 def test_serve_warns_of_reads_that_are_named_or_typed_like_writes(write: Callable[..., Path]) -> None:
     line = [sys.executable, "-m", "toolwire", "serve", str(write("notes.py", KIT)), "--stdio"]
     reply = subprocess.run(line, input="", capture_output=True, text=True, timeout=60, check=True).stderr
-    assert "add_note is declared as a read that needs no question, and is named like one that changes" in reply
-    assert "ring is declared as a read that needs no question, and returns nothing" in reply
-    assert reply.count("is declared as a read") == 2
+    assert "add_note is declared as read-only without a question, but its name looks like a write." in reply
+    assert "ring is declared as read-only without a question, but it returns nothing" in reply
+    assert reply.count("is declared as read-only") == 2
 
 
 @pytest.mark.requirement("FU-52")

@@ -23,7 +23,7 @@ EVERY = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences:
-    """The levels that the user sets: for one tool by name or id, for all tools that write, for every tool.
+    """The user's consent rules: for one tool by name or id, for all tools that write, or for every tool.
 
     ``costs`` names the tools that may cost something without a question about it. ``secrets`` names arguments, of any
     tool, whose texts are masked in questions. ``private`` and ``untrusted`` name tools or connections that return
@@ -50,7 +50,7 @@ class Preferences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRules:
-    """The limits of consent in this client.
+    """The limits that this client sets for consent.
 
     The ``always_`` flags let one approval cover later calls of a risky kind; each is off by default.
     ``always_elsewhere`` is about calls that change something on another origin than that of the document.

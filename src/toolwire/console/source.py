@@ -31,7 +31,7 @@ from toolwire.stores.consent.open import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRow:
-    """A site or a program that is known: ``url`` identifies it, ``access`` says how it is used, such as ``signed in``.
+    """A known server or program: ``url`` identifies it, and ``access`` says how it is used, such as ``signed in``.
 
     ``name`` is shown in place of the URL, if there is one.
     """
@@ -44,7 +44,7 @@ class ConnectionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRow:
-    """A tool that a site offers. ``level`` is what happens before a call of it: ``auto``, ``per-call`` or ``deny``.
+    """A tool that a server offers. ``level`` is what happens before a call of it: ``auto``, ``per-call`` or ``deny``.
 
     ``untrusted`` is the digest of a tool that would run without a question by the word of its site alone, and ``notes``
     say how it can carry data out, and what changed since it was trusted.
@@ -61,7 +61,7 @@ class ToolRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
-    """A call that runs or has run. ``progress`` is from 0 to 1, None where it is not known.
+    """A running or finished call. ``progress`` is from 0 to 1, or None if it is not known.
 
     ``started_at`` is in seconds since 1970. ``can_cancel`` says whether the operator may end it.
     """
@@ -78,7 +78,7 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
-    """A limit: what it is about, whose it is, how much of it is used, and how much there is."""
+    """A limit: what it limits, its owner, how much of it is used, and its maximum."""
 
     what: str
     used: float
@@ -110,7 +110,7 @@ class NewUpstream:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamChanges:
-    """How an operator, who comes first, adds and removes upstreams: each returns why not, or an empty text.
+    """Functions that add and remove upstreams. The first argument is the operator. Each returns an error or ``""``.
 
     Both keep in the log who did it.
     """
@@ -129,7 +129,7 @@ DifferenceFinder = Callable[[str], "Sequence[str] | Problem"]
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleSource:
-    """What a console shows. A part that is None has no page.
+    """The data of a console. It shows no page for a part that is None.
 
     ``place`` holds the questions, the permissions, the rules and the decisions: a folder, or the URL of a PostgreSQL.
     ``trust_tools`` trusts the tools at a URL with these digests, and returns why it cannot, or an empty text.

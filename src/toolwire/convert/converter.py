@@ -32,7 +32,7 @@ from .source_positions import Source, SourcePointers
 
 _FORMS: Final = {form.kind: form for form in (OPENTOOL, OPENAPI, MCP, JSONSCHEMA, OXP, OTC, UNIVERSAL)}
 KINDS: Final = tuple(_FORMS)
-"""Every sort of document, in the order in which its shape is looked for."""
+"""All kinds of documents, in the order in which they are tried."""
 
 _MAX_STEPS_BACK: Final = 8
 
@@ -44,7 +44,7 @@ MIN_ROOM: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadDocument:
-    """What a document was read as, and what of it was not."""
+    """What was read from a document, and what was not."""
 
     catalog: Catalog
     source: Source
@@ -58,7 +58,7 @@ class ReadDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenDocument:
-    """A document, and what of the catalog is not in it."""
+    """A written document, and what it does not contain of the catalog."""
 
     document: Json
     losses: tuple[Loss, ...] = ()
@@ -66,7 +66,7 @@ class WrittenDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertedDocument:
-    """A document, its text, and all that was lost on the way to it."""
+    """A converted document, its text, and everything that the conversion lost."""
 
     document: Json
     text: str
@@ -74,13 +74,13 @@ class ConvertedDocument:
 
 
 def detect_kind(data: Json) -> str | None:
-    """Return the sort of document that ``data`` looks like, or None."""
+    """Return the kind of document that ``data`` appears to be, or None."""
     data = _extract_payload(data)[0]
     return next((form.kind for form in _FORMS.values() if form.fits(data)), None)
 
 
 def read(data: bytes | str | Json, kind: str | None = None) -> ReadDocument | Problem:
-    """Return the catalog of a document, given as text, bytes or data, or a Problem that says why there is none.
+    """Return the catalog of a document (text, bytes or data), or a Problem that says why it cannot be read.
 
     Raises:
         ValueError: there is no such ``kind``.
@@ -135,9 +135,9 @@ def write(catalog: Catalog, kind: str, source: Source | None = None) -> WrittenD
 
 
 def convert(data: bytes | str | Json | Catalog, to: str, kind: str | None = None) -> ConvertedDocument | Problem:
-    """Return ``data``, a document or a catalog, as a document of the sort ``to``.
+    """Convert ``data``, a document or a catalog, and return it as a document of the kind ``to``.
 
-    A document that was made from one of this sort, and not edited since, gives the text of that one back. A Problem
+    A document that was made from one of this kind, and not edited since, gives the text of that one back. A Problem
     says that ``data`` cannot be read, or that what is written would be many times as large.
 
     Raises:

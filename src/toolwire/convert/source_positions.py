@@ -14,7 +14,7 @@ from .document_kind import DocumentForm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The document that a catalog came from: its sort, its text, and the pointer of each tool in it by id."""
+    """The document that a catalog came from: its kind, its text, and the pointer to each tool by id."""
 
     kind: str
     text: str

@@ -32,7 +32,7 @@ _FINAL = frozenset({LongCallState.ENDED, LongCallState.CANCELLED, LongCallState.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStatus:
-    """How a long call stands.
+    """The status of a long call.
 
     - ``id``: its id, the same over every protocol.
     - ``tool``: the id of its tool, such as ``Reports.build@1.0.0``.

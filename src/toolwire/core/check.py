@@ -48,7 +48,7 @@ class SimilarTool(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a user is asked before a call: the call, where it goes, and why consent is needed.
+    """A question to the user before a call: the call, its destination, and why it needs consent.
 
     - ``always_allowed``: the answer may also cover later calls.
     - ``reasons``: whole sentences, safe to show.

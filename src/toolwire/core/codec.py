@@ -560,7 +560,7 @@ class FeatureMethods(NamedTuple):
 
 
 class CallReading(NamedTuple):
-    """How a long call stands, and for how many seconds the server wants no more questions; None if it does not say."""
+    """The status of a long call, and the seconds until the server accepts the next query; None if it does not say."""
 
     status: CallStatus
     retry_after_s: float | None = None

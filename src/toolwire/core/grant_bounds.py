@@ -19,7 +19,7 @@ MAX_SIMILAR: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantBounds:
-    """The bounds of an "always". A later call is covered if all of them hold; any other call is asked about.
+    """The conditions of a permission. It covers a later call if all of them hold. Any other call needs consent.
 
     ``conditions`` are tuples of pointer, operator and value, as in ``@tool(ask_when=...)``, at most 16. Each must hold,
     and one about an argument that a call does not have never holds. An empty sequence covers no call; ``None`` covers

@@ -14,7 +14,7 @@ HealthState: TypeAlias = Literal["ok", "failing", "paused", "waiting"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamHealth:
-    """How one server behind a gateway is, as this process sees it.
+    """The health of one server behind a gateway, as this process observes it.
 
     ``tools`` it offers; ``running`` of its calls run now; ``calls``, ``answered`` and ``failures`` are counted since
     the start, and ``failures_in_row`` since the last answer. ``last_failure`` is why the last failure happened, and

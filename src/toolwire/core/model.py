@@ -39,7 +39,7 @@ class Approval(StrEnum):
 
 
 class Cost(StrEnum):
-    """What a call costs the user, as the site declares it."""
+    """What a call costs the user, as the server declares it."""
 
     # XL-031
 
@@ -104,7 +104,7 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What a call must bring besides its arguments. Empty means nothing."""
+    """What a call must contain besides its arguments. Empty means nothing."""
 
     # OTC-013
 
@@ -285,7 +285,7 @@ class UserAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What comes with a call besides its arguments: the caller, and what the tool's requirements ask for.
+    """The context of a call: the caller, and what the tool requires besides the arguments.
 
     A tool with a parameter of this type gets the context of its call, with exactly the tokens and secrets that its
     requirements name. ``scopes`` is what the caller may do; ``None`` means that callers have no scopes and may call
@@ -523,7 +523,7 @@ make_call: Final = cast(
 
 
 class Kind(StrEnum):
-    """Why a call has no value: one word for each reason, in every protocol.
+    """The reason why a call has no value: one word for each, the same in every protocol.
 
     ``ACCEPTED`` is no failure: a long call has no value yet, and goes on.
     """
@@ -638,7 +638,7 @@ def reaches_level(level: object, wanted: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One piece that a running tool sent before its result. ``event`` is its name in protocols that name events."""
+    """A part that a running tool sent before its result. ``event`` is its name in protocols that name events."""
 
     value: Json
     event: str = "data"

@@ -18,7 +18,7 @@ HANDLE_PREFIX = "resource:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultLimits:
-    """How much of one result is read, and how much of it a model is given at once.
+    """The limits for reading a result, and for the part of it that a model is given at once.
 
     ``bytes`` is the largest response that is read as data, and the most that is kept of a stream; ``items`` are the
     most items of a stream. ``characters`` is the longest result that a model is given whole: of a longer one it gets

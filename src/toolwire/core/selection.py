@@ -14,7 +14,7 @@ DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which tools of a document to take. An empty member does not restrict anything.
+    """Selects tools of a document. An empty member does not restrict anything.
 
     - ``include``: ``"declared"`` takes what the site offers to models, ``"all"`` every operation that the site does not
       hide from them.

@@ -42,7 +42,7 @@ URI_PREFIX: Final = "uri_prefix"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceDefinition:
-    """Something to read at a URI, or at each URI of a template.
+    """A resource at a URI, or at each URI that matches a template.
 
     ``uri`` is a URI template where it has variables. ``size`` is in bytes. ``prefix`` is what a gateway puts before the
     URIs of one of its servers. ``takes_uri`` means that the reader gets the URI itself instead of the variables.

@@ -101,5 +101,5 @@ def suspects_write(tool: Tool) -> str:
         return ""
     types = {schema.get("type") for schema in tool.parameters.values()}
     if is_named_like_write(tool.name) and not (types and types <= _NUMBERS):  # add(a, b) computes
-        return "is named like one that changes something"
-    return "returns nothing, as one that changes something" if tool.output_schema is None else ""
+        return "its name looks like a write"
+    return "it returns nothing, like a write" if tool.output_schema is None else ""

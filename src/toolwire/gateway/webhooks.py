@@ -50,7 +50,7 @@ _log = logging.getLogger("toolwire")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """Where questions are told: ``url``, and the ``secret`` that signs, 24 to 64 bytes as base64, also ``whsec_...``.
+    """A receiver of questions: its ``url``, and the signing ``secret``, 24 to 64 bytes as base64 or ``whsec_...``.
 
     With ``arguments``, a message has the arguments of the call.
 

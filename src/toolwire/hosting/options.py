@@ -40,7 +40,7 @@ def _read_return(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteOptions:
-    """How a server elsewhere is reached, and which of its tools are used, as it is written.
+    """How to reach a remote server, and which of its tools to use, as written in a file or a command.
 
     Files stay paths and secrets stay names of variables, so that a worker process can read them again.
     """
@@ -144,7 +144,7 @@ class RemoteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOptions:
-    """Which signed tokens of callers are accepted: paths and URLs, no secret."""
+    """Which signed tokens of callers a server accepts: paths and URLs, without secrets."""
 
     jwt_secret_file: str | None = define_option(
         None, metavar="FILE", help="accept JWTs signed with this secret (HS256)", is_path=True, settings="program"

@@ -82,7 +82,7 @@ class WebhookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerSettings:
-    """The rules of a gateway for one caller, as its file has them; ``None`` or an empty text leaves what holds.
+    """A gateway's rules for one caller, as its file says. ``None`` or ``""`` keeps what applies without a rule.
 
     ``tools``, ``effects`` and ``arguments`` are the most that the caller may use; see ``ToolBound``. Conditions are
     written as those of ``ask_when``. ``member_of`` is the group whose table has the caller as a member. Without

@@ -66,7 +66,7 @@ class ToolBundle(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerRules:
-    """The rules for a caller: ``None`` leaves what holds without them.
+    """The rules for a caller. ``None`` keeps what applies without a rule.
 
     ``scopes`` stand for those of the caller's credentials. ``rate`` counts all calls of the caller, and ``running`` is
     how many of them may run at a time. With ``inbox``, each question about a call goes to the caller's inbox, and no

@@ -31,7 +31,7 @@ _CONNECTION_DEFAULT = RateLimit(max=300, window="1m")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRateLimits:
-    """How often a client may call: ``tool`` limits each tool, ``connection`` all tools together.
+    """A client's rate limits: ``tool`` applies to each tool, ``connection`` to all tools of a connection together.
 
     ``None`` is no limit.
     """

@@ -125,7 +125,7 @@ class OpenToolClient(_OpenToolConnection[Network]):
 
 
 class SyncOpenToolClient(_OpenToolConnection[SyncNetwork]):
-    """What OpenToolClient is, blocking. Use it in ``with``, or end with ``close()``."""
+    """The blocking form of OpenToolClient. Use it in ``with``, or call ``close()`` at the end."""
 
     _network_class = SyncNetwork
 

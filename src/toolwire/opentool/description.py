@@ -133,7 +133,7 @@ Loaded: TypeAlias = OpenTool | Mapping[str, Json] | None
 
 
 class Tool(Protocol):
-    """What can be served: ``call`` does the work, ``load`` says what there is. Both may be coroutines.
+    """A tool to serve: ``call`` runs a function, and ``load`` returns the document. Both can be coroutines.
 
     A tool may also have, as the newer SDKs do: ``init()``, awaited before its first call; ``dispose()``, awaited
     after its last; and ``stream_call(name, arguments)``, a sync or async generator of the pieces of a function whose

@@ -24,7 +24,7 @@ OWN = frozenset({"call", "load", "init", "dispose", "stream_call"})
 
 
 def check_against(tool: object, document: Given) -> tuple[str, ...]:
-    """Return every way in which ``document`` and the object ``tool`` do not fit; empty where they do.
+    """Return every mismatch between ``document`` and the object ``tool``. It is empty if they match.
 
     Raises:
         DefinitionError: the document itself cannot be read.

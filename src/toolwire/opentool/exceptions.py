@@ -58,7 +58,7 @@ class OpenToolServerUnauthorizedException(OpenToolException):
 
 
 class OpenToolServerNoAccessException(OpenToolException):
-    """Nothing was sent, or what is there is no OpenTool server."""
+    """Nothing was sent, or the URL does not lead to an OpenTool server."""
 
     # OTRPC-025
 

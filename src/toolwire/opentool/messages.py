@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The version a server says it has; any text, usually like ``1.0.0``."""
+    """The version that a server reports: any text, usually like ``1.0.0``."""
 
     version: str
 
@@ -64,7 +64,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
-    """What a call gave: ``result`` is the object as the server sent it, ``id`` that of the call."""
+    """The return of a call: ``result`` is the object as the server sent it, ``id`` the id of the call."""
 
     # OTRPC-019
 

@@ -49,7 +49,7 @@ def _check_limit(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """The options of ``asgi`` and of all else that serves.
+    """The options of ``asgi`` and of everything else that serves tools.
 
     With ``api_keys``, calls and lists need a key; ``/``, ``/health``, ``llm.json`` and the OpenAPI document stay open,
     because clients discover tools without credentials. With ``private``, only known callers learn which tools there

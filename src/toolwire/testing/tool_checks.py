@@ -67,8 +67,8 @@ def _check_tool(function: Function) -> Iterator[Fault]:
         yield _build(
             function,
             "unasked-write",
-            f"{tool.name} is declared as a read that needs no question, and {why}: write safe=True if it only reads,"
-            " else safe=False or another approval.",
+            f"{tool.name} is declared as read-only without a question, but {why}. Set safe=True if it only reads."
+            ' Otherwise, set safe=False or remove approval="auto".',
         )
 
 

@@ -43,7 +43,7 @@ class SessionTool(NamedTuple):
 
 
 class Session:
-    """What connections share if they are made with the same ``session=``.
+    """What connections share if they are created with the same ``session=``.
 
     ``principal`` is the user for whom calls are made. ``preferences`` hold for every connection, in addition to its
     own, and ``rules`` are the user's rules for consent. ``limits`` is how often this client calls at most, whatever a
@@ -254,7 +254,7 @@ def _beginnings(folded: str) -> list[str]:
 
 
 def open_stored_session(place: Path | str | None = None, *, principal: str = "me") -> Session:
-    """Return a Session whose grants and decisions are stored in ``place``, so that they outlive the process.
+    """Return a Session that stores permissions and decisions in ``place``, so that they outlive the process.
 
     ``place`` is a folder, or a URL such as ``postgresql://host/database``, which machines share: a grant with a count
     is spent once, whichever machine spends it. The default is what the environment variable TOOLWIRE_STATE names, else

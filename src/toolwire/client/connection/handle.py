@@ -85,7 +85,7 @@ class _LongCallFlows(Generic[NotifyT]):
 
 
 class Handle(_LongCallFlows[Notify]):
-    """A long call, which goes on at its server while no program waits for it. ``remote.start`` returns one.
+    """A long call. It continues on its server even if no program waits for it. ``remote.start`` returns one.
 
     Iterate over a handle to get a CallStatus for each change; the last one is that of the end. Iterating raises
     CallError if the server cannot say how the call stands.

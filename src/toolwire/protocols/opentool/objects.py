@@ -38,7 +38,7 @@ class Nothing(Enum):
 
 
 NOTHING: Final = Nothing.NOTHING
-"""What a function returns that says ``"return": null``: nothing. A function that does not say has None. [A-06]"""
+"""The return of a function with ``"return": null``. A function without the member has None. [A-06]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class _Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema(_Object):
-    """The format of a value, or with ``reference`` (``#/schemas/NAME``) a schema the document has a name for.
+    """The format of a value. With ``reference`` (``#/schemas/NAME``), it is a named schema of the document.
 
     ``properties`` belong to each object and ``items`` to each array; ``required`` names properties. ``enum`` holds
     values of the ``type``.
@@ -69,7 +69,7 @@ class Schema(_Object):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return(_Object):
-    """What a function gives back, or one event of its stream."""
+    """A function's return value, or one event of its stream."""
 
     # OT-019..021
 
@@ -80,7 +80,7 @@ class Return(_Object):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter(_Object):
-    """One thing a function takes."""
+    """A parameter of a function."""
 
     # OT-015..018
 
@@ -92,7 +92,7 @@ class Parameter(_Object):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function(_Object):
-    """What can be called. ``stream`` is a return for each event, as the 2.0 SDKs have it."""
+    """A function of a document. ``stream`` is a return for each event, as in the 2.0 SDKs."""
 
     # OT-011..014, A-11
 
@@ -105,7 +105,7 @@ class Function(_Object):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server(_Object):
-    """Where the tool can be called; never where we call it without being told."""
+    """The address of the tool. The client never calls it unless told to."""
 
     # OT-009, A-08
 
@@ -115,7 +115,7 @@ class Server(_Object):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info(_Object):
-    """What the document is about. ``version`` is the document's own."""
+    """Describes a document. ``version`` is the document's own version."""
 
     # OT-006..008
 
@@ -126,7 +126,7 @@ class Info(_Object):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTool(_Object):
-    """A document. ``opentool`` is the version of the specification; 1.0.0 knows no ``server``."""
+    """An OpenTool document. ``opentool`` is the specification's version. 1.0.0 does not define ``server``."""
 
     # OT-001..005, A-05
 

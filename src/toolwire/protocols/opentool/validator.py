@@ -13,7 +13,7 @@ __all__ = ["MAX_BYTES", "Fault", "check"]
 
 
 def check(text: str | bytes) -> tuple[Fault, ...]:
-    """Return everything that is wrong with ``text`` as an OpenTool document, in the order of the text.
+    """Return every fault of ``text`` as an OpenTool document, in the order of the text.
 
     An error is what the specification does not allow; a warning is what will surprise a reader. After 1,000 faults
     the check ends. Nothing that the document refers to is fetched or opened.

@@ -237,7 +237,7 @@ class McpHost:
             raise
         except TimeoutError:
             self._unanswered.add(mode)
-            params = {"requestId": id_, "reason": "The time to answer is over."}
+            params = {"requestId": id_, "reason": "The time to answer has expired."}
             await write(jsontext.write({"jsonrpc": "2.0", "method": CANCELLED, "params": params}))
             return dict(_NO_ANSWER)
         finally:
