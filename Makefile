@@ -179,11 +179,11 @@ release: $(RELEASE)/.ready ## build wheel, source and SBOM into dist/, and check
 reference: $(READY)      ## write the generated parts of docs/reference, and the index of decisions
 	@$(BIN)/python spec/python_reference.py && $(BIN)/python spec/extras.py && $(BIN)/python spec/cli_options.py && $(BIN)/python spec/gateway_keys.py && $(BIN)/python spec/mcp_hosts.py && $(BIN)/python spec/decisions.py
 
-$(BENCH)/.ready: pyproject.toml bench/requirements.txt bench/requirements-mcp-proxy.txt
+$(BENCH)/.ready: pyproject.toml $(wildcard bench/requirements*.txt)
 	$(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/pip install --quiet --disable-pip-version-check --editable '.[$(MEASURED)]' --requirement bench/requirements.txt
-	$(PYTHON) -m venv $(BENCH)-mcp-proxy
-	$(BENCH)-mcp-proxy/bin/pip install --quiet --disable-pip-version-check --requirement bench/requirements-mcp-proxy.txt
+	for proxy in mcp-proxy mcpo litellm; do $(PYTHON) -m venv $(BENCH)-$$proxy && $(BENCH)-$$proxy/bin/pip install --quiet \
+	  --disable-pip-version-check --requirement bench/requirements-$$proxy.txt || exit 1; done
 	@touch $@
 
 bench: $(BENCH)/.ready   ## measure the speed, also of other libraries (needs wrk and two cores, and npm for real documents)

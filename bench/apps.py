@@ -302,6 +302,33 @@ def mcp_proxy() -> Any:
     return Starlette(lifespan=lifespan)
 
 
+def mcpo() -> Any:
+    """Mcpo in front of the MCP server at BENCH_UPSTREAM, as ``mcpo --server-type streamable-http`` builds it."""
+    from fastapi import FastAPI
+    from mcpo.main import lifespan
+
+    app = FastAPI(lifespan=lifespan)
+    app.state.server_type, app.state.args = "streamable-http", f"{os.environ['BENCH_UPSTREAM']}/mcp"
+    return app
+
+
+def litellm() -> Any:
+    """LiteLLM's gateway in front of the MCP server at BENCH_UPSTREAM, with the key that it needs, without a database."""
+    import json
+    import tempfile
+    from pathlib import Path
+
+    server = {"url": f"{os.environ['BENCH_UPSTREAM']}/mcp", "transport": "http", "allow_all_keys": True}
+    config = Path(tempfile.mkdtemp()) / "config.yaml"
+    config.write_text(json.dumps({"model_list": [], "mcp_servers": {"calculator": server}}))
+    os.environ["CONFIG_FILE_PATH"] = str(config)
+    os.environ["LITELLM_MASTER_KEY"] = "bench-key"
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its prices of models would be fetched
+    from litellm.proxy.proxy_server import app
+
+    return app
+
+
 def console() -> Any:
     """The console of toolwire over the folder BENCH_STATE, for the operator with the key BENCH_KEY."""
     from pathlib import Path

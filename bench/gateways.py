@@ -61,14 +61,14 @@ def measure_costs(name: str, *, seconds: int = 2, connections: int = wire.CONNEC
     return CallCosts(*map(statistics.median, zip(*rounds, strict=True)))
 
 
-def proxy_ratio(app: str, *, python: str = sys.executable, seconds: int = 4) -> float:
-    """Return the CPU time of a raw call relative to that of another maker's proxy alone for an MCP call."""
+def proxy_ratio(app: str, name: str = "mcp", *, python: str = sys.executable, seconds: int = 4) -> float:
+    """Return the CPU time of a raw call relative to that of another maker's proxy alone for the call ``name``."""
     with (
         wire.served("raw") as raw,
         wire.served("ours") as upstream,
         wire.served(app, python=python, env={"BENCH_UPSTREAM": f"http://127.0.0.1:{upstream}"}) as port,
     ):
-        call = CALLS["mcp"]
+        call = CALLS[name]._replace(headers=(*CALLS[name].headers, *_KEY))
         wire.rate(port, call, seconds=2, connections=FEW)  # everything is loaded and connected
         ratios = []
         for _ in range(_ROUNDS):

@@ -40,6 +40,7 @@ CALLS = {
     "otc recorded": Call("POST", "/call", _RECORDED, numbered=True),
     "oxp": Call("POST", "/tools/call", _OTC),
     "openapi": Call("GET", "/api/add?a=1&b=2"),
+    "mcpo": Call("POST", "/add", b'{"a":1,"b":2}'),
     "mcp": Call(
         "POST",
         "/mcp",

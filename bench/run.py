@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import statistics
 import sys
@@ -40,8 +42,15 @@ PEERS = {
 
 _SECONDS = 1
 _TIMES = 7
-MCP_PROXY = ROOT / ".cache/bench-mcp-proxy/bin/python"
-"""An environment of its own: mcp-proxy needs the MCP SDK before 2.0, and FastMCP the one after it."""
+PROXIES = {
+    "mcp-proxy": ("mcp_proxy", "mcp-proxy", "mcp"),
+    "mcpo": ("mcpo", "mcpo", "mcpo"),
+    "LiteLLM's gateway": ("litellm", "litellm", "mcp"),
+}
+"""Each proxy's factory in bench.apps, its package and the call it is given. mcpo takes a call over OpenAPI only.
+
+Each has an environment of its own: mcp-proxy and mcpo need the MCP SDK before 2.0, and FastMCP the one after it.
+"""
 SECRET = "a secret of the benchmark, long enough"
 
 
@@ -242,9 +251,11 @@ def of_gateways() -> Iterator[Row]:
     if importlib.util.find_spec("fastmcp"):
         what = f"other library, FastMCP's proxy, mcp, {few}, by its CPU time"
         yield attempt(what, "of raw", lambda: gateways.proxy_ratio("fastmcp_proxy"))
-    if MCP_PROXY.exists():
-        what = f"other library, mcp-proxy, mcp, {few}, by its CPU time"
-        yield attempt(what, "of raw", lambda: gateways.proxy_ratio("mcp_proxy", python=str(MCP_PROXY)))
+    for name, (app, package, call) in PROXIES.items():
+        python = ROOT / f".cache/bench-{package}/bin/python"
+        if python.exists():
+            what = f"other library, {name}, {'openapi to mcp' if call == 'mcpo' else call}, {few}, by its CPU time"
+            yield attempt(what, "of raw", functools.partial(gateways.proxy_ratio, app, call, python=str(python)))
     what = f"gateway, start with {gateways.UPSTREAMS} upstreams of {gateways.TOOLS} tools"
     yield Row(what, gateways.start_s(), "s", 1.5, least=False)
     yield Row("gateway, p99 of the others while an upstream hangs", gateways.hung_ratio(), "times", 1.1, least=False)
@@ -412,6 +423,15 @@ def _installed(name: str) -> bool:
     return True
 
 
+def _list_proxies() -> str:
+    """Return the names of the proxies with the versions that their environments get."""
+    pins = [(ROOT / f"bench/requirements-{package}.txt").read_text() for _, package, _ in PROXIES.values()]
+    *first, last = [
+        f"{name} {version}" for text in pins for name, version in re.findall(r"^(\S+?)(?:\[.*\])?==(.+)$", text, re.M)
+    ]
+    return f"{', '.join(first)} and {last}"
+
+
 def page(lines: list[str]) -> str:
     """Return docs/benchmarks.md."""
     names = (
@@ -439,6 +459,8 @@ def page(lines: list[str]) -> str:
         "- Gateway: CPU time of its process for a call, in turns with that of a raw application. The bare relay\n"
         "  passes on the same bytes by the same network transport and checks nothing: no gateway in front of another\n"
         "  server can do more than it here. Other libraries' proxies get the same load as the row of MCP.\n"
+        "  mcpo takes calls over OpenAPI only, so it gets the same call as a POST. LiteLLM's gateway runs with a key\n"
+        "  and without a database.\n"
         "- Conversion: CPU time and peak memory from the bytes of a document to tools that can be listed and\n"
         "  searched. Each one runs in its own process, for at most 60 seconds. Schemas that are built later are not\n"
         "  included.\n"
@@ -447,7 +469,7 @@ def page(lines: list[str]) -> str:
         "  another document of the corpus, chosen with a fixed seed.\n\n"
         "How often `find` finds the right tool, and how fast, is on [a page of its own](finding.md).\n\n"
         f"CPython {platform.python_version()} on {platform.machine()}, {datetime.date.today().isoformat()}:\n"
-        f"{versions}.\n\n" + "\n".join(lines) + "\n"
+        f"{versions}.\n{_list_proxies()} have environments of their own.\n\n" + "\n".join(lines) + "\n"
     )
 
 

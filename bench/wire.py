@@ -55,7 +55,11 @@ def served(
         yield port
     finally:
         server.terminate()
-        server.wait(10)
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:  # LiteLLM's gateway waits for its streams
+            server.kill()
+            server.wait(10)
 
 
 def rate(

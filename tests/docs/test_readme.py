@@ -38,6 +38,17 @@ def test_rates_are_those_of_the_benchmarks() -> None:
     ]
 
 
+def test_shares_of_gateways_are_those_of_the_benchmarks() -> None:
+    row = read_row("[A gateway in front of an MCP server]")
+    names = (
+        "gateway, mcp, with 4 connections, with a key, limits, consent, ledger and audit, by its CPU time",
+        "other library, FastMCP's proxy, mcp, with 4 connections, by its CPU time",
+        "other library, mcpo, openapi to mcp, with 4 connections, by its CPU time",
+        "other library, LiteLLM's gateway, mcp, with 4 connections, by its CPU time",
+    )
+    assert [row[1], row[2], row[5], row[6]] == [BENCHMARKS[name].removesuffix(" of raw") for name in names]
+
+
 @pytest.mark.parametrize(
     ("start", "document"),
     [("[GitHub's", "GitHub, {} tools"), ("[Microsoft Graph's", "Microsoft Graph, {} tools")],
