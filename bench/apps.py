@@ -313,7 +313,7 @@ def mcpo() -> Any:
 
 
 def litellm() -> Any:
-    """LiteLLM's gateway in front of the MCP server at BENCH_UPSTREAM, with the key that it needs, without a database."""
+    """LiteLLM's gateway in front of the MCP server at BENCH_UPSTREAM, with its key, without a database."""
     import json
     import tempfile
     from pathlib import Path
