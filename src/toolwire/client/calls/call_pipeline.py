@@ -445,7 +445,7 @@ class CallPipeline:
 
     def _lacks_key(self, tool: Tool) -> bool:
         """Return whether the document of the server requires a credential for ``tool``, and none is given."""
-        return self.peer.protocol == "openapi" and requires_key(tool) and self._terms.credential(tool) == NO_CREDENTIAL
+        return requires_key(tool) and self._terms.credential(tool) == NO_CREDENTIAL
 
     def _converse(self, prepared: PreparedCall, question: Question | None, state: CallState) -> Flow[Result]:
         """Run ``prepared`` to its end. The approved request is sent as it is; another one needs a question."""
