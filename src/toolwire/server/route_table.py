@@ -130,7 +130,8 @@ class RouteTable:
             self._entries["GET", calls_resource.PATH] = self._build_calls_entry("GET", calls_resource.PATH)
         self._methods: dict[str, list[str]] = {}
         for method, path in self._entries:
-            self._methods.setdefault(path, []).append(method)
+            if method != "QUERY":  # GR-05: Allow lists what the document lists
+                self._methods.setdefault(path, []).append(method)
 
     def find_entry_for(self, narrow: Callable[[Catalog], Catalog], method: str, path: str) -> RouteEntry:
         """Return the entry for ``method`` and ``path`` of a caller who sees what ``narrow`` leaves of the catalog."""

@@ -24,10 +24,8 @@ from toolwire.framing import xllm
 from . import long_calls
 from .document import identity
 from .document.descriptions import describe_own
-from .document.paths import ACCEPT_QUERY
 from .document.references import Unusable, resolve
 from .request import query
-from .request.parameter_styles import FORM
 from .request.query import QueryField, QueryForm
 
 OAUTH: Final = "oauth"
@@ -127,7 +125,6 @@ def write_outline(catalog: Catalog, site: Site) -> dict[str, Json]:
             "description": catalog.description,
             "defaultApproval": "per-call",
         },
-        ACCEPT_QUERY: [FORM, "application/json"],
         "servers": [{"url": site.root or "/"}],
         "paths": {},
         "components": components,

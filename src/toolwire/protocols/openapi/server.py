@@ -17,7 +17,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.call_context import read_field
 
 from . import document_writer, problems
-from .document.paths import CATALOG, CONVENTIONAL, WELL_KNOWN
+from .document.paths import ACCEPT_QUERY, CATALOG, CONVENTIONAL, WELL_KNOWN
 from .document.versions import RELEASES, Version, as_version
 from .request import query
 from .request.parameter_styles import FORM
@@ -84,7 +84,8 @@ def _build_document_reader(catalog: Catalog, site: Site) -> Reader:
     def serialize(version: Version) -> Response:
         # A tool that is unchanged in a new catalog keeps the bytes that were written for the old one.
         describe = partial(site.cache.get, write_parts[version])
-        outline = as_version(document_writer.write_outline(catalog, site), version)
+        written = document_writer.write_outline(catalog, site) | {ACCEPT_QUERY: [FORM, "application/json"]}
+        outline = as_version(written, version)
         return _build_static_response(jsontext.write(document_writer.assemble(catalog, outline, describe)))
 
     write_parts = {version: _PartsWriter(version, document_writer.list_schemes(site)) for version in RELEASES}
