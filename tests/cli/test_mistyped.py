@@ -26,9 +26,9 @@ import pytest
         ("--json tools shop.py", "Write --json after the command: toolwire tools --json."),
         ("--versoin", "toolwire has no option --versoin. Did you mean --version?"),
         ("gateway run --port 9", "toolwire gateway has no option --port: it stands in the file, as port."),
-        ("gateway chk", "did you mean 'check'?"),
+        ("gateway chk", "did you mean 'check'? `toolwire"),
         ("convert shop.py --to opntool", "did you mean 'opentool'?"),
-        ("install claude shop.py", "did you mean 'claude-code'?"),
+        ("install claude shop.py", "did you mean 'claude-code'? `toolwire"),
         ("resources shop.py a b", "Unexpected argument 'b'. `toolwire resources --help` shows the usage."),
     ],
 )

@@ -146,7 +146,8 @@ class Parser(argparse.ArgumentParser):
         """Print one sentence with what is wrong, and what the command takes, and end the program."""
         text = message.removeprefix("argument ").rstrip(".")
         usage = f" U{format_usage(self)[1:]}." if text.startswith("the following") else ""
-        self.refuse(f"{text[0].upper()}{text[1:]}.{usage} `{self.prog} --help` lists the options.")
+        end = "" if text.endswith("?") else "."
+        self.refuse(f"{text[0].upper()}{text[1:]}{end}{usage} `{self.prog} --help` lists the options.")
 
     def format_help(self) -> str:
         """Return what most users need. ``--help-all`` prints everything."""
