@@ -84,7 +84,7 @@ def stop_while_asking(state: Path, how: signal.Signals) -> tuple[str, str]:
             place = sent.result().headers["location"]
             process.send_signal(how)
             process.wait(60)
-    assert read_states(ledger) == ["running"]
+            assert read_states(ledger) == ["running"]
     return place, asked.id
 
 
