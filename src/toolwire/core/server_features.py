@@ -28,6 +28,9 @@ _MAX_SHOWN: Final = 20
 PAGE_SCHEME: Final = "ui://"
 """Begins the URI of a page that a host shows for a tool (MCP Apps). Hosts accept no other scheme for one."""
 
+_KNOWN_SCHEMES: Final = frozenset({"http", "https", "data", "mailto", "attachment", "ui"})
+"""Schemes of links that a client follows without the server, and of pages and attachments, which a result names."""
+
 SKILL_FILE: Final = "SKILL.md"
 MAX_SKILL_FILES: Final = 512
 MAX_SKILL_BYTES: Final = 16 * 1024 * 1024
@@ -255,6 +258,30 @@ class PromptMessage:
     role: Literal["user", "assistant"] = "user"
 
 
+class UnlistedResources(NamedTuple):
+    """What another server may serve at URIs that it does not list; ``reader`` gets the URI without ``prefix``."""
+
+    reader: Tool
+    prefix: str = ""
+
+    def find(self, uri: str) -> tuple[ResourceDefinition, dict[str, Json]] | None:
+        """Return the resource at ``uri`` with the arguments of its reader; None if ``uri`` is not one of the server."""
+        own = uri.removeprefix(self.prefix)
+        if not uri.startswith(self.prefix) or not self.has(own):
+            return None
+        try:
+            found = ResourceDefinition(uri=own, reader=self.reader, prefix=self.prefix, takes_uri=True)
+        except ValueError:
+            return None
+        return found, {"uri": own}
+
+    @staticmethod
+    def has(own: str) -> bool:
+        """Return whether only the server itself can know what is at ``own``, its own URI."""
+        scheme, colon, _ = own.partition(":")
+        return bool(colon) and scheme.lower() not in _KNOWN_SCHEMES
+
+
 class ServerFeatures(NamedTuple):
     """The resources, prompts and skills of a server; ``findings`` has a sentence for each entry that was left out."""
 
@@ -262,12 +289,13 @@ class ServerFeatures(NamedTuple):
     prompts: tuple[PromptDefinition, ...] = ()
     findings: tuple[str, ...] = ()
     skills: tuple[SkillDefinition, ...] = ()
+    unlisted: tuple[UnlistedResources, ...] = ()
 
     @property
     def readers(self) -> tuple[Tool, ...]:
         """The reader of each resource, then of each prompt and each skill."""
         read = (*(one.reader for one in self.resources), *(one.reader for one in self.prompts))
-        return (*read, *(one.resource.reader for one in self.skills))
+        return (*read, *(one.resource.reader for one in self.skills), *(one.reader for one in self.unlisted))
 
     @property
     def completers(self) -> tuple[Tool, ...]:
@@ -284,10 +312,24 @@ class ServerFeatures(NamedTuple):
         for skill in self.skills:
             if (own := skill.find_file(uri)) is not None:
                 return replace(skill.resource, media_type=guess_type(uri)[0] or ""), {"uri": own}
+        for unlisted in self.unlisted:
+            if (found := unlisted.find(uri)) is not None:
+                return found
         near = find_nearest(uri[:200], [one.public_uri for one in self.resources])
         hint = f" Did you mean {near}?" if near else ""
         text = f"There is no resource {uri[:200]!r} here.{hint} {_list_known(one.public_uri for one in self.resources)}"
         return Problem(kind=Kind.INVALID_ARGUMENTS, message=text, details={"reason": "unknown_resource"})
+
+    def find_public_uri(self, own: str) -> str:
+        """Return the URI by which callers read what its server calls ``own``; ``own`` if they cannot read it here."""
+        for unlisted in self.unlisted:
+            if unlisted.has(own):
+                return unlisted.prefix + own
+        listed = (*self.resources, *(one.resource for one in self.skills))
+        for one in listed:
+            if own == one.uri or (one.is_template and one.template.match(own) is not None):
+                return add_uri_prefix(own, one.prefix)
+        return own
 
     def find_prompt(self, name: str) -> PromptDefinition | Problem:
         """Return the prompt ``name``."""
@@ -311,6 +353,7 @@ class ServerFeatures(NamedTuple):
             tuple(one for one in self.resources if allows(one.reader)),
             tuple(one for one in self.prompts if allows(one.reader)),
             skills=tuple(one for one in self.skills if allows(one.resource.reader)),
+            unlisted=tuple(one for one in self.unlisted if allows(one.reader)),
         )
 
 
@@ -336,7 +379,8 @@ def merge_features(parts: Sequence[ServerFeatures]) -> ServerFeatures:
     skills = {one.uri: one for one in reversed([*chain.from_iterable(part.skills for part in parts)])}
     findings = tuple(chain.from_iterable(part.findings for part in parts))
     listed = tuple(reversed(resources.values())), tuple(reversed(prompts.values()))
-    return ServerFeatures(*listed, findings, tuple(reversed(skills.values())))
+    unlisted = tuple(chain.from_iterable(part.unlisted for part in parts))
+    return ServerFeatures(*listed, findings, tuple(reversed(skills.values())), unlisted)
 
 
 def add_uri_prefix(uri: str, prefix: str) -> str:
@@ -358,6 +402,7 @@ def add_prefix(features: ServerFeatures, name: str, scheme: str) -> ServerFeatur
         tuple(map(rename, features.resources)),
         tuple(replace(one, name=f"{name}_{one.name}") for one in features.prompts),
         skills=tuple(replace(one, resource=rename(one.resource)) for one in features.skills),
+        unlisted=tuple(one._replace(prefix=f"{scheme}+{one.prefix}") for one in features.unlisted),
     )
 
 
@@ -379,6 +424,7 @@ def with_scopes(features: ServerFeatures, scopes: tuple[str, ...] | None) -> Ser
         tuple(map(set_scopes, features.resources)),
         tuple(map(set_scopes, features.prompts)),
         skills=tuple(map(set_skill_scopes, features.skills)),
+        unlisted=tuple(one._replace(reader=replace(one.reader, scopes=own)) for one in features.unlisted),
     )
 
 

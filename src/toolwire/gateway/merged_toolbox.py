@@ -11,8 +11,8 @@ from typing import Any, Final
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.health import UpstreamHealth
-from toolwire.core.model import Call, Kind, Problem, Result, Tool
-from toolwire.core.server_features import is_reader, merge_features
+from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
+from toolwire.core.server_features import ServerFeatures, is_reader, merge_features
 from toolwire.core.toolbox import (
     Notify,
     OutputPromise,
@@ -28,8 +28,10 @@ from toolwire.core.toolbox import (
     list_own_names,
     merge_home,
 )
+from toolwire.framing.jsontext import get_object
 from toolwire.framing.next_steps import has_next_steps, rename_next_steps
 from toolwire.limits import LocalRates, Windows
+from toolwire.protocols.mcp.foreign_members import rename_links
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
 
 from .ownership import Owned, Ownership
@@ -104,6 +106,7 @@ class _Merge:
         self.limited: dict[str, Upstream] = {}  # by the id of each tool of an upstream with limits
         self.readers: dict[int, Toolbox] = {}  # by the identity of the reader, which the catalog keeps alive
         self.limited_readers: dict[int, Upstream] = {}
+        self.linked: dict[int, ServerFeatures] = {}  # by the identity of a toolbox whose results name resources
 
     def is_of(self, catalogs: Iterable[Catalog]) -> bool:
         """Return whether it was made of these very catalogs."""
@@ -152,10 +155,22 @@ class _Merge:
         readers = [
             (id(reader), number) for number, part in enumerate(features) for reader in (*part.readers, *part.completers)
         ]
+        self.linked = {
+            id(self._toolboxes[number]): part
+            for number, part in enumerate(features)
+            if number in ownership.names and (part.resources or part.unlisted)
+        }
         self.readers = {reader: self._toolboxes[number] for reader, number in readers}
         self.limited_readers = {
             reader: self._upstreams[number] for reader, number in readers if number in self._upstreams
         }
+
+    def rename_links(self, result: Result, toolbox: Toolbox) -> Result:
+        """Return ``result`` of ``toolbox`` with the URIs by which callers read what it links to."""
+        features = self.linked.get(id(toolbox))
+        if features is None or not isinstance(result, Value):
+            return result
+        return rename_links(result, features.find_public_uri)
 
     def has_tool(self, tool: Tool) -> bool:
         """Return whether this very ``tool``, or what it reads, is offered."""
@@ -283,7 +298,9 @@ class _MergedToolbox:
         if is_reader(call.tool) and (reading := merge.readers.get(id(call.tool))) is not None:
             # AT-51: a reading counts as a call does.
             limited = merge.limited_readers.get(id(call.tool))
-            return await (reading.run(call, notify) if limited is None else limited.run(call, notify))
+            read = await (reading.run(call, notify) if limited is None else limited.run(call, notify))
+            is_prompt = "prompt" in get_object(call.tool.hints, "mcp")
+            return merge.rename_links(read, reading) if is_prompt else read
         home = merge.homes.get(call.tool.id)
         if home is None:
             return Problem(kind=Kind.UNKNOWN_TOOL, message=f"Unknown tool {call.tool.id!r}.")
@@ -291,8 +308,8 @@ class _MergedToolbox:
         own = call if owned.tool is owned.shown_tool else call._replace(tool=owned.tool)
         upstream = merge.limited.get(call.tool.id)
         if upstream is not None:
-            return await upstream.run(own, notify)
-        return embed_stored_bytes(await toolbox.run(own, notify), toolbox)
+            return merge.rename_links(await upstream.run(own, notify), toolbox)
+        return merge.rename_links(embed_stored_bytes(await toolbox.run(own, notify), toolbox), toolbox)
 
 
 class _PersonalMerge(_MergedToolbox):

@@ -26,6 +26,7 @@ from toolwire.core.server_features import (
     ResourceDefinition,
     ServerFeatures,
     SkillDefinition,
+    UnlistedResources,
     build_skill,
     name_reader_toolkit,
 )
@@ -92,7 +93,15 @@ def load(peer: Peer) -> Flow[ServerFeatures | Problem]:
         pages: list[Json] = list(_list_unlisted_pages(peer.catalog.tools, resources))
         read_page = partial(_read_resource, toolkit=toolkit, completes=False)
         resources += {page.uri: page for page in _read_entries(pages, "uri", read_page, [])}.values()
-    return ServerFeatures(tuple(resources), tuple(prompts), tuple(findings), tuple(skills))
+    # Results name resources that no list has.
+    unlisted = (UnlistedResources(_build_reader("resource", toolkit, "unlisted_resource", {})),)
+    return ServerFeatures(
+        tuple(resources),
+        tuple(prompts),
+        tuple(findings),
+        tuple(skills),
+        unlisted if "resources" in declared else (),
+    )
 
 
 def read(peer: Peer, call: Call) -> Flow[Result]:
@@ -323,10 +332,12 @@ def _read_messages(answer: dict[str, Json]) -> Result:
         text = f'The answer contains no list of "messages" with at most {MAX_PARTS} items.'
         return Problem(kind=Kind.BAD_ANSWER, message=text)
     read_: list[Json] = []
+    blocks: list[dict[str, Any]] = []
     for one in messages:
         role, block = (one.get("role"), one.get("content")) if isinstance(one, dict) else (None, None)
         if role not in ("user", "assistant") or not isinstance(block, dict):
             return Problem(kind=Kind.BAD_ANSWER, message="A prompt message lacks a role or content.")
         read_.append({"role": role, "content": content_blocks.read_block(block)})
+        blocks.append(block)
     value = Value({"description": _read_text(answer.get("description"), MAX_DESCRIPTION), "messages": read_})
-    return foreign_members.add_contents_members(value, answer, ())
+    return foreign_members.add_message_members(value, answer, blocks)

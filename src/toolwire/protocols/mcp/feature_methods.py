@@ -121,9 +121,7 @@ def _read_resource(features: ServerFeatures, server: Mapping[str, Json], end: by
         return build_invalid(asked, '"uri" must be the URI of a resource, as a string.')
     found = features.find_resource(uri)
     if isinstance(found, Problem):
-        if asked.status:  # since 2026-07-28 this is an error of the parameters, before that a code of its own
-            return build_invalid(asked, found.message)
-        return build_error(asked.id, RESOURCE_NOT_FOUND, found.message, 200, {"uri": uri})
+        return _build_not_found(asked, uri, found)
     resource, arguments = found
 
     def write(result: Value) -> bytes:
@@ -132,7 +130,17 @@ def _read_resource(features: ServerFeatures, server: Mapping[str, Json], end: by
         # What a function returns may differ at each read, and for each caller.
         return _join_end(answer, _UNCACHED, server, end)
 
-    return _build_pending(asked, resource.reader, arguments, write, server)
+    def refuse(problem: Problem) -> Response | None:
+        is_unknown = resource.takes_uri and problem.kind in (Kind.NOT_FOUND, Kind.INVALID_ARGUMENTS)
+        return _build_not_found(asked, uri, problem) if is_unknown else None
+
+    return _build_pending(asked, resource.reader, arguments, write, server, refuse)
+
+
+def _build_not_found(asked: AskedMethod, uri: str, problem: Problem) -> Response:
+    if asked.status:  # since 2026-07-28 this is an error of the parameters, before that a code of its own
+        return build_invalid(asked, problem.message)
+    return build_error(asked.id, RESOURCE_NOT_FOUND, problem.message, 200, {"uri": uri})
 
 
 def _get_skill(
@@ -244,13 +252,14 @@ def _build_pending(
     arguments: dict[str, Json],
     write: Callable[[Value], bytes],
     server: Mapping[str, Json],
+    refuse: Callable[[Problem], Response | None] = lambda _: None,
 ) -> Reading:
     def reply(result: Result, _: float) -> Response:
         if not isinstance(result, Value):
             # MC-09: the function behind a prompt or resource may ask the user, as a tool may.
             if result.kind is Kind.MISSING_REQUIREMENTS and (question := consent_question.read_question(result)):
                 return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, question, server))
-            return build_refusal(asked.id, result)
+            return refuse(result) or build_refusal(asked.id, result)
         return make_response((200, JSON_HEADERS, write_opening(asked.id) + write(result)))
 
     context = consent_question.add_input(envelope.read_trace(asked.params), asked.params)

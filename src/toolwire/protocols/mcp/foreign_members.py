@@ -125,6 +125,48 @@ def add_contents_members(value: Value, answer: Mapping[str, Json], contents: Seq
     return _add_notes(value, {"members": members, "blocks": parts if any(parts) else []})
 
 
+def add_message_members(value: Value, answer: Mapping[str, Json], blocks: Sequence[dict[str, Any]]) -> Value:
+    """Return ``value`` with notes of what the answer to a prompt and the content of each message say beside it."""
+    return _add_notes(
+        value, {"members": _read_members(answer, _RESULT, MAX_RESULT_PARTS), "blocks": _read_blocks(blocks)}
+    )
+
+
+def rename_links(value: Value, rename: Callable[[str], str]) -> Value:
+    """Return ``value``, of a tool or prompt, with the URIs of its links and embedded resources as ``rename`` says."""
+    notes = dict(_get_notes(value))
+    data = value.value
+    if "content" in notes:
+        notes["content"] = [_rename_link(one, rename) for one in notes["content"]]
+    elif isinstance(data, list):
+        data = [_rename_link(one, rename) for one in data]
+    elif isinstance(data, dict) and isinstance(messages := data.get("messages"), list) and "type" not in data:
+        data = {**data, "messages": [_rename_message(one, rename) for one in messages]}
+    else:
+        data = _rename_link(data, rename)
+    if "blocks" in notes:
+        notes["blocks"] = [_rename_link({"type": "resource", **one}, rename) for one in notes["blocks"]]
+        for one in notes["blocks"]:
+            del one["type"]
+    return Value(data, {**(value.notes or {}), NOTE: notes} if notes else value.notes)
+
+
+def _rename_message(message: Json, rename: Callable[[str], str]) -> Json:
+    if not isinstance(message, dict) or "content" not in message or "role" not in message:
+        return message
+    return {**message, "content": _rename_link(message["content"], rename)}
+
+
+def _rename_link(block: Json, rename: Callable[[str], str]) -> Json:
+    match block:
+        case {"type": "resource_link", "uri": str(uri)}:
+            return {**block, "uri": rename(uri)}
+        case {"type": "resource", "resource": {"uri": str(uri), **inner}}:
+            return {**block, "resource": {**inner, "uri": rename(uri)}}
+        case _:
+            return block
+
+
 def write_result_members(message: bytes, result: Result, tool: Tool | None, translate: Callable[[Json], Json]) -> bytes:
     """Return the ``message`` that answers a call of ``tool`` with what is passed on of its ``result``.
 
@@ -152,7 +194,14 @@ def write_contents_members(result: Result, answer: dict[str, Json], member: str)
     parts: list[dict[str, Json]] = answer[member]
     more = notes.get("blocks")
     if isinstance(more, list) and len(more) == len(parts):
-        parts = [{**one, **members} for one, members in zip(parts, more, strict=True)]
+        both = zip(parts, more, strict=True)
+        if member == "messages":
+            parts = [
+                {**one, "content": _merge(one["content"], members)} if isinstance(one.get("content"), dict) else one
+                for one, members in both
+            ]
+        else:
+            parts = [{**one, **members} for one, members in both]
     return _merge({**answer, member: parts}, get_object(notes, "members"))
 
 
@@ -190,7 +239,8 @@ def _read_blocks(blocks: Sequence[Json]) -> list[Json]:
         members = _read_members(block, _BLOCK, MAX_RESULT_PARTS)
         resource = get_object(block, "resource")
         inner = _read_members(resource, _EMBEDDED, MAX_RESULT_PARTS)
-        if isinstance(uri := resource.get("uri"), str) and uri.startswith(PAGE_SCHEME):
+        uri = resource.get("uri")
+        if isinstance(uri, str) and (uri.startswith(PAGE_SCHEME) or "blob" in resource):
             inner["uri"] = uri
         read.append({**members, "resource": inner} if inner else members)
     return read if any(read) and is_within_size(read, MAX_RESULT_PARTS) else []
@@ -264,7 +314,7 @@ def _list_texts(data: Json) -> Iterator[str]:
 
 
 def _merge(block: dict[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
-    """Return ``block`` with ``more``, where it says nothing itself; the URI of a page is that of its server."""
+    """Return ``block`` with ``more``, where it says nothing itself; the URI of what is embedded is its server's."""
     merged = {**more, **block}
     for name in ("_meta", "resource"):
         if isinstance(block.get(name), dict) and isinstance(more.get(name), dict):

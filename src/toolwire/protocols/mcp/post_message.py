@@ -24,6 +24,7 @@ from .revision import (
     MISSING_CAPABILITY,
     NAME_HEADER,
     NAMED_BY,
+    RESOURCE_NOT_FOUND,
     SESSION_HEADER,
     STATELESS,
     TASKS,
@@ -46,6 +47,7 @@ _KINDS = {
     429: Kind.RATE_LIMITED,
     503: Kind.OVERLOADED,
 }
+_CODES = {INVALID_PARAMS: Kind.INVALID_ARGUMENTS, RESOURCE_NOT_FOUND: Kind.NOT_FOUND}
 _TASKS: dict[str, Json] = {"extensions": {TASKS: {}}}
 _OPENING = ("initialize", "notifications/initialized")
 _SHOWN = 2_000
@@ -164,7 +166,7 @@ def build_problem(response: Response, refused: Refused) -> Problem:
     """Return the Problem that a JSON-RPC error means, by what it says, then by its HTTP status, then by its code."""
     kind = _KINDS.get(response.status)
     if kind is None or kind is Kind.NOT_FOUND:
-        kind = Kind.INVALID_ARGUMENTS if refused.code == INVALID_PARAMS else Kind.BAD_ANSWER
+        kind = _CODES.get(refused.code, Kind.BAD_ANSWER)
     data = refused.data if isinstance(refused.data, dict) else {}
     if refused.code == MISSING_CAPABILITY:  # I-29: a gateway tells it to its caller, whose client may have it
         details = {REQUIRED_CAPABILITIES: dict(jsontext.get_object(data, "requiredCapabilities"))}
