@@ -73,6 +73,29 @@ def test_question_before_data_leaves_names_both_sources_and_the_way_out() -> Non
 
 
 @pytest.mark.requirement("QF-06")
+def test_only_the_path_of_a_closed_read_is_no_way_out() -> None:
+    closed = {"readOnlyHint": True, "openWorldHint": False}
+    files = ListedTools(
+        list_tool("read_text_file", names=("path", "head"), **closed),
+        list_tool("read_media", names=("filePath",), **closed),
+        list_tool("copy_file", names=("path",), openWorldHint=False),
+        list_tool("load", names=("path", "url"), **closed),
+        list_tool("read_any", names=("path",), readOnlyHint=True),
+    )
+    with connect_both(files=files) as (near, web, asked):
+        assert web.call("search", {"words": "tea"}).ok
+        for name, argument in (("read_text_file", "path"), ("read_media", "filePath")):
+            for _ in range(2):
+                assert near.call(name, {argument: "/notes"}).ok
+        assert asked == []
+        for name in ("copy_file", "load", "read_any"):
+            assert near.call(name, {"path": "/notes"}).ok
+    reasons = [" ".join(question.reasons) for question in asked]
+    assert len(reasons) == 3
+    assert all("can send data out (takes a destination: path" in one for one in reasons)
+
+
+@pytest.mark.requirement("QF-06")
 def test_server_that_takes_its_hint_back_does_not_take_the_mark_back() -> None:
     web = ListedTools(*WEB)
     with connect_both(web=web) as (files, remote, asked):

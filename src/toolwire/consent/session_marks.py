@@ -5,22 +5,23 @@ Rules:
 - Data is private if the server says that its tool works on a closed set of its own, if the tool needs a token or a
   secret of the user, or the user says so.
 - A mark stays for as long as the session, whatever a server says later: what a model has read it cannot unread.
-- A call leaves if its tool reaches other systems, or takes a destination such as ``url`` or ``to``.
+- A call leaves if its tool reaches other systems, or takes a destination such as ``url`` or ``to``. The path of
+  a file is a destination too, but not for a tool that only reads, in a closed set of its server's own.
 """
 # QF-06
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from toolwire.core.model import Call, Tool
+from toolwire.core.model import Call
 from toolwire.framing.visible_text import make_visible
 
 from .policy import EVERY, Preferences
-from .tool_facts import list_ways_out
+from .tool_facts import find_world, list_exits
 
 CALLER_IDLE_S: Final = 3_600.0
 """For how long a gateway remembers what a caller has read, after the caller's last call."""
@@ -50,7 +51,7 @@ class SessionMarks:
     def add_result(self, connection: str, call: Call, preferences: Preferences) -> None:
         """Remember that the tool of ``call``, at ``connection``, has returned something."""
         tool = call.tool
-        is_open, needs = _find_world(tool), tool.requirements
+        is_open, needs = find_world(tool), tool.requirements
         has_names = preferences.untrusted or preferences.private
         names = {EVERY, connection, tool.name, tool.id} if has_names else frozenset()
         is_untrusted = is_open is True or not names.isdisjoint(preferences.untrusted)
@@ -71,7 +72,7 @@ class SessionMarks:
     def find_reason(self, call: Call) -> str:
         """Return why the user is asked before ``call``, naming what was read and the way out, or ``""``."""
         marks = self._find(call) if self._callers else None
-        ways = list_ways_out(call.tool) if marks is not None and marks.private and marks.untrusted else ()
+        ways = list_exits(call.tool) if marks is not None and marks.private and marks.untrusted else ()
         if marks is None or not ways:
             return ""
         return (
@@ -82,11 +83,3 @@ class SessionMarks:
     def _find(self, call: Call) -> _Marks | None:
         marks = self._callers.get(call.context.principal)
         return None if marks is None or self._clock() - marks.used_at > self._idle_s else marks
-
-
-def _find_world(tool: Tool) -> bool | None:
-    """Return whether the server says that ``tool`` reaches other systems, or None if it does not say."""
-    mcp = tool.hints.get("mcp")
-    annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
-    declared = annotations.get("openWorldHint") if isinstance(annotations, Mapping) else None
-    return declared if isinstance(declared, bool) else None

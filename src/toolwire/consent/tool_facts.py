@@ -51,11 +51,29 @@ def list_ways_out(tool: Tool) -> tuple[str, ...]:
     return (*reach, f"takes a destination: {', '.join(make_visible(name) for name in named)}") if named else reach
 
 
-def is_open_world(tool: Tool) -> bool:
-    """Return whether the server of ``tool`` says that it reaches other systems."""
+def list_exits(tool: Tool) -> tuple[str, ...]:
+    """Return how a call of ``tool`` can carry data out, in words.
+
+    As ``list_ways_out``, without the path of a file that the tool reads in a closed set of its server.
+    """
+    is_local = (tool.safe or tool.claimed_safe) and find_world(tool) is False
+    if is_local and all(_split(name) & _DESTINATIONS <= _PLACES for name in find_destinations(tool)):
+        formats = (schema.get("format") for schema in tool.parameters.values())
+        return () if _DESTINATION_FORMATS.isdisjoint(map(str, formats)) else list_ways_out(tool)
+    return list_ways_out(tool)
+
+
+def find_world(tool: Tool) -> bool | None:
+    """Return whether the server of ``tool`` says that it reaches other systems, or None if it does not say."""
     mcp = tool.hints.get("mcp")
     annotations = mcp.get("annotations") if isinstance(mcp, Mapping) else None
-    return isinstance(annotations, Mapping) and annotations.get("openWorldHint") is True
+    declared = annotations.get("openWorldHint") if isinstance(annotations, Mapping) else None
+    return declared if isinstance(declared, bool) else None
+
+
+def is_open_world(tool: Tool) -> bool:
+    """Return whether the server of ``tool`` says that it reaches other systems."""
+    return find_world(tool) is True
 
 
 def find_destinations(tool: Tool) -> tuple[str, ...]:
@@ -64,8 +82,11 @@ def find_destinations(tool: Tool) -> tuple[str, ...]:
 
 
 def _is_destination(name: str, schema: Mapping[str, Json]) -> bool:
-    words = frozenset(word.lower() for word in _WORD.findall(name))
-    return schema.get("format") in _DESTINATION_FORMATS or not words.isdisjoint(_DESTINATIONS)
+    return schema.get("format") in _DESTINATION_FORMATS or not _split(name).isdisjoint(_DESTINATIONS)
+
+
+def _split(name: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(name))
 
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -76,6 +97,7 @@ _DESTINATIONS: Final = frozenset({
     "email", "emails", "path", "paths", "file", "files", "filename", "folder", "dir",
     "directory", "source", "src", "destination", "dest", "target",
 })
+_PLACES: Final = frozenset({"path", "paths", "file", "files", "filename", "folder", "dir", "directory"})
 # fmt: on
 _DESTINATION_FORMATS: Final = frozenset({"uri", "uri-reference", "iri", "email", "idn-email", "hostname"})
 

@@ -444,6 +444,9 @@ def test_tool_that_runs_only_as_a_task_is_left_out_where_its_server_has_tasks(dr
     texts = [probe.meaning for probe in finding.probes if "leaves out" in probe.meaning]
     reason = "leaves out the tool 'simulate-research-query': it runs only as a task of 2025-11-25"
     assert texts == ([reason] if names == ["get"] else [])
+    found = [one for one in finding.peer.findings() if "research" in one]
+    said = "the tool 'simulate-research-query' is left out: it runs only as a task of 2025-11-25"
+    assert found == ([said] if names == ["get"] else [])
 
 
 def test_header_marks_are_ignored_before_the_stateless_revision(connect):

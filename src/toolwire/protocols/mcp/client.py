@@ -81,7 +81,8 @@ def _open_endpoint(endpoint: str, probes: list[Probe], *, can_ask: bool) -> Flow
     opened = yield from open_session(endpoint, probes, can_ask=can_ask)
     if opened is None:
         return Finding(None, tuple(probes))
-    entries = yield from list_tools(opened.session, probes)
+    left_out: list[str] = []
+    entries = yield from list_tools(opened.session, probes, left_out)
     if entries is None:
         return Finding(None, tuple(probes))
     catalog, findings = document.read(opened.server, opened.instructions, entries)
@@ -91,7 +92,7 @@ def _open_endpoint(endpoint: str, probes: list[Probe], *, can_ask: bool) -> Flow
         catalog=catalog,
         site=catalog.title,
         memo=Conversation(opened.session),
-        findings=lambda: findings,
+        findings=lambda: (*left_out, *findings),
     )
     return Finding(peer, tuple(probes))
 

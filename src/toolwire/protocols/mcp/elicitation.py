@@ -97,7 +97,8 @@ def ask_user(wanted: WantedInput, tool: str) -> Flow[dict[str, Json] | Problem]:
     for name, question in wanted.questions.items():
         response: InputResponse = yield question
         if wanted.is_visit and response.action is not InputAction.ACCEPT:
-            text = f"{tool} was not called, because the page that the server asked for was not opened."
+            # The server may have run a part of it before it asked.
+            text = f"{tool} was not completed, because the page that the server asked for was not opened."
             return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
         responses[name] = write_input_response(response)
     if not wanted.questions:

@@ -69,11 +69,12 @@ def reopen_session(ended: McpClientSession) -> Flow[McpClientSession | None]:
     return opened.session if isinstance(opened, OpenedEndpoint) else None
 
 
-def list_tools(session: McpClientSession, probes: list[Probe]) -> Flow[list[Json] | None]:
+def list_tools(session: McpClientSession, probes: list[Probe], findings: list[str]) -> Flow[list[Json] | None]:
     """Return what every page of ``tools/list`` holds, or None where a page cannot be read.
 
     At most 100 pages and 10,000 tools are read, and no page twice. Tools that this client may not call are left out:
     since 2026-07-28 those whose schema marks arguments for headers wrongly, in 2025-11-25 those that run as tasks only.
+    A sentence about each is added to ``findings``.
     """
     entries: list[Json] = []
     seen: set[str] = set()
@@ -93,12 +94,14 @@ def list_tools(session: McpClientSession, probes: list[Probe]) -> Flow[list[Json
         params = {"cursor": cursor}
         probes.append(_build_probe(session, answered.response.status, f"a page of tools, {len(entries)} so far"))
     if session.version in _FAULTS:
-        entries = _remove_faulty(session, entries, probes)
+        entries = _remove_faulty(session, entries, probes, findings)
     probes.append(Probe("mcp", show_url(session.endpoint), 200, f"MCP {session.version}, tools: {len(entries)}", True))
     return entries
 
 
-def _remove_faulty(session: McpClientSession, entries: list[Json], probes: list[Probe]) -> list[Json]:
+def _remove_faulty(
+    session: McpClientSession, entries: list[Json], probes: list[Probe], findings: list[str]
+) -> list[Json]:
     """Return ``entries`` without the tools that may not be called; the first of them are told of."""
     find_why = _FAULTS[session.version]
     sound: list[Json] = []
@@ -111,6 +114,7 @@ def _remove_faulty(session: McpClientSession, entries: list[Json], probes: list[
             reported += 1
             name = entry["name"] if isinstance(entry, dict) and isinstance(entry.get("name"), str) else ""
             probes.append(_build_probe(session, 200, f"leaves out the tool {str(name)[:100]!r}: {why}"))
+            findings.append(f"the tool {str(name)[:100]!r} is left out: {why}")
     return sound
 
 
