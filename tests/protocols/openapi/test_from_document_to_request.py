@@ -178,3 +178,17 @@ def test_body_with_additional_properties_sends_undeclared_arguments(peer: Any, o
     closed = {"allOf": [schema, {"type": "object", "additionalProperties": False}]}
     found = peer(one(method="post", requestBody=body(media_type, schema=closed)))
     assert "takes no `other`" in read_refusal(found, other="3")
+
+
+@pytest.mark.requirement("CV-01")
+@pytest.mark.parametrize(("schema", "empty"), [("object", {}), ("array", []), ("string", "")])
+def test_required_header_is_sent_without_text_for_an_empty_value(peer: Any, one: Any, schema: str, empty: Any) -> None:
+    parameters = [
+        {"name": name, "in": "header", "required": name == "X-Config", "schema": {"type": schema}}
+        for name in ("X-Config", "X-More")
+    ]
+    found = peer(one(parameters=parameters))
+    (config, more) = found.catalog.tools[0].parameters
+    headers = dict(send_first(found, **{config: empty, more: empty}).headers)
+    assert headers[b"x-config"] == b""
+    assert b"x-more" not in headers

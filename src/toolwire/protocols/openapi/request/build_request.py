@@ -103,7 +103,7 @@ def _describe_place(parameter: Parameter, argument: str, value: Json) -> str:
     if parameter.place is Place.QUERYSTRING:
         return "as the whole query"
     try:
-        if not parameter_styles.write(parameter, value):
+        if not parameter_styles.write(parameter, value) and not _is_sent_empty(parameter, value):
             return "not sent: it is empty"
     except (TypeError, ValueError, RecursionError):
         return ""
@@ -135,7 +135,7 @@ def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments
     text = parameter_styles.write(parameter, value) if is_usual else _write_form(parameter, value)
     if parameter.place is Place.PATH:
         parts.path[parameter.name] = argument, text
-    elif not text:
+    elif not text and not _is_sent_empty(parameter, value):
         return
     elif parameter.place is Place.COOKIE:
         # These two styles do not encode: a semicolon in a value would begin another cookie.
@@ -149,6 +149,11 @@ def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments
         parts.errors[argument] = f"cannot be sent in a header: it {why}"
     else:
         parts.headers.append((parameter.name.lower().encode(), text.encode()))
+
+
+def _is_sent_empty(parameter: Parameter, value: Json) -> bool:
+    """Return whether the header is sent without text: it is required, and that is how its style writes ``value``."""
+    return parameter.place is Place.HEADER and parameter.is_required and value is not None
 
 
 def _write_form(parameter: Parameter, value: Json) -> str:

@@ -2,7 +2,8 @@
 
 Rules:
 - Delimiters are not encoded; names and items are percent-encoded one by one, except in headers.
-- Null, empty arrays and empty objects are left out. Nested data is JSON; in deepObject it is nested brackets.
+- Null, empty arrays and empty objects are left out, but a required header is sent without text.
+- Nested data is JSON; in deepObject it is nested brackets.
 - With ``allowReserved`` a value still cannot end the query, start another parameter, or mean a space.
 - Nor can an item contain the delimiter between items, or a key the delimiter before its item.
 """

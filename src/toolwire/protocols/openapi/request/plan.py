@@ -34,7 +34,7 @@ class Parameter(NamedTuple):
 
     ``media_type`` is that of a parameter with ``content``; if not empty, it decides. ``encodings`` describe the
     properties of a parameter that is a form. ``separators`` of Swagger 2.0 are those between items, one for each level
-    of nested arrays; ``""`` repeats the name instead.
+    of nested arrays; ``""`` repeats the name instead. ``is_required`` is true of headers that a call must have.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Parameter(NamedTuple):
     media_type: str = ""
     encodings: Mapping[str, Encoding] | None = None
     separators: tuple[str, ...] = ()
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

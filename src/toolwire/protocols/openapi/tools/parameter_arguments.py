@@ -159,9 +159,11 @@ class ParameterReader:
             raise Unusable(f"{name[:100]!r} is not a valid name for a {place.value}")
         # A path without one of its values is another path.
         required = declared.get("required") is True or place is Place.PATH
+        is_header = required and place is Place.HEADER
         content = declared.get("content")
         if isinstance(content, dict) and content:
-            return self._with_content(Parameter(name, place, "content"), content, required=required, declared=declared)
+            bare = Parameter(name, place, "content", is_required=is_header)
+            return self._with_content(bare, content, required=required, declared=declared)
         if place is Place.QUERYSTRING:
             raise Unusable(f"its querystring {name[:100]} declares no content")
         styles = STYLES[place]
@@ -176,7 +178,9 @@ class ParameterReader:
             explode = style in ("form", "cookie")
         reserved = declared.get("allowReserved") is True and (place is Place.QUERY or self._reserves_anywhere)
         separators = body_arguments.read_separators(declared)
-        parameter = Parameter(name, place, style, explode is True, reserved, separators=separators)
+        parameter = Parameter(
+            name, place, style, explode is True, reserved, separators=separators, is_required=is_header
+        )
         return DeclaredParameter(
             parameter,
             declared.get("schema", {}),
