@@ -14,7 +14,7 @@ from typing import Any
 from tests.crossings.kit import SECRET
 from tests.interop.mcp_makers import CACHE, start_node
 from tests.support.waiting import wait_until
-from toolwire import Context, File, InputRequest, Problem, Progress, Question, Secret, Session, connect_sync
+from toolwire import Context, File, InputRequest, Problem, Progress, Question, Secret, Session, Value, connect_sync
 from toolwire.auth.receipt import ReceiptKey
 
 PROTOCOLS = {"OpenAPI": "openapi", "OpenTool": "opentool", "OTC": "otc"}
@@ -123,7 +123,7 @@ def call_ours(target: Target, call: Call, receipt_key: ReceiptKey) -> Outcome:
     ) as remote:
         if call.kind == "long":
             started = remote.start(call.tool, call.arguments)
-            result = started if isinstance(started, Problem) else started.result(timeout_s=30)
+            result = started if isinstance(started, (Problem, Value)) else started.result(timeout_s=30)
         else:
             result = remote.call(call.tool, call.arguments, notify=notify)
     if isinstance(result, Problem):
