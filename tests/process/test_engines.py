@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -361,10 +362,46 @@ def test_an_application_takes_and_offers_calls_through_the_redis_that_the_enviro
         answer = httpx2.post(f"{address}/api/order", json={"what": "tea"}, headers={"prefer": "wait=20"}, timeout=30)
         assert (answer.status_code, answer.json()) == (200, "ordered")
         names = {key.decode() for key in queue.keys()}  # noqa: SIM118 - of Redis, not of a dictionary
-        assert any(name.startswith("toolwire:worker") for name in names), names
+        assert any(re.match("toolwire-[0-9a-f]{16}:worker", name) for name in names), names
         assert any("LIMIT" in name.upper() for name in names), names
     assert ran == ["tea"]
     queue.close()
+
+
+@pytest.mark.requirement("CR-01")
+def test_servers_of_two_states_that_share_a_redis_take_only_their_own_calls(redis: RedisServer, tmp_path: Path) -> None:
+    from redis import Redis
+
+    wait_until(redis.answers)
+    url = f"redis://127.0.0.1:{redis.port}"
+
+    def serve(name: str) -> contextlib.AbstractContextManager[str]:
+        kit = Toolkit(name)
+
+        @kit.tool(approval="auto", safe=False, long=True)
+        async def order(what: str) -> str:
+            """Order something."""
+            return f"{what} from {name}"
+
+        return background(asgi(kit, state=tmp_path / name, wake=url))
+
+    with serve("Shop") as shop, serve("Store") as store, Redis.from_url(url) as queue:
+        for number in range(10):
+            for address, name in ((shop, "Shop"), (store, "Store")):
+                told = {"prefer": "wait=20"}
+                answer = httpx2.post(f"{address}/api/order", json={"what": str(number)}, headers=told, timeout=30)
+                assert (answer.status_code, answer.json()) == (200, f"{number} from {name}")
+        names = {key.decode().partition(":")[0] for key in queue.keys()}  # noqa: SIM118 - of Redis, not of a dictionary
+        assert len({name for name in names if name.startswith("toolwire-")}) == 2, names
+
+
+@pytest.mark.requirement("ST-03")
+def test_the_queue_of_a_database_is_found_by_each_of_its_users() -> None:
+    from toolwire.engines.docket import name_queue
+
+    names = [name_queue(url) for url in ("postgresql://a:b@db/calls", "postgresql://c@db/calls?sslmode=require")]
+    assert names[0] == names[1] != name_queue("postgresql://db/other") != name_queue(Path("calls.sqlite"))
+    assert "b@" not in "".join(names)
 
 
 @pytest.mark.requirement("ST-01")

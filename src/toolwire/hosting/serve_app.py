@@ -214,15 +214,16 @@ def open_engine(settings: ServeSettings) -> CallEngine | None:
     # ST-03
     if not settings.server.wake and settings.works:
         return None
-    if find_state_places(settings.server.state).ledger is None:
+    ledger = find_state_places(settings.server.state).ledger
+    if ledger is None:
         raise UsageError(
             "--wake and --no-work leave calls to other processes, which read them from the state. Set --state."
         )
     if not settings.server.wake:
         return PollingEngine()
-    from toolwire.engines.docket import DocketEngine  # only the extra brings it
+    from toolwire.engines.docket import DocketEngine, name_queue  # only the extra brings it
 
-    return DocketEngine(settings.server.wake, is_worker=settings.works, most=settings.jobs)
+    return DocketEngine(settings.server.wake, is_worker=settings.works, most=settings.jobs, name=name_queue(ledger))
 
 
 def _open_upstream_windows(settings: ServeSettings) -> Windows | None:

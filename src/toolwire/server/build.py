@@ -158,12 +158,13 @@ def open_queue_engine(url: str, ledger: Ledger | Path | str | None) -> CallEngin
         DefinitionError: ``url`` is no Redis, or other processes could not read the calls in ``ledger``.
     """
     # ST-03
-    if _find_long_calls(ledger) is None:
+    place = _find_long_calls(ledger)
+    if place is None:
         text = "wake (TOOLWIRE_WAKE) offers calls to other processes, which read them in the state: name one."
         raise DefinitionError(text)
-    from toolwire.engines.docket import DocketEngine  # only the extra brings it
+    from toolwire.engines.docket import DocketEngine, name_queue  # only the extra brings it
 
-    return DocketEngine(url)
+    return DocketEngine(url, name=name_queue(place))
 
 
 def _find_long_calls(ledger: Ledger | Path | str | None) -> Path | str | None:
