@@ -83,7 +83,7 @@ def build_parts(text: str) -> dict[str, Any]:
             ToolRow(name="place_order", description="Place an order.", effect="changes", cost="paid"),
             ToolRow(name="close_account", description="Close it.", effect="destroys", level="per-call"),
         ],
-        "trust_tools": lambda _, __: "",
+        "trust_tools": lambda *_: "",
         "list_locked": lambda: [(SHOP, 12)],
         "find_differences": lambda _: [text or "Shop.place_order@1.0.0: changed, wider", 'cost: null -> "paid"'],
         "list_upstreams": lambda: [

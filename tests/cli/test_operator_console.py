@@ -148,7 +148,7 @@ def test_operator_of_a_gateway_sees_its_upstreams(folder: Path, sites: tuple[str
         assert page.count("answers") == 1
         assert "not reached yet" in page
         assert "second: not answering" in reader.get("/")
-        assert "<code>tell_first</code>" in reader.submit("/connections", url=sites[0])
+        assert "<code>tell_first</code>" in reader.submit("/connections", url="first")
         assert try_key(url, "key-of-ann") == 403
 
 

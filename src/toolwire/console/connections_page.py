@@ -49,7 +49,7 @@ def show_site_tools(source: ConsoleSource, request: PageRequest) -> Page | Redir
     if url not in known or source.list_site_tools is None:
         return Redirect("/connections", "not-there")
     chosen = [name.removeprefix(_TRUST) for name in request.form if name.startswith(_TRUST)]
-    fault = source.trust_tools(url, chosen) if chosen and source.trust_tools is not None else ""
+    fault = source.trust_tools(url, chosen, request.session.name) if chosen and source.trust_tools is not None else ""
     found = Problem(kind=Kind.CONFLICT, message=fault) if fault else source.list_site_tools(url)
     return _build(source, request, url, found)
 
@@ -82,7 +82,7 @@ def _build_card(
 ) -> Html:
     scopes = Html(f" <small>{show_text(', '.join(row.scopes))}</small>") if row.scopes else NO_HTML
     button = NO_HTML
-    if source.list_site_tools is not None and row.url.startswith(("http://", "https://")):
+    if source.list_site_tools is not None and (source.stores_actions or row.url.startswith(("http://", "https://"))):
         about = f"Look at what {make_visible(row.name or show_url(row.url))} offers"
         button = request.build_button("/connections", [("url", row.url)], "Look at its tools", about)
     found = NO_HTML if site_tools is None else _build_site_tools(site_tools)

@@ -132,7 +132,8 @@ class ConsoleSource:
     """The data of a console. It shows no page for a part that is None.
 
     ``place`` holds the questions, the permissions, the rules and the decisions: a folder, or the URL of a PostgreSQL.
-    ``trust_tools`` trusts the tools at a URL with these digests, and returns why it cannot, or an empty text.
+    ``trust_tools`` trusts the tools at a URL with these digests, for the operator of that name, and returns why it
+    cannot, or an empty text.
     All functions may block; they run in threads.
     With ``stores_actions``, what an operator does is in the log too. ``file_rules`` are those of a gateway's file,
     and ``rules`` those for its callers.
@@ -141,7 +142,7 @@ class ConsoleSource:
     place: Place
     list_connections: Callable[[], Sequence[ConnectionRow]] | None = None
     list_site_tools: ToolLister | None = None
-    trust_tools: Callable[[str, Collection[str]], str] | None = None
+    trust_tools: Callable[[str, Collection[str], str], str] | None = None
     list_locked: Callable[[], Sequence[tuple[str, int]]] | None = None
     lock_name: str = "toolwire.lock"
     find_differences: DifferenceFinder | None = None

@@ -47,6 +47,7 @@ from toolwire.limits import ClientRateLimits, RulesByCaller
 from toolwire.server.access.tool_rights import may_use_upstream
 from toolwire.server.limit_options import read_server_limits
 from toolwire.server.limits import THREADS
+from toolwire.stores.consent.operator_trust import OperatorTrust
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.credentials.caller_vault import CallerVault
 from toolwire.stores.credentials.files import CredentialStore
@@ -301,6 +302,7 @@ def _build_calls(
     marks: SessionMarks | None,
 ) -> UpstreamCalls:
     asking = build_caller_consent(settings, upstream.name)
+    places = find_state_places(settings.server.state)
     has_rules = bool(upstream.run or upstream.ask or upstream.never)
     return UpstreamCalls(
         name=upstream.name,
@@ -308,8 +310,9 @@ def _build_calls(
         rules=read_upstream_rules(upstream, asking) if has_rules else None,
         returns=read_returns(f"{EVERY}={one}" for one in upstream.returns),
         marks=marks,
+        trust=OperatorTrust(places.inbox, upstream.name) if places.inbox else None,
         asking=asking,
-        receipts=find_state_places(settings.server.state).receipts,
+        receipts=places.receipts,
         can_wait_for_answers=settings.can_wait_for_answers,
         timeout_s=upstream.timeout_s,
         # GW-05: the deadline is one for the whole call, and the client of the caller knows best what to repeat.
@@ -340,11 +343,11 @@ class UpstreamCalls:
 
     ``name`` is what the file calls the server. ``agree`` lets tools run without a question that only their site
     declares harmless: all, or those it names. ``rules`` are those of the operator, ``returns`` what the tools return,
-    and ``marks`` what the callers have read. ``asking`` answers for the callers. ``receipts`` is the folder that keeps
-    those that the gateway signs. With ``can_wait_for_answers``, what a server asks in the middle of a call is passed on
-    to its caller. ``timeout_s`` is how long one request of a call may take, ``retries`` how often it is repeated where
-    that is safe. ``credentials`` are used for the calls. ``approve_command`` says whether a program may run that the
-    user has not agreed to before; without it, none may.
+    and ``marks`` what the callers have read. ``trust`` is what operators trust in the console. ``asking`` answers for
+    the callers. ``receipts`` is the folder that keeps those that the gateway signs. With ``can_wait_for_answers``,
+    what a server asks in the middle of a call is passed on to its caller. ``timeout_s`` is how long one request of a
+    call may take, ``retries`` how often it is repeated where that is safe. ``credentials`` are used for the calls.
+    ``approve_command`` says whether a program may run that the user has not agreed to before; without it, none may.
     """
 
     name: str = ""
@@ -352,6 +355,7 @@ class UpstreamCalls:
     rules: OperatorRules | None = None
     returns: Preferences = NO_PREFERENCES
     marks: SessionMarks | None = None
+    trust: OperatorTrust | None = None
     asking: CallerConsent = field(default_factory=CallerConsent)
     receipts: str = ""
     can_wait_for_answers: bool = True
@@ -364,6 +368,7 @@ class UpstreamCalls:
         """Return the session of a connection for all callers, or for the one with the name ``principal``."""
         session = build_gateway_session(self.receipts, principal, returns=self.returns)
         session.operator = self.rules
+        session.trust = self.trust
         session.marks = self.marks or session.marks
         return session
 

@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from time import time
 from typing import Final, NamedTuple
 
+from anyio import from_thread
+
+from toolwire.client.calls.agreements import ClaimedRead
+from toolwire.client.connection.remote import Remote
+from toolwire.consent.tool_facts import list_ways_out
 from toolwire.console import CallRow, ConnectionRow, Console, ConsoleSource, LimitRow, ToolRow
 from toolwire.console.app import build_operator_tables
+from toolwire.console.operator_actions import record_action
 from toolwire.console.page import SignInWords
 from toolwire.console.page_tables import FindSessionUser
 from toolwire.console.sessions import SESSION_S, SessionUser
@@ -20,7 +26,6 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.health import list_health
 from toolwire.core.model import Approval, Kind, Problem, RateLimit, Tool
 from toolwire.core.toolbox import Toolbox
-from toolwire.core.url_display import show_url
 from toolwire.framing.visible_text import make_visible
 from toolwire.gateway.personal_toolbox import PersonalToolbox
 from toolwire.gateway.reconnecting_toolbox import ReconnectingToolbox
@@ -48,6 +53,7 @@ _WORDS: Final = SignInWords(
     "Your API key for this server. It needs the scope toolwire:console.",
     "This key does not belong to an operator of this server.",
 )
+CHANGED_MEANWHILE: Final = "The site has changed some of these tools meanwhile: look at them again."
 _MAX_WINDOW_S: Final = 86_400.0
 _MAX_CALLS: Final = 100
 
@@ -97,19 +103,26 @@ def add_console(
     calls = CallOverview(ledger) if ledger else None
     is_counted = bool(rates) and (not _is_url(rates) or is_postgres_url(rates))
     counts = CountOverview(rates)
-    targets = {show_url(one.target): one.toolbox for one in upstreams}
+    # By name, because two upstreams can have one target and another account.
+    named = {one.name: one.toolbox for one in upstreams}
 
     def list_connections() -> list[ConnectionRow]:
-        return [ConnectionRow(url=show_url(one.target), name=one.name, access="an upstream") for one in upstreams]
+        return [ConnectionRow(url=one.name, name=one.name, access="an upstream") for one in upstreams]
 
-    def list_site_tools(url: str) -> list[ToolRow] | Problem:
-        one = targets.get(url)
-        if one is None:
-            return Problem(kind=Kind.NOT_FOUND, message="There is no such upstream.")
-        return [describe_tool(name, tool, tool.approval) for name, tool in one.catalog().names.items()]
+    def list_site_tools(name: str) -> list[ToolRow] | Problem:
+        box = named.get(name)
+        return Problem(kind=Kind.NOT_FOUND, message="There is no such upstream.") if box is None else _list_tools(box)
+
+    def trust_tools(name: str, digests: Collection[str], operator: str) -> str:
+        trusted = _trust_claims(_find_remote(named.get(name)), digests)
+        if isinstance(trusted, str):
+            return trusted
+        for one in trusted:
+            record_action(source, operator, "agreed", one.tool.id, site=one.key.origin, subject=one.key.definition)
+        return ""
 
     def try_upstream(name: str) -> bool:
-        box = next((one.toolbox for one in upstreams if one.name == name), None)
+        box = named.get(name)
         waiting = box.shared if isinstance(box, PersonalToolbox) else box
         return isinstance(waiting, ReconnectingToolbox) and waiting.try_now()
 
@@ -117,6 +130,7 @@ def add_console(
         place=places.inbox if _is_url(places.inbox) else Path(places.inbox) if places.inbox else find_decisions_place(),
         list_connections=list_connections if upstreams else None,
         list_site_tools=list_site_tools,
+        trust_tools=trust_tools,
         list_upstreams=(lambda: list_health(app)) if upstreams else None,
         try_upstream=try_upstream,
         upstream_changes=operators.changes,
@@ -158,6 +172,54 @@ def add_console(
         find_known=find_known,
     )
     app.add_front(console)
+
+
+def _find_remote(box: Toolbox | None) -> Remote | None:
+    """Return the connection of an upstream that all its callers share, or None if there is none yet."""
+    shared = box.shared if isinstance(box, PersonalToolbox) else box
+    reached = shared.toolbox if isinstance(shared, ReconnectingToolbox) else shared
+    return reached if isinstance(reached, Remote) else None
+
+
+def _list_tools(box: Toolbox) -> list[ToolRow] | Problem:
+    """Return the tools of an upstream as its server defines them now. None is called."""
+    remote = _find_remote(box)
+    if remote is None:
+        return [describe_tool(name, tool, tool.approval) for name, tool in box.catalog().names.items()]
+    read = from_thread.run(remote.refresh)
+    if isinstance(read, Problem):
+        return read
+    claims = {one.tool.id: one for one in remote.find_claims()}
+    rows: list[ToolRow] = []
+    for name, tool in remote.catalog().names.items():
+        row, claim = describe_tool(name, tool, remote.find_level(tool)), claims.get(tool.id)
+        if claim is not None:
+            row = replace(row, untrusted=claim.key.definition, notes=list_trust_notes(tool, claim.changes))
+        rows.append(row)
+    return rows
+
+
+def _trust_claims(remote: Remote | None, digests: Collection[str]) -> list[ClaimedRead] | str:
+    """Trust exactly the tools that were shown with ``digests``, and return them, or why that cannot be."""
+    # QF-01
+    if remote is None:
+        return "This upstream has not been reached yet. Try again later."
+    read = from_thread.run(remote.refresh)
+    if isinstance(read, Problem):
+        return read.message
+    chosen = [one for one in remote.find_claims() if one.key.definition in digests]
+    if {one.key.definition for one in chosen} != set(digests):
+        return CHANGED_MEANWHILE
+    try:
+        from_thread.run(remote.trust_claims, chosen)
+    except ConnectionError as error:
+        return f"The trust cannot be stored now ({error}). Try again."
+    return chosen
+
+
+def list_trust_notes(tool: Tool, changes: Sequence[str]) -> tuple[str, ...]:
+    """Return how ``tool`` can carry data out, and how it has changed since it was trusted."""
+    return (*list_ways_out(tool), *(f"changed since you trusted or approved it: {one}" for one in changes))
 
 
 def list_rule_rows(upstream: UpstreamSettings) -> list[FileRuleRow]:

@@ -14,7 +14,6 @@ from toolwire.client.calls.agreements import UntrustedTools
 from toolwire.client.connection.connect import connect_sync
 from toolwire.client.login.saved_credentials import open_credentials
 from toolwire.consent.tool_definition import build_definition, definition_hash
-from toolwire.consent.tool_facts import list_ways_out
 from toolwire.console import ConsoleSource
 from toolwire.console.app import PageGroup
 from toolwire.console.chat import Conversation, ModelChoice, ModelSettings, ModelStore, build_chat_group
@@ -29,7 +28,7 @@ from toolwire.stores.consent.open import Place, is_in_database
 from toolwire.stores.ledger.call_overview import CallOverview
 from toolwire.stores.paths import find_state_folder
 
-from .operator_console import describe_tool, list_calls
+from .operator_console import CHANGED_MEANWHILE, describe_tool, list_calls, list_trust_notes
 from .targets.target import UrlTarget, read_target
 from .targets.url_options import read_lock_file
 
@@ -54,7 +53,7 @@ def build_source(
         place=place,
         list_connections=lambda: _list_connections(source, given),
         list_site_tools=lambda url: _list_site_tools(source, url),
-        trust_tools=lambda url, digests: _trust_tools(source, url, digests),
+        trust_tools=lambda url, digests, _: _trust_tools(source, url, digests),
         list_locked=lambda: [
             (url, len(tools)) for url, tools in read_lock_file(lock, optional=True).connections.items()
         ],
@@ -110,8 +109,7 @@ def _list_site_tools(source: ConsoleSource, url: str) -> list[ToolRow] | Problem
     def agree(tools: tuple[Tool, ...]) -> bool:
         known = tools.changes if isinstance(tools, UntrustedTools) else {}
         for tool in tools:
-            changes = [f"changed since you trusted or approved it: {one}" for one in known.get(tool.id, ())]
-            untrusted[tool.id] = _digest_tool(tool), (*list_ways_out(tool), *changes)
+            untrusted[tool.id] = _digest_tool(tool), list_trust_notes(tool, known.get(tool.id, ()))
         return False
 
     try:
@@ -139,7 +137,7 @@ def _trust_tools(source: ConsoleSource, url: str, digests: Collection[str]) -> s
 
     try:
         with connect_sync(url, session=_open_session(source), agree=agree):
-            return "The site has changed some of these tools meanwhile: look at them again." if missing else ""
+            return CHANGED_MEANWHILE if missing else ""
     except ToolwireError as error:
         return str(error)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 from toolwire.client.transport.drivers import NO_APPROVER
@@ -68,6 +69,15 @@ class DefinedTool(NamedTuple):
     key: GrantKey
 
 
+class ClaimedRead(NamedTuple):
+    """A tool that only its site calls read-only, what an operator would trust, and how it differs from before."""
+
+    tool: Tool
+    key: GrantKey
+    definition: Mapping[str, Json]
+    changes: tuple[str, ...]
+
+
 class Agreements:
     """The user's agreements for the tools of one connection.
 
@@ -89,6 +99,7 @@ class Agreements:
         self._defined: dict[int, DefinedTool] = {} if before is None else dict(before._defined)
         self._unchanged: dict[int, Tool] = {}
         self._agreed: set[int] = set()
+        self._trusted: dict[int, GrantKey] = {}
 
     def definitions(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
         """Return the definition of each tool, as ``toolwire.lock`` holds it."""
@@ -107,11 +118,42 @@ class Agreements:
         if runs_unasked(tool) and self._session.grants.has_grant(self._agreement_key(tool)):
             self._agreed.add(id(tool))
             return tool
+        trust = self._session.trust
+        if trust is not None and runs_unasked(tool) and trust.has(key := self._define_trust(tool).key):
+            self._agreed.add(id(tool))
+            self._trusted[id(tool)] = key
+            return tool
         # The claim is kept beside the fact, so that a user can be told why a call is asked about.
         doubted = copy_tool(tool, safe=False, claimed_safe=True)
         # GR-04: a definition has the claim and not whether it is believed, so that of both is one.
         self._defined[id(doubted)] = self.define(tool)._replace(tool=doubted)
         return doubted
+
+    def find_claims(self, tools: Iterable[Tool]) -> list[ClaimedRead]:
+        """Return those of ``tools`` that an operator can trust to only read, and does not trust yet. It may block."""
+        # QF-01
+        trust, found = self._session.trust, list[ClaimedRead]()
+        for tool in tools if trust is not None else ():
+            if tool.claimed_safe and runs_unasked(tool):
+                known = self._define_trust(tool)
+                before = trust.find_trusted(known.key) if trust is not None else None
+                changes = () if before is None else tuple(map(describe_change, find_changes(before, known.parts)))
+                found.append(ClaimedRead(tool, known.key, known.parts, changes))
+        return found
+
+    def depends_on_trust(self, tool: Tool) -> bool:
+        """Return whether a word of an operator decides if ``tool`` runs without a question."""
+        return self._session.trust is not None and (tool.claimed_safe or id(tool) in self._trusted)
+
+    def has_trust_changed(self, tool: Tool) -> bool:
+        """Return whether operators trust ``tool`` now, and did not before, or the reverse. It may block."""
+        trust = self._session.trust
+        return trust is not None and trust.read_now(self._define_trust(tool).key) is not (id(tool) in self._trusted)
+
+    def find_trust_use(self, tool: Tool) -> Callable[[], None] | None:
+        """Return what counts a call of ``tool`` that runs by the trust of an operator, or None. It may block."""
+        trust, key = self._session.trust, self._trusted.get(id(tool))
+        return None if trust is None or key is None else partial(trust.count_use, key)
 
     def is_agreed(self, tool: Tool) -> bool:
         """Return whether the user or the operator trusts ``tool``, as it is defined now, to run without a question."""
@@ -286,6 +328,14 @@ class Agreements:
             key = GrantKey(self._session.principal, parties.name, parties.site, tool.id, definition_hash(parts))
             known = self._defined[id(tool)] = DefinedTool(tool, parts, key)
         return known
+
+    def _define_trust(self, tool: Tool) -> DefinedTool:
+        """Return ``tool`` with what an operator trusts for all callers, who may each have credentials of their own."""
+        from toolwire.stores.consent.operator_trust import OPERATORS  # loads sqlite3, and only gateways need it
+
+        parts = {**self.define(tool).parts, "credential": ""}
+        key = self._agreement_key(tool)._replace(principal=OPERATORS, definition=definition_hash(parts))
+        return DefinedTool(tool, parts, key)
 
     def _agreement_key(self, tool: Tool) -> GrantKey:
         # A name of its own: an agreement must not pass for a grant, which is an "always" of the user.

@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -55,7 +55,7 @@ from toolwire.limits.throttle import Throttle
 from toolwire.validation import build_arguments_check, copy_arguments
 from toolwire.validation.requirements import check_own_context
 
-from .agreements import Agreements, CallParties, CurrentDefinitions, build_lock_check
+from .agreements import Agreements, CallParties, ClaimedRead, CurrentDefinitions, build_lock_check
 from .api_keys import requires_key
 from .budget import Budget, build_budget
 from .input_requests import CallInput
@@ -239,6 +239,28 @@ class CallPipeline:
         # XL-044: the user agrees to them as a list, or each call of them is asked about.
         return self._agreements.find_unapproved(self.peer.catalog.tools)
 
+    def find_claims(self) -> list[ClaimedRead]:
+        """Return the tools that an operator can trust to only read, and does not trust yet. It may block."""
+        return self._agreements.find_claims(self.peer.catalog.tools)
+
+    def trust_claims(self, claims: Iterable[ClaimedRead]) -> None:
+        """Keep that operators trust ``claims`` as they are defined. It may block.
+
+        Raises:
+            ConnectionError: it cannot be stored.
+        """
+        if (trust := self.session.trust) is not None:
+            for one in claims:
+                trust.add(one.key, one.definition)
+
+    def depends_on_trust(self, tool: Tool) -> bool:
+        """Return whether a word of an operator decides if ``tool`` runs without a question."""
+        return self._agreements.depends_on_trust(tool)
+
+    def has_trust_changed(self, tool: Tool) -> bool:
+        """Return whether the trust of operators in ``tool`` is another now. It may block."""
+        return self._agreements.has_trust_changed(tool)
+
     def has_grant(self, tool: Tool) -> bool:
         """Return whether the user's "always" covers calls of ``tool``, or some of them."""
         if not tool.blanket_allowed:
@@ -301,7 +323,7 @@ class CallPipeline:
             result = self._budget.take(tool)
             if result is None:
                 if question is None and (verdict is PERMITTED or self._agreements.is_agreed(tool)):
-                    self._record_unasked(prepared.call, verdict)
+                    yield from self._record_unasked(prepared.call, verdict)
                 result = yield from self._converse(permitted, question, state)
                 self.session.marks.add_result(self.name, permitted.call, self.preferences.initial)
                 if isinstance(result, Problem):
@@ -344,7 +366,7 @@ class CallPipeline:
             question = build_origin_question(prepared, self.site, self.session.rules)
         return _CheckedCall(prepared, question, verdict)
 
-    def _record_unasked(self, call: Call, verdict: Verdict) -> None:
+    def _record_unasked(self, call: Call, verdict: Verdict) -> Flow[None]:
         """Count the use of the permission or the trust that lets ``call`` run, and record the operator's rule.
 
         A rule for a tool whose site is trusted is recorded once.
@@ -352,7 +374,10 @@ class CallPipeline:
         # QF-02, QF-03
         # A call that a limit refuses is no use.
         operator, tool = self.session.operator, call.tool
-        self._agreements.count_use(tool, by_trust=verdict is not PERMITTED)
+        if (count := self._agreements.find_trust_use(tool)) is not None:
+            yield BlockingTask(count)  # the place may be a database
+        else:
+            self._agreements.count_use(tool, by_trust=verdict is not PERMITTED)
         if operator is None or not self._agreements.is_agreed(tool) or operator.find(call) is None:
             return
         if effective_level(tool, self.preferences.get(), has_agreement=True) is not Approval.AUTO:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from toolwire.client.discovery.cache import Cache
 from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
@@ -29,6 +29,9 @@ from toolwire.telemetry.calls import Telemetry
 
 from .asked_calls import AskedCalls
 from .receipt_signing import FindKey
+
+if TYPE_CHECKING:  # loads sqlite3, and only gateways need it
+    from toolwire.stores.consent.operator_trust import OperatorTrust
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 _UNDERSCORE = re.compile("_")
@@ -89,6 +92,8 @@ class Session:
         self.wall = wall
         # QF-02: the rules of a gateway's file for the one upstream that it calls with this session.
         self.operator: OperatorRules | None = None
+        # QF-01: what operators trust in its console, beside the file.
+        self.trust: OperatorTrust | None = None
         self.prompt_limit: PromptLimit = PromptLimit(clock, limit=rules.questions_a_minute)
         self.data_flow: DataFlow | None = DataFlow() if traced else None
         self.marks: SessionMarks = SessionMarks(clock)

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import anyio
 
+from toolwire.client.calls.agreements import ClaimedRead
 from toolwire.client.calls.long_calls import MAX_WAIT_S, find_call_id
 from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.transport.circuit_breaker import CALLER
@@ -97,6 +98,7 @@ class Remote(RemoteCore[Transport, Notify]):
         """Return what the caller of a gateway is asked about ``call``, or None if nothing is; see ``AsksCallers``."""
         if not isinstance(self._approve, AsksCaller):
             return None
+        await self._look_at_trust(call)
         current = self._connection.find_current(call)
         question = None if isinstance(current, Problem) else self._connection.pipeline.find_question(current)
         return None if question is None else await self._approve.ask_caller(question)
@@ -107,6 +109,7 @@ class Remote(RemoteCore[Transport, Notify]):
             return refusal
         if is_reader(call.tool):
             return await self._read(call)
+        await self._look_at_trust(call)
         connection, wait_s = self._connection, call.context.wait_s
         current, waits = connection.find_current(call), connection.pipeline.waits
         if isinstance(current, Problem):
@@ -116,6 +119,28 @@ class Remote(RemoteCore[Transport, Notify]):
             return await self._run(connection, current, listener, self._make_state(waits=waits))
         patient = self._make_state(waits=replace(waits, total_s=min(wait_s, MAX_WAIT_S), is_patient=True))
         return await self._run_long(connection, current, listener, patient)
+
+    def find_claims(self) -> list[ClaimedRead]:
+        """Return the tools that operators of a gateway can trust to only read, and do not trust yet. It may block."""
+        return self._connection.pipeline.find_claims()
+
+    async def trust_claims(self, claims: Iterable[ClaimedRead]) -> None:
+        """Let ``claims`` run without a question for all callers of the gateway, until their definitions change.
+
+        Raises:
+            ConnectionError: it cannot be stored.
+        """
+        await anyio.to_thread.run_sync(self._connection.pipeline.trust_claims, claims)
+        self._freshness.connection = replace(self._connection.agree(()), has_changed=True)
+
+    async def _look_at_trust(self, call: Call) -> None:
+        """Take over what operators of a gateway trust now, whichever of its processes they told."""
+        # QF-01
+        current, pipeline = self._connection.find_current(call), self._connection.pipeline
+        if isinstance(current, Problem) or not pipeline.depends_on_trust(current.tool):
+            return
+        if await anyio.to_thread.run_sync(pipeline.has_trust_changed, current.tool):
+            self._freshness.connection = replace(self._connection.agree(()), has_changed=True)
 
     async def _run_long(self, connection: Connection, call: Call, notify: Notify | None, state: CallState) -> Result:
         try:
