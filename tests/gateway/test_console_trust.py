@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def build_server() -> ListedTools:
 
 
 @contextmanager
-def run_nodes(folder: Path, target: str, count: int = 1, more: str = "") -> Iterator[list[str]]:
+def run_nodes(folder: Path, target: str, count: int = 1, more: str = "") -> Generator[list[str]]:
     """Give the URLs of gateways that share the file and the state in ``folder``."""
     (folder / "keys.txt").write_text(KEYS)
     file = folder / "toolwire.toml"

@@ -34,6 +34,7 @@ from toolwire.core.check import ALLOW, Answer, Check, Deny, SimilarTool, Verdict
 from toolwire.core.codec import Peer
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Call, Json, Kind, Problem, Tool, copy_tool
+from toolwire.stores.consent.operator_trust import OPERATORS
 
 from .session import Session
 
@@ -331,8 +332,6 @@ class Agreements:
 
     def _define_trust(self, tool: Tool) -> DefinedTool:
         """Return ``tool`` with what an operator trusts for all callers, who may each have credentials of their own."""
-        from toolwire.stores.consent.operator_trust import OPERATORS  # loads sqlite3, and only gateways need it
-
         parts = {**self.define(tool).parts, "credential": ""}
         key = self._agreement_key(tool)._replace(principal=OPERATORS, definition=definition_hash(parts))
         return DefinedTool(tool, parts, key)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from heapq import heappop, heappush
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from toolwire.client.discovery.cache import Cache
 from toolwire.consent import CLIENT_RULES, NO_PREFERENCES, Audit, ClientRules, Grants, Preferences
@@ -25,13 +25,11 @@ from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Tool
 from toolwire.limits import ClientRateLimits
 from toolwire.stores import MemoryAudit, MemoryGrants
+from toolwire.stores.consent.operator_trust import OperatorTrust
 from toolwire.telemetry.calls import Telemetry
 
 from .asked_calls import AskedCalls
 from .receipt_signing import FindKey
-
-if TYPE_CHECKING:  # loads sqlite3, and only gateways need it
-    from toolwire.stores.consent.operator_trust import OperatorTrust
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 _UNDERSCORE = re.compile("_")

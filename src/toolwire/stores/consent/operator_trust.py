@@ -6,13 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from toolwire.consent.grant import GrantKey
 from toolwire.core.model import Json
 
-from .grants import StoredGrants
 from .open import Place, open_grants
+
+if TYPE_CHECKING:  # loads sqlite3
+    from .grants import StoredGrants
 
 OPERATORS: Final = "the operators of this gateway"
 """Whose permission the trust is."""
