@@ -13,8 +13,10 @@ import pytest
 
 from tests.support.console_reader import Reader
 from tests.support.listed_tools import ListedTools, list_tool
-from toolwire import connect_sync
+from toolwire import Secret, connect_sync
+from toolwire.auth.credential import Credential
 from toolwire.hosting import open_gateway
+from toolwire.hosting.gateway_callers import open_caller_vault
 from toolwire.stores.consent.open import open_decisions, open_grants
 from toolwire.testing import background
 
@@ -32,11 +34,11 @@ def build_server() -> ListedTools:
 
 
 @contextmanager
-def run_nodes(folder: Path, target: str, count: int = 1, more: str = "") -> Generator[list[str]]:
+def run_nodes(folder: Path, target: str, count: int = 1, *, more: str = "", head: str = "") -> Generator[list[str]]:
     """Give the URLs of gateways that share the file and the state in ``folder``."""
     (folder / "keys.txt").write_text(KEYS)
     file = folder / "toolwire.toml"
-    head = f'consent = "refuse"\nstate = "{folder}/state"\napi-key-file = "keys.txt"\n'
+    head += f'consent = "refuse"\nstate = "{folder}/state"\napi-key-file = "keys.txt"\n'
     file.write_text(f'{head}[upstreams.far]\ntarget = "{target}/mcp"\nprotocol = "mcp"\n{more}')
     with ExitStack() as stack:
         yield [stack.enter_context(background(open_gateway(file))) for _ in range(count)]
@@ -177,3 +179,18 @@ def test_form_without_its_token_or_an_operator_trusts_nothing(tmp_path: Path) ->
         digest = list_untrusted(look(reader))["find"]
         reader.submit("/connections", url="far", token="other", **{f"trust {digest}": "yes"})
         assert runs(url, "find") == [False]
+
+
+@pytest.mark.requirement("QF-01")
+def test_trust_covers_callers_who_have_credentials_of_their_own(tmp_path: Path) -> None:
+    server, sealing = build_server(), tmp_path / "sealing"
+    sealing.write_text("k" * 64)
+    sealing.chmod(0o600)
+    with background(server) as far:
+        key = Credential(kind="key", resource=f"{far}/mcp", access=Secret("key-at-far"))
+        open_caller_vault(str(sealing), tmp_path / "state").open_store("key:ann").put(key)
+        with run_nodes(tmp_path, far, 2, more='account = "caller"\n', head=f'key-file = "{sealing}"\n') as (one, other):
+            assert runs(one, "find", "browse") == [False, False]
+            reader = open_console(one)
+            trust(reader, list_untrusted(look(reader))["find"])
+            assert [runs(url, "find", "browse") for url in (one, other)] == [[True, False]] * 2
