@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.conftest import Outcome
 from tests.support.gateway_folder import folder
-from tests.support.gateway_process import run_gateway
+from tests.support.gateway_process import run_gateway, wait_for_line
 from toolwire import Value, connect_sync
 
 __all__ = ["folder"]  # a fixture
@@ -180,3 +180,41 @@ def test_only_a_program_of_a_trusted_file_can_be_agreed_to(
     monkeypatch.delenv("TOOLWIRE_SETTINGS")
     assert toolwire("gateway", "agree", "desk").code == 2, "the file of a stranger is no order"
     assert file.read_text() == before
+
+
+SILENT = """
+import sys
+
+print("ready", file=sys.stderr, flush=True)
+for _ in sys.stdin:
+    pass
+"""
+
+
+@pytest.mark.requirement("GW-01")
+def test_program_that_never_answers_does_not_keep_the_gateway_from_serving(
+    folder: Path, toolwire: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
+    (folder / "desk.py").write_text(DESK)
+    (folder / "silent.py").write_text(SILENT)
+    serve = f"{sys.executable} -P -m toolwire serve {folder / 'desk.py'} --stdio"
+    (folder / "toolwire.toml").write_text(
+        f"""
+port = 0
+
+[upstreams.silent]
+target = "stdio:{sys.executable} -P {folder / "silent.py"}"
+
+[upstreams.desk]
+target = "stdio:{serve}"
+"""
+    )
+    for name in ("silent", "desk"):
+        assert toolwire("gateway", "agree", name).code == 0
+    with run_gateway() as (process, url):
+        assert "The upstream silent has not answered yet" in wait_for_line(process, "tried again")
+        rows = {one["name"]: one["state"] for one in httpx2.get(f"{url}/health?full").json()["upstreams"]}
+        assert rows["silent"] == "waiting"
+        with connect_sync(url, protocol="mcp") as remote:
+            assert {tool.name for tool in remote.tools} >= {"limits", "child", "close"}

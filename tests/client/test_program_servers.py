@@ -462,3 +462,12 @@ def test_the_start_of_a_program_may_take_a_minute_unless_the_user_lowers_the_lim
     target = f"stdio:{sys.executable} server.py"
     assert (read_limit(target), read_limit(target, discovery_s=5), read_limit(target, discovery_s=90)) == (60, 5, 90)
     assert read_limit("https://desk.example") == 15
+
+
+def test_program_that_never_answers_is_given_up_within_the_time_of_discovery() -> None:
+    target = f"stdio:{sys.executable} -c 'import sys; [0 for _ in sys.stdin]'"
+    with (
+        pytest.raises(ConnectError, match="Discovery did not finish in time"),
+        connect_sync(target, discovery_s=0.5, approve_command=lambda _: True),
+    ):
+        pass

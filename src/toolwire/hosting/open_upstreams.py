@@ -24,7 +24,7 @@ from toolwire.client.connection.upstream_questions import ask_caller
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network
 from toolwire.client.transport.program_limits import CommandAgreement, ProgramLimits
-from toolwire.client.transport.server_command import ServerCommand
+from toolwire.client.transport.server_command import ServerCommand, read_server_command
 from toolwire.consent import NO_PREFERENCES, ClientRules, Preferences
 from toolwire.consent.operator_rules import OperatorRules
 from toolwire.consent.policy import EVERY
@@ -47,6 +47,7 @@ from toolwire.limits import ClientRateLimits, RulesByCaller
 from toolwire.server.access.tool_rights import may_use_upstream
 from toolwire.server.limit_options import read_server_limits
 from toolwire.server.limits import THREADS
+from toolwire.stores.consent.agreed_digests import open_agreed_commands
 from toolwire.stores.consent.operator_trust import OperatorTrust
 from toolwire.stores.consent.receipt_keys import StoredReceiptKeys
 from toolwire.stores.credentials.caller_vault import CallerVault
@@ -102,33 +103,56 @@ def open_toolboxes(
 
 
 def _open_upstreams(settings: ServeSettings, approve_command: ApproveCommand | None) -> Sequence[Toolbox]:
-    """Return the toolboxes of all upstreams. Web sites are opened at the same time: a slow one delays no other."""
+    """Return the toolboxes of all upstreams. Sites and programs are opened at the same time: none delays another."""
     upstreams, marks = settings.upstreams, SessionMarks(monotonic, idle_s=CALLER_IDLE_S)
     opened: list[Toolbox | ToolwireError | None] = [None] * len(upstreams)
+    opens = [partial(open_upstream, one, settings, approve_command, marks) for one in upstreams]
 
     def open_one(number: int) -> None:
         try:
-            opened[number] = open_upstream(upstreams[number], settings, approve_command, marks)
+            opened[number] = opens[number]()
         except ToolwireError as error:
             opened[number] = error
 
-    # Daemons, so that a site which hangs does not keep a command from ending.
-    sites = [number for number, one in enumerate(upstreams) if one.target.startswith(("http://", "https://"))]
-    threads = [Thread(target=open_one, args=(number,), daemon=True) for number in sites]
-    for thread in threads:
-        thread.start()
-    for number in set(range(len(upstreams))).difference(sites):  # code is loaded, and a question asked, one by one
-        open_one(number)
+    threads: dict[int, Thread] = {}
+    for number, one in enumerate(upstreams):  # code is loaded, and a question asked, one by one
+        if not _is_known(one):
+            open_one(number)
+            continue
+        # Daemons, so that a site which hangs does not keep a command from ending.
+        threads[number] = Thread(target=open_one, args=(number,), daemon=True)
+        threads[number].start()
     until = monotonic() + OPENING_S
-    for thread in threads:
+    for thread in threads.values():
         thread.join(max(0.0, until - monotonic()))
+
+    def open_later(number: int) -> Toolbox:
+        thread = threads.pop(number, None)
+        if thread is not None and opened[number] is None:  # what still opens is not begun a second time
+            thread.join()
+        match opened[number]:
+            case None | ToolwireError():
+                return opens[number]()
+            case toolbox:
+                return toolbox
+
     boxes = [
-        _open_or_reconnect(
-            one, upstreams[number], partial(open_upstream, upstreams[number], settings, approve_command, marks)
-        )
-        for number, one in enumerate(opened)
+        _open_or_reconnect(one, upstreams[number], partial(open_later, number)) for number, one in enumerate(opened)
     ]
     return add_callers(settings, boxes, marks)
+
+
+def _is_known(upstream: UpstreamSettings) -> bool:
+    """Return whether ``upstream`` is a site, or a program that needs no question before it runs."""
+    try:
+        if not isinstance(read_target(upstream.target), UrlTarget):
+            return False
+        if upstream.target.startswith(("http://", "https://")) or upstream.agreed_command:
+            return True
+        command = read_server_command(upstream.target)
+        return command is not None and open_agreed_commands(find_state_folder()).has(command.digest)
+    except ToolwireError:  # opening it says what is wrong
+        return False
 
 
 def add_callers(

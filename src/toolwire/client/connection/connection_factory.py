@@ -221,7 +221,11 @@ class ConnectionFactory:
         """Return the settings of the network for discovery. Documents may link to other origins, so none is refused."""
         options = self.options
         return NetworkSettings(
-            limits=TransportLimits(total_s=self._discovery_s, response_bytes=options.selection.document_bytes),
+            limits=TransportLimits(
+                total_s=self._discovery_s,
+                stream_s=self._discovery_s,  # a program streams each answer
+                response_bytes=options.selection.document_bytes,
+            ),
             credentials=self.credentials(),
             headers=self.site_headers(),
             signer=StayOffline() if self._cache.is_offline else self.auth,
