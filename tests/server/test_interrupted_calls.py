@@ -75,7 +75,7 @@ def test_three_thousand_interrupted_calls_are_marked_in_steps_without_long_pause
         calls = LongCalls(
             open_store=lambda: store,
             engine=None,
-            find_tool=box.catalog().find,
+            toolbox=box,
             execute=box.run,
             limits=ServerLimits(),
         )
