@@ -81,7 +81,8 @@ def confirm_command(command: ServerCommand) -> bool:
     # MC-02
     if not is_terminal():
         print_error(
-            "This program has not run before, and there is no terminal to ask you. Run this command once in a terminal."
+            f"The program {_shorten(command.name)} has not run before, and there is no terminal to ask you. Run this "
+            "command once in a terminal, or `toolwire gateway agree` for an upstream of a gateway."
         )
         return False
     print("This target runs a program on this machine, with all that you may do here:", file=sys.stderr)

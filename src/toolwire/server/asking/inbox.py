@@ -187,8 +187,10 @@ class Inbox:
             return None
         id_ = self._approvals.find(binding)
         if id_ is None:
-            if self._is_over_limit(call) or self._is_full(call.context.principal):
-                text = f"{name} did not run: too many questions are pending for its user. Call it again in a minute."
+            is_over_limit = self._is_over_limit(call)
+            if is_over_limit or self._is_full(call.context.principal):
+                reason = "was asked too often in the last minute" if is_over_limit else "has too many open questions"
+                text = f"{name} did not run: its user {reason}. Call it again in a minute."
                 return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=60_000)
             id_ = self._add_question(call, binding, reasons, upstream, key)
         answer = self._approvals.take(id_, binding, call)
