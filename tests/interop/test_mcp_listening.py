@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from mcp.server.mcpserver import Context as SdkContext
 from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, EmptyResult, PingRequest
 
 from tests.interop.mcp_revisions import of_2025
@@ -38,8 +40,7 @@ class Tailor:
         @server.tool()
         async def measure(context: SdkContext[Any]) -> str:
             """Ask without saying to which call that belongs."""
-            await asyncio.to_thread(self.listening.wait, WAIT_S)
-            await context.session.send_request(PingRequest(), EmptyResult)
+            await self.wait_until_heard(context)
             params = ElicitRequestFormParams(message="How large?", requested_schema=SCHEMA)
             answer = await context.session.send_request(ElicitRequest(params=params), ElicitResult)
             return f"{answer.action} {answer.content}"
@@ -55,7 +56,7 @@ class Tailor:
         @server.tool()
         async def grow(context: SdkContext[Any]) -> str:
             """Add a tool."""
-            await asyncio.to_thread(self.listening.wait, WAIT_S)
+            await self.wait_until_heard(context)
             server.add_tool(lambda: "new", name="new")
             await context.session.send_tool_list_changed()
             return "grown"
@@ -75,6 +76,18 @@ class Tailor:
             await inner(scope, receive, tell)
 
         self.app = app
+
+    async def wait_until_heard(self, context: SdkContext[Any]) -> None:
+        """Return when the client answers a ping: the SDK drops what it sends before its stream is there.
+
+        It sends the head of the stream's response first.
+        """
+        await asyncio.to_thread(self.listening.wait, WAIT_S)
+        for _ in range(WAIT_S):
+            with suppress(MCPError):
+                await context.session.send_request(PingRequest(), EmptyResult, request_read_timeout_seconds=1)
+                return
+        raise TimeoutError("the client answers no ping")
 
 
 def is_listening(scope: Any) -> bool:

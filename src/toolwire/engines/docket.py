@@ -55,9 +55,8 @@ def name_queue(state: Path | str) -> str:
     two ways have two queues, and find each other's calls in the state within a second.
     """
     # CR-01
-    parts = urlsplit(str(state))  # without the user, the password and the options, which differ between processes
-    is_url = bool(parts.netloc)
-    place = f"{parts.netloc.rpartition('@')[2]}{parts.path}" if is_url else f"{gethostname()} {Path(state).absolute()}"
+    url = urlsplit(str(state))  # without the user, the password and the options, which differ between processes
+    place = f"{url.hostname}:{url.port}{url.path}" if url.hostname else f"{gethostname()} {Path(state).absolute()}"
     return f"toolwire-{sha256(place.encode()).hexdigest()[:16]}"
 
 
