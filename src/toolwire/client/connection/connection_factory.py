@@ -15,7 +15,7 @@ from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.auth_on_challenge import authenticate_on_challenge
 from toolwire.client.discovery.cache import Cache
-from toolwire.client.discovery.discover import Discovery, discover
+from toolwire.client.discovery.discover import Discovery, discover, find_codecs
 from toolwire.client.discovery.document_snapshot import SnapshotBuilder, refetch
 from toolwire.client.discovery.fetch_documents import PROGRAM_START_S, TOTAL_S, fetch_documents
 from toolwire.client.discovery.relocation import Relocation, resolve_relocation
@@ -284,7 +284,7 @@ class ConnectionFactory:
             selection=options.selection,
             can_ask=self._can_ask,
         )
-        return self._fetch(refetch(connection.snapshot, discovery))
+        return self._fetch(refetch(connection.snapshot, _keep_session(connection.peer, discovery)))
 
     def _fetch(self, flow: Flow[T]) -> tuple[Flow[T], SnapshotBuilder]:
         options, credential = self.options, self.credential()
@@ -535,3 +535,11 @@ def _open_own_levels() -> StoredLevels | None:
     except NoHomeError:  # RE-05
         return None
     return open_levels(place)
+
+
+def _keep_session(before: Peer, discovery: Flow[Discovery]) -> Flow[Discovery]:
+    found = yield from discovery
+    keep = None if found.peer is None else find_codecs(found.peer.protocol)[0].keep_session
+    if found.peer is None or keep is None:
+        return found
+    return replace(found, peer=(yield from keep(before, found.peer)))

@@ -58,9 +58,16 @@ def _listen_in_session(conversation: Conversation, session: McpClientSession) ->
         (VERSION_HEADER, session.version.encode()),
         (SESSION_HEADER, session.id),
     )
-    response: Response | Problem = yield Listen(
-        Request("GET", session.endpoint, headers), _ChangeReader(session).read_chunk
-    )
+    reader = _ChangeReader(session)
+
+    def read_chunk(chunk: bytes) -> Iterator[StreamItem]:
+        conversation.is_heard = True
+        return reader.read_chunk(chunk)
+
+    try:
+        response: Response | Problem = yield Listen(Request("GET", session.endpoint, headers), read_chunk)
+    finally:
+        conversation.is_heard = False
     if not isinstance(response, Problem) and response.status == 404:
         # The session has ended; a call may have opened the next one meanwhile.
         return conversation.session is not session or (yield from renew_session(conversation, session))

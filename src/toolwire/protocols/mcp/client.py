@@ -126,6 +126,24 @@ def renew_session(conversation: Conversation, ended: McpClientSession) -> Flow[b
     return True
 
 
+def keep_session(before: Peer, after: Peer) -> Flow[Peer]:
+    """Return ``after``, found where ``before`` was, with the session of ``before`` if its own stream is open.
+
+    On that stream the server asks and tells of changes, so calls stay in its session. The one that was opened to fetch
+    the lists ends.
+    """
+    # MC-06, MC-09
+    kept: Conversation = before.memo
+    opened: Conversation = after.memo
+    new = opened.session
+    if not kept.is_heard or (kept.session.endpoint, kept.session.version) != (new.endpoint, new.version):
+        return after
+    surplus = post_message.write_end(new)
+    if surplus is not None and new.id != kept.session.id:
+        yield from fetch(surplus)
+    return replace(after, memo=kept)
+
+
 def _send(session: McpClientSession, call: Call) -> Flow[Result | None]:
     """Return how ``call`` ended in ``session``, or None where the server says that there is no such session.
 

@@ -73,9 +73,13 @@ class McpClientSession:
 
 @dataclass(slots=True)
 class Conversation:
-    """The session that calls to one endpoint use now. A server may end it; a call then opens the next."""
+    """The session that calls to one endpoint use now. A server may end it; a call then opens the next.
+
+    ``is_heard``: the server's own stream of this session is open, on which it asks and tells of changes.
+    """
 
     session: McpClientSession
+    is_heard: bool = False
 
 
 class Refused(NamedTuple):
