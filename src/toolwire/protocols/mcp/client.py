@@ -133,15 +133,15 @@ def keep_session(before: Peer, after: Peer) -> Flow[Peer]:
     the lists ends.
     """
     # MC-06, MC-09
-    kept: Conversation = before.memo
+    earlier: Conversation = before.memo
     opened: Conversation = after.memo
     new = opened.session
-    if not kept.is_heard or (kept.session.endpoint, kept.session.version) != (new.endpoint, new.version):
+    if not earlier.is_heard or (earlier.session.endpoint, earlier.session.version) != (new.endpoint, new.version):
         return after
     surplus = post_message.write_end(new)
-    if surplus is not None and new.id != kept.session.id:
+    if surplus is not None and new.id != earlier.session.id:
         yield from fetch(surplus)
-    return replace(after, memo=kept)
+    return replace(after, memo=earlier)
 
 
 def _send(session: McpClientSession, call: Call) -> Flow[Result | None]:
