@@ -40,7 +40,7 @@ class Tailor:
         @server.tool()
         async def measure(context: SdkContext[Any]) -> str:
             """Ask without saying to which call that belongs."""
-            await self.wait_until_heard(context)
+            await self.wait_until_listening(context)
             params = ElicitRequestFormParams(message="How large?", requested_schema=SCHEMA)
             answer = await context.session.send_request(ElicitRequest(params=params), ElicitResult)
             return f"{answer.action} {answer.content}"
@@ -56,7 +56,7 @@ class Tailor:
         @server.tool()
         async def grow(context: SdkContext[Any]) -> str:
             """Add a tool."""
-            await self.wait_until_heard(context)
+            await self.wait_until_listening(context)
             server.add_tool(lambda: "new", name="new")
             await context.session.send_tool_list_changed()
             return "grown"
@@ -77,7 +77,7 @@ class Tailor:
 
         self.app = app
 
-    async def wait_until_heard(self, context: SdkContext[Any]) -> None:
+    async def wait_until_listening(self, context: SdkContext[Any]) -> None:
         """Return when the client answers a ping: the SDK drops what it sends before its stream is there.
 
         It sends the head of the stream's response first.

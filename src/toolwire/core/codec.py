@@ -632,7 +632,7 @@ class Codec:  # XL-067
     - ``cancel``: the message that tells the server to stop working on a request; ``None`` where closing the connection
       says so.
     - ``end_session``: the request that ends the session of a peer; ``None`` where there is none.
-    - ``keep_session``: a peer that was found again, in the session of the one before where that must go on.
+    - ``reuse_session``: a peer that was found again, in the session of the one before where that must go on.
     - ``features``: how to list and read resources and prompts; ``None`` where the protocol has none.
     - ``long_calls``: how to read and cancel long calls; ``None`` where the protocol has none.
     - ``listen_for_changes``: report changes of the catalog as progress, as long as the server sends any; it returns
@@ -660,7 +660,7 @@ class Codec:  # XL-067
     find_listed: Callable[[str], Flow[Finding]] | None = None
     cancel: Callable[[Peer, Request], Request | None] | None = None
     end_session: Callable[[Peer], Request | None] | None = None
-    keep_session: Callable[[Peer, Peer], Flow[Peer]] | None = None
+    reuse_session: Callable[[Peer, Peer], Flow[Peer]] | None = None
     interactive: Codec | None = None
     features: FeatureMethods | None = None
     long_calls: LongCallMethods | None = None

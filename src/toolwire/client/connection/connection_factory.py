@@ -284,7 +284,7 @@ class ConnectionFactory:
             selection=options.selection,
             can_ask=self._can_ask,
         )
-        return self._fetch(refetch(connection.snapshot, _keep_session(connection.peer, discovery)))
+        return self._fetch(refetch(connection.snapshot, _reuse_session(connection.peer, discovery)))
 
     def _fetch(self, flow: Flow[T]) -> tuple[Flow[T], SnapshotBuilder]:
         options, credential = self.options, self.credential()
@@ -537,9 +537,9 @@ def _open_own_levels() -> StoredLevels | None:
     return open_levels(place)
 
 
-def _keep_session(before: Peer, discovery: Flow[Discovery]) -> Flow[Discovery]:
+def _reuse_session(before: Peer, discovery: Flow[Discovery]) -> Flow[Discovery]:
     found = yield from discovery
-    keep = None if found.peer is None else find_codecs(found.peer.protocol)[0].keep_session
-    if found.peer is None or keep is None:
+    reuse = None if found.peer is None else find_codecs(found.peer.protocol)[0].reuse_session
+    if found.peer is None or reuse is None:
         return found
-    return replace(found, peer=(yield from keep(before, found.peer)))
+    return replace(found, peer=(yield from reuse(before, found.peer)))

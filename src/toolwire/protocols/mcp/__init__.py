@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         find,
         find_by_post,
         find_named,
-        keep_session,
+        reuse_session,
         send,
     )
     from .feature_client import load, read
@@ -45,7 +45,7 @@ else:
     cancel, confirm, end_session, find, find_by_post, find_named, describe_places, send, describe_target = (
         import_lazily(f"{__name__}.client", *names)
     )
-    (keep_session,) = import_lazily(f"{__name__}.client", "keep_session")
+    (reuse_session,) = import_lazily(f"{__name__}.client", "reuse_session")
     (find_listed,) = import_lazily(f"{__name__}.card_client", "find_listed")
     load, read = import_lazily(f"{__name__}.feature_client", "load", "read")
     read_task, cancel_task, list_calls = import_lazily(f"{__name__}.task_client", "read", "cancel", "list_calls")
@@ -67,7 +67,7 @@ _CODEC = Codec(
     confirm=confirm,
     cancel=cancel,
     end_session=end_session,
-    keep_session=keep_session,
+    reuse_session=reuse_session,
     features=FeatureMethods(load, read),
     long_calls=LongCallMethods(read_task, cancel_task, list_calls),
     listen_for_changes=listen_for_changes,

@@ -61,13 +61,13 @@ def _listen_in_session(conversation: Conversation, session: McpClientSession) ->
     reader = _ChangeReader(session)
 
     def read_chunk(chunk: bytes) -> Iterator[StreamItem]:
-        conversation.is_heard = True
+        conversation.has_listener = True
         return reader.read_chunk(chunk)
 
     try:
         response: Response | Problem = yield Listen(Request("GET", session.endpoint, headers), read_chunk)
     finally:
-        conversation.is_heard = False
+        conversation.has_listener = False
     if not isinstance(response, Problem) and response.status == 404:
         # The session has ended; a call may have opened the next one meanwhile.
         return conversation.session is not session or (yield from renew_session(conversation, session))

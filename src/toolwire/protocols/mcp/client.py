@@ -126,7 +126,7 @@ def renew_session(conversation: Conversation, ended: McpClientSession) -> Flow[b
     return True
 
 
-def keep_session(before: Peer, after: Peer) -> Flow[Peer]:
+def reuse_session(before: Peer, after: Peer) -> Flow[Peer]:
     """Return ``after``, found where ``before`` was, with the session of ``before`` if its own stream is open.
 
     On that stream the server asks and tells of changes, so calls stay in its session. The one that was opened to fetch
@@ -136,7 +136,7 @@ def keep_session(before: Peer, after: Peer) -> Flow[Peer]:
     earlier: Conversation = before.memo
     opened: Conversation = after.memo
     new = opened.session
-    if not earlier.is_heard or (earlier.session.endpoint, earlier.session.version) != (new.endpoint, new.version):
+    if not earlier.has_listener or (earlier.session.endpoint, earlier.session.version) != (new.endpoint, new.version):
         return after
     surplus = post_message.write_end(new)
     if surplus is not None and new.id != earlier.session.id:

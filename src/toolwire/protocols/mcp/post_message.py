@@ -75,11 +75,11 @@ class McpClientSession:
 class Conversation:
     """The session that calls to one endpoint use now. A server may end it; a call then opens the next.
 
-    ``is_heard``: the server's own stream of this session is open, on which it asks and tells of changes.
+    ``has_listener``: the server's own stream of this session is open, on which it asks and tells of changes.
     """
 
     session: McpClientSession
-    is_heard: bool = False
+    has_listener: bool = False
 
 
 class Refused(NamedTuple):
