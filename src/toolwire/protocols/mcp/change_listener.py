@@ -58,14 +58,11 @@ def _listen_in_session(conversation: Conversation, session: McpClientSession) ->
         (VERSION_HEADER, session.version.encode()),
         (SESSION_HEADER, session.id),
     )
-    reader = _ChangeReader(session)
-
-    def read_chunk(chunk: bytes) -> Iterator[StreamItem]:
-        conversation.has_listener = True
-        return reader.read_chunk(chunk)
-
+    conversation.has_listener = True  # before the response: the lists may be fetched again meanwhile
     try:
-        response: Response | Problem = yield Listen(Request("GET", session.endpoint, headers), read_chunk)
+        response: Response | Problem = yield Listen(
+            Request("GET", session.endpoint, headers), _ChangeReader(session).read_chunk
+        )
     finally:
         conversation.has_listener = False
     if not isinstance(response, Problem) and response.status == 404:

@@ -75,7 +75,7 @@ class McpClientSession:
 class Conversation:
     """The session that calls to one endpoint use now. A server may end it; a call then opens the next.
 
-    ``has_listener``: the server's own stream of this session is open, on which it asks and tells of changes.
+    ``has_listener``: the client listens on the stream of this session, on which its server asks and tells of changes.
     """
 
     session: McpClientSession
