@@ -32,9 +32,10 @@ _POST: Headers = ((b"accept", b"application/json"), (b"content-type", b"applicat
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientIdentity:
-    """The identity of this client at one authorization server. ``is_registered`` means registered for one sign-in.
+    """A client's identity at one authorization server.
 
-    With a ``key``, it proves who it is with signed assertions (``private_key_jwt``).
+    ``is_registered`` means that it was registered for one sign-in only. With a ``key``, the client proves its identity
+    with signed assertions (``private_key_jwt``).
     """
 
     # AC-04

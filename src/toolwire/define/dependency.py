@@ -19,9 +19,9 @@ _MAX_LEVELS = 20
 class Depends:
     """Marks a parameter that ``function`` fills in each call: ``db: Annotated[Database, Depends(open_database)]``.
 
-    The parameter is no argument of the tool: no caller sees it or sets it. ``function`` may be a plain function, a
-    coroutine function, or a generator that yields once: what follows its ``yield`` runs after the call, also after an
-    error. It may take the Context and other dependencies. A function that several need runs once in each call.
+    Callers neither see nor set the parameter. ``function`` can be a plain function, a coroutine function, or a
+    generator that yields once. The code after ``yield`` runs after the call, even if the call failed. ``function`` can
+    itself take the Context and other dependencies. A function that several dependencies share runs once per call.
     """
 
     function: Callable[..., Any]

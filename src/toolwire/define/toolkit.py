@@ -26,16 +26,16 @@ Lifespan: TypeAlias = Callable[[], AbstractAsyncContextManager[Any] | AbstractCo
 
 
 class Toolkit:
-    """Functions that are served together.
+    """A named set of functions that are served together.
 
-    ``title`` is for people; tool ids have its letters and digits. ``version`` is for tools without a version of their
-    own. ``description`` is for the models that use the tools; ``instructions`` is another word for it. ``lifespan``
-    is a function that returns a context manager, asynchronous or not, such as one made with
-    ``contextlib.asynccontextmanager``: it is entered before the first call and left after the last one, once in each
-    server process. Tools get what it yields as ``context.state``.
+    - ``title``: the name that people see. Tool IDs are made from its letters and digits.
+    - ``version``: the version of each tool that does not set its own.
+    - ``description``: a text for the models that use the tools. ``instructions`` is another name for it.
+    - ``lifespan``: a function that returns a context manager, synchronous or asynchronous. Each server process enters
+      it before the first call and leaves it after the last one. Tools read what it yields as ``context.state``.
 
     Raises:
-        DefinitionError: ``version`` is not a semantic version, or an argument is not a text.
+        DefinitionError: ``version`` is not a semantic version, or an argument is not a string.
     """
 
     # OTRPC-003
@@ -98,11 +98,14 @@ class Toolkit:
 
     @property
     def readers(self) -> tuple[Function, ...]:
-        """The functions behind resources, prompts and skills, in the order they were added; they are no tools."""
+        """The functions behind resources, prompts and skills, in the order they were added. They are not tools."""
         return tuple(self._readers.values())
 
     def catalog(self) -> Catalog:
-        """Return the tools, resources, prompts and skills of the toolkit; the same object until one is added."""
+        """Return the tools, resources, prompts and skills of the toolkit.
+
+        The object is reused until something is added.
+        """
         if self._catalog is None:
             self._catalog = Catalog(
                 title=self.title,
@@ -126,33 +129,36 @@ class Toolkit:
     def tool(self, function: F | None = None, /, **options: Unpack[Options]) -> F | Callable[[F], F]:
         """Add the decorated function as a tool, and return it unchanged: ``@kit.tool`` or ``@kit.tool(...)``.
 
-        Each option may be left out:
+        All options are optional:
 
-        - ``name``, ``description``, ``version``: default: from the function, its docstring and the toolkit
-        - ``approval``: ``"auto"`` or ``"per-call"``; without it clients ask before each call
-        - ``ask_when``: the arguments for which a call is asked about, as ``[("/amount", "gt", 50)]``
-        - ``question``: a text for the user who is asked, with arguments as ``{/amount}``
-        - ``blanket_allowed``: a user may answer once for later calls too
-        - ``destructive``: a call deletes or overwrites something
-        - ``idempotent``: a second call with the same arguments changes nothing more
-        - ``safe``: a call only reads; default: true with ``approval="auto"``
-        - ``hint``: advice for a model
-        - ``cost``: ``"free"``, ``"credits"`` or ``"paid"``
-        - ``rate_limit``: such as ``"60/1m"``
-        - ``requirements``: a ``Requirements``; a call without them does not run
-        - ``scopes``: the scopes that a caller needs to see the tool and to call it
-        - ``timeout_s``: seconds after which a call is cancelled; above 300, the tool is ``long``
-        - ``long``: a call goes on when its caller leaves
-        - ``keep_s``: seconds for which the result of a long call is kept
-        - ``inline``: the function is synchronous and fast, so it runs without a thread
-        - ``deprecated``: the tool will be removed in a later version
-        - ``output_name``: the name of the result, for protocols that name results
-        - ``result``: how to show the result: a form such as ``"table"``, or an object with JSON Pointers
-        - ``next``: the tools that usually follow: names, or objects with ``tool``, ``when`` and ``args``
-        - ``hints``: facts for one protocol only, by the name of the protocol
+        - ``name``: the tool's name. Default: the function's name.
+        - ``description``: what the tool does, for the model. Default: the docstring.
+        - ``version``: the tool's version. Default: the toolkit's version.
+        - ``approval``: ``"auto"`` or ``"per-call"``. Without it, clients ask before each call.
+        - ``ask_when``: conditions on the arguments. A call that meets one needs consent: ``[("/amount", "gt", 50)]``.
+        - ``question``: the text that the user is asked. ``{/amount}`` inserts an argument.
+        - ``blanket_allowed``: whether one answer of the user can cover later calls.
+        - ``destructive``: whether a call deletes or overwrites something.
+        - ``idempotent``: whether repeating a call with the same arguments changes nothing more.
+        - ``safe``: whether a call only reads. Default: true with ``approval="auto"``, unless the tool is
+          ``destructive`` or sets ``ask_when``.
+        - ``hint``: advice for the model.
+        - ``cost``: ``"free"``, ``"credits"`` or ``"paid"``.
+        - ``rate_limit``: such as ``"60/1m"``.
+        - ``requirements``: the ``Requirements`` that a call must meet to run.
+        - ``scopes``: the scopes that a caller needs to see and call the tool.
+        - ``timeout_s``: the time limit of a call, in seconds. Above 300, the tool is ``long``.
+        - ``long``: whether a call continues after its caller disconnects.
+        - ``keep_s``: how long the result of a long call is stored, in seconds.
+        - ``inline``: run a fast synchronous function on the event loop, without a thread.
+        - ``deprecated``: whether a later version will remove the tool.
+        - ``output_name``: the name of the result, for protocols that name results.
+        - ``result``: how to show the result. Pass a form such as ``"table"``, or an object with JSON Pointers.
+        - ``next``: the tools that usually follow. Pass names, or objects with ``tool``, ``when`` and ``args``.
+        - ``hints``: facts for a single protocol, by the protocol's name.
 
         Raises:
-            DefinitionError: it cannot be a tool; the message says why and what to do.
+            DefinitionError: the function cannot be a tool. The message says why, and what to change.
         """
         # RE-06: help() prints only the name of a TypedDict.
         if function is not None:
@@ -168,21 +174,23 @@ class Toolkit:
     def add(self, function: Callable[..., Any], **options: Unpack[Options]) -> Function:
         """Add ``function`` as a tool: a function, a bound method, or any callable with a signature.
 
+        It accepts the options of ``tool``.
+
         Raises:
-            DefinitionError: it cannot be one; the sentence says why and what to do.
+            DefinitionError: ``function`` cannot be a tool. The message says why, and what to change.
         """
         # OTC-002, OTC-003, OTC-005
         return self._add(function, options, _get_caller_names())
 
     def resource(self, uri: str, /, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Offer what the decorated function returns for reading at ``uri``: ``@kit.resource("config://app")``.
+        """Serve the decorated function's return value as a resource: ``@kit.resource("config://app")``.
 
-        A ``uri`` with variables, such as ``notes://{name}``, is a template: the function has a parameter of each name.
-        It returns a text, bytes, an ``Image``, ``Audio`` or ``File``, a list of these, or other data, which goes as
-        JSON. Only protocols that know resources offer it (MCP).
+        A ``uri`` with variables, such as ``notes://{name}``, is a template. The function needs a parameter for each
+        variable. It returns a string, bytes, an ``Image``, ``Audio`` or ``File``, or a list of these. Anything else is
+        sent as JSON. Only MCP serves resources.
 
         Raises:
-            DefinitionError: it cannot be a resource; the message says why and what to do.
+            DefinitionError: the function cannot be a resource. The message says why, and what to change.
         """
         # MC-08
         names = _get_caller_names()
@@ -201,10 +209,10 @@ class Toolkit:
         return decorate
 
     def notify_resource_changed(self, uri: str) -> None:
-        """Say that the resource at ``uri`` has changed: clients that subscribed to it, and may read it, are told soon.
+        """Notify the clients of this process that subscribed to the resource at ``uri``, if they may read it.
 
-        ``uri`` is what clients read, with the variables of its template filled in. Any thread may call this, as often
-        as it likes: a client hears of several changes within half a second as of one. Clients of this process hear it.
+        Pass the URI as clients read it, with the variables of a template filled in. You can call this from any thread,
+        as often as you like. Several changes within half a second are sent as one notification.
 
         Raises:
             DefinitionError: the toolkit has no resource at ``uri``.
@@ -221,13 +229,13 @@ class Toolkit:
     def prompt(self, /, **options: Unpack[ReaderOptions]) -> Callable[[F], F]: ...
 
     def prompt(self, function: F | None = None, /, **options: Unpack[ReaderOptions]) -> F | Callable[[F], F]:
-        """Offer the decorated function as a prompt that users may choose: ``@kit.prompt`` or ``@kit.prompt(...)``.
+        """Serve the decorated function as a prompt that users can choose: ``@kit.prompt`` or ``@kit.prompt(...)``.
 
-        It returns a text, a ``PromptMessage``, or a list of either; a text is said by the user. Only protocols that
-        know prompts offer it (MCP).
+        The function returns a string, a ``PromptMessage``, or a list of both. A string becomes a message from the user.
+        Only MCP serves prompts.
 
         Raises:
-            DefinitionError: it cannot be a prompt; the message says why and what to do.
+            DefinitionError: the function cannot be a prompt. The message says why, and what to change.
         """
         # MC-08
         names = _get_caller_names()
@@ -242,13 +250,14 @@ class Toolkit:
         return decorate if function is None else decorate(function)
 
     def add_skills(self, folder: str | os.PathLike[str], *, scopes: Sequence[str] = ()) -> None:
-        """Offer each skill in ``folder``: a folder with a SKILL.md, in the format of agentskills.io.
+        """Serve each skill in ``folder``. A skill is a folder with a SKILL.md, in the format of agentskills.io.
 
-        Files are read now, and served as they are. Links are refused; hidden files are left out. ``scopes`` is what a
-        caller must have to see the skills and read them. Only protocols that know skills offer them (MCP).
+        The files are read now and served unchanged. Hidden files are skipped, and links are an error. ``scopes`` are
+        the scopes that a caller needs to see and read the skills. Only MCP serves skills.
 
         Raises:
-            DefinitionError: there is no skill, or one cannot be served; the message says why and what to do.
+            DefinitionError: ``folder`` contains no skill, or one cannot be served. The message says why, and what to
+                change.
         """
         # QF-09
         define_skills = import_module("toolwire.server.run.skill_folder").define_skills
@@ -262,13 +271,14 @@ class Toolkit:
             self._resources[skill.uri] = skill.resource
 
     def run(self, transport: str = "stdio", *, host: str = "127.0.0.1", port: int = 8000, **options: Any) -> None:
-        """Serve the toolkit until the program ends: over ``"stdio"``, as an MCP host starts it, or over ``"http"``.
+        """Serve the toolkit until the program ends, over ``"stdio"`` or ``"http"``.
 
-        ``host`` and ``port`` are for ``"http"``, which serves every protocol. ``options`` are those of ``asgi``, such
-        as ``api_keys``. ``toolwire serve FILE.py`` does the same without a line of code, and more.
+        MCP hosts start programs over ``"stdio"``. ``"http"`` serves every protocol at ``host`` and ``port``.
+        ``options`` are the options of ``asgi``, such as ``api_keys``. The command ``toolwire serve FILE.py`` does the
+        same without this line, and has more options.
 
         Raises:
-            DefinitionError: there is no such transport, or an option cannot be used.
+            DefinitionError: the transport is unknown, or an option is not valid.
         """
         # FU-56
         import_module("toolwire.server.run_toolkit").run_toolkit(self, transport, host, port, options)

@@ -44,19 +44,25 @@ class SessionTool(NamedTuple):
 
 
 class Session:
-    """What connections share if they are created with the same ``session=``.
+    """The state that connections share if you pass the same ``session=`` to each.
 
-    ``principal`` is the user for whom calls are made. ``preferences`` hold for every connection, in addition to its
-    own, and ``rules`` are the user's rules for consent. ``limits`` is how often this client calls at most, whatever a
-    tool declares; without it, each tool is called at most 60 times a minute and each connection 300 times, over the
-    protocols that need a limit. ``grants`` and ``audit`` are kept in memory unless stores are given; see
-    ``open_stored_session``. ``preference_store`` has the levels that the user set with ``toolwire approvals set``;
-    without it, those in the state folder hold. ``receipt_key`` returns the ``ReceiptKey`` that signs the user's
-    decision where a server wants a receipt, or None; without it, nothing is signed. With ``traced``, texts of results
-    are remembered, so that a question can say when an argument carries them to another connection. ``cache`` keeps
-    fetched documents for as long as HTTP allows; without it, every connection fetches them again. ``telemetry`` sends
-    spans and metrics elsewhere than to those of the process. ``clock`` returns seconds and never goes back; ``wall``
-    returns seconds since 1970.
+    - ``principal``: the user for whom calls are made.
+    - ``preferences``: the user's rules for every connection, in addition to each connection's own.
+    - ``rules``: the client's limits for consent.
+    - ``limits``: the client's own rate limits, which apply whatever a tool declares. Without them, a tool is called at
+      most 60 times a minute and a connection at most 300 times. This default applies only to protocols that need a
+      limit.
+    - ``grants``, ``audit``: where permissions and decisions are stored. Default: in memory. See
+      ``open_stored_session``.
+    - ``preference_store``: the rules that the user set with ``toolwire approvals set``. Default: those in the state
+      folder.
+    - ``receipt_key``: returns the ``ReceiptKey`` that signs the user's decision for servers that require a receipt, or
+      None. Without it, nothing is signed.
+    - ``traced``: remember texts of results. A question can then warn that an argument passes such a text to another
+      connection.
+    - ``cache``: stores fetched documents as long as HTTP allows. Without it, each connection fetches them again.
+    - ``telemetry``: the OpenTelemetry providers to use instead of the process's.
+    - ``clock``: returns seconds and never goes back. ``wall`` returns seconds since 1970.
     """
 
     def __init__(
@@ -108,19 +114,19 @@ class Session:
         self.close()
 
     def close_with(self, *closers: Callable[[], object]) -> None:
-        """Call ``closers`` when the session is closed, the last one first."""
+        """Call ``closers`` when the session is closed, in reverse order."""
         self._closers += closers
 
     def close(self) -> None:
-        """Close the files or the database that ``open_stored_session`` opened; no call can be made afterwards."""
+        """Close the files or the database that ``open_stored_session`` opened. No call can be made afterwards."""
         while self._closers:
             self._closers.pop()()
 
     def admit(self, name: str, host: str, catalog: Catalog) -> str:
-        """Add a connection and return its name: ``name``, or one made from ``host`` if that is empty.
+        """Add a connection and return its name: ``name``, or a name made from ``host`` if ``name`` is empty.
 
         Raises:
-            DefinitionError: tool names cannot begin with ``name``, or another connection has it.
+            DefinitionError: tool names cannot begin with ``name``, or another connection uses it.
         """
         # D-32: the name comes from the user or the address, never from the site.
         if name:
@@ -144,13 +150,13 @@ class Session:
         self._catalogs[name] = catalog
 
     def release(self, name: str) -> None:
-        """Remove the connection ``name``; another may take the name."""
+        """Remove the connection ``name``. Another connection can then use the name."""
         with self._lock:
             if self._catalogs.pop(name, None) is not None:
                 self._names.remove(name)
 
     def tools(self) -> Mapping[str, SessionTool]:
-        """Return every tool of every connection, under a name that begins with the name of its connection."""
+        """Return every connection's tools. Each name is prefixed with the connection's name."""
         return {
             f"{name}_{unique}": SessionTool(name, tool)
             for name, catalog in list(self._catalogs.items())
@@ -158,7 +164,7 @@ class Session:
         }
 
     def warnings(self) -> tuple[str, ...]:
-        """Return a sentence for each tool name that several connections have."""
+        """Return one sentence for each tool name that several connections share."""
         homes: dict[str, list[str]] = {}
         for name, catalog in list(self._catalogs.items()):
             for unique in catalog.names:
@@ -259,12 +265,13 @@ def _beginnings(folded: str) -> list[str]:
 def open_stored_session(place: Path | str | None = None, *, principal: str = "me") -> Session:
     """Return a Session that stores permissions and decisions in ``place``, so that they outlive the process.
 
-    ``place`` is a folder, or a URL such as ``postgresql://host/database``, which machines share: a grant with a count
-    is spent once, whichever machine spends it. The default is what the environment variable TOOLWIRE_STATE names, else
-    the folder ``toolwire`` in XDG_STATE_HOME or ~/.local/state. The key that ``toolwire approvals key`` made signs
-    receipts; it never leaves its folder.
+    ``place`` is a folder, or a URL such as ``postgresql://host/database`` for several machines. All of them share the
+    count of a permission for a number of calls. The default is the environment variable TOOLWIRE_STATE, then the folder
+    ``toolwire`` in XDG_STATE_HOME or ~/.local/state.
 
-    Close it when it is not needed any more: it is a context manager, and has ``close()``.
+    Receipts are signed with the key that ``toolwire approvals key`` created. The key never leaves its folder.
+
+    Use the session as a context manager, or call ``close()`` when you are done.
 
     Raises:
         DefinitionError: the folder or the database cannot be used.

@@ -301,7 +301,7 @@ def accept_options(options: Callable[P, ConnectOptions]) -> Callable[[Callable[[
 
 @accept_options(ConnectOptions)
 def connect(options: ConnectOptions) -> PendingConnection:
-    """Return an asynchronous context manager that connects to ``url`` and gives a Remote with its tools.
+    """Return an asynchronous context manager that connects to ``url`` and yields a Remote with the server's tools.
 
     Entering it raises ConnectError if the server cannot be reached or uses no supported protocol.
     """
@@ -310,7 +310,10 @@ def connect(options: ConnectOptions) -> PendingConnection:
 
 @accept_options(ConnectOptions)
 def connect_sync(options: ConnectOptions) -> SyncPendingConnection:
-    """Return a context manager like ``connect``, blocking; ``approve`` must then be a plain function."""
+    """Return a blocking context manager that connects to ``url`` and yields a SyncRemote. See ``connect``.
+
+    ``approve`` and the other functions that you pass must be plain functions.
+    """
     return SyncPendingConnection(options)
 
 

@@ -47,7 +47,7 @@ class _LongCallFlows(Generic[NotifyT]):
 
     @property
     def id(self) -> str:
-        """The id of the call. ``remote.handle(id)`` takes the call up again, also in another process."""
+        """The call's ID. ``remote.handle(id)`` resumes the call, even in another process."""
         return self._call.id
 
     @property
@@ -87,25 +87,25 @@ class _LongCallFlows(Generic[NotifyT]):
 class Handle(_LongCallFlows[Notify]):
     """A long call. It continues on its server even if no program waits for it. ``remote.start`` returns one.
 
-    Iterate over a handle to get a CallStatus for each change; the last one is that of the end. Iterating raises
-    CallError if the server cannot say how the call stands.
+    Iterate over a handle to get a CallStatus for each change. The last one describes the end of the call. Iterating
+    raises CallError if the server cannot report the status.
     """
 
     async def status(self) -> CallStatus | Problem:
-        """Return how the call stands now, with its result if it is over."""
+        """Return the call's current status, with its result if the call has ended."""
         return await self._run_flow(self._read())
 
     async def result(self, *, timeout_s: float | None = None, notify: Notify = ignore_progress) -> Result:
-        """Return the result of the call when it is over. ``notify`` gets a Progress for each change.
+        """Wait for the call to end, and return its result. ``notify`` gets a Progress for each change.
 
-        After ``timeout_s`` seconds it is a Problem of the kind ACCEPTED: the call goes on. Without ``timeout_s``, this
-        waits for up to 7 days, also while the server cannot be reached for some minutes.
+        After ``timeout_s`` seconds, this returns a Problem of the kind ACCEPTED, and the call continues. Without
+        ``timeout_s``, it waits for up to 7 days, and survives an outage of the server of some minutes.
         """
         listener = None if notify is ignore_progress else notify
         return await self._run_flow(self._wait(self._build_limits(timeout_s)), listener)
 
     async def cancel(self) -> CallStatus | Problem:
-        """Ask the server to cancel the call, and return how it stands then. A tool may take a while to stop."""
+        """Ask the server to cancel the call, and return the current status. A tool can take a while to stop."""
         return await self._run_flow(self._cancel())
 
     async def __aiter__(self) -> AsyncIterator[CallStatus]:
@@ -118,19 +118,19 @@ class SyncHandle(_LongCallFlows[SyncNotify]):
     """The blocking form of ``Handle``."""
 
     def status(self) -> CallStatus | Problem:
-        """Return how the call stands now, with its result if it is over."""
+        """Return the call's current status, with its result if the call has ended."""
         return complete(self._run_flow(self._read()))
 
     def result(self, *, timeout_s: float | None = None, notify: SyncNotify | None = None) -> Result:
-        """Return the result of the call when it is over. ``notify`` gets a Progress for each change.
+        """Wait for the call to end, and return its result. ``notify`` gets a Progress for each change.
 
-        After ``timeout_s`` seconds it is a Problem of the kind ACCEPTED: the call goes on. Without ``timeout_s``, this
-        waits for up to 7 days, also while the server cannot be reached for some minutes.
+        After ``timeout_s`` seconds, this returns a Problem of the kind ACCEPTED, and the call continues. Without
+        ``timeout_s``, it waits for up to 7 days, and survives an outage of the server of some minutes.
         """
         return complete(self._run_flow(self._wait(self._build_limits(timeout_s)), notify))
 
     def cancel(self) -> CallStatus | Problem:
-        """Ask the server to cancel the call, and return how it stands then. A tool may take a while to stop."""
+        """Ask the server to cancel the call, and return the current status. A tool can take a while to stop."""
         return complete(self._run_flow(self._cancel()))
 
     def __iter__(self) -> Iterator[CallStatus]:

@@ -79,67 +79,83 @@ _KINDS: Final[Mapping[str, tuple[type, str]]] = {
 class ConnectOptions:
     """The options of ``connect`` and ``connect_sync``.
 
-    ``url`` is the server to connect to, or the path of an OpenAPI document on this machine. It may also be a Toolkit or
-    Toolbox, a module with one, or an ASGI application: that is called in this process, without a network, with the same
-    questions; use it in tests. ``stdio:COMMAND ARGS``, or ``FILE.json:NAME`` for an entry of an mcp.json, is an MCP
-    server that runs as a program: ``approve_command`` is shown the command before it runs for the first time. Without
-    it, only commands run to which the user agreed before. ``protocol`` names the protocol to use; without it each
-    protocol is tried. ``timeout_s`` is the time limit of one call in seconds, and ``discovery_s`` that of connecting:
-    no request for a document begins later, or takes longer. A program has a minute, unless ``discovery_s`` is lowered.
-    ``retries`` is how often a call may be repeated where that is safe, 0 to 10.
+    What to connect to:
 
-    ``approve`` is asked before each call that needs consent. Without it, such a call is denied and nothing is sent.
-    ``preferences`` can ask for more consent than the site does, never for less. The levels that were set with
-    ``toolwire approvals set`` hold too; with ``preferences=None`` they do not. ``agree`` is shown, on connecting, the
-    tools that would run without a question because only the site says so: those that change something, and those that
-    the site calls read-only (``tool.claimed_safe``). If it returns True they run, and if it returns names, these tools
-    do; otherwise each call is asked about. After a change it is shown only what changed, in ``tools.changes``.
-    ``locked`` refuses every tool that differs from its definition in ``toolwire.lock``.
+    - ``url``: a server's URL, or the path of an OpenAPI document. In tests, pass a Toolkit, a Toolbox, a module that
+      contains one, or an ASGI application. It then runs in this process, without a network, and asks the same
+      questions. ``stdio:COMMAND ARGS`` and ``FILE.json:NAME`` (an entry of an mcp.json) start a local MCP server.
+    - ``approve_command``: called with that command before it runs for the first time. Without it, only commands that
+      the user has already approved can run.
+    - ``protocol``: the protocol to use. By default, each one is tried.
+    - ``selection``: the tools to use. ``Selection(include="all")`` includes operations without ``x-llm``.
+    - ``overlay``: an OpenAPI Overlay, as a file or as data. It is applied before the document is read.
+    - ``include_site_description``: add the server's description of itself to ``remote.catalog()``. It is left out by
+      default, because a model can read the catalog.
 
-    ``provide_input`` is shown an ``InputRequest`` where an MCP server asks for something while a call runs: a form, or
-    a page to open. It returns what the user entered, or None if they said no. Without it, the client tells servers that
-    it cannot ask a user. With it, a call may take as long as a stream, 10 minutes.
+    Limits:
 
-    ``session`` is shared with other connections, and ``name`` is the name of this connection in it. ``cache`` keeps the
-    documents that are fetched, in place of that of the session; ``open_document_cache()`` keeps them between programs.
+    - ``timeout_s``: the time limit of one call, in seconds.
+    - ``discovery_s``: the time limit of connecting, in seconds. A local program gets 60 seconds, unless you pass less
+      than the default.
+    - ``retries``: how often a call is repeated if that is safe, from 0 to 10.
+    - ``caps``: how much of a response is read, and how much of a result a model gets at once.
 
-    ``api_key`` is sent to the origin of ``url`` and to no other; if ``url`` is a file, to the server that it names.
-    ``token`` is an access token and is sent where an API key is sent. ``keys`` are the keys of the security schemes of
-    an OpenAPI document, by the names of the schemes; each is sent where its scheme says: in a header, a cookie, the
-    query, or ``user:password`` as Basic. An ``api_key`` or ``token`` alone goes where the scheme of a call says, and as
-    a Bearer token if the document declares none.
+    Consent:
 
-    ``headers`` are added to every request to the origin that gets the key, and are shown in each question. Pass a value
-    as a ``Secret`` if it must not be shown.
+    - ``approve``: called before each call that needs consent. Without it, such calls are denied and nothing is sent.
+    - ``preferences``: the user's own rules. They can require more consent than the server does, never less. The rules
+      set with ``toolwire approvals set`` also apply, unless you pass None.
+    - ``agree``: called on connecting, with the tools that would run without a question only because the server says so.
+      These are tools that change something, and tools that the server calls read-only (``tool.claimed_safe``). Return
+      True to trust them all, or the names of those to trust. Calls of the others need consent. If a definition changes
+      later, ``agree`` gets only what changed, in ``tools.changes``.
+    - ``locked``: refuse each tool that differs from its definition in ``toolwire.lock``.
+    - ``provide_input``: called with an ``InputRequest`` when an MCP server asks the user for something during a call.
+      It returns what the user entered, or None if they declined. Without it, servers are told that nobody can be asked.
+      With it, a call can take up to 10 minutes.
 
-    Without a key or token, the credentials that ``toolwire login`` stored for the site are used, or those in
-    ``credential_store``. ``account`` names one of several accounts there, each with a sign-in of its own. ``user`` is
-    asked to sign in where the site requires it, and to allow more scopes where a call needs them; ``sign_in`` says how,
-    such as with a client id that the user registered there. Where to sign in is found by the challenge and the metadata
-    of the site, or in the security schemes of its document.
+    State shared between connections:
 
-    ``context`` holds the tokens, secrets and user id that tools may require. Each tool is sent only what it requires.
-    If a server names a page where the user grants access, ``user`` is shown it; the call goes on once the server's
-    ``check_url`` says that it was granted.
+    - ``session``: the Session to share.
+    - ``name``: this connection's name in the session.
+    - ``cache``: the cache for fetched documents, instead of the session's. ``open_document_cache()`` keeps documents
+      between programs.
 
-    ``allow_origins`` lists other origins that tools may call, or is a function that is asked once for each. Without it,
-    a tool that leads to another origin is not called. ``allow_private`` lists https origins in private networks that
-    may be called. ``allow_http`` lists http origins that may be called too, at private addresses only: what is sent to
-    them, keys included, can be read on the way. The certificates in ``ca_file`` (PEM) are trusted in addition to those
-    of the system. ``approve_relocation`` is asked when the site redirects to another origin, or its llm.json names a
-    document there. If it returns True, the connection is made there, and the key is sent there too; otherwise
-    connecting fails. It is also asked, once, where an OpenAPI document describes an API at another origin: then calls
-    and the key go to the API alone, as with ``Selection(server=...)``, which needs no question.
+    Credentials:
 
-    ``selection`` says which tools to use; ``Selection(include="all")`` uses those of a document without ``x-llm`` too.
-    ``overlay`` is an OpenAPI Overlay (a file or its data), which is applied to the document before it is read. ``caps``
-    limits how much of a response is read, and how much of a result a model is given at once. What the site says of
-    itself is not in ``remote.catalog()``, because a model may read that; ``include_site_description`` puts it there.
+    - ``api_key``: sent only to the origin of ``url``. If ``url`` is a file, it is sent only to the server that the file
+      names.
+    - ``token``: an access token, sent to the same origin as an API key.
+    - ``keys``: a key for each security scheme of an OpenAPI document, by the scheme's name. The scheme decides where
+      the key is sent: in a header, a cookie or the query, or as Basic (``user:password``). A single ``api_key`` or
+      ``token`` follows the scheme of each call. If the document declares none, it is sent as a Bearer token.
+    - ``headers``: added to every request to the origin that gets the key, and shown in each question. Wrap a value in
+      ``Secret`` to hide it.
+    - ``credential_store``: the stored credentials to use if there is no key or token. Default: those of ``toolwire
+      login``.
+    - ``account``: which of several stored accounts to use.
+    - ``user``: how to reach the user when the server requires a sign-in or more scopes, or names a page where the user
+      grants access.
+    - ``sign_in``: how to sign in, such as with a client ID that the user registered.
+    - ``context``: the tokens, secrets and user ID that tools can require. Each tool is sent only what it requires.
+
+    Network:
+
+    - ``allow_origins``: other origins that tools may call, or a function that is called once for each origin. Without
+      it, tools at another origin are not called.
+    - ``allow_private``: HTTPS origins that may have a private address.
+    - ``allow_http``: HTTP origins that may be called, at private addresses only. Anyone on the network path can read
+      that traffic, keys included.
+    - ``ca_file``: a PEM file with certificates to trust in addition to the system's.
+    - ``approve_relocation``: called when the server redirects to another origin, or its llm.json names a document
+      there. Return True to connect there and to send the key there. Otherwise connecting fails. It is also called once
+      if an OpenAPI document describes an API at another origin. Calls and the key then go only to the API.
+      ``Selection(server=...)`` does the same without a question.
 
     Raises:
-        DefinitionError: an option is of another type; the text names it.
-        ValueError: ``protocol`` is unknown, ``retries`` is not 0 to 10, or ``allow_origins`` has something that is not
-            an origin; or ``ca_file`` or one of ``headers`` cannot be used.
+        DefinitionError: an option has the wrong type. The message names it.
+        ValueError: ``protocol`` is unknown, ``retries`` is not 0 to 10, an item of ``allow_origins`` is not an origin,
+            or ``ca_file`` or one of ``headers`` is not valid.
     """
 
     url: ConnectTarget

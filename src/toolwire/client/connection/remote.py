@@ -29,7 +29,7 @@ from .remote_core import RemoteCore
 
 
 class Remote(RemoteCore[Transport, Notify]):
-    """An asynchronous connection to a server, which is a Toolbox. ``tools`` is what the server offers."""
+    """An asynchronous connection to a server. It is a Toolbox. ``tools`` are the server's tools."""
 
     _driver_class = AsyncDriver
 
@@ -41,10 +41,10 @@ class Remote(RemoteCore[Transport, Notify]):
         notify: Notify = ignore_progress,
         context: Context | None = None,
     ) -> Result:
-        """Call the tool ``name`` (or its id, with or without a version), and return its Value or a Problem.
+        """Call the tool ``name`` and return its Value or a Problem.
 
-        ``notify`` is a coroutine function that gets each Progress of a tool that streams, in order. ``context``
-        replaces that of the connection.
+        ``name`` can also be the tool's ID, with or without a version. ``notify`` is a coroutine function. It gets each
+        Progress of a tool that streams, in order. ``context`` replaces the connection's context.
         """
         waits, can_ask = self._freshness.connection.pipeline.waits, self._provide_input is not None
         listener = None if notify is ignore_progress else notify
@@ -58,10 +58,10 @@ class Remote(RemoteCore[Transport, Notify]):
         notify: Notify = ignore_progress,
         context: Context | None = None,
     ) -> Handle | Result:
-        """Start a call of the tool ``name``, and return its Handle as soon as the server has taken it.
+        """Start a call of the tool ``name``, and return its Handle as soon as the server has accepted it.
 
-        The same checks, questions and limits apply as to ``call``. The call of a tool that is not long is made as by
-        ``call``, and its Value or Problem is returned; so is the Problem of a call that was not started.
+        The checks, questions and limits of ``call`` apply. If the tool is not long, this waits like ``call`` and
+        returns the Value or Problem. If the call was not started, it returns a Problem.
         """
         # LC-05
         state = self._make_state()
@@ -70,24 +70,25 @@ class Remote(RemoteCore[Transport, Notify]):
         return result if state.long_call is None else Handle(self._get_connection, self._run_flow, state.long_call)
 
     def handle(self, call_id: str, *, tool: str = "") -> Handle:
-        """Return the Handle of a long call that was started earlier, also by another program of the same user.
+        """Return the Handle of a long call that was started earlier, even by another program of the same user.
 
-        ``tool`` is the name of its tool, for servers that do not say it with the call.
+        ``tool`` is the tool's name. Some servers do not report it with the call.
         """
         return Handle(self._get_connection, self._run_flow, self._find_long_call(call_id, tool))
 
     async def list_calls(self, limit: int = 100, cursor: str = "") -> CallPage | Problem:
-        """Return at most ``limit`` long calls of this caller, newest first, without results.
+        """Return up to ``limit`` long calls of this caller, newest first, without results.
 
-        ``cursor`` is that of the page before, to get the next one.
+        To get the next page, pass the ``next`` of the last page as ``cursor``.
         """
         return await self._run_flow(self._connection.list_long_calls(limit, cursor))
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
-        """Run ``call`` on the server; see ``Toolbox.run``.
+        """Run ``call`` on the server. See ``Toolbox.run``.
 
-        A call that goes on at the server is waited for like by ``call``. If ``call.context.wait_s`` is longer, as in a
-        gateway that was given a long call, it is waited for so long, and cancelling it there cancels it here.
+        Like ``call``, this waits for a call that the server continues. If ``call.context.wait_s`` is longer, it waits
+        that long. A gateway uses this for the long calls of its own callers. If such a caller cancels, the call is
+        cancelled on the server.
         """
         CALLER.set(call.context.principal)  # D-34: what fails by the call of one caller stops no other
         if self._held is not None and call.context.takes_input:
@@ -95,7 +96,7 @@ class Remote(RemoteCore[Transport, Notify]):
         return await self._run_now(call, notify)
 
     async def find_missing_consent(self, call: Call) -> Problem | None:
-        """Return what the caller of a gateway is asked about ``call``, or None if nothing is; see ``AsksCallers``."""
+        """Return what the caller of a gateway must confirm before ``call``, or None. See ``AsksCallers``."""
         if not isinstance(self._approve, AsksCaller):
             return None
         await self._look_at_trust(call)
@@ -121,14 +122,17 @@ class Remote(RemoteCore[Transport, Notify]):
         return await self._run_long(connection, current, listener, patient)
 
     def find_claims(self) -> list[ClaimedRead]:
-        """Return the tools that operators of a gateway can trust to only read, and do not trust yet. It may block."""
+        """Return the tools that are read-only only because the server says so, and that no operator trusts yet.
+
+        It can block.
+        """
         return self._connection.pipeline.find_claims()
 
     async def trust_claims(self, claims: Iterable[ClaimedRead]) -> None:
         """Let ``claims`` run without a question for all callers of the gateway, until their definitions change.
 
         Raises:
-            ConnectionError: it cannot be stored.
+            ConnectionError: the decision cannot be stored.
         """
         await anyio.to_thread.run_sync(self._connection.pipeline.trust_claims, claims)
         self._freshness.connection = replace(self._connection.agree(()), has_changed=True)
@@ -161,63 +165,70 @@ class Remote(RemoteCore[Transport, Notify]):
                 await self._run_flow(self._connection.follow(state.long_call, state.long_call.cancel()))
 
     async def list_resources(self) -> tuple[ResourceDefinition, ...] | Problem:
-        """Return what the server offers for reading; none over protocols without resources. It is asked only once."""
+        """Return the server's resources. The server is asked only once.
+
+        The tuple is empty over protocols without resources.
+        """
         features = await self._load_features()
         return features if isinstance(features, Problem) else features.resources
 
     async def list_prompts(self) -> tuple[PromptDefinition, ...] | Problem:
-        """Return the prompts of the server; none over protocols without prompts. The server is asked only once."""
+        """Return the server's prompts. The server is asked only once.
+
+        The tuple is empty over protocols without prompts.
+        """
         features = await self._load_features()
         return features if isinstance(features, Problem) else features.prompts
 
     async def read_resource(self, uri: str) -> Result:
-        """Return what is at ``uri``: a text, the JSON form of content, or a list of both where it has several parts.
+        """Return the resource at ``uri``: its text, or the JSON form of its content. Several parts are a list.
 
-        ``read_content`` makes an ``Image``, ``Audio`` or ``File`` of the JSON form.
+        ``read_content`` turns the JSON form into an ``Image``, ``Audio`` or ``File``.
         """
         return await self._read_resource(uri)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> Result:
-        """Return the prompt ``name`` filled in: an object with ``description`` and ``messages``.
+        """Return the prompt ``name``, filled in, as an object with ``description`` and ``messages``.
 
-        Each message has a ``role``, user or assistant, and ``content``, a text or the JSON form of content.
+        Each message has a ``role`` (user or assistant) and ``content``: a text, or the JSON form of content.
         """
         return await self._get_prompt(name, arguments)
 
     async def list_skills(self) -> tuple[SkillDefinition, ...] | Problem:
-        """Return the skills that the server lists; it may have others. The server is asked only once."""
+        """Return the skills that the server lists. It can have more. The server is asked only once."""
         features = await self._load_features()
         return features if isinstance(features, Problem) else features.skills
 
     async def get_skill(self, uri: str) -> SkillDefinition | Problem:
-        """Return the skill whose SKILL.md is at ``uri`` with its present files, whether it is listed or not."""
+        """Return the skill whose SKILL.md is at ``uri``, with its current files, even if it is not listed."""
         return await self._get_skill(uri)
 
     async def read_skill(self, skill: SkillDefinition, path: str = SKILL_FILE) -> Result:
         """Return the file at ``path`` of ``skill``: a text, or the JSON form of content.
 
-        A file that is not what ``skill`` describes, by its size, digest or frontmatter, is a Problem. The text is the
-        server's: treat it as untrusted, and ask your user before you run what it says.
+        If the file's size, digest or frontmatter differs from what ``skill`` describes, this returns a Problem. The
+        text comes from the server. Treat it as untrusted, and ask your user before you run anything that it says.
         """
         return await self._read_skill(skill, path)
 
     async def refresh(self) -> tuple[Difference, ...] | Problem:
-        """Fetch the server's documents again, and return each tool that changed; later calls use the new definitions.
+        """Fetch the server's documents again, and return each tool that changed. Later calls use the new definitions.
 
-        Return a Problem if the server fails, or no longer offers its tools.
+        If the server fails or no longer offers its tools, this returns a Problem.
         """
         return await self._refresh()
 
     async def begin(self) -> None:
-        """Listen to the server from now on, if it tells when its tools change, and then fetch its documents again.
+        """Listen for the server's change notifications, if it sends any, and fetch its documents again after each one.
 
-        A gateway begins its upstreams itself. So does a connection to a server that may ask its user on this stream.
-        After a pause of at most a minute, an ended stream is opened again.
+        You need this only for a connection of your own that should notice changes. A gateway does it for its upstreams,
+        and so does a connection whose server can ask the user on this stream. If the stream ends, it is opened again
+        after at most a minute.
         """
         self._begin()
 
     async def wait_until_listening(self) -> None:
-        """Wait until the server has the stream on which this connection listens, or wants none; at most two seconds."""
+        """Wait until the server has opened or refused the stream for notifications, for at most two seconds."""
         await self._wait_until_listening()
 
     async def end(self) -> None:
@@ -238,10 +249,10 @@ class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
         notify: SyncNotify | None = None,
         context: Context | None = None,
     ) -> Result:
-        """Call the tool ``name`` (or its id, with or without a version), and return its Value or a Problem.
+        """Call the tool ``name`` and return its Value or a Problem.
 
-        ``notify`` is a function that gets each Progress of a tool that streams, in order. ``context`` replaces that of
-        the connection.
+        ``name`` can also be the tool's ID, with or without a version. ``notify`` gets each Progress of a tool that
+        streams, in order. ``context`` replaces the connection's context.
         """
         waits, can_ask = self._freshness.connection.pipeline.waits, self._provide_input is not None
         return complete(self._call(name, arguments, notify, context, CallState(waits, can_ask=can_ask)))
@@ -254,10 +265,10 @@ class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
         notify: SyncNotify | None = None,
         context: Context | None = None,
     ) -> SyncHandle | Result:
-        """Start a call of the tool ``name``, and return its SyncHandle as soon as the server has taken it.
+        """Start a call of the tool ``name``, and return its SyncHandle as soon as the server has accepted it.
 
-        The same checks, questions and limits apply as to ``call``. The call of a tool that is not long is made as by
-        ``call``, and its Value or Problem is returned; so is the Problem of a call that was not started.
+        The checks, questions and limits of ``call`` apply. If the tool is not long, this waits like ``call`` and
+        returns the Value or Problem. If the call was not started, it returns a Problem.
         """
         # LC-05
         state = self._make_state()
@@ -265,75 +276,81 @@ class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
         return result if state.long_call is None else SyncHandle(self._get_connection, self._run_flow, state.long_call)
 
     def handle(self, call_id: str, *, tool: str = "") -> SyncHandle:
-        """Return the SyncHandle of a long call that was started earlier, also by another program of the same user.
+        """Return the SyncHandle of a long call that was started earlier, even by another program of the same user.
 
-        ``tool`` is the name of its tool, for servers that do not say it with the call.
+        ``tool`` is the tool's name. Some servers do not report it with the call.
         """
         return SyncHandle(self._get_connection, self._run_flow, self._find_long_call(call_id, tool))
 
     def list_calls(self, limit: int = 100, cursor: str = "") -> CallPage | Problem:
-        """Return at most ``limit`` long calls of this caller, newest first, without results.
+        """Return up to ``limit`` long calls of this caller, newest first, without results.
 
-        ``cursor`` is that of the page before, to get the next one.
+        To get the next page, pass the ``next`` of the last page as ``cursor``.
         """
         return complete(self._run_flow(self._connection.list_long_calls(limit, cursor)))
 
     def list_resources(self) -> tuple[ResourceDefinition, ...] | Problem:
-        """Return what the server offers for reading; none over protocols without resources. It is asked only once."""
+        """Return the server's resources. The server is asked only once.
+
+        The tuple is empty over protocols without resources.
+        """
         features = complete(self._load_features())
         return features if isinstance(features, Problem) else features.resources
 
     def list_prompts(self) -> tuple[PromptDefinition, ...] | Problem:
-        """Return the prompts of the server; none over protocols without prompts. The server is asked only once."""
+        """Return the server's prompts. The server is asked only once.
+
+        The tuple is empty over protocols without prompts.
+        """
         features = complete(self._load_features())
         return features if isinstance(features, Problem) else features.prompts
 
     def read_resource(self, uri: str) -> Result:
-        """Return what is at ``uri``: a text, the JSON form of content, or a list of both where it has several parts.
+        """Return the resource at ``uri``: its text, or the JSON form of its content. Several parts are a list.
 
-        ``read_content`` makes an ``Image``, ``Audio`` or ``File`` of the JSON form.
+        ``read_content`` turns the JSON form into an ``Image``, ``Audio`` or ``File``.
         """
         return complete(self._read_resource(uri))
 
     def get_prompt(self, name: str, arguments: Mapping[str, str] | None = None) -> Result:
-        """Return the prompt ``name`` filled in: an object with ``description`` and ``messages``.
+        """Return the prompt ``name``, filled in, as an object with ``description`` and ``messages``.
 
-        Each message has a ``role``, user or assistant, and ``content``, a text or the JSON form of content.
+        Each message has a ``role`` (user or assistant) and ``content``: a text, or the JSON form of content.
         """
         return complete(self._get_prompt(name, arguments))
 
     def list_skills(self) -> tuple[SkillDefinition, ...] | Problem:
-        """Return the skills that the server lists; it may have others. The server is asked only once."""
+        """Return the skills that the server lists. It can have more. The server is asked only once."""
         features = complete(self._load_features())
         return features if isinstance(features, Problem) else features.skills
 
     def get_skill(self, uri: str) -> SkillDefinition | Problem:
-        """Return the skill whose SKILL.md is at ``uri`` with its present files, whether it is listed or not."""
+        """Return the skill whose SKILL.md is at ``uri``, with its current files, even if it is not listed."""
         return complete(self._get_skill(uri))
 
     def read_skill(self, skill: SkillDefinition, path: str = SKILL_FILE) -> Result:
         """Return the file at ``path`` of ``skill``: a text, or the JSON form of content.
 
-        A file that is not what ``skill`` describes, by its size, digest or frontmatter, is a Problem. The text is the
-        server's: treat it as untrusted, and ask your user before you run what it says.
+        If the file's size, digest or frontmatter differs from what ``skill`` describes, this returns a Problem. The
+        text comes from the server. Treat it as untrusted, and ask your user before you run anything that it says.
         """
         return complete(self._read_skill(skill, path))
 
     def refresh(self) -> tuple[Difference, ...] | Problem:
-        """Fetch the server's documents again, and return each tool that changed; later calls use the new definitions.
+        """Fetch the server's documents again, and return each tool that changed. Later calls use the new definitions.
 
-        Return a Problem if the server fails, or no longer offers its tools.
+        If the server fails or no longer offers its tools, this returns a Problem.
         """
         return complete(self._refresh())
 
     def begin(self) -> None:
-        """Listen to the server from now on, in a thread; see ``Remote.begin``."""
+        """Listen for the server's change notifications, in a thread. See ``Remote.begin``."""
         self._begin()
 
     def wait_until_listening(self) -> None:
-        """Wait until the server has the stream on which this connection listens, or wants none; at most two seconds."""
+        """Wait until the server has opened or refused the stream for notifications, for at most two seconds."""
         complete(self._wait_until_listening())
 
     def end(self) -> None:
-        """Stop listening. The thread ends with its stream, or when the connection is closed."""
+        """Stop listening. The thread ends when its stream ends or the connection is closed."""
         complete(self._end())

@@ -104,17 +104,17 @@ class RemoteCore(Generic[TransportT, NotifyT]):
             raise AttributeError(f"{text}: {_OTHER_WORDS[name]}" if name in _OTHER_WORDS else text)
 
     def close(self) -> None:
-        """Refuse further calls, and leave the session."""
+        """Refuse further calls and leave the session."""
         if not self.closed:
             self.closed = True
             self._connection.pipeline.session.release(self._connection.pipeline.name)
 
     def must_listen(self) -> bool:
-        """Return whether the server may ask the user outside of the streams of calls: then it must be listened to."""
+        """Return whether this connection must listen: the server can ask the user outside of a call's stream."""
         return self._provide_input is not None and self._connection.pipeline.asks_while_listening()
 
     def end_session(self) -> Request | None:
-        """Return the request that ends the session at the server, or None if there is no session."""
+        """Return the request that ends the MCP session at the server, or None without a session."""
         return self._connection.pipeline.end_session()
 
     @property
@@ -135,38 +135,41 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         return self._connection.peer.url
 
     def definitions(self) -> list[dict[str, Json]]:
-        """Return the definition of each tool as plain data, as ``toolwire.lock`` holds it."""
+        """Return the definition of each tool as plain data, in the form of ``toolwire.lock``."""
         return self._connection.pipeline.definitions()
 
     def tags(self) -> Mapping[str, int]:
-        """Return how many tools the server offers under each tag, whatever was selected; empty without tags."""
+        """Return how many tools the server offers under each tag, including tools that are not selected."""
         return self._connection.peer.tags
 
     @property
     def result_limits(self) -> ResultLimits:
-        """How much of a result is read, and how much of it a model is given at once."""
+        """How much of a result is read, and how much of it a model gets at once."""
         return self._connection.peer.result_limits
 
     def findings(self) -> tuple[str, ...]:
-        """Return what of the server's description was left out or read differently, and why, a sentence each.
+        """Return a sentence for each part of the server's description that was left out or changed.
 
-        Schemas are read when they are needed, so there can be more findings later.
+        Schemas are read when they are needed, so more findings can follow.
         """
         # XL-088: a user can see what a document means to toolwire.
         return self._connection.findings()
 
     def resource(self, handle: str) -> Resource | None:
-        """Return the bytes of a handle from a result or from ``store``, or None: the oldest are dropped first."""
+        """Return the bytes behind a handle from a result or from ``store``, or None if they are gone.
+
+        The oldest are dropped first.
+        """
         preference_store = self._connection.peer.resources
         return None if preference_store is None else preference_store.find(handle)
 
     def read_content(self, value: Json) -> Any:
-        """Return like ``toolwire.read_content``; a handle of this connection becomes an Image, Audio or File too."""
+        """Return ``toolwire.read_content(value)``, where this connection's file handles also become content objects."""
         # MC-07: the bytes that an API sends reach a model as a handle, and the program as what they are.
         return read_content(embed_resource(value, self.resource))
 
     def store(self, data: bytes, *, media_type: str = "application/octet-stream", name: str = "") -> str:
-        """Keep ``data`` and return a handle to pass to a tool that takes a file, or ``""`` if it is too large."""
+        """Store ``data`` and return a handle to pass to a tool that takes a file, or ``""`` if it is too large."""
         preference_store = self._connection.peer.resources
         return (
             ""
@@ -181,30 +184,30 @@ class RemoteCore(Generic[TransportT, NotifyT]):
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Every tool of the server, by toolkit and name, versions ascending."""
+        """The server's tools, sorted by toolkit, name and version."""
         return self._connection.peer.catalog.tools
 
     def handles_consent(self, _tool: Tool) -> bool:
-        """Return True: each call passes the consent of this connection, so a server in front of it need not ask."""
+        """Return True. This connection asks for consent itself, so a server in front of it need not."""
         return True
 
     def judge_output(self, _tool: Tool) -> OutputPromise:
-        """Return that every output schema is the word of another server."""
+        """Return that each output schema is the claim of another server."""
         return OutputPromise.FOREIGN
 
     def needs_consent(self, tool: Tool) -> bool:
-        """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""
+        """Return whether every call of ``tool`` needs the user's answer, whatever its arguments."""
         return self._connection.pipeline.needs_consent(tool)
 
     def find_level(self, tool: Tool) -> Approval:
-        """Return the level of consent that a call of ``tool`` needs: the strictest of site, user and client."""
+        """Return how much consent ``tool`` needs: the strictest level that the server, user or client sets."""
         return self._connection.pipeline.find_level(tool)
 
     def find_question(self, name: str, arguments: Mapping[str, Json]) -> Question | None:
-        """Return what the user would be asked about a call of the tool ``name`` now, or None if nothing would be.
+        """Return the question that a call of the tool ``name`` would ask the user now, or None.
 
-        Nothing is asked, counted or sent. What only comes up while a call runs, such as a question of its server or
-        about a redirect, is not known yet, and arguments that are files are not read.
+        Nothing is asked, counted or sent, and file arguments are not read. Questions that arise during a call, such as
+        one about a redirect, are not included.
         """
         tool = self.find(name)
         if isinstance(tool, Problem) or self.closed:
@@ -224,24 +227,24 @@ class RemoteCore(Generic[TransportT, NotifyT]):
 
     @property
     def source(self) -> DocumentSource | None:
-        """The document of this connection, with its hash and the time when it was fetched."""
+        """The document of this connection, with its hash and the time it was fetched."""
         return self._connection.source
 
     def catalog(self) -> Catalog:
-        """Return the server's catalog; it is another object after the catalog changed."""
+        """Return the server's catalog. The object is replaced when the catalog changes."""
         return self._freshness.connection.peer.catalog  # a gateway looks at those of all its servers in each request
 
     def find(self, name: str) -> Tool | Problem:
-        """Return the tool ``name`` (or its id), or the Problem that there is none.
+        """Return the tool ``name`` (or with this ID), or a Problem if there is none.
 
-        If the server does not list its tools, any name returns a tool of which nothing else is known.
+        If the server does not list its tools, any name returns a tool without further details.
         """
         return self._connection.peer.find(name)
 
     def find_tools(self, words: str, limit: int = 8) -> Found:
-        """Return at most ``limit`` tools that ``words`` describe, best first, and what a model reads about them.
+        """Return up to ``limit`` tools that match ``words``, best first, and the text that a model reads about them.
 
-        ``print(remote.find_tools("open an issue"))`` shows that text. The words of the tools are indexed at first use.
+        ``print(remote.find_tools("open an issue"))`` shows that text. The search index is built on first use.
         """
         # FI-01
         from toolwire.find import View, find_tools

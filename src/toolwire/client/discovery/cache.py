@@ -52,9 +52,10 @@ class CachedResponse:
 
 
 class Cache:
-    """Keeps responses in memory, by URL and by the identity of the credential they were fetched with (``""`` for none).
+    """Keeps responses in memory, by URL and by the identity of the credential (``""`` for none).
 
-    ``clock`` gives seconds since 1970. ``stored`` are documents that outlive the program; see ``open_document_cache``.
+    ``clock`` returns seconds since 1970. ``stored`` holds the documents that outlive the program. See
+    ``open_document_cache``.
     """
 
     __slots__ = ("_clock", "_entries", "_stored")
@@ -66,7 +67,7 @@ class Cache:
 
     @property
     def is_offline(self) -> bool:
-        """Whether only stored documents are used, and no server is asked."""
+        """Whether only stored documents are used, and servers are never asked."""
         return self._stored is not None and self._stored.offline
 
     @property
@@ -75,15 +76,15 @@ class Cache:
         return self._stored is not None
 
     def now(self) -> float:
-        """Return the present time of the cache, in seconds since 1970."""
+        """Return the cache's current time, in seconds since 1970."""
         return self._clock()
 
     def find(self, url: str, identity: str = "") -> CachedResponse | None:
-        """Return the cached response of ``url`` for that credential, fresh or not, or None."""
+        """Return the cached response of ``url`` for that credential, even if it is stale, or None."""
         return self._entries.get((url, identity))
 
     def recall(self, request: Request, trust: str) -> CachedResponse | None:
-        """Return the response to ``request`` that an earlier program stored; it is never fresh (``store_outcome``)."""
+        """Return the response to ``request`` that an earlier program stored, or None. It is never fresh."""
         stored = None if self._stored is None else self._stored.read(request, trust)
         if stored is None:
             return None
@@ -94,10 +95,10 @@ class Cache:
     def store_outcome(
         self, request: Request, reply: Response, outcome: Response, trust: str, *, is_public: bool
     ) -> None:
-        """Store ``outcome``, which ``receive`` made of the ``reply`` of a server, for later programs.
+        """Store ``outcome`` for later programs. ``receive`` made it from the server's ``reply``.
 
-        ``trust`` stands for the certificates that were trusted. What is stored is deleted if the response is not
-        ``is_public``, if it forbids to be stored, or if the server no longer gives the document.
+        ``trust`` identifies the trusted certificates. The stored response is deleted if the new one is not
+        ``is_public``, forbids storing, or says that the document is gone.
         """
         if self._stored is None or reply.status >= _SERVER_ERROR or reply.status == _TOO_MANY_REQUESTS:
             return
@@ -107,18 +108,18 @@ class Cache:
             self._stored.write(request, outcome, trust, self._clock())
 
     def store(self, url: str, response: Response, identity: str = "") -> None:
-        """Keep a document that came from no server, so that its source and time can be shown."""
+        """Store a document that did not come from a server, so that its source and time can be shown."""
         now = self._clock()
         self._store((url, identity), CachedResponse(response=response, fetched_at=now, fresh_until=now))
 
     def expire(self, url: str, identity: str = "") -> None:
-        """Make the next request of ``url`` go to the server, however fresh the cached response is."""
+        """Send the next request of ``url`` to the server, even if the cached response is fresh."""
         cached = self.find(url, identity)
         if cached is not None:
             self._entries[url, identity] = replace(cached, fresh_until=self._clock())
 
     def prepare(self, request: Request, cached: CachedResponse | None) -> Request | Response:
-        """Return the ``cached`` response to ``request`` if it is fresh, or the request to send, with its validators."""
+        """Return the ``cached`` response to ``request`` if it is fresh, else the request with its validators."""
         if cached is None:
             return request
         if cached.fetched_at <= self._clock() < cached.fresh_until:
@@ -128,7 +129,7 @@ class Cache:
     def receive(
         self, request: Request, cached: CachedResponse | None, reply: Response | Problem, identity: str = ""
     ) -> Response | Problem:
-        """Return the response to ``request``, after ``reply`` came for what ``prepare`` returned, and keep it."""
+        """Return the response to ``request`` and cache it. ``reply`` answered the request from ``prepare``."""
         if request.method != "GET":
             return reply
         key, now = (request.url, identity), self._clock()
@@ -226,8 +227,8 @@ def _parse_seconds(text: str) -> float:
 def open_document_cache(folder: Path | None = None, *, offline: bool = False) -> Cache:
     """Return a Cache for ``connect(..., cache=...)`` whose documents outlive the program.
 
-    They are in ``folder``, else in ``toolwire/documents`` below XDG_CACHE_HOME or ~/.cache. Only documents that anyone
-    gets are stored. With ``offline``, the tools of a URL are those that an earlier program stored, no server is asked,
+    They are stored in ``folder``. The default is ``toolwire/documents`` in XDG_CACHE_HOME or ~/.cache. Only documents
+    that the server gives to anyone are stored. With ``offline``, only stored documents are used. No server is asked,
     and no call can be made.
     """
     return Cache(stored=open_stored_documents(folder, offline=offline))

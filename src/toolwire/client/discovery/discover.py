@@ -24,9 +24,10 @@ from .source import DocumentSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Discovery:
-    """What was found at a URL: the chosen peer (or None), the other possible peers, and every probe in order.
+    """The result of a discovery: the chosen peer (or None), the other possible peers, and every probe in order.
 
-    ``source`` is the document it was made from, if one was kept; ``snapshot`` has all documents it was made from.
+    ``source`` is the document that describes the server, if it was stored. ``snapshot`` holds all documents that were
+    read.
     """
 
     url: str
@@ -64,11 +65,14 @@ def discover(
     selection: Selection = DEFAULT_SELECTION,
     can_ask: bool = False,
 ) -> Flow[Discovery]:
-    """Return what ``url`` offers. The first protocol with a callable tool is chosen; with ``survey``, all are tried.
+    """Return what ``url`` offers. The first protocol with a callable tool wins. With ``survey``, all are tried.
 
-    ``protocol`` tries that one alone, and ``selection`` says which tools to use. ``url`` may be the path of a document
-    on this machine. Probes have no credentials of their own, and use GET first. If they find nothing, a protocol may be
-    tried with a POST that changes nothing. With ``can_ask``, servers are told that they may ask the user for input.
+    - ``protocol``: try only this protocol.
+    - ``selection``: the tools to use.
+    - ``can_ask``: tell servers that they can ask the user for input.
+
+    ``url`` can be the path of a local document. Probes send no credentials and use GET first. If GET finds nothing, a
+    protocol can be tried with a POST that changes nothing.
     """
     url = file_url(url) or complete_url(url)
     found: list[Peer] = []

@@ -48,15 +48,16 @@ _GET = ((b"accept", b"application/json, text/event-stream"),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInUser:
-    """How to reach the user.
+    """How to reach the user during a sign-in.
 
-    ``show`` prints a sentence, and ``open_page`` starts a browser. ``allow`` is asked with the site and the scopes
-    before a sign-in begins in the middle of a call. ``allow_server`` is asked with the site and an origin before the
-    user is sent to another origin than that of the site, whichever document names it; without it, that origin is
-    refused. Where the code of a sign-in goes to another origin than that of its page, ``allow_server`` is asked with
-    the origin that gets the code, and that of the page.
-    ``wait_s`` is how many seconds the user has. ``sleep`` waits, ``now`` returns seconds since 1970, and ``secret``
-    returns a random text.
+    - ``show``: prints a sentence.
+    - ``open_page``: opens a page in a browser. It returns whether that worked.
+    - ``allow``: called with the server and the scopes before a sign-in that begins during a call.
+    - ``allow_server``: called with the server and an origin before the user is sent to another origin. If the sign-in
+      code goes to a different origin than the page, it is called with the code's receiver and the page's origin.
+      Without it, other origins are refused.
+    - ``wait_s``: how long the user has, in seconds.
+    - ``sleep``, ``now``, ``secret``: wait, return seconds since 1970, and return a random string.
     """
 
     show: Callable[[str], None]
@@ -74,13 +75,13 @@ class SignInUser:
 class SignInOptions:
     """How the user wants to sign in.
 
-    ``identity`` is the client to sign in with, and ``document_url`` the URL of its metadata document, if it has one.
-    Without ``scopes``, those that the site requires are requested. With ``device``, the user signs in on another
-    device; else the browser returns to ``host``.
-
-    A program needs no browser. An ``identity`` with a key signs in as itself. ``assertion`` is called with the issuer
-    of the authorization server, for each sign-in anew, and returns the signed token (JWT) of the workload for it; with
-    a ``provider``, it returns the ID token of the user at the identity provider of the organization.
+    - ``identity``: the OAuth client to sign in as. With a key, it needs no browser and no user.
+    - ``document_url``: the URL of the client's metadata document, if it has one.
+    - ``scopes``: the scopes to request. Default: those that the server requires.
+    - ``device``: the user signs in on another device. Otherwise the browser returns to ``host``.
+    - ``assertion``: called with the authorization server's issuer for each sign-in of a program. It returns the
+      workload's signed token (JWT). With a ``provider``, it returns the user's ID token at the organization's identity
+      provider.
     """
 
     identity: ClientIdentity | None = None

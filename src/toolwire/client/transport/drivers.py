@@ -119,10 +119,12 @@ async def arun(
 ) -> T:
     """Run ``flow`` and return its value.
 
-    Requests go to ``transport``, questions to ``approve``, progress to ``notify``. ``provide_input`` gets what a server
-    asks the user meanwhile. With ``in_thread``, each step of the flow runs in a worker thread, for a flow that parses
-    large documents. ``cancel`` builds the message that cancels the last request of the flow; it is sent if this task
-    is cancelled.
+    - ``transport``: sends the requests.
+    - ``approve``: answers the questions.
+    - ``notify``: receives progress.
+    - ``provide_input``: answers what a server asks the user during a call.
+    - ``in_thread``: run each step of the flow in a worker thread, for a flow that parses large documents.
+    - ``cancel``: builds the message that cancels the flow's last request. It is sent if this task is cancelled.
     """
     reply: Any = None
     sent: Request | None = None
@@ -195,7 +197,7 @@ def run(
     sleep: SyncSleep = time.sleep,
     provide_input: InputProvider | None = None,
 ) -> T:
-    """Run ``flow`` and return its value, blocking. The functions must be plain functions."""
+    """Run ``flow`` and return its value, blocking. The functions must not be coroutine functions."""
     reply: Any = None
     try:
         while True:

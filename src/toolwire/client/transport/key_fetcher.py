@@ -26,12 +26,12 @@ _HERE: Final = ("localhost", "127.0.0.1", "::1")
 
 
 def build_key_fetcher(url: str, *, ca_file: str | Path | None = None) -> Callable[[], bytes | Problem]:
-    """Return a function that fetches the JWK Set at ``url``, blocking: at most 1 MiB, within 10 seconds.
+    """Return a blocking function that fetches the JWK Set at ``url``: at most 1 MiB, within 10 seconds.
 
-    Give it to ``asgi(receipt_keys=...)`` for keys that are published. ``ca_file`` holds more certificate authorities.
+    Pass it to ``asgi(receipt_keys=...)`` to use published keys. ``ca_file`` adds certificate authorities.
 
     Raises:
-        DefinitionError: ``url`` is not https, nor http on this machine.
+        DefinitionError: ``url`` is neither HTTPS nor HTTP on this machine.
     """
     origin = read_origin(url)
     if origin is None or (origin.scheme != "https" and get_host(url) not in _HERE):
