@@ -4,7 +4,8 @@ Rules:
 - A condition can only make a client ask. What cannot be decided means ask: a value that is not there and has no
   default, or has another type than the operator compares, or a regular expression that is not valid or too expensive,
   or an integer that most readers of JSON round to one for which the answer is another.
-- true is not 1, and a text is never a number.
+- true is not 1, and a text is never a number. But a server can take one for the other, or a list with one item for the
+  item, so whether they are equal cannot be decided.
 """
 # CC-01
 
@@ -112,9 +113,36 @@ def _is_one_of(found: Json, values: Json) -> bool | None:
     try:
         if any(is_equal(found, one) for one in values):
             return True
-        return None if any(is_equal(found, one, rounded=True) for one in values) else False
+        return None if any(_may_mean(found, one) for one in values) else False
     except RecursionError:
         return None
+
+
+def _may_mean(found: Json, value: Json) -> bool:
+    """Return whether a server may take ``found`` for ``value``: in a URL, "50" and [50] are written like 50."""
+    if is_equal(found, value, rounded=True):
+        return True
+    if isinstance(found, _CONTAINERS):
+        items = [*(found.values() if isinstance(found, Mapping) else found)][: _MAX_ITEMS + 1]
+        is_plain = len(items) <= _MAX_ITEMS and not any(isinstance(one, _CONTAINERS) for one in items)
+        return not isinstance(value, _CONTAINERS) and not (is_plain and not any(_may_mean(one, value) for one in items))
+    text, other = (found, value) if isinstance(found, str) else (value, found)
+    if isinstance(text, str) and not isinstance(other, str):
+        plain = text.strip().casefold()
+        return plain in _SPELLINGS[other] if isinstance(other, bool) else _is_number(other) and _reads_as(plain, other)
+    return isinstance(found, bool) is not isinstance(value, bool) and found in (0, 1) and bool(found == value)
+
+
+_CONTAINERS: Final = (Mapping, list, tuple)
+_MAX_ITEMS: Final = 100
+_SPELLINGS: Final = {True: ("true", "t", "1", "yes", "y", "on"), False: ("false", "f", "0", "no", "n", "off", "")}
+
+
+def _reads_as(text: str, number: float) -> bool:
+    try:
+        return float(text) == _round(number)
+    except ValueError:
+        return False
 
 
 def _is_other(found: Json, value: Json) -> bool | None:

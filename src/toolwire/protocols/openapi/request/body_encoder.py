@@ -13,8 +13,8 @@ from toolwire.framing import jsontext, stream_types
 from . import files, forms, parameter_styles
 from .forms import Unsendable
 from .media_types import get_essence, is_json, is_text, is_xml
-from .override_names import is_override
-from .plan import Plan
+from .override_names import describe_override, find_taken_key, is_override
+from .plan import PLAIN, Plan
 
 
 class Payload(NamedTuple):
@@ -39,6 +39,7 @@ def write_body(
             # D-11: the document does not declare these, and servers read some of them as another method or path.
             errors.update(dict.fromkeys(filter(is_override, more), _OVERRIDES))
             data = {**more, **data}
+        _check_form_names(plan, data, errors)
         # An optional body of nothing is no body: "{}" might mean "set everything to its default".
         if not data and not plan.body_required:
             return NOTHING
@@ -50,6 +51,23 @@ def write_body(
         names = {name: argument for argument, name in plan.properties}
         errors[names.get(error.name, plan.whole_body or error.name)] = error.reason
         return NOTHING
+
+
+def _check_form_names(plan: Plan, data: Mapping[str, Json], errors: dict[str, str]) -> None:
+    """Add each argument to ``errors`` of which a key would become another field of a form, or an override."""
+    # D-11
+    declared = {name: argument for argument, name in plan.properties}
+    kind = get_essence(plan.media_type or "")
+    if kind != parameter_styles.FORM and not kind.startswith("multipart/"):
+        return
+    for name, value in data.items():
+        encoding = plan.encodings.get(name, PLAIN)
+        is_spread = isinstance(value, Mapping) and encoding.style == "form" and encoding.explode
+        keys, others = (
+            (value, declared.keys() - {name}) if is_spread else ([name] if name not in declared else [], declared)
+        )
+        if key := next(filter(is_override, value if is_spread else ()), "") or find_taken_key(keys, others):
+            errors[declared.get(name, name)] = f"cannot have {key[:100]!r}: {describe_override(key)}"
 
 
 def describe_place(plan: Plan, name: str, argument: str, value: Json) -> str:

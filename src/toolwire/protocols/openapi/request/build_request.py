@@ -20,7 +20,7 @@ from toolwire.core.url_origin import MAX_URL
 from toolwire.framing import jsontext
 
 from . import body_encoder, forms, parameter_styles, path_template
-from .override_names import find_overriding_key
+from .override_names import describe_override, find_overriding_key
 from .parameter_styles import FORM
 from .plan import Parameter, Place, Plan
 
@@ -57,7 +57,7 @@ def build_request(
     parts = _Parts({}, [plan.fixed_query] if plan.fixed_query else [], [], [], {})
     try:
         for argument, parameter in plan.parameters:
-            _add_parameter(parts, argument, parameter, arguments)
+            _add_parameter(plan, parts, argument, parameter, arguments)
         # All errors are collected, so that a model can correct every argument at once.
         path = path_template.write_path(plan.path, parts.path, parts.errors)
         body = body_encoder.write_body(plan, arguments, resources, parts.errors)
@@ -121,15 +121,17 @@ class _Parts(NamedTuple):
     errors: dict[str, str]
 
 
-def _add_parameter(parts: _Parts, argument: str, parameter: Parameter, arguments: Mapping[str, Json]) -> None:
+def _add_parameter(
+    plan: Plan, parts: _Parts, argument: str, parameter: Parameter, arguments: Mapping[str, Json]
+) -> None:
     if argument not in arguments:
         if parameter.place is Place.PATH:
             # write_path() reports each empty value, with the name of the argument.
             parts.path[parameter.name] = argument, ""
         return
     value = arguments[argument]
-    if isinstance(value, Mapping) and (key := find_overriding_key(parameter, value)):
-        parts.errors[argument] = f"cannot have {key[:100]!r}: some servers would take it for another method or path"
+    if isinstance(value, Mapping) and (key := find_overriding_key(plan, parameter, value)):
+        parts.errors[argument] = f"cannot have {key[:100]!r}: {describe_override(key)}"
         return
     is_usual = not parameter.encodings and parameter.place is not Place.QUERYSTRING
     text = parameter_styles.write(parameter, value) if is_usual else _write_form(parameter, value)

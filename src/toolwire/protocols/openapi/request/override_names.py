@@ -1,19 +1,21 @@
-"""Find names with which a server reads a request as another: another method, path or caller.
+"""Find names with which a server reads a request as another: another method, path or caller, or another argument.
 
 Rules:
-- A key of an open object must not become such a name in a query.
+- A key of an open object must not become such a name in a query, a cookie or a form.
+- Nor must it become the name of another field: a rule or a permission about that argument would not see it.
 """
 # D-11: servers and proxies of several vendors read such headers and query fields before they route a request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
+from urllib.parse import unquote_plus
 
 from toolwire.core.model import Json
 
 from .parameter_styles import FORM
-from .plan import Parameter, Place
+from .plan import Parameter, Place, Plan
 
 _NAMES: Final = frozenset(
     (
@@ -40,15 +42,44 @@ def is_override(name: str) -> bool:
     return plain in _NAMES or plain.startswith(_STARTS)
 
 
-def find_overriding_key(parameter: Parameter, value: Json) -> str:
-    """Return the first key of ``value`` that would become an override in a query, or ``""``."""
-    if not isinstance(value, Mapping) or not has_spread_properties(parameter):
+def find_overriding_key(plan: Plan, parameter: Parameter, value: Mapping[str, Json]) -> str:
+    """Return the first key of ``value`` that would become an override, or another field of its place, or ``""``."""
+    if not has_spread_properties(parameter):
         return ""
-    return next((key for key in value if is_override(key)), "")
+    is_cookie = parameter.place is Place.COOKIE
+    taken = [
+        one.name for _, one in plan.parameters if (one.place is Place.COOKIE) is is_cookie and one is not parameter
+    ]
+    taken += [
+        one.name for some in plan.security for one in some if one.place is (Place.COOKIE if is_cookie else Place.QUERY)
+    ]
+    if not is_cookie:
+        taken += [unquote_plus(pair.partition("=")[0]) for pair in plan.fixed_query.split("&") if pair]
+    return next(filter(is_override, value), "") or find_taken_key(value, taken)
+
+
+def describe_override(key: str) -> str:
+    """Return what servers would take a key of ``find_overriding_key`` for, as the end of a sentence."""
+    # A server may read the last of two fields with one name, or the first.
+    what = "another method or path" if is_override(key) else "another argument, so give it there"
+    return f"some servers would take it for {what}"
+
+
+def find_taken_key(keys: Iterable[str], taken: Iterable[str]) -> str:
+    """Return the first of ``keys`` that servers may read as a field in ``taken``, or ``""``."""
+    # Some servers read "name[]" as name, and do not tell Name from name.
+    names = {name.strip().casefold().removesuffix("[]") for name in taken}
+    for key in keys:
+        plain = key.strip().casefold()
+        if plain in names or plain.partition("[")[0] in names:
+            return key
+    return ""
 
 
 def has_spread_properties(parameter: Parameter) -> bool:
-    """Return whether the properties of an object become names in the query."""
+    """Return whether the properties of an object become names in the query, or cookies."""
     if parameter.place is Place.QUERYSTRING:
         return parameter.media_type == FORM
-    return parameter.place is Place.QUERY and parameter.style == "form" and parameter.explode
+    return (
+        parameter.place in (Place.QUERY, Place.COOKIE) and parameter.style in ("form", "cookie") and parameter.explode
+    )
