@@ -146,9 +146,10 @@ def test_mcp_host_reads_is_refused_gets_more_scopes_and_writes_as_the_user(
     wait_until_ready(server)
     host = McpHost(site)
     page.goto(host.open_page())  # the application's own sign-in page
-    page.get_by_label("Name").fill("Ada")
-    page.get_by_label("Password").fill("correct horse")
-    page.get_by_role("button", name="Sign in").click()
+    for password in ("wrong", "correct horse"):
+        page.get_by_label("Name").fill("Ada")
+        page.get_by_label("Password").fill(password)
+        page.get_by_role("button", name="Sign in").click()
     page.get_by_role("heading", name="May “Desk” use Shop for you?").wait_for()
     ticked = {box.get_attribute("value"): box.is_checked() for box in page.get_by_role("checkbox").all()}
     assert ticked == {"orders:read": True, "orders:write": False}

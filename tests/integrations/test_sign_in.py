@@ -24,14 +24,21 @@ class Shop:
     """A FastAPI application with users, of which a test can leave out or change a part."""
 
     def __init__(
-        self, folder: Path, *, login: str = "/login", sessions: bool = True, path: str = "/orders", issuer: str = URL
+        self,
+        folder: Path,
+        *,
+        login: str = "/login",
+        sessions: bool = True,
+        path: str = "/orders",
+        issuer: str = URL,
+        login_url: str = "/login",
     ) -> None:
         self.sign_in = authorization_server(
             issuer=issuer,
             store=folder / "oauth.db",
             scopes={"read": "See your orders", "write": "Order for you"},
             users=lambda user_id: SimpleNamespace(email="ada@example.com") if user_id == "7" else None,
-            login_url="/login",
+            login_url=login_url,
             identify_user=lambda scope: scope["session"].get("user"),
             registration=True,
         )
@@ -136,14 +143,17 @@ def test_function_that_finds_users_needs_the_sign_in_of_the_application(tmp_path
 
 
 @pytest.mark.requirement("AO-01")
-def test_sign_in_below_a_path_is_found_there(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, issuer=f"{URL}/shop")
+@pytest.mark.parametrize("login_url", ["/login", "/shop/login"])
+@pytest.mark.parametrize("is_stripped", [False, True])
+def test_sign_in_below_a_path_is_found_there(tmp_path: Path, login_url: str, is_stripped: bool) -> None:
+    shop = Shop(tmp_path, issuer=f"{URL}/shop", login_url=login_url)
     shop.app.root_path = "/shop"
     publish_tools(shop.app, sign_in=shop.sign_in)
-    with TestClient(shop.app, base_url=URL, root_path="/shop") as client:
-        challenge = client.get("/shop/orders").headers["www-authenticate"]
+    # uvicorn --root-path puts the path before that of the request again; FastAPI(root_path=...) does not
+    below = "" if is_stripped else "/shop"
+    with TestClient(shop.app, base_url=URL, root_path=below) as client:
+        challenge = client.get(f"{below}/orders").headers["www-authenticate"]
         where = f"{URL}/.well-known/oauth-protected-resource/shop"
         assert f'resource_metadata="{where}"' in challenge
-        assert (
-            client.get("/shop/oauth/connected", follow_redirects=False).headers["location"].startswith("/login?next=")
-        )
+        page = client.get(f"{below}/oauth/connected", follow_redirects=False)
+        assert page.headers["location"] == "/shop/login?next=%2Fshop%2Foauth%2Fconnected"

@@ -105,9 +105,19 @@ def check_paths(sign_in: AuthorizationServer, is_taken: Callable[[str], bool], h
             raise DefinitionError(
                 f"{path} is a route of the application, but sign_in needs this path. Rename the route."
             )
+    if (paths := _list_login_paths(sign_in)) and not any(map(has_page, paths)):
+        raise DefinitionError(_NO_PAGE.format(paths[0]))
+
+
+def _list_login_paths(sign_in: AuthorizationServer) -> list[str]:
+    """Return where the application can have its sign-in page: as it is given, and below a path that a proxy takes off.
+
+    There is none if the page is at another origin.
+    """
     page = urlsplit(sign_in.settings.login_url)
-    if page.path and not page.netloc and not has_page(page.path):
-        raise DefinitionError(_NO_PAGE.format(page.path))
+    root = urlsplit(sign_in.settings.issuer).path.rstrip("/")
+    below = [page.path.removeprefix(root)] if root and page.path.startswith(f"{root}/") else []
+    return [page.path, *below] if page.path and not page.netloc else []
 
 
 async def check_identify_user(sign_in: AuthorizationServer, scope: MutableMapping[str, Any]) -> None:
@@ -192,12 +202,15 @@ async def check_published(app: Asgi, sign_in: AuthorizationServer) -> None:
     """
     scope, _ = build_probe(sign_in)
     await check_identify_user(sign_in, dict(scope))
-    page = urlsplit(sign_in.settings.login_url)
-    if page.path and not page.netloc:
-        asked = {**scope, "path": page.path, "raw_path": page.path.encode(), "query_string": page.query.encode()}
+    paths = _list_login_paths(sign_in)
+    for path in paths:
+        query = urlsplit(sign_in.settings.login_url).query.encode()
+        asked = {**scope, "path": path, "raw_path": path.encode(), "query_string": query}
         status, _ = await send_probe(app, asked)
-        if status == _NOT_FOUND:
-            raise DefinitionError(_NO_PAGE.format(page.path))
+        if status != _NOT_FOUND:
+            return
+    if paths:
+        raise DefinitionError(_NO_PAGE.format(paths[0]))
 
 
 async def send_probe(app: Asgi, scope: dict[str, Any]) -> tuple[int, bytes]:

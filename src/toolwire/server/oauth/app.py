@@ -93,8 +93,10 @@ class AuthorizationServer:
     def find_path(self, scope: Scope) -> str:
         """Return the path of a request as ``paths`` has it: whole, or the part below a mount or root path."""
         # RFC 8414 3.1: the metadata is at the root of the host, and a proxy or a mount may pass it on all the same.
+        # FastAPI(root_path=...) names a path that the proxy has taken off.
         path = str(scope["path"])
-        return path if path in self.paths else split_mount_path(scope.get("root_path") or "", path)[1]
+        root, below = split_mount_path(scope.get("root_path") or "", path)
+        return next((one for one in (path, below, root + path) if one in self.paths), below)
 
     @property
     def settings(self) -> OAuthSettings:

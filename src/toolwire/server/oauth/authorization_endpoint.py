@@ -30,7 +30,7 @@ from toolwire.core.http import Response
 
 from .client_lookup import find_client
 from .pages import ConsentForm, build_consent_page, build_error_page
-from .server_context import Account, OAuthRequest, ServerContext, build_login_url, build_redirect
+from .server_context import Account, OAuthRequest, ServerContext, build_app_url, build_login_url, build_redirect
 from .sessions import AccountSession, build_cookie, find_session, read_own_form
 from .settings import OAuthSettings
 from .token_issuing import create_code
@@ -58,12 +58,17 @@ async def handle_authorization(context: ServerContext, request: OAuthRequest) ->
             else build_error_page(authorization.description)
         )
     if session.user is None:
-        return build_redirect(build_login_url(context, f"{request.path}?{request.query}"))
-    return await _ask_user(context, session, session.user, client, authorization)
+        return build_redirect(build_login_url(context, request, f"{request.path}?{request.query}"))
+    return await _ask_user(context, request, session, session.user, client, authorization)
 
 
 async def _ask_user(
-    context: ServerContext, session: AccountSession, user: Account, client: Client, authorization: AuthorizationRequest
+    context: ServerContext,
+    request: OAuthRequest,
+    session: AccountSession,
+    user: Account,
+    client: Client,
+    authorization: AuthorizationRequest,
 ) -> Response:
     """Return the consent page, or the redirect with a code if the user allowed the same before."""
     authorization = await context.run_in_thread(_narrow_scopes, context, user, authorization)
@@ -74,7 +79,7 @@ async def _ask_user(
     earlier = await context.run_in_thread(_compare_earlier, context, user, client, authorization)
     if earlier == "same":
         return await _send_code(context, authorization, client, user, authorization.scopes)
-    return await _show_consent(context, session, user, client, authorization, changed=earlier == "changed")
+    return await _show_consent(context, request, session, user, client, authorization, changed=earlier == "changed")
 
 
 def _narrow_scopes(context: ServerContext, user: Account, authorization: AuthorizationRequest) -> AuthorizationRequest:
@@ -167,6 +172,7 @@ def _create_code(
 
 async def _show_consent(
     context: ServerContext,
+    request: OAuthRequest,
     session: AccountSession,
     user: Account,
     client: Client,
@@ -188,7 +194,7 @@ async def _show_consent(
             (scope, words[scope], scope in context.settings.supported_scopes.defaults) for scope in authorization.scopes
         ],
         lifetime=_describe_lifetime(context.settings),
-        connected_url=context.settings.grants_url,
+        connected_url=build_app_url(request, context.settings.grants_url),
         notes=notes,
         action=f"{context.settings.base_path}/consent",
         hidden=[("request", handle), ("token", session.form_token)],

@@ -13,7 +13,7 @@ from toolwire.core.http import Response
 from toolwire.core.url_origin import get_host
 
 from .pages import ConnectedApp, build_connected_page, build_error_page, clean_name
-from .server_context import OAuthRequest, ServerContext, build_login_url, build_redirect
+from .server_context import OAuthRequest, ServerContext, build_app_url, build_login_url, build_redirect
 from .sessions import build_cookie, find_session, read_own_form
 from .settings import OAuthSettings
 
@@ -51,7 +51,7 @@ async def handle_connected(context: ServerContext, request: OAuthRequest) -> Res
     session = await find_session(context, request)
     here = f"{settings.base_path}/connected"
     if session.user is None:
-        return build_redirect(build_login_url(context, here))
+        return build_redirect(build_login_url(context, request, here))
     if request.method == "POST":
         fields = read_own_form(context, request, session)
         if isinstance(fields, OAuthError):
@@ -67,7 +67,7 @@ async def handle_connected(context: ServerContext, request: OAuthRequest) -> Res
         base=settings.base_path,
         token=session.form_token,
         home=here,
-        logout_url=None if context.identify_user is None else settings.logout_url,
+        logout_url=None if context.identify_user is None else build_app_url(request, settings.logout_url),
     )
     return page._replace(headers=(*page.headers, build_cookie(context, session.secret))) if session.is_new else page
 

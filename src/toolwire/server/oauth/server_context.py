@@ -20,6 +20,7 @@ from toolwire.auth.request_parameters import OAuthError
 from toolwire.core.http import Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
+from toolwire.server.http.messages import split_mount_path
 from toolwire.server.run.worker_threads import ThreadPool
 from toolwire.stores.oauth.database import GrantEvent, OAuthRows, OAuthStore, StoreUnavailableError
 from toolwire.stores.oauth.issuer_accounts import Identity
@@ -234,7 +235,13 @@ def build_redirect(url: str, *more: tuple[bytes, bytes]) -> Response:
     return Response(303, headers)
 
 
-def build_login_url(context: ServerContext, onward: str) -> str:
+def build_app_url(request: OAuthRequest, url: str) -> str:
+    """Return ``url`` of a page of the application. A path is one of the application, wherever that is mounted."""
+    root, _ = split_mount_path(request.scope.get("root_path") or "", "")
+    return root + url if url.startswith("/") and not f"{url}/".startswith(("//", f"{root}/")) else url
+
+
+def build_login_url(context: ServerContext, request: OAuthRequest, onward: str) -> str:
     """Return the URL of the sign-in page, which leads on to ``onward``."""
-    url = context.settings.login_url or f"{context.settings.base_path}/login"
+    url = build_app_url(request, context.settings.login_url) or f"{context.settings.base_path}/login"
     return f"{url}{'&' if '?' in url else '?'}next={quote(onward, safe='')}"

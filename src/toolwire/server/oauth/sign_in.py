@@ -10,7 +10,7 @@ from toolwire.auth.request_parameters import OAuthError
 from toolwire.core.http import Response
 
 from .pages import build_error_page, build_login_page
-from .server_context import Account, BusyError, OAuthRequest, ServerContext, build_redirect, take_slot
+from .server_context import Account, BusyError, OAuthRequest, ServerContext, build_app_url, build_redirect, take_slot
 from .sessions import (
     AccountSession,
     begin_session,
@@ -38,7 +38,7 @@ async def handle_login(context: ServerContext, request: OAuthRequest) -> Respons
         return (
             _show_refusal(asked)
             if isinstance(asked, OAuthError)
-            else _show_login(context, session, asked.get("next", [""])[0])
+            else _show_login(context, request, session, asked.get("next", [""])[0])
         )
     fields = read_own_form(context, request, session)
     if isinstance(fields, OAuthError):
@@ -47,9 +47,9 @@ async def handle_login(context: ServerContext, request: OAuthRequest) -> Respons
         user = await _check_user(context, fields.get("name", ""), fields.get("password", ""), request.network)
     except BusyError:
         text = "Too many users are signing in. Try again in a few seconds."
-        return _show_login(context, session, fields.get("next", ""), text, 503, name=fields.get("name", ""))
+        return _show_login(context, request, session, fields.get("next", ""), text, 503, name=fields.get("name", ""))
     if isinstance(user, str):
-        return _show_login(context, session, fields.get("next", ""), user, name=fields.get("name", ""))
+        return _show_login(context, request, session, fields.get("next", ""), user, name=fields.get("name", ""))
     new_session = await context.run_in_thread(begin_session, context, user, session)
     return build_redirect(keep_inside(context, fields.get("next", "")), build_cookie(context, new_session.secret))
 
@@ -130,6 +130,7 @@ def _end_session(context: ServerContext, session: AccountSession) -> None:
 
 def _show_login(
     context: ServerContext,
+    request: OAuthRequest,
     session: AccountSession,
     onward: str,
     problem: str = "",
@@ -139,8 +140,8 @@ def _show_login(
 ) -> Response:
     settings, inside = context.settings, keep_inside(context, onward)
     hidden = [("next", inside), ("token", session.form_token)]
-    joint = "&" if "?" in settings.sign_up_url else "?"
-    sign_up = f"{settings.sign_up_url}{joint}{urlencode({'next': inside})}" if settings.sign_up_url else ""
+    sign_up = build_app_url(request, settings.sign_up_url)
+    sign_up += f"{'&' if '?' in sign_up else '?'}{urlencode({'next': inside})}" if sign_up else ""
     shown = name[:_MAX_NAME]
     page = build_login_page(
         settings.name, f"{settings.base_path}/login", hidden, problem, status, name=shown, sign_up=sign_up
