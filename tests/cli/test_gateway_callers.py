@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -22,6 +20,7 @@ from joserfc.jwk import OctKey
 from tests.cli.conftest import Outcome
 from tests.programs import find_free_port
 from tests.support.caller_accounts import KEYS, Site, build_kit, call, find_pages, serve_site
+from tests.support.exchange_server import ExchangeServer
 from tests.support.gateway_process import run_gateway
 from tests.support.people import read_fields
 from toolwire import Kind, Problem, Value, asgi
@@ -198,36 +197,6 @@ def test_caller_keeps_a_key_of_a_site_that_has_no_sign_in(folder: Path) -> None:
             assert "You are signed in" in httpx2.post(page, data=form).text
             assert isinstance(call(url, "key-of-ann", "who_am_i_at_tasks"), Value)
             assert find_pages(call(url, "key-of-bob", "who_am_i_at_tasks")) == [page]
-
-
-class ExchangeServer(ThreadingHTTPServer):
-    """A token endpoint that exchanges tokens, and keeps the forms that it got."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), ExchangeHandler)
-        self.forms: list[dict[str, str]] = []
-        self.tokens: dict[str, str] = {}
-
-
-class ExchangeHandler(BaseHTTPRequestHandler):
-    server: ExchangeServer
-
-    def do_POST(self) -> None:
-        text = self.rfile.read(int(self.headers["content-length"])).decode()
-        form = {name: values[0] for name, values in parse_qs(text).items()}
-        self.server.forms.append(form)
-        token = self.server.tokens.get(form["subject_token"])
-        body: Any = {"error": "invalid_grant"}
-        if token is not None:
-            body = {"access_token": token, "token_type": "Bearer", "expires_in": 3_600}
-        self.send_response(400 if token is None else 200)
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, *_: Any) -> None:
-        """Write no line for a request."""
 
 
 @pytest.mark.requirement("GW-02")

@@ -5,17 +5,20 @@ Rules:
 - A call runs in a task of its own, so it goes on when its caller leaves. Only its caller can cancel it.
 - A server that stops leaves its calls as one that died would: they run again, or end as interrupted.
 - A call whose user decides in the inbox waits there, and goes on by itself after the answer, in whichever process.
+- A call runs in the context of the request that made it, such as with its token, and never in that of another request.
 """
-# LC-01, LC-02, LC-03, LC-04, GW-04
+# LC-01, LC-02, LC-03, LC-04, GW-04, D-09
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import secrets
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Set
 from contextlib import contextmanager, nullcontext, suppress
+from contextvars import Context as TaskContext
+from contextvars import copy_context
 from dataclasses import replace
 from enum import Enum, auto
 from hashlib import sha256
@@ -74,6 +77,7 @@ _MAX_LOCAL_PAUSE_S = 5.0
 _REPORT_EVERY_S = 0.2
 _MAX_RETRY_S = 5.0
 _MAX_PIECES = 200
+_MAX_CONTEXTS = 10_000
 
 _log = logging.getLogger("toolwire")
 
@@ -178,6 +182,7 @@ class LongCalls:
         self._outages = OutageLog(_log, "Long calls that wait for their users can be read again.")
         self._maintenance: asyncio.Task[None] | None = None
         self._bound: dict[str, Call] = {}
+        self._contexts: OrderedDict[str, TaskContext] = OrderedDict()
         self._running: dict[str, _Run] = {}
         self._changed: dict[str, set[asyncio.Event]] = {}
         self._waiters: Counter[str] = Counter()
@@ -250,12 +255,13 @@ class LongCalls:
             keep_s=tool.keep_s or self._limits.keep_s,
             is_queued=self._engine is not None and self._engine.is_shared,
         )
+        self._add_context(new.id, call if is_bound else None)  # before the call is stored: it may begin at once
         status = await store.accept(new)
+        if isinstance(status, Problem) or status.id != new.id:
+            self._forget(new.id)
         if isinstance(status, Problem):
             return status
         if status.state is LongCallState.ACCEPTED:
-            if is_bound:
-                self._bound[status.id] = call
             await self._enqueue(status.id, context.principal)
         result = await self._await_end(store, call, status, notify)
         return result if status.id == new.id else _mark_replayed(result)
@@ -327,9 +333,23 @@ class LongCalls:
         if isinstance(store, Problem) or call_id in self._running:
             return
         try:
-            await self._run_claimed(store, call_id)
+            # D-09: what offers a call may be the request of another caller, or a task that one of them began.
+            context = self._contexts.get(call_id) or TaskContext()
+            await asyncio.create_task(self._run_claimed(store, call_id), context=context)
         finally:
             await self._release(call_id)
+
+    def _add_context(self, call_id: str, bound: Call | None) -> None:
+        """Keep what a call of this request needs to run here that is never stored."""
+        self._contexts[call_id] = copy_context()
+        if bound is not None:
+            self._bound[call_id] = bound
+        if len(self._contexts) > _MAX_CONTEXTS:  # other processes have run those calls
+            self._contexts.popitem(last=False)
+
+    def _forget(self, call_id: str) -> None:
+        self._contexts.pop(call_id, None)
+        self._bound.pop(call_id, None)
 
     async def _run_claimed(self, store: LongCallStore, call_id: str) -> None:
         # A call that was accepted here has not run yet, so what it asked does not matter.
@@ -344,6 +364,8 @@ class LongCalls:
             change = await self._run_lease(store, run, (asked or frozenset()) - lease.answers.keys())
             if change is not None:
                 await self._record_end(store, lease, change)
+                if change.result is not None:
+                    self._forget(lease.id)
         finally:
             del self._running[call_id]
             self._notify(call_id)
@@ -407,7 +429,6 @@ class LongCalls:
             return CallChange(input=_write_question(asked, run.lease.answers))
         if self._inbox is not None and call.context.needs_inbox and (question := find_question(result)):
             return await self._wait_for_inbox(self._inbox, run.lease, question, result)
-        self._bound.pop(run.lease.id, None)
         ending = build_ending(call.tool, result)
         # What the tool said a moment before its end was not written yet.
         pinned = ending is None or ending.pinned
@@ -621,8 +642,9 @@ class LongCalls:
             await begin_lifespan(store)
             if self._engine is None:
                 self._engine = LocalEngine(self._limits.long_running)
-            self._maintenance = asyncio.create_task(self._maintain(store))
-            await self._engine.begin(self)
+            # It works for all callers, and this may be the request of one.
+            self._maintenance = asyncio.create_task(self._maintain(store), context=TaskContext())
+            await asyncio.create_task(self._engine.begin(self), context=TaskContext())
 
     async def _maintain(self, store: LongCallStore) -> None:
         """Keep the calls of this process, and run those that no process runs."""
