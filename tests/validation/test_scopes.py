@@ -27,7 +27,7 @@ def test_a_call_needs_every_scope_of_its_tool(scopes: frozenset[str] | None, all
         return
     assert isinstance(verdict, Deny)
     assert verdict.problem.kind is Kind.FORBIDDEN
-    assert verdict.problem.details == {"scopes": ["mail:read", "mail:send"]}
+    assert verdict.problem.details == {"scopes": ["mail:read", "mail:send"]}  # with what the caller has already
 
 
 def test_caller_sees_only_tools_allowed_by_their_scopes() -> None:

@@ -142,18 +142,21 @@ def check_scopes(call: Call) -> Verdict:
     return (
         ALLOW
         if not call.tool.scopes or permits(call.context.scopes, call.tool)
-        else Deny(build_insufficient_scopes(call.tool))
+        else Deny(build_insufficient_scopes(call.tool, call.context.scopes))
     )
 
 
-def build_insufficient_scopes(tool: Tool) -> Problem:
-    """Return the Problem of lacking a scope; ``details["scopes"]`` is all that the tool needs."""
+def build_insufficient_scopes(tool: Tool, granted: Scopes) -> Problem:
+    """Return the Problem of lacking a scope; ``details["scopes"]`` is what the caller has, and all that the tool needs.
+
+    A client asks its user for exactly what a challenge names, and the new token must not do less than the old one.
+    """
     # D-30: the caller of a resource gave its URI, and learns no name that they may not see.
     what = "This" if is_reader(tool) else tool.name
     return Problem(
         kind=Kind.FORBIDDEN,
         message=f"{what} needs credentials with the scopes {' '.join(tool.scopes)}.",
-        details={"scopes": list(tool.scopes)},
+        details={"scopes": list(dict.fromkeys((*sorted(granted or ()), *tool.scopes)))},
     )
 
 

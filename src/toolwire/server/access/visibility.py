@@ -68,7 +68,7 @@ def filter_reading(
         if lists_tools or not is_there or not permits(caller.scopes, tool):
             visible = read(_find_own_entry(table, caller, bounded, request.method, path), request)
             if isinstance(visible, Response) and is_there and not permits(caller.scopes, tool):
-                return build_insufficient_scopes(tool)
+                return build_insufficient_scopes(tool, caller.scopes)
             reading = visible
     if isinstance(reading, SessionStart):
         return reading._replace(stateless=mark_private(reading.stateless), lasting=mark_private(reading.lasting))
