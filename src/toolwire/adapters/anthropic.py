@@ -38,7 +38,7 @@ _MAX_TOKENS: Final = 4_096
 def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False, **listed: Unpack[ToolList]) -> list[ToolParam]:
     """Return the tools of ``toolbox`` for ``messages.create(tools=...)``.
 
-    ``strict`` declares as strict each tool whose schema allows it, as many as one request may have.
+    With ``strict``, tools whose schema allows it are declared as strict, up to the limit of a request.
     """
     # XL-090
     return [_build_tool(one) for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)]
@@ -47,10 +47,10 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False, **liste
 def build_deferred_tools(
     toolbox: Toolbox | NamedCaller, *, pins: Iterable[str] = (), strict: bool = False
 ) -> list[ToolUnionParam]:
-    """Return the tools of ``build_tools`` for a model that finds them with the search of Anthropic.
+    """Return the tools of ``toolbox`` for a model that finds them with Anthropic's tool search.
 
-    The model reads the definitions that it finds, and those named in ``pins``. Example calls that a tool declares are
-    its ``input_examples``. Calls are run as those of other tools.
+    The model reads the definitions that it finds, and those of the tools in ``pins``. Example calls that a tool
+    declares become ``input_examples``. Run the calls with ``run_tool_call``.
     """
     # FI-06
     tools: list[ToolUnionParam] = [{"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}]
@@ -76,11 +76,10 @@ def _build_tool(one: ToolDeclaration) -> ToolParam:
 async def run_tool_call(
     toolbox: Toolbox, call: ToolUseBlock | Mapping[str, Any], *, strict: bool = False, images: bool = False
 ) -> ToolResultBlockParam:
-    """Run ``call`` and return the block that answers it. ``strict`` is as it was for ``build_tools``.
+    """Run ``call`` and return the block that answers it. Pass the ``strict`` of ``build_tools``.
 
-    ``call`` may be the dict of an answer that no SDK has read. With ``images``, the model sees the images of the
-    result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each. Without it, and for other content, it reads a
-    sentence.
+    ``call`` can be a dict of the API's JSON. With ``images``, the model sees up to 4 PNG, JPEG, GIF or WebP images of
+    the result, each at most 3,750,000 bytes. Otherwise, and for other content, it reads a sentence instead.
     """
     asked, provider = _read_call(call), _choose_provider(strict=strict)
     return _build_block(asked.id, await run_named_call(toolbox, provider, asked.name, asked.arguments, images=images))
@@ -89,7 +88,7 @@ async def run_tool_call(
 def run_tool_call_sync(
     remote: NamedCaller, call: ToolUseBlock | Mapping[str, Any], *, strict: bool = False, images: bool = False
 ) -> ToolResultBlockParam:
-    """Return like ``run_tool_call``, blocking."""
+    """Do the same as ``run_tool_call``, blocking."""
     asked, provider = _read_call(call), _choose_provider(strict=strict)
     return _build_block(asked.id, run_named_call_sync(remote, provider, asked.name, asked.arguments, images=images))
 
@@ -98,7 +97,7 @@ class MessagesModel:
     """A model behind Anthropic's Messages API, at Anthropic or at ``base_url``. See ``conversation.Model``.
 
     Raises:
-        ModelError: there is no API key, neither ``key`` nor ANTHROPIC_API_KEY.
+        ModelError: neither ``key`` nor the environment variable ANTHROPIC_API_KEY is set.
     """
 
     def __init__(
@@ -122,11 +121,11 @@ class MessagesModel:
         self._messages: list[MessageParam] = []
 
     def add_user_message(self, text: str) -> None:
-        """Add a message of the user."""
+        """Add a message from the user."""
         self._messages.append({"role": "user", "content": text})
 
     def get_turn(self) -> ModelTurn:
-        """Send the conversation to the model and return its turn. It gets the tools that there are now."""
+        """Send the conversation and the current tools to the model, and return its turn."""
         if (now := self._toolbox.catalog()) is not self._catalog:  # a site was connected meanwhile, or has changed
             self._catalog, self._tools = now, build_tools(self._toolbox)
         try:
@@ -148,7 +147,7 @@ class MessagesModel:
         return ModelTurn(text="".join(one.text for one in content if one.type == "text"), calls=calls)
 
     def add_tool_results(self, results: Sequence[tuple[ModelCall, ModelResult]]) -> None:
-        """Add the results of all calls of the model's last turn."""
+        """Add the results of all calls in the model's last turn."""
         blocks = [_build_block(call.id, result) for call, result in results]
         self._messages.append({"role": "user", "content": blocks})
 

@@ -37,10 +37,10 @@ _CHANNEL: Final = "agent"
 
 
 class Deferral:
-    """Leaves questions to the framework of an agent: ``connect(url, approve=deferral)``.
+    """Leaves questions to an agent framework. Pass it as ``connect(url, approve=deferral)``.
 
-    Give it to ``build_tools(remote, deferral=deferral)`` of an adapter too. The newest 1,000 calls that wait are known;
-    one that is forgotten, as after a restart, is asked about once more.
+    Pass it to the adapter as well: ``build_tools(remote, deferral=deferral)``. It stores the newest 1,000 waiting
+    calls. The user is asked again about a call that was dropped, such as after a restart.
     """
 
     def __init__(self) -> None:
@@ -68,16 +68,16 @@ class Deferral:
         return Answer(allowed=False, channel=_CHANNEL, problem=Problem(kind=Kind.DENIED, message=text))
 
     def find_question(self, call_id: str) -> Question | None:
-        """Return what the user must be shown about the call ``call_id`` of the model, or None if it does not wait.
+        """Return the question about the model's call ``call_id``, or None if the call is not waiting.
 
-        ``toolwire.consent.build_display_rows`` returns what to show, in rows.
+        ``toolwire.consent.build_display_rows`` returns the rows to show to the user.
         """
         with self._lock:
             questions = self._waiting.get(call_id, ())
         return questions[-1] if questions else None
 
     def defer(self, call_id: str, questions: Iterable[Question]) -> None:
-        """Let the call ``call_id`` wait for an answer to ``questions``, which its user is shown."""
+        """Store the call ``call_id`` until the user has answered ``questions``."""
         with self._lock:
             self._waiting[call_id] = tuple(questions)
             self._waiting.move_to_end(call_id)
@@ -85,17 +85,17 @@ class Deferral:
                 self._waiting.popitem(last=False)
 
     def take(self, call_id: str) -> tuple[Question, ...]:
-        """Return what the user was shown about the call ``call_id``, which then waits no longer."""
+        """Remove the waiting call ``call_id``, and return the questions that the user was shown."""
         with self._lock:
             return self._waiting.pop(call_id, ())
 
     def find_unclaimed(self, id_: str) -> str:
-        """Return an id for the question ``id_`` whose answer no other call has claimed."""
+        """Return an ID for the question ``id_`` whose answer no call has claimed yet."""
         with self._lock:
             return next(one for number in count() if (one := f"{id_}-{number}") not in self._claimed)
 
     def claim(self, id_: str) -> bool:
-        """Claim the answer to the question ``id_``; return False if another call has it: one answer is for one call."""
+        """Claim the answer to the question ``id_`` for one call. Return False if another call has claimed it."""
         with self._lock:
             if id_ in self._claimed:
                 return False
@@ -105,7 +105,7 @@ class Deferral:
             return True
 
     def release(self, ids: Iterable[str]) -> None:
-        """Give back answers that a call has claimed, which is run again from its beginning."""
+        """Release claimed answers, because the call that claimed them starts again."""
         with self._lock:
             for id_ in ids:
                 self._claimed.pop(id_, None)
@@ -127,7 +127,7 @@ _RUN: ContextVar[_Run | None] = ContextVar("toolwire_deferred_run", default=None
 
 
 class ModelToolCall(NamedTuple):
-    """A call of a model by the name of a tool that was declared. ``id`` is that of the framework, unique in a run."""
+    """A model's call, with the declared name of the tool. ``id`` comes from the framework and is unique in a run."""
 
     name: str
     arguments: Json
@@ -135,14 +135,15 @@ class ModelToolCall(NamedTuple):
 
 
 def identify_call(name: str, arguments: Json) -> str:
-    """Return the id under which a call waits until the model calls again: by its tool and its arguments."""
+    """Return the ID of a call that waits until the model repeats it, made from its tool and arguments."""
     return f"again {compute_digest([name, to_plain_json(arguments)])}"
 
 
 def identify_question(question: Question) -> str:
-    """Return the digest of what ``question`` shows: the same call asked about for the same reasons has the same one.
+    """Return the digest of what ``question`` shows.
 
-    It is no binding: that is new for each run of the call, whose request may have a new id.
+    A repeated call that is asked about for the same reasons has the same digest. ``question.binding`` is new for each
+    run of a call.
     """
     call, request = question.call, question.request
     return compute_digest(
@@ -163,9 +164,9 @@ def identify_question(question: Question) -> str:
 
 
 def describe_question(question: Question) -> dict[str, Json]:
-    """Return ``question`` as JSON data for a user interface, with the ``id`` that an answer must name.
+    """Return ``question`` as JSON data for a user interface. An answer must contain its ``id``.
 
-    ``text`` has all that the user must see, a line each; secrets are masked.
+    ``text`` contains everything that the user must see, one line for each fact. Secrets are masked.
     """
     rows = build_display_rows(question)
     lines = [f"{row.label}: {row.text}" + (f" ({row.note})" if row.note else "") for row in rows]
@@ -179,19 +180,19 @@ def describe_question(question: Question) -> dict[str, Json]:
 
 
 def approve(asked: object) -> dict[str, Json]:
-    """Return the answer that allows what ``asked``, the data of ``describe_question``, shows."""
+    """Return the answer that allows the call in ``asked``, the data from ``describe_question``."""
     return {"id": _read_id(asked), "allowed": True}
 
 
 def deny(asked: object, reason: str = "") -> dict[str, Json]:
-    """Return the answer that denies what ``asked`` shows. The model reads ``reason``."""
+    """Return the answer that denies the call in ``asked``. The model reads ``reason``."""
     return {"id": _read_id(asked), "allowed": False, "reason": reason}
 
 
 def read_answer(answer: object, id_: str) -> ModelResult | None:
-    """Return None if ``answer`` allows the question ``id_``: only that of ``approve`` for exactly this one does.
+    """Return None if ``answer`` allows the question ``id_``, or else what the model reads instead of a result.
 
-    Else return what the model reads instead of a result.
+    Only the answer that ``approve`` made for exactly this question allows it.
     """
     if _read_member(answer, "allowed") is True and _read_member(answer, "id") == id_:
         return None
@@ -200,7 +201,7 @@ def read_answer(answer: object, id_: str) -> ModelResult | None:
 
 
 def build_denied_result(reason: str = "") -> ModelResult:
-    """Return what a model reads about a call that its user did not allow."""
+    """Return what a model reads about a call that the user did not allow."""
     return describe_problem(build_denial("The user did not allow this call.", reason=reason))
 
 
@@ -228,10 +229,10 @@ def _read_member(data: object, name: str) -> Any:
 
 
 class ModelCalls:
-    """Makes the calls of a model over ``toolbox``, whose questions go to a framework if there is a ``deferral``.
+    """Runs a model's calls over ``toolbox``. With a ``deferral``, questions go to the agent framework.
 
-    With ``is_blocking``, ``toolbox`` is a blocking connection, and the coroutines here wait for nothing:
-    ``toolwire.core.toolbox.complete`` runs them. With ``images``, those of a result stand beside its text.
+    With ``is_blocking``, ``toolbox`` is a blocking connection. The coroutines then never wait, and
+    ``toolwire.core.toolbox.complete`` runs them. With ``images``, a result contains its images next to its text.
     """
 
     def __init__(
@@ -250,10 +251,11 @@ class ModelCalls:
     async def run(
         self, call: ModelToolCall, approved: Iterable[Question] = (), *, is_standing: bool = False
     ) -> ModelResult | Question:
-        """Run ``call`` and return its result, or the question that its user must answer first; nothing was sent then.
+        """Run ``call`` and return its result, or the question that the user must answer first. Nothing is sent before.
 
-        ``approved`` are the questions about this call that its user has allowed. ``is_standing`` says that the user has
-        allowed all calls of the tool in the framework, which covers what the site lets be allowed for later calls.
+        ``approved`` are the questions about this call that the user has allowed. ``is_standing`` means that the user
+        has allowed all calls of the tool in the framework. It covers the calls for which the server permits a lasting
+        answer.
         """
         if self.deferral is None:
             return await self._run(call)
@@ -266,9 +268,9 @@ class ModelCalls:
         return result if run.question is None else run.question
 
     async def run_waiting(self, call: ModelToolCall, *, is_approved: bool) -> ModelResult | Question:
-        """Run ``call``; if its user must be asked first, let it wait under its id and return the question.
+        """Run ``call``. If the user must be asked first, store it under its ID and return the question.
 
-        With ``is_approved``, the user has allowed in the framework what the call waited for.
+        ``is_approved`` means that the user has allowed the waiting call in the framework.
         """
         deferral = self.deferral
         approved = deferral.take(call.id) if deferral is not None and is_approved else ()
@@ -283,9 +285,9 @@ class ModelCalls:
     async def run_asking(
         self, call: ModelToolCall, ask: Callable[[Question], Awaitable[ModelResult | None]]
     ) -> ModelResult:
-        """Run ``call``, with each question asked by ``ask``, and return the result.
+        """Run ``call``, pass each question to ``ask``, and return the result.
 
-        ``ask`` returns None for a yes, or what the model reads instead.
+        ``ask`` returns None to allow, or else what the model reads instead.
         """
         approved: list[Question] = []
         while True:
@@ -300,7 +302,7 @@ class ModelCalls:
             approved.append(outcome)
 
     def preview(self, name: str, arguments: Json) -> tuple[Question, ...]:
-        """Return the question that the user would be asked about a call now; nothing is asked, counted or sent."""
+        """Return the question that a call would ask the user now. Nothing is asked, counted or sent."""
         catalog = self._toolbox.catalog()
         call = read_call(catalog, self._provider, name, arguments, choose_tools(self._toolbox, catalog))
         if isinstance(call, Problem) or not hasattr(self._toolbox, "find_question"):

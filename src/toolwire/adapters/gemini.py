@@ -24,7 +24,7 @@ from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, ru
 def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True, **listed: Unpack[ToolList]) -> types.Tool:
     """Return the tools of ``toolbox`` for ``GenerateContentConfig(tools=[...])``.
 
-    ``json_schema`` declares them by ``parameters_json_schema``, else by the older ``parameters``.
+    ``json_schema`` declares parameters as ``parameters_json_schema``. Without it, the older ``parameters`` is used.
     """
     # XL-090
     declarations = declare_toolbox(toolbox, _choose_provider(json_schema=json_schema), listed)
@@ -34,11 +34,10 @@ def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True, **l
 async def run_tool_call(
     toolbox: Toolbox, call: types.FunctionCall | Mapping[str, Any], *, json_schema: bool = True, images: bool = False
 ) -> types.Part:
-    """Run ``call`` and return the part that answers it. ``json_schema`` is as it was for ``build_tools``.
+    """Run ``call`` and return the part that answers it. Pass the ``json_schema`` of ``build_tools``.
 
-    ``call`` may be the dict of an answer that no SDK has read. With ``images``, the model sees the images of the
-    result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each. Without it, and for other content, it reads a
-    sentence.
+    ``call`` can be a dict of the API's JSON. With ``images``, the model sees up to 4 PNG, JPEG, GIF or WebP images of
+    the result, each at most 3,750,000 bytes. Otherwise, and for other content, it reads a sentence instead.
     """
     asked, provider = _read_call(call), _choose_provider(json_schema=json_schema)
     return _build_part(asked, await run_named_call(toolbox, provider, asked.name, asked.arguments, images=images))
@@ -47,7 +46,7 @@ async def run_tool_call(
 def run_tool_call_sync(
     remote: NamedCaller, call: types.FunctionCall | Mapping[str, Any], *, json_schema: bool = True, images: bool = False
 ) -> types.Part:
-    """Return like ``run_tool_call``, blocking."""
+    """Do the same as ``run_tool_call``, blocking."""
     asked, provider = _read_call(call), _choose_provider(json_schema=json_schema)
     return _build_part(asked, run_named_call_sync(remote, provider, asked.name, asked.arguments, images=images))
 

@@ -38,10 +38,10 @@ _PROVIDER = Provider.OPENAI  # full JSON Schema, with keys that every model behi
 
 
 def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None, **listed: Unpack[ToolList]) -> list[BaseTool]:
-    """Return the tools of ``toolbox`` as LangChain tools with a coroutine each, which makes the call.
+    """Return the tools of ``toolbox`` as LangChain tools. Each has a coroutine that makes the call.
 
-    The ``metadata`` of each tool holds its consent level, costs and scopes. With ``deferral``, a call that needs
-    approval interrupts the graph of LangGraph that runs it; ``approve(interrupt.value)`` is the answer to resume with.
+    Each tool's ``metadata`` contains its approval policy, costs and scopes. With ``deferral``, a call that needs
+    approval interrupts its LangGraph graph. To resume, answer with ``approve(interrupt.value)``.
     """
 
     # XL-085, XL-090
@@ -59,7 +59,7 @@ def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None, **listed:
 def build_tools_sync(
     remote: NamedCaller, *, deferral: Deferral | None = None, **listed: Unpack[ToolList]
 ) -> list[BaseTool]:
-    """Return like ``build_tools``; the tools block."""
+    """Return the tools of ``toolbox`` as blocking LangChain tools. See ``build_tools``."""
     calls = ModelCalls(remote, _PROVIDER, deferral, is_blocking=True)
 
     def build(declaration: ToolDeclaration) -> BaseTool:
@@ -74,14 +74,14 @@ def build_tools_sync(
 async def run_tool_call(toolbox: Toolbox, call: ToolCall, *, images: bool = False) -> ToolMessage:
     """Run ``call`` and return the message that answers it.
 
-    With ``images``, the model sees the images of the result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes
-    each. Without it, and for other content, it reads a sentence.
+    With ``images``, the model sees up to 4 PNG, JPEG, GIF or WebP images of the result, each at most 3,750,000 bytes.
+    Otherwise, and for other content, it reads a sentence instead.
     """
     return _build_message(call, await run_named_call(toolbox, _PROVIDER, call["name"], call["args"], images=images))
 
 
 def run_tool_call_sync(remote: NamedCaller, call: ToolCall, *, images: bool = False) -> ToolMessage:
-    """Return like ``run_tool_call``, blocking."""
+    """Do the same as ``run_tool_call``, blocking."""
     return _build_message(call, run_named_call_sync(remote, _PROVIDER, call["name"], call["args"], images=images))
 
 

@@ -39,7 +39,7 @@ def build_tools(
 ) -> list[ChatCompletionFunctionToolParam]:
     """Return the tools of ``toolbox`` for ``chat.completions.create(tools=...)``.
 
-    ``strict`` declares as strict each tool whose schema allows it.
+    With ``strict``, tools whose schema allows it are declared as strict.
     """
     # XL-090
     return [
@@ -59,9 +59,9 @@ def build_tools(
 async def run_tool_call(
     toolbox: Toolbox, call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any], *, strict: bool = False
 ) -> ChatCompletionToolMessageParam:
-    """Run ``call`` and return the message that answers it. ``strict`` is as it was for ``build_tools``.
+    """Run ``call`` and return the message that answers it. Pass the ``strict`` of ``build_tools``.
 
-    ``call`` may be the dict of an answer that no SDK has read.
+    ``call`` can be a dict of the API's JSON.
     """
     asked = _read_call(call)
     result = await run_named_call(toolbox, _choose_provider(strict=strict), asked.name, asked.arguments)
@@ -71,7 +71,7 @@ async def run_tool_call(
 def run_tool_call_sync(
     remote: NamedCaller, call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any], *, strict: bool = False
 ) -> ChatCompletionToolMessageParam:
-    """Return like ``run_tool_call``, blocking."""
+    """Do the same as ``run_tool_call``, blocking."""
     asked = _read_call(call)
     result = run_named_call_sync(remote, _choose_provider(strict=strict), asked.name, asked.arguments)
     return _build_message(asked.id, result)
@@ -84,11 +84,11 @@ async def run_tool_calls(
     strict: bool = False,
     images: bool = False,
 ) -> list[ChatCompletionMessageParam]:
-    """Run all ``calls`` of one message of a model, one after the other, and return the messages that answer them.
+    """Run all ``calls`` of one model message in order, and return the messages that answer them.
 
-    With ``images``, the model sees the images of the results in a user message at the end, which says which call each
-    one is from: PNG, JPEG, GIF and WebP, at most 4 of a result, of 3,750,000 bytes each. Without it, and for other
-    content, it reads a sentence.
+    With ``images``, a user message at the end shows the images of the results and names the call of each one. The model
+    sees up to 4 PNG, JPEG, GIF or WebP images of each result, each at most 3,750,000 bytes. Otherwise, and for other
+    content, it reads a sentence instead.
     """
     provider, results = _choose_provider(strict=strict), list[tuple[str, ModelResult]]()
     for call in map(_read_call, calls):
@@ -104,7 +104,7 @@ def run_tool_calls_sync(
     strict: bool = False,
     images: bool = False,
 ) -> list[ChatCompletionMessageParam]:
-    """Return like ``run_tool_calls``, blocking."""
+    """Do the same as ``run_tool_calls``, blocking."""
     provider, results = _choose_provider(strict=strict), list[tuple[str, ModelResult]]()
     for call in map(_read_call, calls):
         result = run_named_call_sync(remote, provider, call.name, call.arguments, images=images)
@@ -113,10 +113,10 @@ def run_tool_calls_sync(
 
 
 class ChatModel:
-    """A model behind OpenAI's chat completions, at OpenAI or at ``base_url``. See ``conversation.Model``.
+    """A model behind OpenAI's chat completions API, at OpenAI or at ``base_url``. See ``conversation.Model``.
 
     Raises:
-        ModelError: there is no API key, neither ``key`` nor OPENAI_API_KEY.
+        ModelError: neither ``key`` nor the environment variable OPENAI_API_KEY is set.
     """
 
     def __init__(
@@ -139,11 +139,11 @@ class ChatModel:
         self._messages: list[ChatCompletionMessageParam] = [{"role": "system", "content": system}]
 
     def add_user_message(self, text: str) -> None:
-        """Add a message of the user."""
+        """Add a message from the user."""
         self._messages.append({"role": "user", "content": text})
 
     def get_turn(self) -> ModelTurn:
-        """Send the conversation to the model and return its turn. It gets the tools that there are now."""
+        """Send the conversation and the current tools to the model, and return its turn."""
         if (now := self._toolbox.catalog()) is not self._catalog:  # a site was connected meanwhile, or has changed
             self._catalog, self._tools = now, build_tools(self._toolbox)
         try:
@@ -164,7 +164,7 @@ class ChatModel:
         return ModelTurn(text=message.content or "", calls=model_calls)
 
     def add_tool_results(self, results: Sequence[tuple[ModelCall, ModelResult]]) -> None:
-        """Add the results of all calls of the model's last turn."""
+        """Add the results of all calls in the model's last turn."""
         self._messages.extend(_build_messages([(call.id, result) for call, result in results]))
 
 

@@ -40,7 +40,7 @@ def build_tools(
 ) -> list[FunctionToolParam]:
     """Return the tools of ``toolbox`` for ``responses.create(tools=...)``.
 
-    ``strict`` declares as strict each tool whose schema allows it.
+    With ``strict``, tools whose schema allows it are declared as strict.
     """
     # XL-090
     return [_build_function(one) for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)]
@@ -49,10 +49,11 @@ def build_tools(
 def build_deferred_tools(
     toolbox: Toolbox | NamedCaller, *, pins: Iterable[str] = (), strict: bool = False
 ) -> list[ToolParam]:
-    """Return the tools of ``build_tools`` for a model that finds them with the search of OpenAI.
+    """Return the tools of ``toolbox`` for a model that finds them with OpenAI's tool search.
 
-    They are in namespaces: one for each server, and one for each subject of a large server. The model reads the names
-    of all tools, the definitions that it finds, and those named in ``pins``. Calls are run as those of other tools.
+    The tools are grouped into namespaces: one for each server, or for each subject of a large server. The model reads
+    the names of all tools, the definitions that it finds, and those of the tools in ``pins``. Run the calls with
+    ``run_tool_call``.
     """
     # FI-06
     catalog, pinned = toolbox.catalog(), frozenset(pins)
@@ -87,11 +88,10 @@ def _build_function(one: ToolDeclaration) -> FunctionToolParam:
 async def run_tool_call(
     toolbox: Toolbox, call: ResponseFunctionToolCall | Mapping[str, Any], *, strict: bool = False, images: bool = False
 ) -> FunctionCallOutput:
-    """Run ``call`` and return the input item that answers it. ``strict`` is as it was for ``build_tools``.
+    """Run ``call`` and return the input item that answers it. Pass the ``strict`` of ``build_tools``.
 
-    ``call`` may be the dict of an answer that no SDK has read. With ``images``, the model sees the images of the
-    result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each. Without it, and for other content, it reads a
-    sentence.
+    ``call`` can be a dict of the API's JSON. With ``images``, the model sees up to 4 PNG, JPEG, GIF or WebP images of
+    the result, each at most 3,750,000 bytes. Otherwise, and for other content, it reads a sentence instead.
     """
     asked, provider = _read_call(call), _choose_provider(strict=strict)
     return _build_output(asked, await run_named_call(toolbox, provider, asked.name, asked.arguments, images=images))
@@ -104,7 +104,7 @@ def run_tool_call_sync(
     strict: bool = False,
     images: bool = False,
 ) -> FunctionCallOutput:
-    """Return like ``run_tool_call``, blocking."""
+    """Do the same as ``run_tool_call``, blocking."""
     asked, provider = _read_call(call), _choose_provider(strict=strict)
     return _build_output(asked, run_named_call_sync(remote, provider, asked.name, asked.arguments, images=images))
 

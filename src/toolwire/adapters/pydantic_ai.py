@@ -34,12 +34,12 @@ _PROVIDER = Provider.OPENAI  # full JSON Schema: Pydantic AI itself adapts it to
 def build_tools(
     toolbox: Toolbox, *, images: bool = False, deferral: Deferral | None = None, **listed: Unpack[ToolList]
 ) -> list[Tool[Any]]:
-    """Return the tools of ``toolbox`` for ``Agent(tools=...)``; the agent runs their calls.
+    """Return the tools of ``toolbox`` for ``Agent(tools=...)``. The agent runs their calls.
 
-    The ``metadata`` of each tool holds its consent level, costs and scopes. With ``images``, the model sees the images
-    of a result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each. Without it, and for other content, it
-    reads a sentence. With ``deferral``, a call that needs approval ends the run with ``DeferredToolRequests``, which
-    must be an output type of the agent; its ``metadata`` has what the user must see.
+    Each tool's ``metadata`` contains its approval policy, costs and scopes. With ``images``, the model sees up to 4
+    PNG, JPEG, GIF or WebP images of a result, each at most 3,750,000 bytes. Otherwise, and for other content, it reads
+    a sentence instead. With ``deferral``, a call that needs approval ends the run with ``DeferredToolRequests``, which
+    must be an output type of the agent. Its ``metadata`` contains what the user must see.
     """
 
     # XL-085, XL-090, FU-22
@@ -57,7 +57,7 @@ def build_tools(
 def build_tools_sync(
     remote: NamedCaller, *, images: bool = False, deferral: Deferral | None = None, **listed: Unpack[ToolList]
 ) -> list[Tool[Any]]:
-    """Return like ``build_tools``; the tools block, in threads of the agent."""
+    """Return the tools of a blocking ``toolbox``. The agent runs their calls in threads. See ``build_tools``."""
     calls = ModelCalls(remote, _PROVIDER, deferral, images=images, is_blocking=True)
 
     def build(declaration: ToolDeclaration) -> Tool[Any]:

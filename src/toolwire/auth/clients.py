@@ -22,8 +22,9 @@ GRANTS = ("authorization_code", "refresh_token")
 class Client:
     """A client of the authorization server.
 
-    ``id`` is a URL where ``origin`` is ``document``. ``secret_digest`` is the SHA-256 of its secret in hex, ``keys``
-    its JWK Set, ``keys_url`` where that is.
+    - ``id``: a URL if ``origin`` is ``document``.
+    - ``secret_digest``: the SHA-256 of its secret, in hex.
+    - ``keys``: its JWK Set. ``keys_url``: the URL of its JWK Set.
     """
 
     id: str
@@ -38,12 +39,12 @@ class Client:
 
     @property
     def display_name(self) -> str:
-        """The name of the client, or its id: untrusted text."""
+        """The client's name, or its ID (untrusted text)."""
         return self.name or self.id
 
     @property
     def host(self) -> str:
-        """The host of the id, which the metadata document proves; empty if the id is not a URL."""
+        """The host in the ID, which the metadata document proves. Empty if the ID is not a URL."""
         return get_host(self.id) if self.origin == "document" else ""
 
 

@@ -34,7 +34,7 @@ class ClientAssertion:
 
 
 class SigningKey:
-    """An ES256 key that signs access tokens. Store it: tokens that another key signed are not accepted."""
+    """An ES256 key that signs access tokens. Store it, because tokens are valid only with the key that signed them."""
 
     def __init__(self, pem: str | None = None) -> None:
         key = ECKey.generate_key("P-256") if pem is None else ECKey.import_key(pem)
@@ -44,11 +44,11 @@ class SigningKey:
 
     @property
     def pem(self) -> str:
-        """The private key as PEM text: a secret."""
+        """The private key as PEM text. Keep it secret."""
         return self._key.as_pem(private=True).decode()
 
     def public_jwks(self) -> dict[str, Json]:
-        """Return the JWK Set that others verify with."""
+        """Return the JWK Set for those who verify tokens."""
         return {"keys": [{**self._key.as_dict(private=False), "use": "sig", "alg": "ES256"}]}
 
     def sign_claims(self, claims: Mapping[str, Json]) -> str:
@@ -58,7 +58,7 @@ class SigningKey:
         return jwt.encode(header, dict(claims), self._key, algorithms=["ES256"])
 
     def read_claims(self, text: str, *, issuer: str, resource: str, now: float) -> Mapping[str, Json] | None:
-        """Return the claims of an access token of ours for ``resource``, or None."""
+        """Return the claims of an access token that this key signed for ``resource``, or None."""
         # AS-08, AS-10
         token = _decode(text, self._keys, ("ES256",))
         if token is None or token.header.get("typ") != "at+jwt":

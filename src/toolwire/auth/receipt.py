@@ -111,15 +111,15 @@ class ReceiptKey:
         self.id: str = key.thumbprint()
 
     def to_private_jwk(self) -> dict[str, Json]:
-        """Return the key as a JWK: a secret."""
+        """Return the key as a JWK. Keep it secret."""
         return {**_write_public_key(self._key, self.id), "d": self._key.as_dict(private=True)["d"]}
 
     def to_public_jwk(self) -> dict[str, Json]:
-        """Return the public half as a JWK, for those who verify."""
+        """Return the public key as a JWK, for those who verify receipts."""
         return _write_public_key(self._key, self.id)
 
     def sign(self, binding: ReceiptBinding, *, decided_at: float, expires_at: float, shown: str = "") -> str:
-        """Return the receipt of ``binding``, which is valid until ``expires_at``, in seconds since 1970."""
+        """Return a receipt for ``binding``. It is valid until ``expires_at``, in seconds since 1970."""
         header = {"alg": ALGORITHM, "typ": TYPE, "kid": self.id, "iat": int(decided_at), "exp": int(expires_at)}
         protected = _encode(jsontext.write({**header, "shown": shown}))
         signature: bytes = _MODEL.sign(_build_content(protected, binding), self._key)

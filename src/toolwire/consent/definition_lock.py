@@ -17,21 +17,21 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionLock:
-    """Approved definitions, by the URL of the connection and then by the id of the tool."""
+    """Approved tool definitions, by the connection's URL and the tool's ID."""
 
     connections: Mapping[str, Mapping[str, Mapping[str, Json]]] = field(default_factory=dict)
 
     def with_connection(self, url: str, definitions: Iterable[Mapping[str, Json]]) -> DefinitionLock:
-        """Return a lock in which ``definitions`` replace what was pinned for ``url``."""
+        """Return a lock in which ``definitions`` replace the approved definitions for ``url``."""
         pinned = {_tool_id(one): one for one in definitions}
         return DefinitionLock(connections={**self.connections, _lock_key(url): pinned})
 
     def has_connection(self, url: str) -> bool:
-        """Return whether the connection to ``url`` is pinned. The query of the URL is ignored: it may hold keys."""
+        """Return whether the lock covers ``url``. The query is ignored, because it can contain keys."""
         return _lock_key(url) in self.connections
 
     def find_differences(self, url: str, definitions: Iterable[Mapping[str, Json]]) -> tuple[Difference, ...]:
-        """Return each tool of ``url`` whose definition differs from the pinned one, sorted by id."""
+        """Return each tool of ``url`` whose definition differs from the approved one, sorted by ID."""
         pinned = self.connections.get(_lock_key(url), {})
         now = {_tool_id(one): one for one in definitions}
         names = sorted({*pinned, *now})
@@ -66,7 +66,7 @@ def read_lock(text: str) -> DefinitionLock:
     """Return the lock in ``text``, which ``write_lock`` wrote.
 
     Raises:
-        DefinitionError: the text is not a lock of a supported version, or a definition in it was edited by hand.
+        DefinitionError: ``text`` is not a lock of a supported version, or a definition in it was edited by hand.
     """
     try:
         data = json.loads(text)

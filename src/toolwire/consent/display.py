@@ -47,7 +47,7 @@ class DisplayRow(NamedTuple):
 
 
 def build_display_rows(question: Question) -> tuple[DisplayRow, ...]:
-    """Return everything that the user must see about ``question``, in order; the first row says what happens."""
+    """Return everything that the user must see about ``question``, in order. The first row says what will happen."""
     headline = build_headline(question.call.tool, question.call.arguments, find_unshown(question))
     return (
         DisplayRow("part", ACTION, headline.text),

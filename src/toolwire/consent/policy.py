@@ -23,12 +23,12 @@ EVERY = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences:
-    """The user's consent rules: for one tool by name or id, for all tools that write, or for every tool.
+    """The user's consent rules: for one tool by name or ID, for all tools that write, or for every tool.
 
-    ``costs`` names the tools that may cost something without a question about it. ``secrets`` names arguments, of any
-    tool, whose texts are masked in questions. ``private`` and ``untrusted`` name tools or connections that return
-    private data, or text that anyone may have written, ``"*"`` all: a session that has read both asks before anything
-    leaves.
+    - ``costs``: tools that can cost something without a question about the cost.
+    - ``secrets``: names of arguments, of any tool, whose values are masked in questions.
+    - ``private``, ``untrusted``: tools or connections that return private data, or text that anyone could have written.
+      ``"*"`` means all. Once a session has read both, it asks before anything leaves.
 
     Raises:
         DefinitionError: a level is not "auto", "per-call" or "deny".
@@ -52,14 +52,14 @@ class Preferences:
 class ClientRules:
     """The limits that this client sets for consent.
 
-    The ``always_`` flags let one approval cover later calls of a risky kind; each is off by default.
-    ``always_elsewhere`` is about calls that change something on another origin than that of the document.
-    ``questions_a_minute`` is how often the user is asked at most; set it higher where a program answers.
-    ``costly_calls`` is how many calls that cost credits or money one connection may make, even with approval; None is
-    no limit.
+    - ``always_destructive``, ``always_costly``, ``always_elsewhere``: whether one approval can cover later calls of
+      this kind. ``always_elsewhere`` is about calls that change something at another origin than the document's.
+    - ``questions_a_minute``: how often the user can be asked. Raise it if a program answers.
+    - ``costly_calls``: how many calls that cost credits or money one connection can make, even with approval. None
+      means no limit.
 
     Raises:
-        DefinitionError: ``costly_calls`` is neither None nor an integer from 0.
+        DefinitionError: ``costly_calls`` is neither None nor an integer of at least 0.
     """
 
     # XL-046, XL-054

@@ -104,12 +104,15 @@ class PageGroup:
 class Console:
     """The pages of one console, as an ASGI application that can be stopped.
 
-    ``sign_in`` knows the keys of operators. ``root`` is the path below which the pages are; ``App.add_front`` puts them
-    before the application of a server. ``hosts`` are names of this server besides those of this machine. With
-    ``own_user_only``, programs of other users of this machine are refused, where the system can tell, and the link of
-    the page can hold the key. ``secret`` signs the sessions: workers of one server need the same one. ``tables`` are
-    other pages than those of an operator. ``public_url`` is the address of the server for its users, if it is known.
-    ``find_known`` is that of ``OperatorSessions``.
+    - ``sign_in``: recognizes the operators' keys.
+    - ``root``: the path of the pages. ``App.add_front`` puts them before a server's application.
+    - ``hosts``: the accepted host names, in addition to this machine's.
+    - ``own_user_only``: refuse programs of this machine's other users, where the system can identify them. The page's
+      link can then contain the key.
+    - ``secret``: signs the sessions. All workers of a server need the same secret.
+    - ``tables``: other pages than an operator's.
+    - ``public_url``: the server's URL for its users, if known.
+    - ``find_known``: passed to ``OperatorSessions``.
     """
 
     active_calls = 0
@@ -151,12 +154,12 @@ class Console:
         self._source.open()
 
     async def end(self) -> None:
-        """Close what the groups of pages opened."""
+        """Close what the page groups opened."""
         for group in self._groups:
             await anyio.to_thread.run_sync(group.close)
 
     def drain(self) -> None:
-        """End the event streams; a page that is asked for is still answered."""
+        """End the event streams. Requests for pages are still answered."""
         self._draining = True
         self._feed.notify("")
 
@@ -170,7 +173,7 @@ class Console:
             await self.serve(scope, get_exchange(receive, send))
 
     def takes(self, scope: Scope) -> bool:
-        """Return whether the path of a request is one of this console's; ``tables.announce`` gets all others."""
+        """Return whether the console handles this path. ``tables.announce`` gets all others."""
         # CR-02: a proxy, or an application that mounts the server, may have it below a path.
         path, root = split_mount_path(scope.get("root_path") or "", scope["path"])[1], self._root
         is_own = path == root or path.startswith(f"{root}/")
@@ -183,7 +186,7 @@ class Console:
         return split_mount_path(scope.get("root_path") or "", "")[0] + self._root
 
     async def serve(self, scope: Scope, exchange: Exchange) -> None:
-        """Answer the HTTP request of ``exchange`` with the ASGI ``scope``."""
+        """Answer the HTTP request in ``exchange``, with its ASGI ``scope``."""
         fields: Fields = dict(scope["headers"])
         refusal = self._find_refusal(scope, fields) or await self._refuse_other_users(scope)
         path = split_mount_path(scope.get("root_path") or "", scope["path"])[1][len(self._root) :] or "/"

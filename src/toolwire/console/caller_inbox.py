@@ -49,19 +49,22 @@ def add_caller_inbox(
     login_path: str = "",
     caller_rules: Mapping[str, CallerRules] = MappingProxyType({}),
 ) -> App:
-    """Add to ``app`` the page on which the questions about calls of its callers are answered, and return it.
+    """Add to ``app`` the page where the questions about its callers' calls are answered, and return ``app``.
 
-    The callers are the owners of ``api_keys`` and those that ``callers`` finds, as the server has them. A key or token
-    shows the own questions, and does not answer them: the program that asks has it. ``answered_by`` in ``caller_rules``
-    names other callers who answer. A user who is signed in answers the questions of the own apps.
+    Callers are identified by ``api_keys`` and ``callers``, as on the server. A key or token shows its own questions,
+    but cannot answer them, because the program that asks has it, too. The callers in ``answered_by`` of
+    ``caller_rules`` can answer. Users who are signed in answer the questions of their own apps.
 
-    ``place`` is where the server keeps its questions: a folder, or the URL of a PostgreSQL. A session lasts twelve
-    hours with one of ``api_keys``, else an hour, and never longer than a token. ``hosts`` are names of this server
-    besides those of this machine, and ``public_url`` is its address for its users. ``find_user`` finds a person who is
-    signed in at the server itself, at ``login_path``, and needs no key: the session ends with that sign-in.
+    - ``place``: where the server stores its questions: a folder, or the URL of a PostgreSQL database.
+    - ``hosts``: the accepted host names, in addition to this machine's.
+    - ``public_url``: the server's URL for its users.
+    - ``find_user``: finds a user who is signed in at the server itself, at ``login_path``. Such a user needs no key,
+      and the session ends with that sign-in.
+
+    A session lasts twelve hours with an API key and otherwise one hour, but never longer than its token.
 
     Raises:
-        DefinitionError: the place cannot be used, or callers need no credentials, so that none can be told apart.
+        DefinitionError: the place cannot be used, or callers need no credentials, so the page cannot identify them.
     """
     keys = tuple(api_keys)
     known = combine_callers(ApiKeyCallers(keys), callers)

@@ -31,9 +31,9 @@ from toolwire.stores.consent.open import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionRow:
-    """A known server or program: ``url`` identifies it, and ``access`` says how it is used, such as ``signed in``.
+    """A known server or program. ``url`` identifies it, and ``access`` says how it is used, such as ``signed in``.
 
-    ``name`` is shown in place of the URL, if there is one.
+    ``name`` is shown instead of the URL, if it is set.
     """
 
     url: str
@@ -44,9 +44,9 @@ class ConnectionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRow:
-    """A tool that a server offers. ``level`` is what happens before a call of it: ``auto``, ``per-call`` or ``deny``.
+    """A tool that a server offers. ``level`` decides about its calls: ``auto``, ``per-call`` or ``deny``.
 
-    ``untrusted`` is the digest of a tool that would run without a question by the word of its site alone, and ``notes``
+    ``untrusted`` is the digest of a tool that would run without a question only because its server says so. ``notes``
     say how it can carry data out, and what changed since it was trusted.
     """
 
@@ -61,9 +61,9 @@ class ToolRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
-    """A running or finished call. ``progress`` is from 0 to 1, or None if it is not known.
+    """A running or finished call. ``progress`` is from 0 to 1, or None if unknown.
 
-    ``started_at`` is in seconds since 1970. ``can_cancel`` says whether the operator may end it.
+    ``started_at`` is in seconds since 1970. ``can_cancel`` says whether the operator may cancel it.
     """
 
     id: str
@@ -97,8 +97,11 @@ class FileRuleRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewUpstream:
-    """An upstream that an operator adds. ``scopes`` are what its callers need, and ``by_caller`` says that each has an
-    account of their own there. ``whole_document`` takes all operations of an OpenAPI document.
+    """An upstream that an operator adds.
+
+    - ``scopes``: the scopes that its callers need.
+    - ``by_caller``: whether each caller has their own account there.
+    - ``whole_document``: whether to use all operations of an OpenAPI document.
     """
 
     name: str
@@ -112,7 +115,7 @@ class NewUpstream:
 class UpstreamChanges:
     """Functions that add and remove upstreams. The first argument is the operator. Each returns an error or ``""``.
 
-    Both keep in the log who did it.
+    Both record in the log who made the change.
     """
 
     add: Callable[[str, NewUpstream], str]
@@ -129,14 +132,16 @@ DifferenceFinder = Callable[[str], "Sequence[str] | Problem"]
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleSource:
-    """The data of a console. It shows no page for a part that is None.
+    """The data of a console. Pages whose data is None are not shown.
 
-    ``place`` holds the questions, the permissions, the rules and the decisions: a folder, or the URL of a PostgreSQL.
-    ``trust_tools`` trusts the tools at a URL with these digests, for the operator of that name, and returns why it
-    cannot, or an empty text.
-    All functions may block; they run in threads.
-    With ``stores_actions``, what an operator does is in the log too. ``file_rules`` are those of a gateway's file,
-    and ``rules`` those for its callers.
+    - ``place``: where questions, permissions, rules and decisions are stored: a folder, or the URL of a PostgreSQL
+      database.
+    - ``trust_tools``: trusts the tools at a URL that have these digests, for the named operator. It returns an error or
+      ``""``.
+    - ``stores_actions``: also record the operator's actions in the log.
+    - ``file_rules``: the rules in a gateway's file. ``rules``: the rules for its callers.
+
+    All functions can block, because they run in threads.
     """
 
     place: Place
@@ -163,7 +168,7 @@ class ConsoleSource:
     # They stay open: a page and the look for news then cost a query each.
     @cached_property
     def approvals(self) -> Approvals:
-        """The questions that wait."""
+        """The pending questions."""
         return open_approvals(self.place)
 
     @cached_property
@@ -173,17 +178,17 @@ class ConsoleSource:
 
     @cached_property
     def preferences(self) -> StoredLevels:
-        """The user's own levels."""
+        """The user's own rules."""
         return open_levels(self.place)
 
     @cached_property
     def audit(self) -> StoredDecisions:
-        """The decisions."""
+        """The decision log."""
         return open_decisions(self.place)
 
     @cached_property
     def sign_outs(self) -> EndedSessions:
-        """The sessions of this console that were ended by their users."""
+        """The sessions of this console that their users ended."""
         return open_ended_sessions(self.place)
 
     def open(self) -> None:

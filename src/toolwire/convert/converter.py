@@ -44,7 +44,7 @@ MIN_ROOM: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadDocument:
-    """What was read from a document, and what was not."""
+    """What was read from a document, and what could not be read."""
 
     catalog: Catalog
     source: Source
@@ -52,13 +52,13 @@ class ReadDocument:
 
     @property
     def kind(self) -> str:
-        """The sort of the document."""
+        """The kind of the document."""
         return self.source.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenDocument:
-    """A written document, and what it does not contain of the catalog."""
+    """A written document, and the parts of the catalog that it cannot contain."""
 
     document: Json
     losses: tuple[Loss, ...] = ()
@@ -83,7 +83,7 @@ def read(data: bytes | str | Json, kind: str | None = None) -> ReadDocument | Pr
     """Return the catalog of a document (text, bytes or data), or a Problem that says why it cannot be read.
 
     Raises:
-        ValueError: there is no such ``kind``.
+        ValueError: ``kind`` is unknown.
     """
     if kind is not None:
         _get_form(kind)
@@ -108,12 +108,12 @@ def read(data: bytes | str | Json, kind: str | None = None) -> ReadDocument | Pr
 
 
 def write(catalog: Catalog, kind: str, source: Source | None = None) -> WrittenDocument:
-    """Return ``catalog`` as a document; losses point into ``source``, or else into the catalog as data.
+    """Return ``catalog`` as a document. Losses point into ``source``, or else into the catalog as data.
 
-    With a ``source`` its text, up to 1 MiB, is embedded where the document has room.
+    With a ``source``, its text is embedded if the format allows that, up to 1 MiB.
 
     Raises:
-        ValueError: there is no such ``kind``.
+        ValueError: ``kind`` is unknown.
     """
     form = _get_form(kind)
     document = form.write(catalog)
@@ -137,11 +137,11 @@ def write(catalog: Catalog, kind: str, source: Source | None = None) -> WrittenD
 def convert(data: bytes | str | Json | Catalog, to: str, kind: str | None = None) -> ConvertedDocument | Problem:
     """Convert ``data``, a document or a catalog, and return it as a document of the kind ``to``.
 
-    A document that was made from one of this kind, and not edited since, gives the text of that one back. A Problem
-    says that ``data`` cannot be read, or that what is written would be many times as large.
+    If you convert an unedited document back, you get the original text. A Problem means that ``data`` cannot be read,
+    or that the output would be many times larger.
 
     Raises:
-        ValueError: there is no such ``kind`` or ``to``.
+        ValueError: ``kind`` or ``to`` is unknown.
     """
     _get_form(to)
     if isinstance(data, Catalog):

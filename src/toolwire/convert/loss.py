@@ -14,7 +14,7 @@ _SHOWN_CHARACTERS = 80
 
 
 class Loss(NamedTuple):
-    """What a conversion dropped: ``what``, at the JSON Pointer ``pointer`` in the source; ``instead`` replaces it."""
+    """What a conversion dropped: ``what``, at ``pointer`` in the source. ``instead`` is what replaces it."""
 
     pointer: str
     what: str

@@ -32,19 +32,19 @@ _FINAL = frozenset({LongCallState.ENDED, LongCallState.CANCELLED, LongCallState.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStatus:
-    """The status of a long call.
+    """The status of a long call. Times are in seconds since 1970.
 
-    - ``id``: its id, the same over every protocol.
-    - ``tool``: the id of its tool, such as ``Reports.build@1.0.0``.
-    - ``progress``: from 0 to 1, or ``None`` if the tool has not said.
-    - ``message``: what the tool said last.
-    - ``created_at``, ``updated_at``: in seconds since 1970.
-    - ``expires_at``: when the server forgets the call, in seconds since 1970; ``None`` while it is not over.
-    - ``result``: its result once it is over; ``None`` before, and in a list of calls.
-    - ``input``: what the tool asks its user while it is ``waiting``: each question by its name, in the words of MCP
-      (``mode``, ``message`` and ``requestedSchema``).
+    - ``id``: the call's ID, the same over every protocol.
+    - ``tool``: the tool's ID, such as ``Reports.build@1.0.0``.
+    - ``progress``: from 0 to 1, or ``None`` if the tool has not reported any.
+    - ``message``: the tool's last progress message.
+    - ``created_at``, ``updated_at``: when the call was created and last changed.
+    - ``expires_at``: when the server deletes the call, or ``None`` while it runs.
+    - ``result``: the result, or ``None`` until the call ends. Always ``None`` in a list of calls.
+    - ``input``: what the tool asks its user while it is ``waiting``. It contains MCP's ``mode``, ``message`` and
+      ``requestedSchema`` for each question, by the question's name.
     - ``revision``: a number that grows with each change.
-    - ``cancel_asked``: its caller has asked to cancel it.
+    - ``cancel_asked``: whether the caller asked to cancel the call.
     """
 
     id: str
@@ -62,7 +62,7 @@ class CallStatus:
 
     @property
     def is_over(self) -> bool:
-        """Whether the call has ended, whichever way."""
+        """Whether the call has ended, with or without a value."""
         return self.state.is_final
 
 

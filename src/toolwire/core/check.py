@@ -50,24 +50,25 @@ class SimilarTool(NamedTuple):
 class Question:
     """A question to the user before a call: the call, its destination, and why it needs consent.
 
-    - ``always_allowed``: the answer may also cover later calls.
-    - ``reasons``: whole sentences, safe to show.
-    - ``request``: exactly what will be sent, without credentials; ``credential`` names those by their scheme.
-    - ``title``: the site's own name for itself (untrusted text).
-    - ``changes``: how the tool differs from the definition that was approved last.
+    - ``always_allowed``: whether the answer can also cover later calls.
+    - ``reasons``: why the call needs consent, in sentences that are safe to show.
+    - ``request``: exactly what will be sent, without credentials.
+    - ``credential``: the kind of credentials that are sent with it.
+    - ``title``: the server's own name for itself (untrusted text).
+    - ``changes``: how the tool differs from the definition that was last approved.
     - ``remaining``: how many calls the rate limit leaves.
-    - ``binding``: the digest of everything that is shown; an answer is valid for this digest only.
-    - ``id``: new for each question.
-    - ``places``: for each argument, where in the request it goes.
-    - ``secrets``: the arguments that the user's side marks as secret.
-    - ``can_keep_level``: the answer may also set the level of this tool for later calls.
-    - ``files``: for each argument that is a file of the program, which file it is, with its size and digest.
-    - ``consent_reasons``: the server asks only for consent, for these reasons. An approval of exactly this call that
-      showed all of them answers it. None: only a new answer does.
+    - ``binding``: the digest of everything that is shown. An answer is valid for this digest only.
+    - ``id``: a new ID for each question.
+    - ``places``: where in the request each argument goes.
+    - ``secrets``: the arguments that the user marked as secret.
+    - ``can_keep_level``: whether the answer can also set a rule for later calls of this tool.
+    - ``files``: the local file behind each file argument, with its size and digest.
+    - ``consent_reasons``: the reasons, if consent is all that the server asks for. An approval of exactly this call
+      that showed all of them answers the server. With None, only a new answer does.
     - ``receipt``: what the server wants signed if the user allows the call, or None.
-    - ``program``: the command of the program that is called, if it is one on this machine.
-    - ``definition``: the digest of the tool's definition, with where and how a call of it is sent.
-    - ``find_similar``: returns the other tools of the server that bounds of the answer may cover too.
+    - ``program``: the command, if the call goes to a local program.
+    - ``definition``: the digest of the tool's definition, and of where and how a call is sent.
+    - ``find_similar``: returns the server's other tools that an answer with ``bounds`` can cover.
     """
 
     # XL-049, XL-050
@@ -102,13 +103,17 @@ class Question:
 class Answer:
     """The user's answer to a question.
 
-    ``always`` allows later calls of this tool too, within ``bounds`` if there are any. ``reason`` is in the user's own
-    words. ``arguments`` replaces the arguments that were shown. ``channel`` names where the user was asked. ``problem``
-    ends the call if the approver needs something else first. ``keep_level`` is kept for later calls of this tool:
-    per-call asks each time, deny never calls it. ``unseen`` says that no user was shown this call, as where a host is
-    trusted: it then answers no question of the server. ``receipt`` is set by the client, never by an approver.
-    ``decided_by`` is who answered, if that is not the user of the session. ``refund`` gives back what an earlier
-    permission was charged, if the call then does not run.
+    - ``always``: also allow later calls of this tool, within ``bounds`` if given.
+    - ``reason``: why, in the user's own words.
+    - ``arguments``: replaces the arguments that were shown.
+    - ``channel``: where the user was asked.
+    - ``problem``: ends the call, because the approver needs something else first.
+    - ``keep_level``: the rule for later calls of this tool: "per-call" asks each time, "deny" refuses.
+    - ``unseen``: no user was shown this call, because an MCP host is trusted. The answer then answers no question from
+      the server.
+    - ``decided_by``: who answered, if not the user of the session.
+    - ``receipt``: set by the client, never by an approver.
+    - ``refund``: returns what the call used up of a permission, if the call does not run.
     """
 
     allowed: bool

@@ -462,10 +462,10 @@ class Probe:
 
 
 class ConnectError(ToolwireError):
-    """No protocol was found at a URL. ``probes`` holds every request that was tried, in order.
+    """No protocol was found at a URL. ``probes`` contains every request that was tried, in order.
 
-    ``kind`` is the reason in one word: ``unauthorized`` if a key is missing or wrong, ``unreachable`` if no server
-    answered, ``not_found`` if a server answered and offers no protocol that toolwire speaks; otherwise ``None``.
+    ``kind`` is the reason. ``unauthorized``: a key is missing or wrong. ``unreachable``: no server answered.
+    ``not_found``: a server answered, but speaks no protocol that toolwire supports. Otherwise it is ``None``.
     """
 
     # XL-005

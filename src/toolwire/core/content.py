@@ -87,11 +87,11 @@ class _Content:
 
     @classmethod
     def from_path(cls, path: str | Path, media_type: str = "") -> Self:
-        """Return the content of the file at ``path``; without ``media_type``, the name of the file says its type.
+        """Return the content of the file at ``path``. Without ``media_type``, the file name decides the type.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: the media type is none, or not one of this class.
+            ValueError: the media type is not valid, or does not fit this class.
         """
         path = Path(path)
         return cls(path.read_bytes(), media_type or guess_type(path.name)[0] or UNTYPED, path.name)
@@ -141,9 +141,9 @@ RASTER_TYPES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/
 
 
 def read_content(value: Json) -> Any:
-    """Return ``value`` with ``Image``, ``Audio`` and ``File`` in the place of their JSON forms.
+    """Return ``value`` with each JSON form of content replaced by an ``Image``, ``Audio`` or ``File``.
 
-    Content is the value itself or an item of a list; all other data is returned as it is.
+    ``value`` itself can be content, or a list that contains it. Other data is returned unchanged.
     """
     if type(value) is list:
         return [_read_one(item) for item in value] if has_content(value) else value

@@ -18,9 +18,10 @@ class UsageError(ToolwireError):
 class ToolError(ToolwireError):
     """Raise this in a tool to report why it failed.
 
-    ``message`` is for the user and the model; ``developer_message`` only for the log. ``can_retry`` and
-    ``retry_after_ms`` say whether and when the same call may work; ``additional_prompt_content`` goes to the
-    model with the message.
+    - ``message``: for the user and the model.
+    - ``developer_message``: only for the log.
+    - ``can_retry``, ``retry_after_ms``: whether and when the same call can succeed.
+    - ``additional_prompt_content``: sent to the model with the message.
     """
 
     # OTC-028..032

@@ -21,20 +21,19 @@ MAX_SIMILAR: Final = 100
 class GrantBounds:
     """The conditions of a permission. It covers a later call if all of them hold. Any other call needs consent.
 
-    ``conditions`` are tuples of pointer, operator and value, as in ``@tool(ask_when=...)``, at most 16. Each must hold,
-    and one about an argument that a call does not have never holds. An empty sequence covers no call; ``None`` covers
-    any values. The operator "sum", used once, bounds what the numbers at its pointer add up to in all covered calls: a
-    call that is refused or does not run adds nothing. ``uses`` is how many later calls are covered, ``until`` is a time
-    in seconds since 1970.
-
-    A later call may have the arguments of the approved call and those in the conditions. An argument that the user did
-    not see stays absent, unless ``unseen`` is true.
-
-    ``tools`` are other tools that the same bounds cover: the ``definition`` of some that ``Question.find_similar()``
-    returns, at most 100. All share ``uses``.
+    - ``conditions``: at most 16 tuples of pointer, operator and value, as in ``@tool(ask_when=...)``. All must hold. A
+      condition about a missing argument does not hold. An empty sequence covers no call, and ``None`` covers all
+      values. The operator "sum" can be used once. It limits the total of an argument over all covered calls. Calls that
+      do not run do not count.
+    - ``uses``: how many later calls are covered.
+    - ``until``: when the permission ends, in seconds since 1970.
+    - ``unseen``: allow arguments that the user did not see. By default, a later call can have only the arguments of the
+      approved call and those in the conditions.
+    - ``tools``: up to 100 other tools that the permission covers. Pass the ``definition`` of items from
+      ``Question.find_similar()``. All tools share ``uses``.
 
     Raises:
-        DefinitionError: no bound is given, or one of them is not valid.
+        DefinitionError: no condition is given, or one is not valid.
     """
 
     # CC-03: an empty condition never means any, so "any arguments" has a word of its own.

@@ -14,13 +14,16 @@ HealthState: TypeAlias = Literal["ok", "failing", "paused", "waiting"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamHealth:
-    """The health of one server behind a gateway, as this process observes it.
+    """The health of one server behind a gateway, as this process observes it. Times are in seconds since 1970.
 
-    ``tools`` it offers; ``running`` of its calls run now; ``calls``, ``answered`` and ``failures`` are counted since
-    the start, and ``failures_in_row`` since the last answer. ``last_failure`` is why the last failure happened, and
-    ``last_failure_at`` when, in seconds since 1970; ``failing_since`` is when the first failure after the last answer
-    happened, or when the upstream was first not reached. ``latency_ms`` is how long the last answer took. ``scopes``
-    are what a caller needs to see its tools; None leaves that to the tools.
+    - ``tools``: how many tools it offers.
+    - ``running``: how many of its calls are running.
+    - ``calls``, ``answered``, ``failures``: counted since the start.
+    - ``failures_in_row``: failures since the last answer.
+    - ``last_failure``, ``last_failure_at``: why and when it last failed.
+    - ``failing_since``: the first failure after the last answer, or the first failed attempt to connect.
+    - ``latency_ms``: how long the last answer took, in milliseconds.
+    - ``scopes``: the scopes that a caller needs to see its tools. None uses the scopes of each tool.
     """
 
     name: str

@@ -54,10 +54,10 @@ _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """At most ``max`` calls in any ``window`` for one user of one tool; ``window`` reads like ``"30s"`` or ``"1m"``.
+    """At most ``max`` calls in any ``window`` for one user of one tool. Write ``window`` as ``"30s"`` or ``"1m"``.
 
     Raises:
-        ValueError: ``max`` is outside 1..1,000,000, or ``window`` is not 100 ms to 30 d.
+        ValueError: ``max`` is not 1 to 1,000,000, or ``window`` is not 100 ms to 30 days.
     """
 
     # XL-060
@@ -73,10 +73,10 @@ class RateLimit:
 
     @classmethod
     def parse(cls, text: str) -> RateLimit:
-        """Return the limit that ``text`` writes as ``MAX/WINDOW``, such as ``60/1m``.
+        """Return the limit in ``text``, which has the form ``MAX/WINDOW``, such as ``60/1m``.
 
         Raises:
-            ValueError: it is not written so, or a part of it is outside its bounds.
+            ValueError: ``text`` has another form, or a part of it is out of range.
         """
         number, slash, window = text.partition("/")
         if not (slash and number.isascii() and number.isdigit() and len(number) <= 7):
@@ -104,7 +104,7 @@ class Authorization:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirements:
-    """What a call must contain besides its arguments. Empty means nothing."""
+    """What a call needs besides its arguments. By default, nothing."""
 
     # OTC-013
 
@@ -135,21 +135,21 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool: a function that can be called.
+    """A function that can be called.
 
-    - ``input_schema``: describes one object, the arguments.
-    - ``output_schema``: ``{}`` for any value, ``None`` for a tool that returns nothing.
-    - ``approval``: ``None`` if nothing is declared; a client then asks the user.
-    - ``ask_when``: a call for which one of these holds is asked about, whatever ``approval`` allows.
-    - ``question``: a text of the tool's author for the user who is asked, with arguments as ``{/name}``.
-    - ``safe``: a call only reads. ``claimed_safe``: only the tool's server says so, and the tool is treated as one that
-      changes something.
-    - ``scopes``: what the caller's credentials must carry to see and call the tool, if the server has scopes.
-    - ``timeout_s``: in seconds; ``None`` leaves the limit to the server.
-    - ``long``: a call goes on when its caller leaves, and its result is kept for ``keep_s`` seconds after its end;
-      ``None`` leaves that time to the server.
-    - ``reports``: the tool may send progress while it runs.
-    - ``original_name``: what the tool's server calls it, if ``name`` had to differ, else ``""``.
+    - ``input_schema``: the JSON Schema of an object, the arguments.
+    - ``output_schema``: ``{}`` for any value, or ``None`` if the tool returns nothing.
+    - ``approval``: the declared policy. With ``None``, clients ask the user.
+    - ``ask_when``: conditions on the arguments. A call that meets one needs consent, even with ``approval="auto"``.
+    - ``question``: the author's text for the user. ``{/name}`` inserts an argument.
+    - ``safe``: whether a call only reads.
+    - ``claimed_safe``: whether only the server says so. The tool is then treated as one that changes something.
+    - ``scopes``: the scopes that a caller needs to see and call the tool.
+    - ``timeout_s``: the time limit of a call, in seconds. With ``None``, the server decides.
+    - ``long``: whether a call continues after its caller disconnects.
+    - ``keep_s``: how long the result of a long call is stored, in seconds. With ``None``, the server decides.
+    - ``reports``: whether the tool can send progress.
+    - ``original_name``: the server's name for the tool, if ``name`` had to differ. Otherwise ``""``.
     """
 
     name: str
@@ -183,13 +183,13 @@ class Tool:
 
     @property
     def id(self) -> str:
-        """``Toolkit.name@version``, the name that is unique in a catalog; dashes become underscores."""
+        """``Toolkit.name@version``, which is unique in a catalog. Hyphens become underscores."""
         # OTC-001, A-47
         return f"{self.toolkit}.{self.name}".replace("-", "_") + f"@{self.version}"
 
     @property
     def parameters(self) -> Mapping[str, Schema]:
-        """The schema of each argument by name, in the order they were declared; ``{}`` for what is no object."""
+        """The schema of each argument by name, in declared order. A schema that is not an object becomes ``{}``."""
         properties = self.input_schema.get("properties")
         if not isinstance(properties, Mapping):
             return {}
@@ -197,7 +197,7 @@ class Tool:
 
     @property
     def required_parameters(self) -> tuple[str, ...]:
-        """The names of the arguments a call cannot leave out."""
+        """The names of the required arguments."""
         required = self.input_schema.get("required")
         return tuple(name for name in required if isinstance(name, str)) if isinstance(required, list | tuple) else ()
 
@@ -224,7 +224,7 @@ def copy_tool(tool: Tool, **changes: Any) -> Tool:
 
 
 class Secret:
-    """A text that is not printed: ``repr``, ``str`` and ``format`` give ``***``; ``reveal()`` returns the text."""
+    """A string that is never printed. ``repr``, ``str`` and ``format`` return ``***``."""
 
     # D-26
 
@@ -234,7 +234,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text, for the one place that must send it."""
+        """Return the string. Use it only where it is sent."""
         return self._text
 
     def __repr__(self) -> str:
@@ -287,12 +287,16 @@ class UserAnswer(NamedTuple):
 class Context:
     """The context of a call: the caller, and what the tool requires besides the arguments.
 
-    A tool with a parameter of this type gets the context of its call, with exactly the tokens and secrets that its
-    requirements name. ``scopes`` is what the caller may do; ``None`` means that callers have no scopes and may call
-    everything. ``group`` is the group of callers whose rules hold because of the caller's claims. ``client_id`` is the
-    OAuth client that the caller uses, if any. ``traceparent`` is the W3C trace context of the call, ``trace_id`` its
-    id. ``confirmation`` is the word that the caller confirms the call with, or empty.
-    ``state`` is what the lifespan of the toolkit yielded.
+    A tool with a parameter of this type gets the context of its call. It contains only the tokens and secrets that the
+    tool requires.
+
+    - ``principal``: the caller's name.
+    - ``scopes``: what the caller may do. ``None`` means that the caller has no scopes and can call everything.
+    - ``client_id``: the caller's OAuth client, or empty.
+    - ``group``: the group whose rules apply because of the caller's claims.
+    - ``traceparent``, ``trace_id``: the call's W3C trace context and trace ID.
+    - ``confirmation``: the one-time token that confirms the call, or empty.
+    - ``state``: what the toolkit's lifespan yielded.
     """
 
     # OTC-023
@@ -351,10 +355,10 @@ class Context:
                 object.__setattr__(self, name, {key: _read_secret(one, name, key) for key, one in given.items()})
 
     def token(self, provider: str) -> Secret:
-        """Return the token for ``provider`` that the tool's requirements asked for.
+        """Return the token for ``provider``.
 
         Raises:
-            DefinitionError: the tool did not declare that it requires it.
+            DefinitionError: the tool does not declare that it requires this token.
         """
         # OTC-016
         found = self.tokens.get(provider)
@@ -364,10 +368,10 @@ class Context:
         return found
 
     def secret(self, id: str) -> Secret:  # noqa: A002 - what the protocol calls it
-        """Return the secret ``id`` that the tool's requirements asked for.
+        """Return the secret ``id``.
 
         Raises:
-            DefinitionError: the tool did not declare that it requires it.
+            DefinitionError: the tool does not declare that it requires this secret.
         """
         found = self.secrets.get(id)
         if found is None:
@@ -383,49 +387,49 @@ class Context:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the call was cancelled: its caller left, or its time is over.
+        """Whether the call was cancelled: its caller disconnected, or its time limit passed.
 
-        A coroutine is cancelled automatically. A plain function runs in a thread, which cannot be stopped: a long one
-        should check this property from time to time, and return when it is true. Its return value is then dropped.
+        Coroutines are cancelled automatically. A plain function runs in a thread, which cannot be stopped. If it runs
+        long, check this property regularly, and return when it is true. The return value is then ignored.
         """
         return self.is_over is not None and self.is_over()
 
     async def ask(self, form: type[T], question: str, *, name: str = "") -> T | NoUserInput:
-        """Return what the user of the caller answers to ``question``, or ``NoUserInput``.
+        """Return the user's answer to ``question``, as a ``form``, or ``NoUserInput``.
 
-        ``form`` is a pydantic model or a dataclass with flat fields: texts, numbers, booleans, dates, and choices. Only
-        an MCP client that shows forms, and the page at ``/`` for a long tool, can ask the user; for any other caller
-        the answer is ``NoUserInput`` at once. ``name`` is what the client is told that the question is called; by
-        default it is made from the question.
+        ``form`` is a pydantic model or a dataclass with flat fields: strings, numbers, booleans, dates and choices.
+        Only an MCP client that shows forms can ask the user, and for a long tool, the page at ``/``. For other callers,
+        this returns ``NoUserInput`` at once. ``name`` identifies the question for the client. By default, it is made
+        from the question.
 
-        Until the user has answered, the call ends at this line. With the answer, the tool runs again from its start,
-        so what stands before ``ask`` runs again: do lasting work after the last question.
+        The function stops at this line until the user has answered. Then it runs again from the start, including
+        everything before ``ask``. Change data only after the last question.
 
         Raises:
-            DefinitionError: ``form`` has other fields, or the tool asks more than ten questions.
+            DefinitionError: ``form`` contains another type of field, or the tool asks more than ten questions.
         """
         # MC-09
         return self.ask_sync(form, question, name=name)
 
     def ask_sync(self, form: type[T], question: str, *, name: str = "") -> T | NoUserInput:
-        """Return what ``ask`` would, in a plain function."""
+        """Do the same as ``ask``, in a plain function."""
         if self.ask_user is None:
             return NoUserInput("cannot_ask", question)
         answer: T | NoUserInput = self.ask_user(form, question, name)
         return answer
 
     def progress(self, value: Json) -> Awaitable[None]:
-        """Send ``value``, JSON data, to the caller while the tool runs; dropped if the protocol cannot stream.
+        """Send ``value``, JSON data, to the caller while the tool runs. It is dropped if the protocol cannot stream.
 
-        A coroutine awaits the return value, which applies back-pressure. A plain function, which runs in a thread, only
-        calls this method; it returns when ``value`` is on its way.
+        In a coroutine, await the return value. It waits while the caller reads slowly. A plain function just calls this
+        method. It returns when ``value`` has been passed on.
         """
         return COMPLETED if self.report is None else self.report(Progress(value, PROGRESS_EVENT))
 
     def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None
     ) -> Awaitable[None]:
-        """Send ``progress`` of ``total`` with a ``message``, as ``progress`` does with an object of these members."""
+        """Send ``progress`` of ``total``, with a ``message``, as an object. See ``progress``."""
         # FU-56
         members = {"progress": progress, "total": total, "message": message}
         return self.progress({name: value for name, value in members.items() if value is not None})
@@ -447,14 +451,14 @@ class Context:
         return self.log(message, level="error", logger=logger)
 
     def log(self, message: Json, *, level: str = "info", logger: str = "") -> Awaitable[None]:
-        """Send ``message``, a text or other JSON data, to the log of the caller while the tool runs.
+        """Send ``message``, a string or other JSON data, to the caller's log while the tool runs.
 
-        It is dropped if the caller wants no messages of this ``level``, one of ``LOG_LEVELS``, or if the protocol has
-        no log: only MCP has. The secrets of the call are removed from it. A coroutine awaits the return value; a plain
-        function only calls this method.
+        Only MCP has such a log. The message is dropped over other protocols, and if the caller did not ask for this
+        ``level`` (one of ``LOG_LEVELS``). The call's secrets are removed from it. In a coroutine, await the return
+        value. A plain function just calls this method.
 
         Raises:
-            ValueError: ``level`` is none of ``LOG_LEVELS``.
+            ValueError: ``level`` is not one of ``LOG_LEVELS``.
         """
         # MC-06
         if level not in LOG_LEVELS:
@@ -523,9 +527,9 @@ make_call: Final = cast(
 
 
 class Kind(StrEnum):
-    """The reason why a call has no value: one word for each, the same in every protocol.
+    """The reason why a call has no value. The kinds are the same in every protocol.
 
-    ``ACCEPTED`` is no failure: a long call has no value yet, and goes on.
+    ``ACCEPTED`` is not a failure. The long call continues and has no value yet.
     """
 
     MALFORMED = "malformed"
@@ -565,8 +569,8 @@ _PERHAPS_RUN: Final = AFTER_START | {Kind.ACCEPTED, Kind.UNREACHABLE, Kind.BAD_A
 class Value:
     """What a tool returned, as JSON data.
 
-    ``notes`` are facts about the value for programs, such as ``{"truncated": True}``. They do not count when two values
-    are compared, and ``repr`` leaves them out. Type checkers narrow a result by ``result.ok is True``.
+    ``notes`` are facts about the value for programs, such as ``{"truncated": True}``. Comparison and ``repr`` ignore
+    them. Type checkers narrow a result on ``result.ok is True``.
     """
 
     value: Json
@@ -581,11 +585,13 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Why a call has no value, in one sentence that the user can act on.
+    """Why a call has no value, in one sentence that tells the user what to do.
 
-    ``developer_message`` is for the log of the server and reaches no model and no user. ``can_retry`` is ``False``
-    unless the tool or server said otherwise. ``retry_after_ms`` is in milliseconds. ``parameter_errors`` names each
-    refused argument. ``details`` is JSON data for programs.
+    - ``developer_message``: for the server's log. Models and users never see it.
+    - ``can_retry``: ``False`` unless the tool or server says otherwise.
+    - ``retry_after_ms``: when to retry, in milliseconds.
+    - ``parameter_errors``: what is wrong with each refused argument, by name.
+    - ``details``: JSON data for programs.
     """
 
     # OTC-028..032
@@ -602,7 +608,7 @@ class Problem:
     ok: ClassVar[Literal[False]] = False
 
     def unwrap(self) -> NoReturn:
-        """Raise CallError with this problem: for a program that has no use for a failed call, such as a test."""
+        """Raise CallError with this problem. Use it if your program cannot continue after a failed call."""
         raise CallError(self)
 
     if not TYPE_CHECKING:  # type checkers say it by themselves: a Problem has no value
@@ -638,7 +644,7 @@ def reaches_level(level: object, wanted: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A part that a running tool sent before its result. ``event`` is its name in protocols that name events."""
+    """A part that a running tool sends before its result. ``event`` is its name in protocols that name events."""
 
     value: Json
     event: str = "data"

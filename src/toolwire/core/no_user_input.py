@@ -22,9 +22,9 @@ _WHY: Final = {
 
 @dataclass(frozen=True, slots=True)
 class NoUserInput:
-    """Why a tool got no answer to ``question``: the user declined or cancelled it, or the caller cannot ask a user.
+    """Why a tool got no answer to ``question``: the user declined or cancelled, or cannot be asked.
 
-    It is false where a condition tests it.
+    It is false in a condition.
     """
 
     reason: Literal["declined", "cancelled", "cannot_ask"]
@@ -32,7 +32,7 @@ class NoUserInput:
 
     @property
     def message(self) -> str:
-        """One sentence for the caller, such as for ``raise ToolError(answer.message)``."""
+        """One sentence for the caller. You can raise it as ``ToolError(answer.message)``."""
         return f"The question {self.question!r} was not answered: {_WHY[self.reason]}."
 
     def __bool__(self) -> Literal[False]:

@@ -18,11 +18,12 @@ HANDLE_PREFIX = "resource:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultLimits:
-    """The limits for reading a result, and for the part of it that a model is given at once.
+    """The limits for reading a result, and for the part of it that a model gets at once.
 
-    ``bytes`` is the largest response that is read as data, and the most that is kept of a stream; ``items`` are the
-    most items of a stream. ``characters`` is the longest result that a model is given whole: of a longer one it gets
-    the first part, and reads the rest with the tool ``read_result``.
+    - ``bytes``: the largest response that is read as data, and the most that is stored of a stream.
+    - ``items``: the most items that are read from a stream.
+    - ``characters``: the longest result that a model gets whole. A model gets the first part of a longer result, and
+      reads the rest with the tool ``read_result``.
     """
 
     # XL-103, XL-106, QF-10

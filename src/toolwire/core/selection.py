@@ -14,18 +14,19 @@ DOCUMENT_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Selects tools of a document. An empty member does not restrict anything.
+    """Selects tools of a document. An empty field does not restrict anything.
 
-    - ``include``: ``"declared"`` takes what the site offers to models, ``"all"`` every operation that the site does not
-      hide from them.
-    - ``tags``, ``methods``: exact matches. ``paths``, ``names``: patterns with ``*`` and ``?``.
-    - ``safe_only``: take only tools that only read.
-    - ``deprecated``: ``False`` leaves out deprecated tools.
-    - ``elsewhere``: a document may refer to other documents of its own site, and to files beside it.
-    - ``server``: the URL to call, instead of the one that the document names at its root.
-    - ``overlay``: an OpenAPI Overlay, as data, applied to the document before it is read.
-    - ``any_version``: also read a document whose ``x-llm`` is of a later major version; each call then needs consent.
-    - ``document_bytes``: the largest document to read, in bytes; documents that it refers to share this limit.
+    - ``include``: ``"declared"`` selects what the server offers to models. ``"all"`` selects every operation that it
+      does not hide from them.
+    - ``tags``, ``methods``: exact matches.
+    - ``paths``, ``names``: patterns with ``*`` and ``?``.
+    - ``safe_only``: select only tools that only read.
+    - ``deprecated``: ``False`` excludes deprecated tools.
+    - ``elsewhere``: follow references to other documents of the same server, and to files beside the document.
+    - ``server``: the URL to call, instead of the one in the document.
+    - ``overlay``: an OpenAPI Overlay, as data. It is applied before the document is read.
+    - ``any_version``: accept an ``x-llm`` of a later major version. Each call then needs consent.
+    - ``document_bytes``: the largest document to read, in bytes, including the documents that it refers to.
     """
 
     # XL-009, XL-034, OQ-3, CV-25, CV-26
@@ -52,11 +53,11 @@ class Selection:
 
     @property
     def is_narrowing(self) -> bool:
-        """Whether the selection may leave out a tool that is offered."""
+        """Whether the selection can exclude a tool."""
         return bool(self.tags or self.paths or self.methods or self.names or self.safe_only or not self.deprecated)
 
     def matches(self, *, name: str, method: str, path: str, tags: frozenset[str], safe: bool, deprecated: bool) -> bool:
-        """Return whether the selection takes this operation."""
+        """Return whether the selection includes this operation."""
         return (
             (not self.tags or not tags.isdisjoint(self.tags))
             and (not self.methods or method.upper() in self.methods)

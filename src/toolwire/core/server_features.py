@@ -47,10 +47,12 @@ URI_PREFIX: Final = "uri_prefix"
 class ResourceDefinition:
     """A resource at a URI, or at each URI that matches a template.
 
-    ``uri`` is a URI template where it has variables. ``size`` is in bytes. ``prefix`` is what a gateway puts before the
-    URIs of one of its servers. ``takes_uri`` means that the reader gets the URI itself instead of the variables.
-    ``changes`` are those of its own URIs, without the prefix; None if nothing tells of them. ``completer`` says what
-    a variable may be, if another server knows that.
+    - ``uri``: a URI, or a URI template with variables.
+    - ``size``: in bytes.
+    - ``prefix``: what a gateway puts before an upstream's URIs.
+    - ``takes_uri``: pass the whole URI to the reader, instead of the variables.
+    - ``changes``: reports changes, by URIs without the prefix. None if changes are not reported.
+    - ``completer``: returns the possible values of a variable, if another server knows them.
     """
 
     uri: str
@@ -81,7 +83,7 @@ class ResourceDefinition:
 
     @property
     def description(self) -> str:
-        """What the resource holds."""
+        """What the resource contains."""
         return self.reader.description
 
     @property
@@ -95,14 +97,14 @@ class ResourceDefinition:
         return add_uri_prefix(self.uri, self.prefix)
 
     def find_own_uri(self, uri: str) -> str | None:
-        """Return what the resource's server calls ``uri``, or None if it does not begin as URIs of that server do."""
+        """Return the server's own form of ``uri``, or None if it belongs to another server."""
         begin = add_uri_prefix(PAGE_SCHEME if uri.startswith(PAGE_SCHEME) else "", self.prefix)
         if not uri.startswith(begin):
             return None
         return (PAGE_SCHEME if uri.startswith(PAGE_SCHEME) else "") + uri[len(begin) :]
 
     def match(self, uri: str) -> dict[str, Json] | None:
-        """Return the arguments of the reader if ``uri`` is one of this resource, else None."""
+        """Return the reader's arguments if ``uri`` belongs to this resource, or None."""
         own = self.find_own_uri(uri)
         if own is None:
             return None
@@ -114,9 +116,9 @@ class ResourceDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptDefinition:
-    """A prompt that a user may choose. Its arguments are those of the reader; all are given as texts.
+    """A prompt that a user can choose. Its arguments are its reader's parameters, all passed as strings.
 
-    ``completer`` is called for what an argument may be, if another server knows that.
+    ``completer`` returns the possible values of an argument, if another server knows them.
     """
 
     reader: Tool
@@ -135,7 +137,7 @@ class PromptDefinition:
 
     @property
     def arguments(self) -> tuple[PromptArgument, ...]:
-        """The arguments, in the order of the reader."""
+        """The arguments, in the reader's order."""
         schema = self.reader.input_schema
         properties, required = schema.get("properties"), schema.get("required")
         names: Sequence[Json] = required if isinstance(required, list) else ()
@@ -165,8 +167,9 @@ class SkillFile(NamedTuple):
 class SkillDefinition:
     """A folder of instructions for a model, with a file SKILL.md (MCP Skills, SEP-2640).
 
-    ``resource`` is SKILL.md. ``entry`` is what the server publishes of the skill, with the server's own URIs.
-    ``finder`` returns the present entry, if the skill is another server's.
+    - ``resource``: SKILL.md.
+    - ``entry``: what the server publishes about the skill, with the server's own URIs.
+    - ``finder``: returns the current entry, if the skill belongs to another server.
     """
 
     resource: ResourceDefinition
@@ -180,7 +183,7 @@ class SkillDefinition:
 
     @property
     def name(self) -> str:
-        """The name of the skill, which other skills may share."""
+        """The skill's name. Several skills can share a name."""
         return str(self.frontmatter["name"])
 
     @property
@@ -196,7 +199,7 @@ class SkillDefinition:
 
     @property
     def files(self) -> tuple[SkillFile, ...] | None:
-        """Every file of the skill, or None if its server generates them and publishes no digests."""
+        """Every file of the skill, or None if its server generates the files and publishes no digests."""
         listed = self.entry["resources"]
         if not isinstance(listed, list):
             return None
@@ -205,7 +208,7 @@ class SkillDefinition:
         return tuple(SkillFile(add_uri_prefix(one["uri"], prefix), one["digest"], one["size"]) for one in listed)
 
     def find_uri(self, path: str) -> str | None:
-        """Return the URI of the file at ``path``, such as ``references/FORMS.md``; None if the skill has none there."""
+        """Return the URI of the file at ``path``, such as ``references/FORMS.md``, or None if there is no such file."""
         root, files = find_skill_root(self.uri), self.files
         if files is not None:
             return next((one.uri for one in files if unquote(one.uri) == f"{unquote(root)}/{path}"), None)
@@ -213,7 +216,7 @@ class SkillDefinition:
         return uri if is_skill_file(uri, self.uri) else None
 
     def find_file(self, uri: str) -> str | None:
-        """Return what the skill's server calls the file at ``uri``, or None if ``uri`` is not of the skill."""
+        """Return the server's own URI of the file at ``uri``, or None if the skill has no such file."""
         own = self.resource.find_own_uri(uri)
         if own is None or not is_skill_file(own, self.resource.uri):
             return None

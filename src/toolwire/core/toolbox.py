@@ -223,10 +223,10 @@ def find_upstreams(toolbox: object) -> Callable[[Tool], ToolUpstream | None]:
 
 @runtime_checkable
 class Toolbox(Protocol):
-    """Functions of this process, a remote server, or any wrapper around another Toolbox."""
+    """Runs calls: functions of this process, a remote server, or a wrapper around another Toolbox."""
 
     def catalog(self) -> Catalog:
-        """Return the tools that can be called now; the same object as before if nothing changed."""
+        """Return the tools that can be called now. The object stays the same until something changes."""
         ...
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:

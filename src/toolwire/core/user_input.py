@@ -143,7 +143,7 @@ class InputAction(StrEnum):
 
 
 class InputResponse(NamedTuple):
-    """The user's answer to an ``InputRequest``; ``content`` is what they entered, by the names of the fields."""
+    """The user's answer to an ``InputRequest``. ``content`` contains what they entered, by field name."""
 
     action: InputAction
     content: Mapping[str, Json] | None = None
@@ -155,14 +155,14 @@ CANCELLED: Final = InputResponse(InputAction.CANCEL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRequest:
-    """What a server asks the user while a call runs: a form to fill in, or a page to open.
+    """What a server asks the user during a call: to fill in a form, or to open a page.
 
-    - ``message``: the words of the server, cleaned (untrusted text).
-    - ``fields``: the fields of the form; none for a page.
-    - ``url``: the page to open, at ``host``; ``""`` for a form.
+    - ``message``: the server's text, cleaned (untrusted).
+    - ``fields``: the form's fields. Empty for a page.
+    - ``url``, ``host``: the page to open, and its host. Empty for a form.
     - ``site``, ``title``, ``connection``, ``tool``: who asks, and for which call. ``title`` is untrusted text.
-    - ``faults``: what did not fit when this was asked before, by field.
-    - ``respond``: builds what is sent to the server; the client calls it.
+    - ``faults``: what was wrong with the last answer, by field.
+    - ``respond``: builds the response to the server. The client calls it.
     """
 
     message: str
@@ -177,7 +177,7 @@ class InputRequest:
     respond: Callable[[InputResponse], Any] = field(default=lambda response: response, repr=False, compare=False)
 
     def find_faults(self, content: Mapping[str, Json]) -> dict[str, str]:
-        """Return why ``content`` does not fit, by the name of the field; empty if it does."""
+        """Return what is wrong with ``content``, by field name. Empty if nothing is."""
         known = {one.name: one for one in self.fields}
         faults = {name[:100]: "is not a field of this form" for name in content if name not in known}
         for name, one in known.items():

@@ -19,9 +19,10 @@ _START: Final = ValuePosition(TextPosition(1, 1))
 
 
 class Fault(NamedTuple):
-    """One fault. Lines and columns begin at 1; ``pointer`` is a JSON Pointer; ``rule`` is a requirement's id.
+    """One fault in a document.
 
-    What is missing is pointed at by the object that lacks it.
+    Lines and columns start at 1. ``pointer`` is a JSON Pointer. If something is missing, it points at the object that
+    lacks it. ``rule`` is the ID of the requirement.
     """
 
     pointer: str

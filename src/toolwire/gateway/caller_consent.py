@@ -50,10 +50,10 @@ _log = logging.getLogger("toolwire.decisions")
 
 
 class CallerConsent:
-    """Answers for the callers of a gateway: give it to a connection as ``approve``.
+    """Answers questions for the callers of a gateway. Pass it to a connection as ``approve``.
 
-    If the server has ``consent="hints"``, a call of an MCP client that cannot be asked is left to what that client
-    asks its user.
+    If the server has ``consent="hints"`` and an MCP client cannot show forms, the client decides whether to ask its
+    user.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class CallerConsent:
         return self._answer(question)
 
     async def ask_caller(self, question: Question) -> Problem | None:
-        """Return what the caller has to confirm, about a call that was not accepted yet; None if that is nothing."""
+        """Return what the caller must confirm about a call that was not accepted yet, or None."""
         answer = self(question)
         return (answer if isinstance(answer, Answer) else await answer).problem
 
@@ -162,7 +162,7 @@ class CallerConsent:
         return find_approvers(self._approvers, tool)
 
     def record_rule(self, call: Call, decision: str) -> None:
-        """Record that a rule in the file of the gateway decided about ``call``, which nobody was asked about."""
+        """Record that a rule in the gateway file decided about ``call``, without a question."""
         # QF-02
         about = Decided(call, self._upstream)
         # Callers whom nobody can tell apart must not fill a disk with refusals.

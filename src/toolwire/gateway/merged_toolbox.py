@@ -53,18 +53,21 @@ def merge_toolboxes(
     windows: Windows | None = None,
     local: LocalRates | None = None,
 ) -> Toolbox:
-    """Return a Toolbox that offers the tools of all ``toolboxes`` and runs each call where its tool came from.
+    """Return a Toolbox with the tools of all ``toolboxes``. Each call runs in the toolbox that its tool came from.
 
-    ``names`` gives connections other names than their own, and ``scopes`` says which scopes callers need for the tools
-    of a toolbox, instead of those that its tools declare. ``limits`` are the limits of a toolbox for all callers
-    together; such a toolbox also has a row in ``list_health`` of ``toolwire.core.health``. All are by the number of the
-    toolbox, from 0. Calls are counted in ``windows``, else in ``local``, else in this process.
+    These mappings use a toolbox's index, from 0, as key:
 
-    No connection answers to a name that another toolbox had first. A toolkit of a connection has the connection's name
-    before its own where another toolbox has a toolkit of that name, or of one that looks like it.
+    - ``names``: replaces the name of a connection.
+    - ``scopes``: the scopes that callers need for a toolbox's tools, instead of those that the tools declare.
+    - ``limits``: a toolbox's limits for all callers together. ``toolwire.core.health.list_health`` reports its health.
+
+    Calls are counted in ``windows``, then in ``local``, or else in this process.
+
+    A name belongs to the toolbox that had it first. If two toolkits have the same name, or names that look alike, the
+    connection's name is prefixed to its toolkit's name.
 
     Raises:
-        DefinitionError: two of them, none a connection, have a toolkit of the same name or a tool of the same id.
+        DefinitionError: two toolboxes that are not connections have the same toolkit name or tool ID.
     """
     # D-32
     if len(toolboxes) == 1 and not scopes and not limits:

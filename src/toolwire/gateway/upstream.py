@@ -38,10 +38,12 @@ _MAX_SHOWN = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamLimits:
-    """The limits of one upstream for all callers together: ``rate`` of its calls, and ``running`` calls at a time.
+    """The limits of one upstream for all callers together.
 
-    ``trusted`` are the tools, by name or id, of which its word is believed that they destroy nothing; True means all.
-    ``approvers`` maps patterns of its tools to the groups that alone answer questions about them.
+    - ``rate``: the rate limit of its calls.
+    - ``running``: how many calls can run at once.
+    - ``trusted``: the tools, by name or ID, whose claim to destroy nothing is trusted. True trusts all.
+    - ``approvers``: the groups that answer questions, by pattern of tool names. Nobody else can.
     """
 
     rate: RateLimit | None = None

@@ -50,12 +50,13 @@ _log = logging.getLogger("toolwire")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """A receiver of questions: its ``url``, and the signing ``secret``, 24 to 64 bytes as base64 or ``whsec_...``.
+    """A receiver of questions: its ``url``, and the secret that signs messages.
 
-    With ``arguments``, a message has the arguments of the call.
+    ``secret`` is 24 to 64 bytes as base64, with or without ``whsec_``. With ``arguments``, a message includes the
+    call's arguments.
 
     Raises:
-        DefinitionError: ``url`` is not https, nor http on this machine, or the secret is none.
+        DefinitionError: ``url`` is neither HTTPS nor HTTP on this machine, or the secret is not valid.
     """
 
     url: str = field(repr=False)
@@ -70,10 +71,10 @@ class Webhook:
         self.read_secret()
 
     def read_secret(self) -> bytes:
-        """Return the bytes of the secret.
+        """Return the secret as bytes.
 
         Raises:
-            DefinitionError: they are no base64 of 24 to 64 bytes.
+            DefinitionError: the secret is not base64 of 24 to 64 bytes.
         """
         try:
             key = b64decode(self.secret.reveal().strip().removeprefix(_PREFIX), validate=True)
@@ -96,11 +97,13 @@ class _Message(NamedTuple):
 
 
 class Webhooks:
-    """Sends each question to the webhook of its caller in ``callers``, else to ``every``: give it as ``on_question``.
+    """Sends each question to the caller's webhook in ``callers``, or else to ``every``. Pass it as ``on_question``.
 
-    A caller is named as in the file of a gateway, such as ``ann``, and ``*`` is for those who are not named.
-    ``allow_private`` and ``ca_file`` are as for other requests. ``clock`` gives seconds since 1970. ``pauses_s`` are
-    the seconds before each repetition.
+    - ``callers``: webhooks by the caller's name in the gateway file, such as ``ann``. ``*`` stands for everyone else.
+    - ``allow_private``: allow webhooks at a private address.
+    - ``ca_file``: a PEM file with certificates to trust in addition to the system's.
+    - ``clock``: returns seconds since 1970.
+    - ``pauses_s``: the delay before each retry, in seconds.
     """
 
     def __init__(
@@ -127,12 +130,12 @@ class Webhooks:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many messages were sent, given up as failed, and dropped because too many waited."""
+        """How many messages were sent, failed for good, or were dropped because too many were waiting."""
         return dict(self._counts)
 
     @property
     def fault(self) -> str:
-        """What was wrong with the last message, as a sentence for operators; empty if it was sent."""
+        """Why the last message failed, as a sentence for operators. Empty if it was sent."""
         return self._fault
 
     def __call__(self, notice: QuestionNotice) -> None:
@@ -155,7 +158,7 @@ class Webhooks:
             self._changed.notify()
 
     def close(self) -> None:
-        """Send nothing more. What is being sent may end."""
+        """Stop sending. A message that is already being sent can finish."""
         with self._changed:
             self._is_closed = True
             self._waiting.clear()

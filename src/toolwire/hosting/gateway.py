@@ -29,18 +29,18 @@ _PATHS: Mapping[str, CommandOption] = {option.field: option for option in list_s
 
 
 def open_gateway(source: Path | str | ServeSettings, *, approve_command: ApproveCommand | None = None) -> App:
-    """Return the ASGI application of the gateway that ``source`` describes: a ``toolwire.toml``, or a record.
+    """Return the ASGI application of the gateway in ``source``: a ``toolwire.toml``, or a settings record.
 
-    It is the application that ``toolwire gateway run`` serves. The upstreams are opened now; one that does not answer
-    within five seconds is tried again while the others are served. The lifespan of the application closes them. A
-    relative path in the file means a file beside it. What the file says about listening (``host``, ``port``,
-    ``workers``, TLS and proxies) is for the command: here, that is up to the server that runs the application.
+    ``toolwire gateway run`` serves the same application. The upstreams are opened now. If one does not answer within
+    five seconds, it is retried while the others are served. The application's lifespan closes them. Relative paths in
+    the file start at the file's folder. Settings about listening (``host``, ``port``, ``workers``, TLS and proxies) are
+    ignored, because the ASGI server decides them.
 
-    ``approve_command`` is shown the command of an upstream that runs as a program, and returns whether it may run.
-    Without it, only commands run that this user agreed to before.
+    ``approve_command`` is called with the command of an upstream that runs as a program. It returns whether the command
+    may run. Without it, only commands that this user has already approved can run.
 
     Raises:
-        ToolwireError: the file or the record is not valid, or an upstream cannot be opened; one sentence says why.
+        ToolwireError: the file or the record is not valid, or an upstream cannot be opened. The message says why.
     """
     return open_app(source if isinstance(source, ServeSettings) else _read(Path(source)), approve_command)
 

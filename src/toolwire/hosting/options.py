@@ -40,9 +40,9 @@ def _read_return(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteOptions:
-    """How to reach a remote server, and which of its tools to use, as written in a file or a command.
+    """How to reach a remote server and which of its tools to use, as written in a file or a command.
 
-    Files stay paths and secrets stay names of variables, so that a worker process can read them again.
+    Paths stay paths, and a secret is the name of an environment variable. A worker process can read both again.
     """
 
     key: str | None = define_option(
@@ -144,7 +144,7 @@ class RemoteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenOptions:
-    """Which signed tokens of callers a server accepts: paths and URLs, without secrets."""
+    """Which signed tokens of callers a server accepts. It contains paths and URLs, but no secrets."""
 
     jwt_secret_file: str | None = define_option(
         None, metavar="FILE", help="accept JWTs signed with this secret (HS256)", is_path=True, settings="program"

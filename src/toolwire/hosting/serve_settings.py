@@ -37,17 +37,21 @@ UpstreamAccount: TypeAlias = Literal["gateway", "caller", "exchange"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamSettings:
-    """One upstream of a gateway: its name, its target, and its own options about remote targets.
+    """One upstream of a gateway: its name, its target, and its options.
 
-    ``scopes`` are what a caller needs to see its tools, instead of what the tools declare; ``None`` leaves that.
-    ``rate`` (such as ``100/1m``, or empty) and ``running`` are its limits for all callers together, and ``timeout_s``
-    is how long one call may take. ``account`` says whose credentials are used: those of the gateway, those of the
-    caller, who signs in there (as ``client_id``, if the gateway is registered), or those that the caller's token is
-    exchanged for. ``agree`` trusts the site's word about all its tools, or about those named. ``run``, ``ask`` and
-    ``never`` are rules about its tools, as the file has them. ``returns`` says whether its results are ``private``
-    data or ``untrusted`` text. ``approvers`` maps patterns of tools to the groups that alone answer questions about
-    them; the first pattern that fits counts. ``agreed_command`` is the digest of the program that the file agrees to,
-    and ``program_limits`` say what it may use, by the names of ``MAX_PROGRAM_LIMITS``.
+    - ``scopes``: the scopes that callers need to see its tools. None uses the scopes that the tools declare.
+    - ``rate``, ``running``: its limits for all callers together. ``rate`` is a text such as ``100/1m``, or empty.
+    - ``timeout_s``: the time limit of one call, in seconds.
+    - ``account``: whose credentials are used: the gateway's, the caller's own (who signs in there), or credentials that
+      the caller's token is exchanged for.
+    - ``client_id``: the gateway's registration for the caller's sign-in.
+    - ``agree``: trust what the server claims about all its tools, or about the named tools.
+    - ``run``, ``ask``, ``never``: rules for its tools, as written in the file.
+    - ``returns``: whether results are ``private`` data or ``untrusted`` text.
+    - ``approvers``: the groups that answer questions, by pattern of tool names. Nobody else can. The first pattern that
+      matches counts.
+    - ``agreed_command``: the digest of the program that the file approves.
+    - ``program_limits``: the program's limits, by the names in ``MAX_PROGRAM_LIMITS``.
     """
 
     name: str
@@ -82,11 +86,12 @@ class WebhookSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerSettings:
-    """A gateway's rules for one caller, as its file says. ``None`` or ``""`` keeps what applies without a rule.
+    """A gateway's rules for one caller, as written in its file. ``None`` or ``""`` means no rule.
 
-    ``tools``, ``effects`` and ``arguments`` are the most that the caller may use; see ``ToolBound``. Conditions are
-    written as those of ``ask_when``. ``member_of`` is the group whose table has the caller as a member. Without
-    ``self_approval``, the caller's own user answers none of its questions.
+    - ``tools``, ``effects``, ``arguments``: the most that the caller can use. See ``ToolBound``. Conditions are written
+      like those of ``ask_when``.
+    - ``member_of``: the group that lists the caller as a member.
+    - ``self_approval``: if false, users cannot answer the questions about their own calls.
     """
 
     scopes: Sequence[str] | None = None
@@ -103,7 +108,7 @@ class CallerSettings:
     arguments: Mapping[str, Sequence[Json]] = field(default_factory=dict)
 
     def build_rules(self) -> CallerRules:
-        """Return the rules as a server takes them."""
+        """Return the rules in the form that a server accepts."""
         scopes = None if self.scopes is None else frozenset(self.scopes)
         rate = RateLimit.parse(self.rate) if self.rate else None
         return CallerRules(
@@ -144,13 +149,16 @@ class BundleSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """What to serve, and to which callers. Workers get it by the environment: other users can read a command line.
+    """What to serve, and to which callers.
 
-    ``server`` has the options of the server that are plain text or numbers. ``api_keys``, ``limits`` and ``consent``
-    are others as they are written; ``build_app`` reads them. ``targets`` are served, or ``upstreams`` as a gateway.
+    Workers receive the settings in the environment, because other users can read a command line.
+
+    - ``targets``: what to serve. ``upstreams`` serves a gateway instead.
+    - ``server``: server options that are plain text or numbers.
+    - ``api_keys``, ``limits``, ``consent``: further options, as written. ``build_app`` reads them.
 
     Raises:
-        DefinitionError: ``server`` has an option that the settings have themselves.
+        DefinitionError: ``server`` contains an option that is also a field of these settings.
     """
 
     targets: Sequence[str] = ()
@@ -187,18 +195,18 @@ class ServeSettings:
 
     @property
     def can_wait_for_answers(self) -> bool:
-        """Whether a call may wait in this process for an answer of its caller: not where there are several workers."""
+        """Whether a call can wait in this process for its caller's answer. With several workers, it cannot."""
         # MC-09: the answer may come to another worker.
         return self.is_one_process and self.server.sessions != "none"
 
     @property
     def has_self_approval(self) -> bool:
-        """Whether users may answer the questions of their own calls."""
+        """Whether users can answer questions about their own calls."""
         return all(one.self_approval for one in self.callers.values())
 
     @property
     def has_inbox(self) -> bool:
-        """Whether users decide in the inbox about calls of clients that cannot ask them, or of some callers."""
+        """Whether questions go to the inbox, for clients that cannot ask their users or for some callers."""
         is_asked = self.consent == "inbox" or any(one.questions == "inbox" for one in self.callers.values())
         return is_asked or any(one.approvers for one in self.upstreams)
 

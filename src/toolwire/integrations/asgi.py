@@ -72,24 +72,21 @@ def publish_tools(
     sign_in: AuthorizationServer | None = None,
     enforce: bool = False,
 ) -> Asgi:
-    """Return an ASGI application that is ``app`` with tools: serve it instead.
+    """Return an ASGI application that is ``app`` plus its tools. Serve it instead of ``app``.
 
-    ``document`` is the OpenAPI document of ``app``, of 3.0 to 3.2, or Swagger 2.0, as its framework writes it. An
-    operation has its ``x-llm`` from ``x_llm(...)``, where the framework lets you add to an operation. ``include`` and
-    ``options`` are as for FastAPI. ``openapi`` converts a document of 3.1; without it, the document
-    keeps its version.
-
-    ``sign_in`` is where users allow apps to act for them: what ``toolwire.oauth.authorization_server`` returns. Its
-    pages and metadata are served too. An operation whose ``security`` in the document is ``[{"oauth": SCOPES}]`` needs
-    the session of a user or an access token with these scopes, and finds the caller in the ``state`` of the ASGI scope:
-    ``scope["state"]["caller"].name`` is the id of the user.
-
-    With ``enforce``, the ``rateLimit`` of an operation also holds for requests that come to the route itself: then the
-    calls of one caller count together, whichever way they come.
+    - ``document``: the OpenAPI document of ``app`` (3.0 to 3.2, or Swagger 2.0), as its framework generates it. Add
+      ``x_llm(...)`` to an operation if the framework lets you.
+    - ``include``, ``options``: see ``toolwire.integrations.fastapi.publish_tools``.
+    - ``openapi``: the version of the published document. Default: the version of ``document``.
+    - ``sign_in``: the authorization server, from ``toolwire.oauth.authorization_server``. Its pages and metadata are
+      served as well. An operation with the ``security`` ``[{"oauth": SCOPES}]`` then needs a signed-in user or an
+      access token with these scopes. In it, ``scope["state"]["caller"].name`` is the user's ID.
+    - ``enforce``: also apply an operation's ``rateLimit`` to direct requests. Calls and requests of one caller are then
+      counted together.
 
     Raises:
-        DefinitionError: ``app`` is no ASGI application, an option is not valid, an ``x-llm`` has an unknown member or
-            a wrong value, or an operation requires a scope that ``sign_in`` does not offer.
+        DefinitionError: ``app`` is not an ASGI application, an option is not valid, an ``x-llm`` contains an unknown
+            field or an invalid value, or an operation requires a scope that ``sign_in`` does not offer.
     """
     # AO-01
     check_app(app, "ASGI")

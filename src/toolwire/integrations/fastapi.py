@@ -52,28 +52,26 @@ def publish_tools(
     sign_in: AuthorizationServer | None = None,
     enforce: bool = False,
 ) -> FastAPI:
-    """Let models use ``app``, and return it: its document gets ``x-llm``, and clients find it. Call it once.
+    """Make the routes of ``app`` available as tools, and return ``app``. Call it once.
 
-    The same tools are served over MCP (at ``/mcp``), OpenTool and Open Tool Calling too, as ``options`` says, or not at
-    all with None. A call is a request to the route, with the credentials of the caller: your app signs its users
-    in, and refuses them, as before. A protocol is left out if one of its paths is a route of ``app``.
+    The OpenAPI document gets ``x-llm``, where clients find the tools. They are also served over MCP (at ``/mcp``),
+    OpenTool and Open Tool Calling. A tool call is a request to the route, with the caller's credentials, so your app
+    authenticates its users as before. A protocol is left out if ``app`` has a route at one of its paths.
 
-    ``include`` "marked" offers the routes that have an ``x_llm``, "all" every route of the document but those with
-    ``enabled=False``; left out, it is "marked" as soon as one route is.
+    - ``include``: ``"marked"`` publishes routes with ``x_llm``. ``"all"`` publishes every route in the document, except
+      those with ``enabled=False``. Default: ``"marked"`` if any route has ``x_llm``, else ``"all"``.
+    - ``options``: the options of the other protocols. With None, only the document is published.
+    - ``sign_in``: the authorization server, from ``toolwire.oauth.authorization_server``. Its pages and metadata become
+      routes of ``app``. MCP, OpenTool and Open Tool Calling then accept only its tokens. Protect the routes themselves
+      with ``require_user``.
+    - ``enforce``: also apply an operation's ``rateLimit`` to direct requests. Calls and requests of one caller are then
+      counted together.
 
-    ``sign_in`` is where users allow apps to act for them: what ``toolwire.oauth.authorization_server`` returns. Its
-    pages and metadata become routes of ``app``, the document names it, and MCP, OpenTool and Open Tool Calling take its
-    tokens alone. Protect the routes themselves with ``require_user``.
-
-    With ``enforce``, the ``rateLimit`` of an operation also holds for requests that come to the route itself: then the
-    calls of one caller count together, whichever way they come.
-
-    When the app starts, an ``x-llm`` that cannot
-    be is refused, and what a model's user would change is logged.
+    When the app starts, invalid ``x-llm`` is refused. Warnings about tools that a model could misunderstand are logged.
 
     Raises:
-        DefinitionError: an option is not valid; when the app starts, if the ``x-llm`` of a route has an unknown member
-            or a wrong value, or if nobody could sign in.
+        DefinitionError: an option is not valid. When the app starts: an ``x-llm`` contains an unknown field or an
+            invalid value, or nobody can sign in.
     """
     # XL-018, XL-019, XL-121..124, AO-01
     if not isinstance(app, FastAPI):
@@ -104,12 +102,11 @@ def publish_tools(
 
 
 def require_user(sign_in: AuthorizationServer, *scopes: str) -> Any:
-    """Return a dependency for routes whose value is the user for whom a request is made.
+    """Return a route dependency whose value is the user for whom a request is made.
 
-    The user is signed in at your application, or allowed an app ``scopes``, with which it sent its access token. The
-    value is what your function ``users`` of ``authorization_server`` returns for the user. Any other request gets 401
-    or 403 with a challenge, from which a client learns where to sign in and for which scopes. The document of the
-    application names the scopes.
+    The user is signed in at your application, or has given an app ``scopes``, and the app sends its access token. The
+    value is what ``users`` of ``authorization_server`` returns for the user. Other requests get 401 or 403, with a
+    challenge that tells clients where to sign in and with which scopes. The OpenAPI document names the scopes.
     """
     # AO-01, I-22
     scheme = _SignInScheme(sign_in)

@@ -80,7 +80,7 @@ def x_llm(**marks: Unpack[RouteMarks]) -> dict[str, Any]:
     """Return ``{"x-llm": {...}}`` for a route's ``openapi_extra``.
 
     Raises:
-        DefinitionError: there is no such member, or its value cannot be; the sentence says which.
+        DefinitionError: a field is unknown, or its value is not valid. The message names it.
     """
     # XL-121
     data: dict[str, Json] = {}

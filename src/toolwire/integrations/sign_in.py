@@ -160,10 +160,10 @@ def build_probe(sign_in: AuthorizationServer) -> tuple[dict[str, Any], str]:
 
 
 def identify_by_route(app: Asgi, path: str) -> IdentifyUser:
-    """Return a function that asks a route of ``app`` who is signed in, for ``identify_user`` of the sign-in.
+    """Return a function for ``identify_user`` that asks a route of ``app`` who is signed in.
 
-    The route answers GET at ``path`` with JSON: the id of the signed-in user, or null. It gets the header fields of the
-    request that the sign-in is about, so that the sessions of the application decide, whatever framework keeps them.
+    The route answers GET at ``path`` with JSON: the signed-in user's ID, or null. It gets the header fields of the
+    original request, so your framework's own sessions decide.
     """
 
     async def identify_user(scope: Mapping[str, Any]) -> str | None:

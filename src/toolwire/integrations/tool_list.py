@@ -23,11 +23,11 @@ _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 def build_tool_list(
     document: Mapping[str, Any], sign_in: AuthorizationServer | None = None, *, include: Include | None = None
 ) -> str:
-    """Return an HTML list of the tools in the OpenAPI ``document``, for a page of the application.
+    """Return an HTML list of the tools in the OpenAPI ``document``, for a page of your application.
 
-    Each item says what the tool does, whether models may call it without asking, what the user must allow for it, in
-    the words of ``sign_in``, and its limit. The list has no styles: it is ``ul.toolwire-tools``, and each item has
-    ``data-effect``, which is ``reads``, ``changes`` or ``destroys``. ``include`` is as for ``publish_tools``.
+    Each item says what the tool does, whether models can call it without asking, which of ``sign_in``'s scopes the user
+    must allow, and its rate limit. The list is an unstyled ``ul.toolwire-tools``. Each item's ``data-effect`` is
+    ``reads``, ``changes`` or ``destroys``. For ``include``, see ``publish_tools``.
     """
     site = read_site_marks("", "", include)
     marked = mark_document(document, site)

@@ -29,19 +29,19 @@ __all__ = ["ServerOptions", "identify_by_route", "publish_tools", "x_llm"]
 
 
 def publish_tools(app: WSGIApplication, document: Mapping[str, Any], **options: Unpack[PublishOptions]) -> Asgi:
-    """Return an ASGI application that is ``app`` with tools: serve it instead, with ``uvicorn`` or another ASGI server.
+    """Return an ASGI application that is ``app`` plus its tools. Serve it with ``uvicorn`` or another ASGI server.
 
-    ``document`` and ``options`` are those of ``toolwire.integrations.asgi.publish_tools``. Requests run in threads.
-    With ``sign_in``, ``environ["asgi.scope"]["state"]["caller"].name`` is the id of the user.
+    For the parameters, see ``toolwire.integrations.asgi.publish_tools``. Requests run in threads. With ``sign_in``,
+    ``environ["asgi.scope"]["state"]["caller"].name`` is the user's ID.
 
     Raises:
-        DefinitionError: ``app`` is no WSGI application, an option is not valid, or an ``x-llm`` has an unknown member
-            or a wrong value.
+        DefinitionError: ``app`` is not a WSGI application, an option is not valid, or an ``x-llm`` contains an unknown
+            field or an invalid value.
     """
     check_app(app, "WSGI")
     return asgi.publish_tools(cast("Asgi", WSGIMiddleware(cast("Any", app))), document, **options)
 
 
 def identify_by_route(app: WSGIApplication, path: str) -> IdentifyUser:
-    """Return what ``toolwire.integrations.asgi.identify_by_route`` returns, for a WSGI application."""
+    """Do the same as ``toolwire.integrations.asgi.identify_by_route``, for a WSGI application."""
     return asgi.identify_by_route(cast("Asgi", WSGIMiddleware(cast("Any", app))), path)

@@ -66,15 +66,18 @@ class ToolBundle(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerRules:
-    """The rules for a caller. ``None`` keeps what applies without a rule.
+    """The rules for one caller. ``None`` means no rule.
 
-    ``scopes`` stand for those of the caller's credentials. ``rate`` counts all calls of the caller, and ``running`` is
-    how many of them may run at a time. With ``inbox``, each question about a call goes to the caller's inbox, and no
-    client of the caller confirms a call by itself. ``answered_by`` names the other callers and users who answer the
-    questions of this caller in the inbox. ``bound`` is the most that the caller may use of the tools, whatever its
-    scopes, its consent and its permissions say. ``claims`` are conditions: the rules are also for each caller whose
-    claims meet all of them and whom no rules name. ``member_of`` is the group whose rules these are. Without
-    ``self_approval``, no user answers the questions of their own calls.
+    - ``scopes``: replaces the scopes of the caller's credentials.
+    - ``rate``: the rate limit of all the caller's calls together.
+    - ``running``: how many of the caller's calls can run at once.
+    - ``inbox``: send each question to the caller's inbox, so that no client can confirm a call itself.
+    - ``answered_by``: other callers and users who answer this caller's questions in the inbox.
+    - ``bound``: the most that the caller can use, whatever scopes, consent and permissions allow.
+    - ``claims``: conditions. The rules also apply to every caller whose claims meet all conditions and who has no rules
+      of their own.
+    - ``member_of``: the group whose rules these are.
+    - ``self_approval``: if false, users cannot answer questions about their own calls.
     """
 
     # GW-01, AT-35, PL-02

@@ -31,9 +31,9 @@ _CONNECTION_DEFAULT = RateLimit(max=300, window="1m")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRateLimits:
-    """A client's rate limits: ``tool`` applies to each tool, ``connection`` to all tools of a connection together.
+    """A client's rate limits: ``tool`` for each tool, and ``connection`` for all tools of a connection together.
 
-    ``None`` is no limit.
+    ``None`` means no limit.
     """
 
     tool: RateLimit | None = _TOOL_DEFAULT

@@ -47,21 +47,24 @@ def authorization_server(
     identify_user: IdentifyUser | None = None,
     **more: Any,
 ) -> AuthorizationServer:
-    """Return an authorization server: an ASGI application whose ``callers`` identify the callers of your server.
+    """Return an authorization server. It is an ASGI application, and its ``callers`` identify your server's callers.
 
-    ``scopes`` maps each scope to the words that users read. ``store`` is the path of an SQLite file, the URL of a
-    PostgreSQL database, or a store; without it, rows are kept in the state that the environment variable TOOLWIRE_STATE
-    names. ``resource`` is the URL that tokens are for; by default it is the issuer. ``audit`` is called with each
-    ``GrantEvent``. ``fetch`` replaces the guarded network, and ``now`` the clock (seconds since 1970). ``more`` are
-    further fields of ``OAuthSettings``.
+    - ``scopes``: the text that users read for each scope.
+    - ``users``: checks passwords and finds accounts. See ``open_accounts``. With an ``IdentityProvider``, users sign in
+      at its issuer.
+    - ``store``: the path of an SQLite file, the URL of a PostgreSQL database, or an ``OAuthStore``. Default: the state
+      in the environment variable TOOLWIRE_STATE.
+    - ``resource``: the URL that tokens are for. Default: ``issuer``.
+    - ``audit``: called with each ``GrantEvent``.
+    - ``fetch``, ``now``: replace the guarded network and the clock (seconds since 1970).
+    - ``more``: other fields of ``OAuthSettings``.
 
-    ``users`` checks passwords and finds accounts; see ``open_accounts``. If users sign in at your application, set
-    ``login_url`` to its page and ``identify_user`` to a function that takes the ASGI scope of a request and returns the
-    id of the signed-in user, or None. Then ``users`` can be a function that takes the id of a user as text and returns
-    your own object for that user, or None. If ``users`` is an ``IdentityProvider``, users sign in at its issuer.
+    If users sign in at your application, set ``login_url`` to its page. ``identify_user`` is then a function that takes
+    a request's ASGI scope and returns the signed-in user's ID, or None. ``users`` can be a function that takes a user's
+    ID as a string and returns your own user object, or None.
 
     Raises:
-        DefinitionError: a setting is wrong, or the database cannot be used.
+        DefinitionError: a setting is not valid, or the database cannot be used.
     """
     settings = OAuthSettings(issuer=issuer, resource=resource or issuer, name=name or issuer, scopes=scopes, **more)
     if bool(settings.login_url) is not (identify_user is not None):
@@ -95,9 +98,9 @@ def authorization_server(
 
 
 def open_accounts(store: OAuthStore | str | Path = "") -> Accounts:
-    """Return accounts with passwords in ``store``, for a site without accounts; ``add(name, password)`` creates one.
+    """Return accounts with passwords in ``store``, for a server without accounts of its own.
 
-    ``store`` is the one of ``authorization_server``.
+    ``add(name, password)`` creates an account. Pass the ``store`` of ``authorization_server``.
 
     Raises:
         DefinitionError: there is no store, or the database cannot be used.

@@ -59,18 +59,20 @@ class _OpenToolConnection(Generic[AnyNetwork]):
 
 
 class OpenToolClient(_OpenToolConnection[Network]):
-    """A client of the OpenTool server at ``base_url``, given with or without ``/opentool``; see its three methods.
+    """A client of the OpenTool server at ``base_url``, with or without ``/opentool``.
 
-    Instead of a URL, ``host`` and ``port`` may be given; with neither, it is the server of this machine on port 9627.
-    ``api_key`` goes to that origin alone. ``allow_private`` lists https origins in private networks that may be
-    reached, ``allow_http`` http origins with a private address. ``ca_file`` has certificates (PEM) that are trusted in
-    addition.
-    ``mended`` are the quirks of real servers that are undone: leave a row out to see what it hides.
+    Pass ``host`` and ``port`` instead of a URL, or neither for port 9627 of this machine.
 
-    Use it in ``async with``, or end with ``aclose()``.
+    - ``api_key``: sent only to the server's origin.
+    - ``allow_private``: HTTPS origins that may have a private address.
+    - ``allow_http``: HTTP origins that may be called, at private addresses only.
+    - ``ca_file``: a PEM file with certificates to trust in addition to the system's.
+    - ``mended``: known faults of real servers to correct. Remove an item to see the fault.
+
+    Use it in ``async with``, or call ``aclose()`` at the end.
 
     Raises:
-        ValueError: both a URL and a host are given, or the key is none that a header can carry.
+        ValueError: both a URL and a host are given, or the key cannot be sent in a header.
     """
 
     # A-22, C-8
@@ -83,23 +85,23 @@ class OpenToolClient(_OpenToolConnection[Network]):
         return await arun(ask_version(self.base_url), self._network, None)
 
     async def call(self, function_call: FunctionCall) -> ToolReturn:
-        """Return what the function gave. It is called at most once.
+        """Call a function, at most once, and return its result.
 
         Raises:
-            OpenToolServerCallException: the call failed; the message says why.
-            OpenToolException: there is no answer to read; which of the five says what is wrong.
+            OpenToolServerCallException: the call failed. The message says why.
+            OpenToolException: there is no readable answer. The subclass says why.
         """
         # OTRPC-016
         return await arun(call_function(self.base_url, function_call, self._mended), self._network, None)
 
     def stream_call(self, function_call: FunctionCall) -> AsyncGenerator[ToolReturn, None]:
-        """Yield each piece of what the function gives, in order; it is called when the first is asked for.
+        """Yield each piece of a function's result, in order. The call starts when the first piece is read.
 
-        A slow reader slows the function down. Leaving the iterator (``break``, ``aclose``) cancels the call.
+        If you read slowly, the function slows down. Leaving the iterator (``break``, ``aclose``) cancels the call.
 
         Raises:
-            OpenToolServerCallException: the call failed, or its stream was cut off; the message says why.
-            OpenToolException: there is no answer to read; which of the five says what is wrong.
+            OpenToolServerCallException: the call failed, or its stream broke off. The message says why.
+            OpenToolException: there is no readable answer. The subclass says why.
         """
         # A-28
         return astream(self.base_url, function_call, self._mended, self._network)
@@ -107,7 +109,7 @@ class OpenToolClient(_OpenToolConnection[Network]):
     streamCall = stream_call
 
     async def load(self) -> OpenTool | None:
-        """Return the document of the server, or None where it has none: it can still be called by name."""
+        """Return the server's document, or None. Without one, its functions can still be called by name."""
         # OTRPC-017
         return await arun(load_document(self.base_url), self._network, None)
 
@@ -135,19 +137,19 @@ class SyncOpenToolClient(_OpenToolConnection[SyncNetwork]):
         return run(ask_version(self.base_url), self._network, None)
 
     def call(self, function_call: FunctionCall) -> ToolReturn:
-        """Return what the function gave; see ``OpenToolClient.call``."""
+        """Call a function and return its result. See ``OpenToolClient.call``."""
         # OTRPC-016
         return run(call_function(self.base_url, function_call, self._mended), self._network, None)
 
     def stream_call(self, function_call: FunctionCall) -> Generator[ToolReturn, None, None]:
-        """Yield each piece of what the function gives; see ``OpenToolClient.stream_call``."""
+        """Yield each piece of a function's result. See ``OpenToolClient.stream_call``."""
         # A-28
         return stream(self.base_url, function_call, self._mended, self._network)
 
     streamCall = stream_call
 
     def load(self) -> OpenTool | None:
-        """Return the document of the server, or None where it has none: it can still be called by name."""
+        """Return the server's document, or None. Without one, its functions can still be called by name."""
         # OTRPC-017
         return run(load_document(self.base_url), self._network, None)
 

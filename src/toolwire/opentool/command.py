@@ -30,15 +30,15 @@ def main(
     document: Given | None = None,
     version: str | None = None,
 ) -> int:
-    """Serve ``tool``, a class (or a function that makes one), as the command line says; return the exit code.
+    """Serve ``tool``, a class or factory function, with options from the command line. Return the exit code.
 
-    Each parameter of its ``__init__`` is an option: ``db_path`` is ``--db-path``. One without a default is required;
-    where there is such a one and nothing is given at all, the help is printed. ``document`` describes a tool that
-    has no ``load``; ``version`` is that of a tool without any.
+    Each parameter of its ``__init__`` is an option: ``db_path`` becomes ``--db-path``. A parameter without a default is
+    required. If one is required and no argument is given, the help is printed. ``document`` describes a tool without
+    ``load``. ``version`` is used if the tool has none.
 
     Raises:
         DefinitionError: a parameter of the tool cannot be an option.
-        SystemExit: the command line asks for help or the version, or cannot be read.
+        SystemExit: the command line asks for help or the version, or is not valid.
     """
     argv = sys.argv[1:] if argv is None else argv
     options = read_options(tool)

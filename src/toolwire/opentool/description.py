@@ -95,7 +95,7 @@ def _read_data(given: Given) -> Json:
 
 
 class OpenToolJsonLoader:
-    """Loads OpenTool documents of any version. It has no state; there is a class because the SDKs have one."""
+    """Loads OpenTool documents of any version. It is a class because the other SDKs have one."""
 
     # OT-031
 
@@ -103,7 +103,7 @@ class OpenToolJsonLoader:
         """Return the document in a JSON text.
 
         Raises:
-            DefinitionError: it is no document; the text says what is wrong.
+            DefinitionError: the text is not a document. The message says what is wrong.
         """
         document = read_text(text)
         if isinstance(document, Problem):
@@ -114,7 +114,7 @@ class OpenToolJsonLoader:
         """Return the document in a file.
 
         Raises:
-            DefinitionError: the file cannot be read, or holds no document; the text says which and why.
+            DefinitionError: the file cannot be read, or is not a document. The message says which, and why.
         """
         try:
             text = Path(path).read_bytes()
@@ -135,24 +135,24 @@ Loaded: TypeAlias = OpenTool | Mapping[str, Json] | None
 class Tool(Protocol):
     """A tool to serve: ``call`` runs a function, and ``load`` returns the document. Both can be coroutines.
 
-    A tool may also have, as the newer SDKs do: ``init()``, awaited before its first call; ``dispose()``, awaited
-    after its last; and ``stream_call(name, arguments)``, a sync or async generator of the pieces of a function whose
-    document has ``stream``.
+    These methods are optional, as in the newer SDKs. ``init()`` is awaited before the first call, and ``dispose()``
+    after the last one. ``stream_call(name, arguments)`` is a generator, synchronous or not, for functions whose
+    document has ``stream``. It yields the pieces of the result.
     """
 
     # OTRPC-020, OTRPC-021, A-11
 
     def call(self, name: str, arguments: dict[str, Any], /) -> Returned | Awaitable[Returned]:
-        """Return what the function ``name`` gives, an object.
+        """Return the result of the function ``name``, an object.
 
         Raises:
-            FunctionNotSupportedException: there is no such function.
-            InvalidArgumentsException: the arguments do not fit.
-            ToolBreakException: it cannot go on; the text reaches the caller, as that of nothing else raised here does.
+            FunctionNotSupportedException: the function is unknown.
+            InvalidArgumentsException: the arguments are not valid.
+            ToolBreakException: the tool cannot continue. The caller gets this message, but no other exception's.
         """
         ...
 
     def load(self) -> Loaded | Awaitable[Loaded]:
-        """Return the document, or None where there is none: then every name may be called."""
+        """Return the document, or None. Without a document, every function name can be called."""
         # OTRPC-021
         ...

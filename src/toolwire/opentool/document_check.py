@@ -24,10 +24,10 @@ OWN = frozenset({"call", "load", "init", "dispose", "stream_call"})
 
 
 def check_against(tool: object, document: Given) -> tuple[str, ...]:
-    """Return every mismatch between ``document`` and the object ``tool``. It is empty if they match.
+    """Return every mismatch between ``document`` and the object ``tool``. Empty if they match.
 
     Raises:
-        DefinitionError: the document itself cannot be read.
+        DefinitionError: the document cannot be read.
     """
     description = describe(document)
     call = getattr(tool, "call", None)

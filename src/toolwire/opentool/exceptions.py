@@ -15,7 +15,7 @@ from toolwire.framing import jsontext
 
 
 class OpenToolException(ToolwireError):  # the ending of all names here is the specification's
-    """Anything that went wrong between an OpenTool client and a tool. ``code`` is None where there is none."""
+    """The base class of failures between an OpenTool client and a tool. ``code`` can be None."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -49,7 +49,7 @@ class ErrorNullException(OpenToolException):
 
 
 class OpenToolServerUnauthorizedException(OpenToolException):
-    """The server wants an API key, or does not know this one."""
+    """The server requires an API key, or does not accept this one."""
 
     # OTRPC-024
 
@@ -58,7 +58,7 @@ class OpenToolServerUnauthorizedException(OpenToolException):
 
 
 class OpenToolServerNoAccessException(OpenToolException):
-    """Nothing was sent, or the URL does not lead to an OpenTool server."""
+    """Nothing was sent, or no OpenTool server answers at the URL."""
 
     # OTRPC-025
 
@@ -67,7 +67,7 @@ class OpenToolServerNoAccessException(OpenToolException):
 
 
 class OpenToolServerCallException(OpenToolException):
-    """The call failed. ``problem`` says more than the message where more is known."""
+    """The call failed. ``problem`` can have more details than the message."""
 
     # OTRPC-026
 
@@ -77,14 +77,14 @@ class OpenToolServerCallException(OpenToolException):
 
 
 class FunctionNotSupportedException(OpenToolException):
-    """Raise this in a tool that has no such function."""
+    """Raise this in a tool if it does not have the function."""
 
     def __init__(self, function_name: str) -> None:
         super().__init__(f"Function Not Supported: {function_name}", 405)
 
 
 class InvalidArgumentsException(OpenToolException):
-    """Raise this in a tool for arguments that do not fit: give them as they came, or a sentence that says why."""
+    """Raise this in a tool if arguments are not valid. Pass the arguments, or a sentence that says why."""
 
     def __init__(self, arguments: Mapping[str, Json] | str | None = None) -> None:
         message = arguments if isinstance(arguments, str) else f"Invalid Arguments: {_write_arguments(arguments)}"
@@ -92,7 +92,7 @@ class InvalidArgumentsException(OpenToolException):
 
 
 class ToolBreakException(OpenToolException):
-    """Raise this in a tool that cannot go on; its message is for the user and the model."""
+    """Raise this in a tool if it cannot continue. The message is for the user and the model."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or "Tool break exception", 500)

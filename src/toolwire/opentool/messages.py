@@ -41,7 +41,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """One call: ``id`` matches the answer to it, ``name`` is the function's."""
+    """One call of the function ``name``. The answer has the same ``id``."""
 
     # OTRPC-018
 
@@ -64,7 +64,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
-    """The return of a call: ``result`` is the object as the server sent it, ``id`` the id of the call."""
+    """The answer to a call: ``result`` is the object that the server sent, and ``id`` is the call's ID."""
 
     # OTRPC-019
 
@@ -73,7 +73,7 @@ class ToolReturn:
 
     @classmethod
     def from_json(cls, json: Mapping[str, Json]) -> ToolReturn:
-        """Return the outcome in ``{"id", "result"}``."""
+        """Return the answer in ``{"id", "result"}``."""
         return cls(_member(json, "id", str), _member(json, "result", dict))
 
     def to_json(self) -> dict[str, Json]:

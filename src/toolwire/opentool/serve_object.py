@@ -24,14 +24,14 @@ Box: TypeAlias = ObjectToolbox | MethodToolbox
 
 
 def build_toolbox(target: Any, document: Given | None = None, *, version: str = "1.0.0", threads: int = THREADS) -> Box:
-    """Return the Toolbox of ``target``: a Tool, an object with a method for each function, or a class of either.
+    """Return the Toolbox of ``target``: a Tool, an object with a method for each function, or such a class.
 
-    The ``document`` beside it counts, else the one that it loads. ``version`` is that of a tool without any. Plain
-    functions run in at most ``threads`` threads.
+    ``document`` replaces the document that ``target`` loads. ``version`` is used if the tool has none. Plain functions
+    run in up to ``threads`` threads.
 
     Raises:
-        DefinitionError: it cannot be made without arguments, has nothing to call, or does not fit its document; the
-            text names every difference.
+        DefinitionError: ``target`` needs arguments, has nothing to call, or does not match its document. The message
+            names every mismatch.
     """
     tool = _instantiate(target)
     given = document if document is not None else load_description(tool)

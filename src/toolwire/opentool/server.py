@@ -29,15 +29,17 @@ _POLL_INTERVAL_S = 0.02
 
 
 class OpenToolServer:
-    """Serves ``tool`` on every protocol: ``run()`` until a signal, or ``start()`` and ``stop()`` beside other work.
+    """Serves ``tool`` on every protocol. Call ``run()``, or ``start()`` and ``stop()`` next to other work.
 
-    ``document`` describes the tool where its own ``load`` does not; ``version`` is that of a tool without any.
-    ``api_keys`` are the keys that calls need one of. With an ``admin_key``, a POST with this key to
-    ``/opentool/stop`` stops the server. Port 0 takes a free one; ``url`` says which. With ``strict_jsonrpc`` an answer
-    has a result or an error, never both.
+    - ``document``: describes a tool that has no ``load``.
+    - ``version``: used if the tool has none.
+    - ``api_keys``: the keys of which each call needs one.
+    - ``admin_key``: a POST with this key to ``/opentool/stop`` stops the server.
+    - ``port``: 0 chooses a free port. ``url`` tells which.
+    - ``strict_jsonrpc``: an answer contains a result or an error, never both.
 
     Raises:
-        DefinitionError: the tool cannot be served, or does not fit its document.
+        DefinitionError: the tool cannot be served, or does not match its document.
     """
 
     # S-1, S-17, A-12, A-27
@@ -73,12 +75,12 @@ class OpenToolServer:
         self.url: str = ""
 
     def run(self, announce: Callable[[str], object] = print) -> None:
-        """Serve in this thread until SIGINT, SIGTERM or ``/opentool/stop``; running calls finish first.
+        """Serve in this thread until SIGINT, SIGTERM or ``/opentool/stop``. Running calls finish first.
 
-        ``announce`` is given the URL as soon as the socket listens.
+        ``announce`` is called with the URL as soon as the server listens.
 
         Raises:
-            DefinitionError: nothing can listen at this host and port.
+            DefinitionError: the server cannot listen at this host and port.
             ToolwireError: the tool's ``init`` failed.
         """
         listener = self._listen()
@@ -87,11 +89,11 @@ class OpenToolServer:
             self._serve(listener)
 
     def start(self) -> OpenToolServer:
-        """Serve in a thread of its own from now on, and return this server as soon as its tool has begun.
+        """Serve in a new thread, and return this server as soon as its tool is initialized.
 
         Raises:
-            DefinitionError: nothing can listen at this host and port.
-            ToolwireError: it runs already, or the tool's ``init`` failed.
+            DefinitionError: the server cannot listen at this host and port.
+            ToolwireError: the server is already running, or the tool's ``init`` failed.
         """
         if self._thread is not None:
             raise ToolwireError("This server has already been started.")
@@ -106,10 +108,10 @@ class OpenToolServer:
         return self
 
     def stop(self) -> None:
-        """Stop what ``start`` started, and wait until it is gone; running calls finish first.
+        """Stop the server that ``start`` started, and wait for it to end. Running calls finish first.
 
         Raises:
-            ToolwireError: the server had failed, or a call would not stop.
+            ToolwireError: the server failed, or a call did not stop.
         """
         thread = self._thread
         if thread is None:

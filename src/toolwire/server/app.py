@@ -79,10 +79,13 @@ class Front(Protocol):
 
 
 class App:
-    """The ASGI application that ``asgi`` returns. ``drain()`` begins a graceful stop.
+    """The ASGI application that ``asgi`` returns. ``drain()`` starts a graceful shutdown.
 
-    ``tables`` are its routes, ``pages`` knows the callers of pages, ``sessions`` answers what only MCP has, and
-    ``long_calls`` are the calls that continue without their callers. ``lifespans`` begin in this order.
+    - ``tables``: its routes.
+    - ``pages``: identifies the callers of pages.
+    - ``sessions``: answers requests that only MCP has.
+    - ``long_calls``: the calls that continue after their callers disconnect.
+    - ``lifespans``: start in this order.
     """
 
     takes_exchanges = True
@@ -117,13 +120,13 @@ class App:
         self._next_number = count(1).__next__
 
     def add_front(self, front: Front) -> None:
-        """Let ``front`` answer the requests that it takes, before those that were added earlier."""
+        """Let ``front`` handle its requests first, before any front that was added earlier."""
         self._fronts = (front, *self._fronts)
         self._lifespans = (*self._lifespans, front)
 
     @property
     def older_clients(self) -> bool:
-        """Whether clients of older dialects are recognized by their User-Agent; set it before the server begins."""
+        """Whether older client versions are recognized by their User-Agent. Set it before the server starts."""
         # S-13: it can be switched off, because a User-Agent proves nothing.
         return self.tables.older_clients
 
@@ -133,28 +136,28 @@ class App:
 
     @property
     def active_calls(self) -> int:
-        """The number of calls in flight."""
+        """The number of running calls."""
         return self._runner.service.active_calls
 
     async def count_call(self, call: Call) -> Problem | None:
-        """Count a call that runs elsewhere against the limits of its tool; return a Problem if there were too many."""
+        """Count a call that runs elsewhere against its tool's limits. Return a Problem if a limit is exceeded."""
         # AO-04
         return await self._runner.service.count_call(call)
 
     def list_running(self, most: int) -> list[RunningCall]:
-        """Return at most ``most`` of the calls that wait for their tools now, the oldest first; no long calls."""
+        """Return up to ``most`` running calls, oldest first, without long calls."""
         return self._runner.service.list_running(most)
 
     def catalog(self) -> Catalog:
-        """Return what is served now; another object after each change."""
+        """Return what is served now. The object is replaced after each change."""
         return self._toolbox.catalog()
 
     def list_health(self) -> Sequence[UpstreamHealth]:
-        """Return how each server behind this one is; none if there are none."""
+        """Return the health of each upstream. The result is empty without upstreams."""
         return list_health(self._toolbox)
 
     def drain(self) -> None:
-        """Answer each new request with 503 from now on, ``/health`` too; running calls finish."""
+        """Answer new requests, including ``/health``, with 503 from now on. Running calls finish."""
         # R15
         self._runner.drain()
         self.sessions.drain()

@@ -57,12 +57,9 @@ _CACHED_FOR_AN_HOUR = (b"cache-control", b"public, max-age=3600")
 def asgi(target: Toolkit | Toolbox, options: ServerOptions) -> App:
     """Return an ASGI application that serves ``target`` on every protocol.
 
-    Raises:
-        DefinitionError: the state, ``wake``, the ledger, the store of ``rates`` or the folder of ``confirmations``
-            cannot be opened, ``rates_fail`` or ``rates_replicas`` are not valid, or no authorization server would
-            accept a document from ``client_document``; the options
-            of receipts or of the inbox cannot be used; ``target`` is neither a toolkit nor a Toolbox; or a key, a host
-            or an origin could never be that of a request.
+    It raises DefinitionError if ``target`` is neither a toolkit nor a Toolbox, if a state, store or folder cannot be
+    opened, if the options for receipts or the inbox cannot be used, or if a key, host or origin can never match a
+    request.
     """
     if not isinstance(target, Toolkit) and not (hasattr(target, "catalog") and hasattr(target, "run")):
         raise DefinitionError(f"asgi needs a Toolkit or a Toolbox, not {type(target).__name__}.")

@@ -14,22 +14,36 @@ QUESTION_WAIT_S = 300
 class ServerLimits:
     """The limits of one server. Times are in seconds.
 
-    ``body_bytes`` and ``body_s``: the size of a request body, and how long it may take to arrive. ``tool_s``: how long
-    a call may run if its tool names no limit. ``running``: how many calls may run; further calls are refused with 503.
-    ``running_each``: how many of them one named caller may have, by default half. ``threads``: worker threads for
-    plain functions; one caller holds at most three in four, and a caller without a name is known by the address.
-    ``repeat_s``: how long a repeated call with the same key waits while the first one runs, and how long a caller waits
-    for a long call. ``long_s``: how long a long call may run if its tool names no limit; ``long_running``: how many run
-    at the same time in one process; ``keep_s``: how long its result is kept.
+    Calls:
 
-    ``recorded_calls``: how many calls with an idempotency key are remembered. ``recorded_bytes``: their size; None is
-    256 MiB in a file or a database, and 64 MiB in memory. ``recorded_s``: for how long. A caller who needs more room
-    loses the oldest of their own.
+    - ``body_bytes``, ``body_s``: the size of a request body, and how long it can take to arrive.
+    - ``tool_s``: the time limit of a call, unless its tool sets one.
+    - ``running``: how many calls can run at once. Further calls are refused with 503.
+    - ``running_each``: how many of them one named caller can have. Default: half.
+    - ``threads``: worker threads for plain functions. One caller can use three quarters of them. Unnamed callers are
+      told apart by IP address.
+    - ``repeat_s``: how long a repeated call with the same key waits for the first one, and how long a request waits for
+      a long call.
 
-    ``sessions``: how many MCP sessions there may be, ``sessions_each``: how many of one caller, or of one address if
-    callers have no names. ``session_idle_s`` and ``session_s``: how long a session lasts without use, and at most.
-    ``session_calls``: how many of its calls may run or wait for the user. ``resume_s``: how long a call of a session
-    waits for a client whose connection broke. ``answer_s``: how long a question in a session waits for the user.
+    Long calls:
+
+    - ``long_s``: the time limit of a long call, unless its tool sets one.
+    - ``long_running``: how many run at once in one process.
+    - ``keep_s``: how long a result is stored.
+
+    Calls with an idempotency key. A caller who exceeds a limit loses their own oldest records:
+
+    - ``recorded_calls``, ``recorded_s``: how many are stored, and for how long.
+    - ``recorded_bytes``: their total size. None means 256 MiB in a file or database, and 64 MiB in memory.
+
+    MCP sessions:
+
+    - ``sessions``, ``sessions_each``: how many can exist, in total and for one caller. Unnamed callers are told apart
+      by IP address.
+    - ``session_idle_s``, ``session_s``: the longest time without a request, and the longest total time.
+    - ``session_calls``: how many calls of one session can run or wait for the user.
+    - ``resume_s``: how long a call waits for a client whose connection broke.
+    - ``answer_s``: how long a question waits for the user.
     """
 
     # D-34, R1, R10, MC-10

@@ -51,84 +51,89 @@ def _check_limit(text: str) -> str:
 class ServerOptions:
     """The options of ``asgi`` and of everything else that serves tools.
 
-    With ``api_keys``, calls and lists need a key; ``/``, ``/health``, ``llm.json`` and the OpenAPI document stay open,
-    because clients discover tools without credentials. With ``private``, only known callers learn which tools there
-    are: the OpenAPI document and the page need a key too, and each shows what its caller may use. ``hosts`` are the
-    accepted host names besides those of this machine, ``origins`` the web origins whose pages may call.
+    Callers:
 
-    ``state`` is where everything is kept that must last: ``"memory"`` of this process, a folder, which survives
-    restarts and serves the processes of one machine, or a URL such as ``postgresql://host/database``, for several
-    machines. It holds calls, rate limits, confirmations, receipts, MCP sessions and the questions of the inbox. ``""``
-    means the environment variable TOOLWIRE_STATE, and memory without it. ``ledger``, ``rates`` and ``confirmations``
-    keep one thing elsewhere. ``ledger`` records calls with an idempotency key: the path of an SQLite file, or the URL
-    of a PostgreSQL. ``rates`` is where calls are counted against the limits of their tools: a folder or a URL such as
-    ``redis://host``, which several processes share. While that store cannot be reached,
-    ``rates_fail`` says what happens to tools with a limit: ``open`` counts in this process alone, by the limit divided
-    by ``rates_replicas``, the number of processes that share the store; ``closed`` refuses their calls with 503;
-    ``closed-for-destructive`` does so for destructive tools only.
+    - ``api_keys``: keys of which calls and tool lists need one. ``/``, ``/health``, ``llm.json`` and the OpenAPI
+      document stay open, because clients discover tools without credentials.
+    - ``private``: require credentials for the OpenAPI document and the page, too. Each caller sees only the tools that
+      they may use.
+    - ``callers``: another way to identify callers, such as signed tokens. With ``api_keys``, either is accepted.
+      Callers see and call the tools that their scopes allow.
+    - ``caller_rules``: rules by the caller's name: the owner of a key, the subject of a token, or a user who signed in.
+      ``*`` stands for everyone else. A rule sets the caller's scopes, rate limit and number of concurrent calls.
+    - ``hosts``: the accepted host names, in addition to this machine's.
+    - ``origins``: the web origins whose pages may call.
+    - ``public_url``: the URL at which users call this server, such as ``https://tools.example``. The OpenTool document
+      states it. Default: the audience of signed tokens, if that is a URL.
+    - ``authorizer``: finds the page on which a user grants what a tool requires.
+    - ``client_document``: the URL at which this application describes toolwire to authorization servers. It must be an
+      HTTPS origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
 
-    ``wake``, or the environment variable TOOLWIRE_WAKE, is the URL of a Redis that offers long calls to the processes
-    of all machines, this one among them. Rate limits are counted there too, unless ``rates`` names a place. Losing it
-    costs speed and no call.
+    What is stored, and where:
 
-    ``caller_rules`` are rules by the name of a caller: the owner of a key, the subject of a token, or who signed in;
-    ``*`` is every other one. They say which scopes the caller has, how often it calls, and how many calls it may have
-    at a time.
+    - ``state``: where to store what must survive a call: calls, rate limits, confirmations, receipts, MCP sessions and
+      pending questions. Pass ``"memory"``, a folder for the processes of one machine, or a URL such as
+      ``postgresql://host/database`` for several machines. Default: the environment variable TOOLWIRE_STATE, then
+      memory.
+    - ``ledger``: store calls with an idempotency key elsewhere, in an SQLite file or a PostgreSQL database. Long calls
+      are stored there, too.
+    - ``rates``: count rate limits elsewhere, in a folder or at a URL such as ``redis://host``.
+    - ``rates_fail``: what to do while that store is unreachable. ``open`` lets each process allow its share of a limit.
+      ``closed`` refuses calls of tools with a limit (503). ``closed-for-destructive`` refuses them for destructive
+      tools only.
+    - ``rates_replicas``: the number of processes that share ``rates``. While it is unreachable, each process allows the
+      limit divided by this number.
+    - ``confirmations``: a folder for one-time confirmation tokens, shared by this machine's processes. Without it, a
+      token is valid only in the process that issued it.
+    - ``wake``: the URL of a Redis that hands long calls to the processes of all machines. Default: the environment
+      variable TOOLWIRE_WAKE. It also counts rate limits, unless ``rates`` is set. If it fails, calls are slower, but
+      none is lost.
+    - ``engine``: hands long calls to workers on other machines, instead of ``wake``. Without either, this process runs
+      them.
 
-    ``callers`` is another way to identify callers, such as signed tokens; with ``api_keys`` too, either is accepted. A
-    caller sees and calls the tools that the caller's scopes allow. ``authorizer`` knows the page on which a user grants
-    what a tool requires. ``telemetry`` receives spans and metrics instead of the providers of this process.
+    Consent:
 
-    With ``strict_jsonrpc``, a response of OpenTool has a result or an error, never both; some of its clients cannot
-    read that. With ``debug``, callers get developer messages, such as the exception of a tool: only for servers whose
-    callers are their developers.
+    - ``ask_hosts``: if a call of an MCP client needs consent, ask in the client, if it can show forms (elicitation).
+    - ``consent``: what to do if it cannot. ``hints`` trusts the client to ask its user. ``refuse`` refuses the call.
+      ``inbox`` refuses it until the user allows it with ``toolwire approvals``, and then lets it run once.
+    - ``inbox``: where to store those questions. Default: ``state``, or the store of ``toolwire approvals`` if the state
+      is in memory.
+    - ``ask_wait``: how long such a call waits for the answer, from 0 to 300 seconds. A request can set its own time
+      (``Prefer: wait=30``). Its question then goes to the inbox over every protocol.
+    - ``on_question``: called with each new question. ``toolwire.gateway.Webhooks`` sends questions to a URL.
+    - ``require_confirmation``: returns the question to ask before a call, or ``""``. The server answers such a call
+      with 428 and a one-time token. The call runs when it is sent again with the token. ``ask_about_destructive`` asks
+      before each call of a destructive tool.
+    - ``receipts``: with ``"required"``, a call that needs consent must bring a receipt: signed proof that the user
+      allowed exactly this call. Receipts are stored in ``state``, unless that is memory.
+    - ``receipt_keys``: the keys that sign receipts: a file with a JWK Set, or ``build_key_fetcher(URL)``.
+    - ``receipt_audience``: the host and port at which clients call this server. Without it, a request must name one of
+      ``hosts`` or the socket that receives it.
 
-    ``require_confirmation`` returns the question to ask before a call runs, or ``""``. Such a call is answered with 428
-    and runs when it is sent again with the word of that response; ``ask_about_destructive`` asks before each
-    destructive tool. Each word is valid once. ``confirmations`` is a folder for these words that all processes of this
-    machine share, such as several workers; without it, a word is valid in the process that issued it.
+    Tools and results:
 
-    With ``ask_hosts``, a call of an MCP client that shows forms (elicitation) is asked about in that client if its tool
-    needs consent, by its policy or by ``ask_when``. ``consent`` says what becomes of such a call if the client shows
-    none: ``hints`` trusts it to ask its user, by the hints of the tool; ``refuse`` refuses the call; ``inbox`` refuses
-    it until a user has allowed it with ``toolwire approvals``, and then lets it run once. ``inbox`` names another place
-    for these questions than ``state``, or than that of ``toolwire approvals`` where the state is in memory.
-    ``ask_wait`` is how many seconds, at most 300, such a call waits for the answer before it is refused; a request can
-    name another time (``Prefer: wait=30``), and then its question goes to the inbox on every protocol. ``on_question``
-    gets each new question; ``toolwire.gateway.Webhooks`` sends them on.
+    - ``bundles``: named groups of tools, each at ``/bundles/NAME`` over every protocol. See
+      ``toolwire.limits.ToolBundle``. They do not restrict a caller. ``caller_rules`` do.
+    - ``find``: with ``"always"``, every protocol lists three tools instead of all: ``find`` searches the tools,
+      ``describe`` returns definitions, and ``call`` calls a tool, with the same checks as a direct call. With
+      ``"auto"``, only MCP does this, and only above about 8,000 tokens of tools. Clients with a search of their own
+      still get the whole list. So do clients that cannot show forms and are trusted to ask their user.
+    - ``pins``: the tools that are listed as well.
+    - ``result_limit``: the number of characters of a result that an MCP host gets at once. Its model reads the rest
+      with the tool ``read_result``. Other toolwire clients and other protocols get the whole result. By default, only
+      hosts that toolwire knows are limited, and only for tools that read. 0 turns this off.
+    - ``sessions``: which MCP clients up to 2025-11-25 get an MCP session: ``all``, ``needed`` (clients that show forms)
+      or ``none``. In a session, the server can ask the user, notify of changes and receive cancellations. Processes
+      that share a state share sessions. If the state is in memory and there seem to be several workers, the default is
+      ``none``, otherwise ``all``.
 
-    With ``receipts="required"``, a call that needs consent runs, on every protocol, only with a receipt: the proof that
-    its user allowed exactly this call, signed by a key of ``receipt_keys``, a file with a JWK Set or
-    ``build_key_fetcher(URL)`` for one that is published. ``receipt_audience`` is the host and port by which clients
-    call this server; without it, a request must name one of ``hosts`` or the socket that gets it. The receipts are
-    kept in ``state``, if that lasts.
+    Other:
 
-    ``client_document`` is the URL at which this application describes toolwire to authorization servers: an https
-    origin that leads here, or a URL below it. Sign in with ``toolwire login --client-document``.
-
-    ``engine`` gets the long calls that are accepted, to be run by workers on other machines, instead of the one of
-    ``wake``; without either, this process runs them. Long calls are kept where the ledger is.
-
-    ``sessions`` says which MCP clients of up to 2025-11-25 get a session, in which this server can ask their users,
-    tell of changes and be told to stop a call: ``all`` gives one to each, ``needed`` to clients that show forms, and
-    ``none`` to none. The processes of one state share their sessions. In memory, a session lives in one process: then
-    there are none by default where this process seems to be one of several workers, and ``all`` elsewhere.
-
-    ``bundles`` are some of the tools by name, each at the URL ``/bundles/NAME`` on every protocol; ``ToolBundle`` is in
-    ``toolwire.limits``. They are no limit: what a caller may use, ``caller_rules`` say.
-
-    ``public_url`` is the address by which users call this server, such as ``https://tools.example``. OpenTool's
-    document states it. Without it, the audience of signed tokens says it, if that is a URL.
-
-    With ``find="always"``, every protocol lists three tools instead of all: ``find`` searches the tools by words,
-    ``describe`` shows definitions, and ``call`` calls a tool by its name, with the same checks, question and record as
-    a call of the tool itself. With ``auto``, MCP lists these three if all tools together take more than about 8,000
-    tokens; clients that search by themselves still get the whole list, and so does a client that cannot show forms if
-    it is trusted to ask its user about some tool. ``pins`` are tools that are listed beside them.
-
-    With ``result_limit``, an MCP host gets the first part of a result that has more characters, and its model reads the
-    rest with the tool ``read_result``, which is listed too. Other toolwire clients and other protocols get the whole.
-    By default only hosts that toolwire knows do, and only of calls that read; 0 turns that off.
+    - ``telemetry``: the OpenTelemetry providers to use instead of the process's.
+    - ``strict_jsonrpc``: an OpenTool response contains a result or an error, never both. Some OpenTool clients cannot
+      read that.
+    - ``debug``: send developer messages, such as a tool's exception, to callers. Use it only if the callers are the
+      server's developers.
 
     Raises:
         DefinitionError: ``consent``, ``sessions``, ``find``, ``ask_wait``, ``result_limit`` or ``public_url`` is not

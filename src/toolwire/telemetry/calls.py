@@ -34,10 +34,10 @@ _NO_SPAN: AbstractContextManager[Any] = nullcontext()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """The OpenTelemetry providers to use; None means those that are set up for the whole process, if any.
+    """The OpenTelemetry providers to use. With None, the process's own providers are used, if there are any.
 
-    With ``descriptions`` spans contain the descriptions of tools, and with ``contents`` the arguments and results of
-    calls. Secrets of the call, and values under names such as ``password``, are hidden in any case.
+    With ``descriptions``, spans contain tool descriptions. With ``contents``, they contain arguments and results. The
+    call's secrets, and values under names such as ``password``, are always masked.
     """
 
     tracer_provider: TracerProvider | None = None

@@ -44,10 +44,10 @@ def background(
 ) -> Generator[str, None, None]:
     """Serve ``app`` as ``toolwire serve`` does, and yield its base URL. The server stops when the block ends.
 
-    ``trusted_proxies`` are addresses of proxies whose fields name the clients.
+    ``trusted_proxies`` are the addresses of proxies whose header fields identify the client.
 
     Raises:
-        RuntimeError: the server failed, or it did not stop within 10 seconds after the block ended.
+        RuntimeError: the server failed, or did not stop within 10 seconds.
     """
     server = PromptServer(ServerConfig(_make_stoppable(app), deadlines=deadlines, trusted_proxies=trusted_proxies))
     failures: list[BaseException] = []

@@ -99,7 +99,7 @@ def _find_hinted_page(tool: Tool, id_: str) -> GrantPage:
 
 @dataclass(frozen=True, slots=True)
 class GrantPage:
-    """The page where a user grants access; a program asks ``check_url`` whether it was granted."""
+    """The page where a user grants access. A program polls ``check_url`` to learn whether they did."""
 
     # OXP-011
 
@@ -116,13 +116,13 @@ class Authorizer(Protocol):
 
 
 class GrantPages:
-    """One page for all callers: a URL, or a ``GrantPage``, for each provider's id."""
+    """The grant page of each provider, by the provider's ID: a URL or a ``GrantPage``. All callers share it."""
 
     def __init__(self, pages: Mapping[str, str | GrantPage]) -> None:
         self._pages = {id_: GrantPage(page) if isinstance(page, str) else page for id_, page in pages.items()}
 
     def find_page(self, needed: Authorization, principal: str) -> GrantPage | None:
-        """Return the page of the provider, which is the same for every ``principal``."""
+        """Return the provider's page. It is the same for every ``principal``."""
         del principal
         return self._pages.get(needed.id)
 

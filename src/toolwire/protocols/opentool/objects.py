@@ -38,7 +38,7 @@ class Nothing(Enum):
 
 
 NOTHING: Final = Nothing.NOTHING
-"""The return of a function with ``"return": null``. A function without the member has None. [A-06]"""
+"""The return of a function with ``"return": null``. A function without that field has None. [A-06]"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +52,8 @@ class _Object:
 class Schema(_Object):
     """The format of a value. With ``reference`` (``#/schemas/NAME``), it is a named schema of the document.
 
-    ``properties`` belong to each object and ``items`` to each array; ``required`` names properties. ``enum`` holds
-    values of the ``type``.
+    ``properties`` belong to objects and ``items`` to arrays. ``required`` names properties. ``enum`` contains values of
+    the ``type``.
     """
 
     # OT-022..027, A-01
@@ -92,7 +92,7 @@ class Parameter(_Object):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function(_Object):
-    """A function of a document. ``stream`` is a return for each event, as in the 2.0 SDKs."""
+    """A function in a document. ``stream`` contains a return for each event, as in the 2.0 SDKs."""
 
     # OT-011..014, A-11
 
@@ -105,7 +105,7 @@ class Function(_Object):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server(_Object):
-    """The address of the tool. The client never calls it unless told to."""
+    """The tool's address. Clients never call it unless they are told to."""
 
     # OT-009, A-08
 
@@ -138,10 +138,10 @@ class OpenTool(_Object):
 
     @classmethod
     def from_json(cls, json: Json) -> OpenTool:
-        """Return the document that ``json`` is; see ``read``.
+        """Return the document in ``json``. See ``read``.
 
         Raises:
-            ValueError: it is none; the text says why.
+            ValueError: ``json`` is not a document. The message says why.
         """
         document = read(json)
         if isinstance(document, Problem):
@@ -149,7 +149,7 @@ class OpenTool(_Object):
         return document
 
     def to_json(self) -> dict[str, Json]:
-        """Return the document as data. Raises what ``write`` raises."""
+        """Return the document as data. It raises what ``write`` raises."""
         return write(self)
 
     fromJson = from_json

@@ -15,8 +15,8 @@ __all__ = ["MAX_BYTES", "Fault", "check"]
 def check(text: str | bytes) -> tuple[Fault, ...]:
     """Return every fault of ``text`` as an OpenTool document, in the order of the text.
 
-    An error is what the specification does not allow; a warning is what will surprise a reader. After 1,000 faults
-    the check ends. Nothing that the document refers to is fetched or opened.
+    An error violates the specification. A warning will surprise a reader. The check stops after 1,000 faults. It never
+    fetches or opens what the document refers to.
     """
     # OT-001..027, OT-029, D-18
     return find_faults(text, _find_faults, not_json="OT-029")

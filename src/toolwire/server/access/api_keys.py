@@ -21,7 +21,7 @@ from .callers import ANONYMOUS_CALLER, Caller, Fields, build_scope_challenge, re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key, the name of its owner, and the scopes of its owner; without scopes (None), all tools may be called."""
+    """An API key, its owner's name and scopes. With ``scopes=None``, the owner can call all tools."""
 
     key: Secret
     name: str = ""

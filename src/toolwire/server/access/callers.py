@@ -21,11 +21,13 @@ Fields: TypeAlias = Mapping[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request. ``scopes`` are those of the credentials, None if they have no scopes.
+    """The sender of a request.
 
-    ``client_id`` is the OAuth client that the caller uses, empty if the credentials name none.
-    ``claims`` are what an issuer says of the caller, and ``group`` is the group whose rules hold because of them.
-    ``context`` is the context of calls that bring none of their own; it is built once for all of them.
+    - ``scopes``: the scopes of the credentials, or None if the credentials carry none.
+    - ``client_id``: the caller's OAuth client, or empty.
+    - ``group``: the group whose rules apply because of ``claims``.
+    - ``claims``: what the issuer says about the caller.
+    - ``context``: the context of calls that bring none of their own.
     """
 
     name: str
@@ -51,15 +53,15 @@ class Callers(Protocol):
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether requests need credentials; this does not change while the server runs."""
+        """Whether requests need credentials. This does not change while the server runs."""
         ...
 
     def find_caller(self, fields: Fields, /) -> Caller | Problem | None:
-        """Return the caller, a Problem that refuses the request, or None if ``verify`` must decide. Never waits."""
+        """Return the caller, a Problem that refuses the request, or None if ``verify`` must decide. Never blocks."""
         ...
 
     async def verify(self, fields: Fields, /) -> Caller | Problem:
-        """Return the caller, or a Problem that refuses the request. May wait for the network. Never raises."""
+        """Return the caller, or a Problem that refuses the request. It can wait for the network. It never raises."""
         ...
 
     def challenge(self, problem: Problem, path: str, /) -> Headers:
@@ -72,7 +74,7 @@ class Callers(Protocol):
 
 
 class AnonymousCallers:
-    """Callers of a server without credentials: all are anonymous, and credentials are not read."""
+    """Callers of a server without credentials. All are anonymous, and credentials are ignored."""
 
     # OXP-012
 
@@ -87,12 +89,12 @@ class AnonymousCallers:
         return ANONYMOUS_CALLER
 
     def challenge(self, _problem: Problem, _path: str, /) -> Headers:
-        """Return no fields: there are no credentials to ask for."""
+        """Return no fields, because the server asks for no credentials."""
         return ()
 
 
 class CombinedCallers:
-    """The callers of several sources on one server: a request is admitted if one source knows its caller."""
+    """Combines several sources of callers. A request is admitted if one source identifies its caller."""
 
     def __init__(self, *sources: Callers) -> None:
         """Ask ``sources`` in order, from the plainest challenge to the richest."""
@@ -109,7 +111,7 @@ class CombinedCallers:
         return any(source.needs_credentials for source in self._sources)
 
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
-        """Return the first caller that a source finds, None if a source must verify, else the last refusal."""
+        """Return the first caller that a source finds, None if a source must verify, or else the last refusal."""
         result: Caller | Problem | None = _NO_SOURCE
         must_verify = False
         for source in self._sources:
@@ -121,7 +123,7 @@ class CombinedCallers:
         return None if must_verify else result
 
     async def verify(self, fields: Fields) -> Caller | Problem:
-        """Return the first caller that a source finds or verifies, else the last refusal."""
+        """Return the first caller that a source finds or verifies, or else the last refusal."""
         result: Caller | Problem = _NO_SOURCE
         for source in self._sources:
             known = source.find_caller(fields)
@@ -131,14 +133,15 @@ class CombinedCallers:
         return result
 
     def challenge(self, problem: Problem, path: str) -> Headers:
-        """Return the challenge of the last source, which is the richest."""
+        """Return the challenge of the last source, which has the most details."""
         return self._sources[-1].challenge(problem, path) if self._sources else ()
 
 
 def read_credential(fields: Fields) -> bytes:
     """Return the credential of a request, or empty bytes.
 
-    It is in ``Authorization: Bearer TEXT`` (in any case), ``Authorization: TEXT``, ``X-API-Key`` or ``OXP-API-Key``.
+    It is read from ``Authorization: Bearer TEXT`` (in any case), ``Authorization: TEXT``, ``X-API-Key`` or
+    ``OXP-API-Key``.
     """
     # S-7
     authorization = fields.get(b"authorization")
@@ -151,7 +154,7 @@ def read_credential(fields: Fields) -> bytes:
 
 
 def build_scope_challenge(problem: Problem, more: str = "") -> Headers:
-    """Return the challenge of RFC 6750 for missing scopes, with ``more`` at its end; no fields for other problems."""
+    """Return the RFC 6750 challenge for missing scopes, or no fields for other problems. ``more`` is appended."""
     scopes = problem.details.get("scopes")
     if problem.kind is not Kind.FORBIDDEN or not isinstance(scopes, list):
         return ()

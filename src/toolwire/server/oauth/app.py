@@ -55,8 +55,8 @@ Endpoint: TypeAlias = Callable[[ServerContext, OAuthRequest], Awaitable[Response
 class AuthorizationServer:
     """An authorization server for one site, as an ASGI application.
 
-    Mount it at the root, or put it before an application with ``serve_before``. ``callers`` identifies the callers of a
-    server by their access tokens: pass it to the server that the tokens are for.
+    Mount it at the root, or put it before an application with ``serve_before``. Pass its ``callers`` to the server that
+    the tokens are for. It then identifies callers by their access tokens.
     """
 
     def __init__(self, context: ServerContext) -> None:
@@ -104,36 +104,37 @@ class AuthorizationServer:
         return self._context.settings
 
     async def identify_request(self, scope: Scope, *scopes: str) -> Caller | Problem:
-        """Return who makes the request with this ASGI scope, or the Problem to refuse it with.
+        """Return who sent the request with this ASGI scope, or a Problem to refuse it with.
 
-        That is the user who is signed in at your application, as ``identify_user`` says, or the caller whose access
-        token has ``scopes``. A change that a page of another site requests with the user's session is refused.
+        That is the user who is signed in at your application, according to ``identify_user``, or the caller whose
+        access token has ``scopes``. If a page of another site uses the user's session to change something, the request
+        is refused.
         """
         # AO-01
         return await identify_request(scope, self.callers, scopes, self._context.identify_user)
 
     def protect(self, app: Asgi, required_scopes: RequiredScopes) -> Asgi:
-        """Return ``app`` behind this server; see ``protect_app``. The users of your application have their session."""
+        """Return ``app`` behind this server, for tokens and your application's own sessions. See ``protect_app``."""
         return protect_app(app, self.callers, required_scopes, self._context.identify_user)
 
     async def load_user(self, user_id: str) -> Any:
-        """Return the user with this id as your application knows them, or None if there is no such account."""
+        """Return your application's object for the user with this ID, or None if there is no such account."""
         users = self._context.users
         find = users.find_user if isinstance(users, AppUsers) else users.find
         return await self._context.run_in_thread(find, user_id)
 
     async def find_user(self, headers: Iterable[tuple[bytes, bytes]]) -> Account | None:
-        """Return the user who is signed in at the browser that sent ``headers``, or None."""
+        """Return the user who is signed in with the browser that sent ``headers``, or None."""
         return (await find_session(self._context, _build_request(headers))).user
 
     async def start_session(self, headers: Iterable[tuple[bytes, bytes]], user_id: str) -> tuple[bytes, bytes]:
-        """Sign in a user at the browser that sent ``headers``, and return the header field of the cookie to set.
+        """Sign in a user in the browser that sent ``headers``, and return the header field that sets the cookie.
 
-        Call it where your application knows who the user is, such as after a registration. Check before that the
-        request came from your own page: otherwise another site could sign its visitors in.
+        Call it where your application knows the user, such as after a registration. First check that the request came
+        from your own page. Otherwise another site could sign in its visitors here.
 
         Raises:
-            ValueError: there is no account with this id.
+            ValueError: there is no account with this ID.
         """
         user = await self._context.run_in_thread(self._context.users.find, user_id)
         if user is None:
@@ -144,22 +145,22 @@ class AuthorizationServer:
         return build_cookie(self._context, session.secret)
 
     async def form_token(self, headers: Iterable[tuple[bytes, bytes]]) -> str:
-        """Return the value of ``token`` for a form on your own page that posts to ``/oauth/logout``."""
+        """Return the ``token`` for a form on your own page that posts to ``/oauth/logout``."""
         return (await find_session(self._context, _build_request(headers))).form_token
 
     async def list_grants(self, user_id: str) -> list[OAuthGrant]:
-        """Return the active grants of a user, newest first, for a page of connected clients."""
+        """Return the user's active grants, newest first, for a page of connected clients."""
         return await self._context.run_in_thread(list_grants, self._context, user_id)
 
     async def list_last_uses(self, user_id: str) -> Mapping[str, float]:
-        """Return when each grant of a user last got a token, by the id of the grant, in seconds since 1970.
+        """Return when each of a user's grants last got a token, by grant ID, in seconds since 1970.
 
-        An app that is in use gets a new access token every ten minutes.
+        An app in use gets a new access token every ten minutes.
         """
         return await self._context.run_in_thread(list_last_uses, self._context, user_id)
 
     async def disconnect(self, user_id: str, grant_id: str) -> bool:
-        """Revoke a grant of a user with all its tokens. Return False if the user has no such grant."""
+        """Revoke a user's grant and all its tokens. Return False if the user has no such grant."""
         # XL-116
         return await self._context.run_in_thread(revoke_own_grant, self._context, user_id, grant_id)
 

@@ -25,12 +25,12 @@ RequiredScopes: TypeAlias = Callable[[str, str], Iterable[str] | None]
 def protect_app(
     app: Asgi, callers: Callers, required_scopes: RequiredScopes, identify_user: IdentifyUser | None = None
 ) -> Asgi:
-    """Return an application that passes a request on to ``app`` if its caller may make it.
+    """Return an application that passes a request to ``app`` only if its caller is authorized.
 
-    The caller is in ``scope["state"]["caller"]``. A request without a valid token gets 401. A request with too few
-    scopes gets 403, which names the scopes that it requires. ``identify_user`` also lets users in who are signed in at
-    the application itself. Their requests have no Authorization field and no scopes. If they change something, they
-    must come from a page of the application.
+    ``scope["state"]["caller"]`` is the caller. A request without a valid token gets 401. A request that lacks scopes
+    gets 403, which names the required scopes. ``identify_user`` also admits users who are signed in at the application
+    itself. Their requests have no Authorization field and no scopes. If such a request changes something, it must come
+    from a page of the application.
     """
     # AS-15, XL-115
 
@@ -93,7 +93,7 @@ async def _find_user(scope: Scope, identify_user: IdentifyUser) -> Caller | Prob
 async def identify_caller(
     callers: Callers, headers: Iterable[tuple[bytes, bytes]], scopes: Iterable[str] = ()
 ) -> Caller | Problem:
-    """Return the caller whose request has these ``headers`` if they have ``scopes``; else the Problem."""
+    """Return the caller whose request has these ``headers``, if they have ``scopes``, or else a Problem."""
     fields = dict(headers)
     caller = callers.find_caller(fields)
     if caller is None:
@@ -108,7 +108,7 @@ async def identify_caller(
 
 
 def build_refusal(callers: Callers, problem: Problem, path: str) -> Response:
-    """Return the response for a problem that ``identify_caller`` returned, with its challenge."""
+    """Return the response for a Problem from ``identify_caller``, with its challenge."""
     body = {"error": problem.kind.value, "message": problem.message}
     headers = (*JSON_HEADERS, (b"cache-control", b"no-store"), *callers.challenge(problem, path))
     return Response(STATUS_BY_KIND[problem.kind], headers, jsontext.write(body))

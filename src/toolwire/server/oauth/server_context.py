@@ -36,27 +36,27 @@ _MAX_PASSWORD_QUEUE = 32
 _MAX_DELAYED = 16
 
 Fetch: TypeAlias = Callable[[str], Awaitable[Response | Problem]]
-"""Fetches a URL that a client chose: without redirects, from public addresses only, with limits of size and time."""
+"""Fetches a URL that a client chose: no redirects, only public addresses, with limits on size and time."""
 
 Audit: TypeAlias = Callable[[GrantEvent], None]
 
 
 class Account(Protocol):
-    """A user: an id that never changes, and the name that is shown to them."""
+    """A user: an ID that never changes, and a display name."""
 
     @property
     def id(self) -> str:
-        """The id of the user in tokens."""
+        """The user's ID in tokens."""
         ...
 
     @property
     def name(self) -> str:
-        """The name of the user on pages."""
+        """The user's name on pages."""
         ...
 
 
 class Users(Protocol):
-    """The accounts of the users. Both methods run in a worker thread, so they may be slow.
+    """The users' accounts. Both methods run in a worker thread, so they can block.
 
     ``check`` is not called if users sign in at your application.
     """

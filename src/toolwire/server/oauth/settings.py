@@ -24,25 +24,40 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthSettings:
-    """The settings of one issuer and of the one resource that its tokens are for. Seconds end in ``_s``.
+    """The settings of one issuer and of the one resource that its tokens are for. Times are in seconds.
 
-    ``scopes`` maps each scope to the words that users read. ``default_scopes`` are for a client that requests none;
-    only these are preselected. With ``drop_unknown_scopes`` unknown scopes are ignored; otherwise they are an error.
-    ``code_s`` and ``access_s`` are the lifetimes of codes and access tokens. A grant ends after ``idle_s`` without use,
-    and after ``grant_s`` in any case. ``session_s`` is the lifetime of a session in a browser. Within ``grace_s`` a
-    repeated refresh gets the same tokens; 0 treats each repetition as theft. ``registration`` allows dynamic
-    registration, and ``local_documents`` http metadata documents on this machine. ``cache_s`` is how long other
-    processes may accept a revoked token. ``body_s`` is how long a form may take to arrive, ``store_s`` how long the
-    database may take to answer. ``key`` makes access tokens JWTs. ``find_scopes`` returns which scopes the user with an
-    id may give to apps, or None for all; without it, each user may give all. ``cookie_name`` is that of the session
-    cookie of this issuer.
+    Scopes:
 
-    ``login_url`` is the sign-in page of your application, ``logout_url`` the page where users sign out there, and
-    ``connected_url`` its page of grants; without it, this server has one. ``sign_up_url`` is the page where a user
-    creates an account; the sign-in page links to it.
+    - ``scopes``: the text that users read for each scope.
+    - ``default_scopes``: the scopes of a client that requests none. Only these are preselected.
+    - ``drop_unknown_scopes``: ignore unknown scopes, instead of refusing the request.
+    - ``find_scopes``: returns the scopes that the user with this ID can give to apps, or None for all. Without it,
+      every user can give all.
+
+    Lifetimes:
+
+    - ``code_s``, ``access_s``: of authorization codes and access tokens.
+    - ``idle_s``, ``grant_s``: a grant ends after ``idle_s`` without use, and always after ``grant_s``.
+    - ``session_s``: of a browser session.
+    - ``grace_s``: how long a repeated refresh gets the same tokens. 0 treats every repetition as theft.
+    - ``cache_s``: how long other processes can accept a revoked token.
+    - ``body_s``, ``store_s``: how long a form can take to arrive, and the database to answer.
+
+    Pages of your application:
+
+    - ``login_url``, ``logout_url``: where users sign in and out.
+    - ``connected_url``: where users see their grants. Without it, this server has such a page.
+    - ``sign_up_url``: where users create an account. The sign-in page links to it.
+
+    Other:
+
+    - ``key``: sign access tokens as JWTs with this key.
+    - ``registration``: allow dynamic client registration.
+    - ``local_documents``: allow HTTP metadata documents on this machine.
+    - ``cookie_name``: the name of this issuer's session cookie.
 
     Raises:
-        DefinitionError: a URL is not https (http is allowed on this machine only), or a scope is not a single word.
+        DefinitionError: a URL is not HTTPS (HTTP is allowed on this machine only), or a scope is not a single word.
     """
 
     # AS-21
@@ -76,7 +91,7 @@ class OAuthSettings:
 
     @property
     def grants_url(self) -> str:
-        """The page where users see and take back their grants."""
+        """The page where users see and revoke their grants."""
         return self.connected_url or f"{self.base_path}/connected"
 
     def __post_init__(self) -> None:
@@ -101,17 +116,17 @@ class OAuthSettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether the issuer is on this machine, where http is allowed."""
+        """Whether the issuer is on this machine, where HTTP is allowed."""
         return get_host(self.issuer) in _LOOPBACK
 
     @property
     def is_secure(self) -> bool:
-        """Whether the issuer has an https URL."""
+        """Whether the issuer has an HTTPS URL."""
         return self.issuer.startswith("https://")
 
     @property
     def origin(self) -> str:
-        """The origin of the issuer, the only one whose forms are accepted."""
+        """The issuer's origin. Only its own forms are accepted."""
         return get_origin(self.issuer)
 
     @property

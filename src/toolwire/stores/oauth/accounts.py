@@ -34,10 +34,10 @@ class Accounts:
         self._unknown_hash = self._hasher.hash(secrets.token_urlsafe(16))
 
     def add(self, name: str, password: str, user_id: str = "") -> StoredAccount | None:
-        """Add an account and return it, or return None if the name is taken. Without ``user_id``, its id is random.
+        """Add an account and return it, or None if the name is taken. Without ``user_id``, the ID is random.
 
         Raises:
-            ValueError: the name is empty or too long, or the password is not 8 to 1,024 characters long.
+            ValueError: the name is empty or too long, or the password does not have 8 to 1,024 characters.
         """
         name = name.strip()
         if not 0 < len(name) <= 100 or not name.isprintable():
@@ -69,7 +69,7 @@ class Accounts:
         return StoredAccount(known[0], known[1])
 
     def list_all(self, *, has_password: bool = True) -> list[StoredAccount]:
-        """Return all accounts, by name; without ``has_password``, those of the users of an external issuer."""
+        """Return all accounts, sorted by name. Without ``has_password``, return the users of an external issuer."""
         with self._store.read_transaction() as rows:
             return [StoredAccount(*known) for known in rows.list_users(has_password=has_password)]
 
@@ -80,10 +80,10 @@ class Accounts:
         return None if known is None else StoredAccount(known[0], known[1])
 
     def change_password(self, account: StoredAccount, password: str) -> None:
-        """Give ``account`` another password, and end its sessions and what it allowed apps.
+        """Change the password of ``account``, end its sessions, and revoke the access of its apps.
 
         Raises:
-            ValueError: the password is not 8 to 1,024 characters long.
+            ValueError: the password does not have 8 to 1,024 characters.
         """
         _check_password(password)
         hashed = self._hasher.hash(password)
@@ -92,12 +92,12 @@ class Accounts:
             _end_access(rows, account)
 
     def end_access(self, account: StoredAccount) -> int:
-        """End the sessions of ``account`` and what it allowed apps, and return how many apps those were."""
+        """End the sessions of ``account`` and revoke the access of its apps. Return the number of apps."""
         with self._store.write_transaction() as rows:
             return _end_access(rows, account)
 
     def remove(self, account: StoredAccount) -> int:
-        """Delete ``account``, and end its sessions and what it allowed apps. Return how many apps those were."""
+        """Delete ``account``, end its sessions, and revoke the access of its apps. Return the number of apps."""
         with self._store.write_transaction() as rows:
             rows.remove_user(account.id)
             return _end_access(rows, account)

@@ -35,7 +35,7 @@ class StoreUnavailableError(ToolwireError):
 class OAuthStore:
     """The database at ``url``: the path or URL of an SQLite file, or the URL of a PostgreSQL database.
 
-    It may be the database of an application, whose tables stay as they are.
+    It can be your application's database. Your tables are not touched.
     """
 
     def __init__(self, url: str | Path) -> None:
@@ -60,20 +60,20 @@ class OAuthStore:
 
     @contextmanager
     def write_transaction(self) -> Generator[OAuthRows, None, None]:
-        """Give the rows for one transaction. It is rolled back if the block raises.
+        """Yield the rows for one transaction. It is rolled back if the block raises.
 
         Raises:
-            StoreUnavailableError: the database cannot be asked.
+            StoreUnavailableError: the database cannot be reached.
         """
         with _name_errors(), self._changes.row_transaction() as cursor:
             yield OAuthRows(cursor.execute, self._lock)
 
     @contextmanager
     def read_transaction(self) -> Generator[OAuthRows, None, None]:
-        """Give the rows to read alone, which waits for no change.
+        """Yield the rows for reading only. This does not wait for writers.
 
         Raises:
-            StoreUnavailableError: the database cannot be asked.
+            StoreUnavailableError: the database cannot be reached.
         """
         with _name_errors(), self._reads.open_reader() as cursor:
             yield OAuthRows(cursor.execute)

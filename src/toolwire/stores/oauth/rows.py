@@ -23,9 +23,9 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantEvent:
-    """An event in the life of a grant or a sign-in. ``token`` is the beginning of a digest, never a token.
+    """An event of a grant or a sign-in. ``at`` is in seconds since 1970.
 
-    ``at`` is in seconds since 1970.
+    ``token`` is the start of a digest, never a token.
     """
 
     # AS-22

@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test marked ``conform`` once for each check, which it gets as ``conformance``."""
+    """Run a test marked ``conform`` once for each check. The test gets the check as ``conformance``."""
     marker = metafunc.definition.get_closest_marker("conform")
     if marker is None or "conformance" not in metafunc.fixturenames:
         return

@@ -48,7 +48,7 @@ class Check(NamedTuple):
 class Outcome:
     """A check and its result.
 
-    ``number`` is the protocol and the position in its list of checks. ``why`` is empty if the check passed.
+    ``number`` consists of the protocol and the check's position in the list. ``why`` is empty if the check passed.
     """
 
     number: str

@@ -25,7 +25,7 @@ PROTOCOLS: Final[Mapping[str, tuple[Check, ...]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """The outcomes of the checks of one protocol on one server."""
+    """The results of one protocol's checks on one server."""
 
     url: str
     protocol: str
@@ -51,16 +51,20 @@ def conform(
     wait_s: float = WAIT_S,
     **access: Unpack[NetworkAccess],
 ) -> tuple[CheckReport, ...]:
-    """Check the server at ``url`` and return one report for each protocol that it has, or only for ``protocol``.
+    """Check the server at ``url`` and return one report for each protocol that it speaks, or only for ``protocol``.
 
-    The result is empty if the server has none of the protocols. ``call`` names a tool that may be called, with valid
-    arguments; the checks call it about twenty times. Without it, they call only tools that cannot exist. ``key`` is
-    sent as a bearer token to this server only; ``headers`` are added to every request to it. ``access`` is
-    ``allow_private``, ``allow_http`` and ``ca_file`` of ``connect``; a private address of an https server needs no
-    permission here. Each answer may take ``wait_s`` seconds.
+    The result is empty if the server speaks none of the protocols.
+
+    - ``call``: a tool that may be called, with valid arguments. The checks call it about twenty times. Without it, they
+      call only tools that cannot exist.
+    - ``key``: sent as a bearer token, to this server only.
+    - ``headers``: added to every request to this server.
+    - ``wait_s``: the time limit of each answer, in seconds.
+    - ``access``: the options ``allow_private``, ``allow_http`` and ``ca_file`` of ``connect``. An HTTPS server can have
+      a private address without them.
 
     Raises:
-        ValueError: ``protocol`` is not the name of a protocol.
+        ValueError: ``protocol`` is unknown.
     """
     if protocol is not None and protocol not in PROTOCOLS:
         raise ValueError(f"{protocol!r} is not a protocol. Choose one of: {', '.join(PROTOCOLS)}")
