@@ -12,7 +12,13 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.errors import DefinitionError
 from toolwire.core.health import UpstreamHealth
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
-from toolwire.core.server_features import ServerFeatures, is_reader, merge_features
+from toolwire.core.server_features import (
+    PAGE_SCHEME,
+    ServerFeatures,
+    add_uri_prefix,
+    is_reader,
+    merge_features,
+)
 from toolwire.core.toolbox import (
     Notify,
     OutputPromise,
@@ -109,7 +115,8 @@ class _Merge:
         self.limited: dict[str, Upstream] = {}  # by the id of each tool of an upstream with limits
         self.readers: dict[int, Toolbox] = {}  # by the identity of the reader, which the catalog keeps alive
         self.limited_readers: dict[int, Upstream] = {}
-        self.linked: dict[int, ServerFeatures] = {}  # by the identity of a toolbox whose results name resources
+        self.linked: dict[int, tuple[ServerFeatures, str]] = {}  # and a prefix, by the identity of a connection
+        self.here: list[ServerFeatures] = []  # those of the code of this process, whose URIs have no prefix
 
     def is_of(self, catalogs: Iterable[Catalog]) -> bool:
         """Return whether it was made of these very catalogs."""
@@ -159,10 +166,9 @@ class _Merge:
             (id(reader), number) for number, part in enumerate(features) for reader in (*part.readers, *part.completers)
         ]
         self.linked = {
-            id(self._toolboxes[number]): part
-            for number, part in enumerate(features)
-            if number in ownership.names and (part.resources or part.unlisted)
+            id(self._toolboxes[number]): (features[number], prefix) for number, prefix in ownership.prefixes.items()
         }
+        self.here = [part for number, part in enumerate(features) if number not in ownership.names]
         self.readers = {reader: self._toolboxes[number] for reader, number in readers}
         self.limited_readers = {
             reader: self._upstreams[number] for reader, number in readers if number in self._upstreams
@@ -170,10 +176,28 @@ class _Merge:
 
     def rename_links(self, result: Result, toolbox: Toolbox) -> Result:
         """Return ``result`` of ``toolbox`` with the URIs by which callers read what it links to."""
-        features = self.linked.get(id(toolbox))
-        if features is None or not isinstance(result, Value):
+        linked = self.linked.get(id(toolbox))
+        if linked is None or not isinstance(result, Value):
             return result
-        return rename_links(result, features.find_public_uri)
+        features, prefix = linked
+
+        def find_public_uri(own: str) -> str:
+            uri = features.find_public_uri(own)
+            # D-32: a server must not lead its caller to what another one offers here.
+            return add_uri_prefix(own, prefix) if uri == own and self._is_of_another(own) else uri
+
+        return rename_links(result, find_public_uri)
+
+    def _is_of_another(self, uri: str) -> bool:
+        """Return whether callers read at ``uri``, which an upstream names, what the upstream does not offer."""
+        if uri.removeprefix(PAGE_SCHEME).startswith(tuple(self.ownership.prefixes.values())):
+            return True
+        is_web = uri.startswith(("https:", "http:"))  # which a client follows without the gateway
+        return not is_web and any(
+            any(one.match(uri) is not None for one in part.resources)
+            or any(one.find_file(uri) is not None for one in part.skills)
+            for part in self.here
+        )
 
     def has_tool(self, tool: Tool) -> bool:
         """Return whether this very ``tool``, or what it reads, is offered."""

@@ -67,6 +67,11 @@ class Ownership:
         """The name of each connection, by the number of its toolbox."""
         return self._connections
 
+    @property
+    def prefixes(self) -> Mapping[int, str]:
+        """What the URIs of each connection begin with, by the number of its toolbox."""
+        return {number: f"{scheme}+" for number, scheme in self._schemes.items()}
+
     def take(self, catalogs: Sequence[Catalog]) -> list[tuple[int, Owned]]:
         """Return each tool of ``catalogs`` as it is offered, with the number of its toolbox.
 
