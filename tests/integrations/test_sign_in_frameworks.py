@@ -220,6 +220,9 @@ def test_app_acts_for_the_user_of_an_application(name: str, tmp_path: Path, monk
         ("GET", "/api//Orders/", ["read"]),
         ("PUT", "/api/orders", ["read", "write"]),
         ("OPTIONS", "/api/orders", None),
+        ("POST", "/api/me", []),
+        pytest.param("PUT", "/api/me", [], id="a method without a name, where the sign-in needs no scope"),
+        ("get", "/api/me", []),
         ("DELETE", "/api/orders/1", ["drop"]),
         ("DELETE", "/api/orders/1/2", ["drop"]),
         ("DELETE", "/api/orders/open", ["drop"]),
@@ -239,9 +242,43 @@ def test_path_that_may_be_one_of_a_protected_route_is_protected(
             "/orders": {"get": needs("read"), "post": needs("write")},
             "/orders/{id}": {"delete": needs("drop")},
             "/orders/open": {"get": {}},
+            "/me": {"post": needs()},
         },
     }
     assert Routes(document).find_scopes(method, path) == scopes
+
+
+@pytest.mark.requirement("AO-01", "D-09")
+@pytest.mark.parametrize("method", ["POST", "PUT", "GET", "delete", "X"])
+def test_route_that_ignores_the_method_needs_the_sign_in_of_its_operation(tmp_path: Path, method: str) -> None:
+    async def close_account(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"closed"})
+
+    sign_in = authorization_server(
+        issuer=URL,
+        store=tmp_path / "a.db",
+        scopes={"read": "Read"},
+        users=lambda _: None,
+        login_url="/login",
+        identify_user=lambda _: None,
+    )
+    operation = {"operationId": "closeAccount", "security": [{"oauth": []}], "responses": {}}
+    paths = {"/account": {"post": operation}}
+    app = asgi.publish_tools(
+        close_account, {"openapi": "3.1.0", "info": {"title": "A", "version": "1"}, "paths": paths}, sign_in=sign_in
+    )
+    replies: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:
+        replies.append(message)
+
+    scope = {"type": "http", "method": method, "path": "/account", "query_string": b"", "headers": []}
+    anyio.run(app, scope, receive, send)
+    assert replies[0]["status"] == 401
 
 
 async def answer_nothing(scope: Any, receive: Any, send: Any) -> None:

@@ -51,8 +51,10 @@ class Routes:
         if method == "OPTIONS":
             return None
         others = [each for by_method in matching for each in by_method.values()]
-        needed = [scope for each in others for scope in list_required_scopes(each.node, self._document) or ()]
-        return list(dict.fromkeys(needed)) or None
+        needed = [list_required_scopes(each.node, self._document) for each in others]
+        # A sign-in without scopes is required too.
+        found = [scopes for scopes in needed if scopes is not None]
+        return list(dict.fromkeys(name for scopes in found for name in scopes)) if found else None
 
     def _list_matching(self, path: str) -> Sequence[Mapping[str, MarkedRoute]]:
         plain = re.sub("/+", "/", path).rstrip("/") or "/"
