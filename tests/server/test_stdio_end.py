@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import selectors
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
+from tests.support.skipped_time import run_skipping_time
 from toolwire import Toolkit, asgi
 from toolwire.server.stdio import CLEANUP_S, EXIT_S, GRACE_S, serve_stdio
 
@@ -119,21 +119,8 @@ def test_a_running_call_is_cancelled_and_the_process_ends(
     assert tool == "block" or (tmp_path / "cleaned").exists()
 
 
-class Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]  # the class depends on the platform
-    """A selector on which time passes only where a loop would wait for it, and then at once."""
-
-    passed_s = 0.0
-
-    def select(self, timeout: float | None = None) -> Any:
-        ready = super().select(None if timeout is None else 0)
-        if timeout and not ready:
-            self.passed_s += timeout
-        return ready
-
-
 @pytest.mark.parametrize("is_stubborn", [False, True])
 def test_calls_have_a_second_at_most_of_the_one_and_a_half_of_the_process(is_stubborn: bool) -> None:
-    selector = Selector()
     kit, started, output, ended = Toolkit("Desk"), asyncio.Event(), io.BytesIO(), list[float]()
 
     @kit.tool(approval="auto", safe=True)
@@ -147,22 +134,17 @@ def test_calls_have_a_second_at_most_of_the_one_and_a_half_of_the_process(is_stu
                 await asyncio.Event().wait()
         return "never"
 
-    async def serve() -> float:
+    async def serve(passed_s: Callable[[], float]) -> float:
         reader = asyncio.StreamReader()
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "wait", "arguments": {}}}
         reader.feed_data(json.dumps(call).encode() + b"\n")
-        serving = asyncio.ensure_future(
-            serve_stdio(asgi(kit), reader, output, on_end=lambda: ended.append(selector.passed_s))
-        )
+        serving = asyncio.ensure_future(serve_stdio(asgi(kit), reader, output, on_end=lambda: ended.append(passed_s())))
         await started.wait()
         reader.feed_eof()
         await serving
-        return selector.passed_s - ended[0]
+        return passed_s() - ended[0]
 
-    loop = asyncio.SelectorEventLoop(selector)
-    loop.time = lambda: selector.passed_s  # type: ignore[method-assign]  # the clock of the loop is that of its selector
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        took_s = runner.run(serve())
+    took_s = run_skipping_time(serve)
     assert GRACE_S <= took_s <= (GRACE_S + CLEANUP_S + 0.1 if is_stubborn else GRACE_S + 0.1)
     # A timer ends the process in any case, such as where a thread blocks.
     assert (GRACE_S, CLEANUP_S, EXIT_S) == (0.5, 0.5, 1.4)

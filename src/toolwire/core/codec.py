@@ -49,7 +49,8 @@ make_pending: Final = cast(
 class Streaming(NamedTuple):
     """A call that streams: the body is ``opening``, one ``frame`` for each Progress, then ``closing``.
 
-    ``refuse`` returns the whole response to a problem that arose before the tool ran.
+    ``refuse`` returns the whole response to a problem that arose before the tool ran. ``comment`` is what a client
+    skips, for times in which the call reports nothing; empty if the format has no such thing.
     """
 
     call: Call
@@ -58,6 +59,7 @@ class Streaming(NamedTuple):
     frame: Callable[[Progress], bytes]
     closing: Callable[[Result, float], bytes]
     refuse: Callable[[Problem], Response]
+    comment: bytes = b""
 
 
 class RemoteChanges(NamedTuple):

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_EVENT = 1 << 20
+COMMENT = b": \n\n"
+"""What a reader skips. It keeps a proxy from ending a stream on which nothing happens."""
 _RETRY_DIGITS = 9
 
 

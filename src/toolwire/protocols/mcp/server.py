@@ -501,7 +501,7 @@ def _build_streaming(call: Call, reply: Callable[[Result, float], Response], not
         message = notifications.write(progress)
         return b"" if message is None else sse.write("message", to_json(message))
 
-    return Streaming(call, EVENT_HEADERS, b"", frame, write_closing, lambda problem: reply(problem, 0.0))
+    return Streaming(call, EVENT_HEADERS, b"", frame, write_closing, lambda problem: reply(problem, 0.0), sse.COMMENT)
 
 
 def _initialize(

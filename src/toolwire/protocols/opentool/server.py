@@ -234,7 +234,13 @@ def _build_stream(function: _ServedFunction, call: Call, id_: Id) -> Streaming:
 
     opening = _write_frame("start", {"start": function.name})
     return Streaming(
-        call, EVENT_HEADERS, opening, frame, write_closing, lambda problem: _refuse_stream(problem, id_, form)
+        call,
+        EVENT_HEADERS,
+        opening,
+        frame,
+        write_closing,
+        lambda problem: _refuse_stream(problem, id_, form),
+        sse.COMMENT,
     )
 
 

@@ -10,6 +10,7 @@ from toolwire.core.call_status import CallPage, CallStatus
 from toolwire.core.codec import CallAction, CallQuery
 from toolwire.core.http import EVENT_HEADERS
 from toolwire.core.model import ANONYMOUS, Kind, Problem
+from toolwire.framing import sse
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
 from toolwire.server.http.response_stream import (
@@ -92,7 +93,7 @@ async def _send_changes(
                 if not await is_still_authorized():  # D-38: who has lost their access learns of no result
                     break
             if not done:
-                await send({"type": "http.response.body", "body": b": \n\n", "more_body": True})
+                await send({"type": "http.response.body", "body": sse.COMMENT, "more_body": True})
                 continue
             outcome = following.result()
             if not is_open:

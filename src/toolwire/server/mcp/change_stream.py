@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import NO_REMOTE_CHANGES, RemoteChanges, Subscription
 from toolwire.core.model import Kind, Problem
+from toolwire.framing import sse
 from toolwire.protocols.mcp.remote_changes import read_remote_changes
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
@@ -185,7 +186,7 @@ class ChangeStreams:
             if subscription.frame_updates is not None:
                 data += subscription.frame_updates(seen, changes)
             if not data and loop.time() - last_sent >= KEEP_ALIVE_S:
-                data = b": \n\n"  # a comment: a proxy keeps the connection, and a client that is gone is noticed
+                data = sse.COMMENT  # a comment: a proxy keeps the connection, and a client that is gone is noticed
             if data:
                 last_sent = loop.time()
                 await send({"type": "http.response.body", "body": data, "more_body": True})

@@ -15,11 +15,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from toolwire.framing import sse
 from toolwire.server.http.response_stream import KEEP_ALIVE_S
 
 MAX_UNREAD: Final = 64 * 1024
 MAX_READ: Final = 64 * 1024
-_COMMENT: Final = b": \n\n"
 
 
 class _Event(NamedTuple):
@@ -28,7 +28,7 @@ class _Event(NamedTuple):
 
 
 class EventStream:
-    """The events of one stream. ``is_over`` means that none follows; ``has_reader`` that somebody reads it now."""
+    """The events of one stream. ``is_open`` means that it was begun, ``is_over`` that no event follows."""
 
     def __init__(self, number: int, *, is_primed: bool, prefix: bytes = b"") -> None:
         """Begin the stream ``number`` of its session; with ``is_primed`` the first event is only an id.
@@ -37,6 +37,7 @@ class EventStream:
         """
         self._prefix = prefix
         self.number = number
+        self.is_open: bool = False
         self.is_over: bool = False
         self._is_primed = is_primed
         self._events: deque[_Event] = deque()
@@ -77,6 +78,12 @@ class EventStream:
             self.is_over = True
             self._notify()
 
+    def open(self) -> None:
+        """Begin the stream before its first message, so that a client learns where it can go on."""
+        if self.is_empty and self._is_primed:
+            self._store(b"")
+        self.is_open = True
+
     async def wait_for_event(self) -> None:
         """Return when something was written, or nothing will be."""
         while self.is_empty and not self.is_over:
@@ -112,15 +119,14 @@ class EventStream:
             async with asyncio.timeout(KEEP_ALIVE_S):
                 await self._changed.wait()
         except TimeoutError:
-            await send(_COMMENT)  # a proxy keeps the connection, and a client that is gone is noticed
+            await send(sse.COMMENT)  # a proxy keeps the connection, and a client that is gone is noticed
 
     def _find_next(self, after: int) -> _Event | None:
         index = after + 1 - self._events[0].number if self._events else 0
         return self._events[index] if index < len(self._events) else None
 
     def _add(self, message: bytes) -> None:
-        if self.is_empty and self._is_primed:
-            self._store(b"")
+        self.open()
         self._store(message)
         self._notify()
 

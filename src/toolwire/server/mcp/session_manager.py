@@ -29,7 +29,7 @@ from toolwire.core.codec import SessionStart, Subscription
 from toolwire.core.http import EVENT_HEADERS, Response
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.server_features import ServerFeatures
-from toolwire.framing import jsontext
+from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from toolwire.framing.jsontext import get_object
 from toolwire.protocols.mcp.resource_subscriptions import (
@@ -41,7 +41,7 @@ from toolwire.protocols.mcp.resource_subscriptions import (
 from toolwire.protocols.mcp.revision import INTERNAL_ERROR, LIST_HEADER, SESSION_HEADER
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_response
-from toolwire.server.http.response_stream import wait_for_disconnect
+from toolwire.server.http.response_stream import KEEP_ALIVE_S, wait_for_disconnect
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.sessions.session_rows import SessionRows, StoredSession
 
@@ -346,7 +346,7 @@ class McpSessionManager:
         async def work() -> None:
             try:
                 answers.append(await self._call(request, message, body, stream.write))
-                if not stream.is_empty:
+                if stream.is_open:
                     stream.end(answers[0].body)
             except (TypeError, ValueError):  # a text of half a surrogate pair, which no JSON can have
                 answers.append(build_error(None, INVALID_REQUEST, "Cannot write this message as JSON.", 400))
@@ -361,10 +361,13 @@ class McpSessionManager:
         begun = asyncio.ensure_future(stream.wait_for_event())
         leaving = asyncio.ensure_future(wait_for_disconnect(request.exchange))
         try:
-            await asyncio.wait({begun, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not stream.is_empty:
+            silent_s = KEEP_ALIVE_S if _takes_events(request) else None
+            done, _ = await asyncio.wait({begun, leaving}, timeout=silent_s, return_when=asyncio.FIRST_COMPLETED)
+            if not done:  # a proxy ends a connection on which nothing is sent, often after a minute
+                stream.open()
+            if stream.is_open:
                 session.streams[number] = stream
-                await self._send_stream(request, stream, 0, leaving, b"")
+                await self._send_stream(request, stream, 0, leaving, b"" if done else sse.COMMENT)
             elif stream.is_over:
                 await _finish(task)
                 # A call that was cancelled has no answer.
@@ -381,13 +384,13 @@ class McpSessionManager:
 
     async def _call(self, request: SessionRequest, message: Mapping[str, Json], body: bytes, write: Write) -> Response:
         """Return the answer of the application to one request, after what it asks and tells was written."""
-        session, fields = request.session, dict(request.scope["headers"])
+        session = request.session
         own = _leave_session(request.scope, session)
 
         def post(text: bytes) -> Awaitable[Response]:
             return post_message(self._serve, own, text, write, MAX_STORED_BYTES)
 
-        if b"text/event-stream" not in fields.get(b"accept", b"").lower():
+        if not _takes_events(request):
             return await session.host.refuse_with_pages(message, body, post)  # nothing can be asked on the way
 
         def find_features() -> ServerFeatures:
@@ -432,7 +435,7 @@ class McpSessionManager:
         ended = session.listening = asyncio.Event()
         now = client.view(self._find_catalog())
         missed += session.add_notice(now if session.seen is None else session.seen, now)
-        opening = missed or b": \n\n"
+        opening = missed or sse.COMMENT
         add_updates = session.add_updates if self._shared is None else session.take_updates
         subscription = Subscription(
             EVENT_HEADERS, lambda _: opening, session.add_notice, b"", _refuse_stream, add_updates
@@ -463,7 +466,7 @@ class McpSessionManager:
         else:
             leaving = asyncio.ensure_future(wait_for_disconnect(request.exchange))
             try:
-                await self._send_stream(request, stream, after, leaving, b": \n\n")
+                await self._send_stream(request, stream, after, leaving, sse.COMMENT)
             finally:
                 leaving.cancel()
                 await asyncio.gather(leaving, return_exceptions=True)
@@ -502,7 +505,7 @@ class McpSessionManager:
                 return
             send = request.exchange.send
             await send({"type": "http.response.start", "status": 200, "headers": list(EVENT_HEADERS)})
-            await request.send_events(b": \n\n")
+            await request.send_events(sse.COMMENT)
             while (data := await _take_until_left(channel, leaving)) is not None:
                 await request.send_events(data)
             if not leaving.done():
@@ -612,6 +615,10 @@ def _find_refusal(session: McpSession, message: Mapping[str, Json], most_calls: 
         text = f"This request did not run: {most_calls} requests are already running in this session."
         return build_error(id_, INVALID_REQUEST, text, 429)
     return None
+
+
+def _takes_events(request: SessionRequest) -> bool:
+    return b"text/event-stream" in dict(request.scope["headers"]).get(b"accept", b"").lower()
 
 
 def _leave_session(scope: Scope, session: McpSession) -> Scope:

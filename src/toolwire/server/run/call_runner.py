@@ -16,7 +16,7 @@ from toolwire.server.asking.confirmation import CONFIRMATION
 from toolwire.server.asking.inbox_waiters import InboxWaiter, InboxWaiters
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_messages, send_response
-from toolwire.server.http.response_stream import wait_for_disconnect
+from toolwire.server.http.response_stream import KEEP_ALIVE_S, wait_for_disconnect
 from toolwire.telemetry.calls import Observer, Telemetry, create_observer
 from toolwire.telemetry.current_call import Arrival
 from toolwire.telemetry.redaction import hide_secrets
@@ -155,44 +155,68 @@ async def _stream_call(
     """Send the progress and the result of a call as a stream.
 
     If the client disconnects, the call is cancelled, unless ``survives_disconnect`` returns true, as for a recorded
-    call: then the client can ask for its result later. A problem before the first progress is sent as a usual
-    response with its own status.
+    call: then the client can ask for its result later. A problem before anything was sent is sent as a usual response
+    with its own status.
     """
-    send = exchange.send
-    is_open = is_gone = False
-
-    async def write(data: bytes) -> None:
-        nonlocal is_open
-        if is_gone or not data:
-            return
-        if not is_open:
-            is_open = True
-            await send({"type": "http.response.start", "status": 200, "headers": list(streaming.headers)})
-            await send({"type": "http.response.body", "body": streaming.opening, "more_body": True})
-        await send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def notify(progress: Progress) -> None:
-        await write(streaming.frame(progress))
+    body = _StreamBody(exchange, streaming)
 
     async def watch_disconnect() -> None:
-        nonlocal is_gone
         await wait_for_disconnect(exchange)
-        is_gone = True
+        body.is_gone = True
         if not survives_disconnect():
             group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
         group.start_soon(watch_disconnect)
-        result, duration = await start(notify)
-        if is_gone:
+        if streaming.comment:
+            group.start_soon(body.break_silence)
+        result, duration = await start(body.write_progress)
+        if body.is_gone:
             return
+        body.is_over = True
         # Nothing was sent yet, so the status can still say what went wrong.
-        if isinstance(result, Problem) and result.kind not in AFTER_START and not is_open:
+        if isinstance(result, Problem) and result.kind not in AFTER_START and not body.is_open:
             await send_response(scope, exchange, streaming.refuse(result))
         else:
-            await write(build_stream_end(streaming, result, duration))
-            await send({"type": "http.response.body", "body": b""})
+            await body.write(build_stream_end(streaming, result, duration))
+            await exchange.send({"type": "http.response.body", "body": b""})
         group.cancel_scope.cancel()
+
+
+class _StreamBody:
+    """The response of a call that streams, which begins with the first thing that is written."""
+
+    def __init__(self, exchange: Exchange, streaming: Streaming) -> None:
+        self._send, self._streaming = exchange.send, streaming
+        self._lock, self._written = asyncio.Lock(), 0
+        self.is_open: bool = False
+        self.is_gone: bool = False
+        self.is_over: bool = False
+
+    async def write(self, data: bytes) -> None:
+        """Send ``data``, unless there is none or the client has gone."""
+        if self.is_gone or not data:
+            return
+        async with self._lock:
+            self._written += 1
+            if not self.is_open:
+                self.is_open = True
+                start = {"type": "http.response.start", "status": 200, "headers": list(self._streaming.headers)}
+                await self._send(start)
+                await self._send({"type": "http.response.body", "body": self._streaming.opening, "more_body": True})
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def write_progress(self, progress: Progress) -> None:
+        """Send one Progress in the format of the protocol."""
+        await self.write(self._streaming.frame(progress))
+
+    async def break_silence(self) -> None:
+        """Send a comment whenever the call has reported nothing for a while: proxies end a silent connection."""
+        while True:
+            before = self._written
+            await asyncio.sleep(KEEP_ALIVE_S)
+            if self._written == before and not self.is_over:
+                await self.write(self._streaming.comment)
 
 
 def _build_arrival(request: Request, scope: Scope) -> Arrival:
