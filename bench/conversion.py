@@ -167,9 +167,9 @@ def search_ms(tools: int = 5_000) -> float:
     return statistics.median(figures)
 
 
-def peak_mb() -> float:
-    """Return the most memory this program held, in megabytes; getrusage would count whoever started it too."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
+def peak_mb(process: int | str = "self") -> float:
+    """Return the most memory that ``process`` held, in megabytes; getrusage would count whoever started it too."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
     assert found is not None
     return int(found[1]) / 1024

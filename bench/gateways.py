@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from bench import wire
-from bench.requests import CALLS
+from bench.conversion import peak_mb
+from bench.requests import CALLS, LISTS, Call
 
 UPSTREAMS = 50
 TOOLS = 200
@@ -24,6 +29,10 @@ _AT_ONCE = 4
 _TURNS = 2
 _GROUPS = 15
 _HANGING = 32
+CALLERS = 200
+TOOLS_EACH = 20
+MAX_LIST_MS = 20.0
+MAX_LISTS_MB = 250.0
 
 
 class CallCosts(NamedTuple):
@@ -96,6 +105,61 @@ def start_s() -> float:
         found = sum(len(box.catalog().tools) for box in boxes)
     if found != UPSTREAMS * TOOLS:
         raise RuntimeError(f"{found} tools were found")
+    return took
+
+
+class ListFigures(NamedTuple):
+    """What a caller's list takes where many callers ask for theirs: the median in ms, and the gateway's peak in MB."""
+
+    list_ms: float
+    peak_mb: float
+
+
+def measure_lists() -> ListFigures:
+    """Return the figures of a gateway with UPSTREAMS upstreams of TOOLS_EACH tools, when each of CALLERS asks first.
+
+    Every caller asks over MCP, OTC, OpenTool and OpenAPI; the time is that of the slowest of these.
+    """
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        wire.served("ours", env={"BENCH_TOOLS": str(TOOLS_EACH)}) as upstream,
+    ):
+        keys = [f"key-of-caller-{number}" for number in range(CALLERS)]
+        home, port = Path(folder), wire.find_port()
+        (home / "keys").write_text("".join(f"{key} caller{number}\n" for number, key in enumerate(keys)))
+        (home / "keys").chmod(0o600)
+        upstreams = (
+            f'[upstreams.u{number}]\ntarget = "http://127.0.0.1:{upstream}"\nagree = true\n'
+            for number in range(UPSTREAMS)
+        )
+        (home / "toolwire.toml").write_text(
+            f'port = {port}\napi-key-file = "keys"\nfind = "never"\n' + "".join(upstreams)
+        )
+        command = [sys.executable, "-m", "toolwire", "gateway", "run"]
+        gateway = subprocess.Popen(command, cwd=home, env={**os.environ, "HOME": folder}, stdout=subprocess.DEVNULL)
+        try:
+            wire.wait(port, gateway)
+            slowest = max(statistics.median(_ask_for_lists(port, keys, one)) for one in LISTS)
+            return ListFigures(slowest * 1e3, peak_mb(gateway.pid))
+        finally:
+            gateway.terminate()
+            gateway.wait(30)
+
+
+def _ask_for_lists(port: int, keys: list[str], call: Call) -> list[float]:
+    """Return the seconds until each caller has its list."""
+    took: list[float] = []
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    for key in keys:
+        fields = {"content-type": "application/json", **dict(call.headers), "authorization": f"Bearer {key}"}
+        started = time.perf_counter()
+        connection.request(call.method, call.path, call.body or None, fields)
+        response = connection.getresponse()
+        body = response.read()
+        took.append(time.perf_counter() - started)
+        if response.status != 200 or body.count(b"add") < UPSTREAMS:
+            raise RuntimeError(f"{call.path} lists no tools: {response.status}")
+    connection.close()
     return took
 
 

@@ -59,3 +59,11 @@ CALLS = {
         "POST", "/tools/call", b'{"$schema":"otc://1.0","request":{"tool_id":"add","input":{"a":1,"b":2}}}'
     ),
 }
+
+LISTS = (
+    Call("POST", "/mcp", b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', _MCP),
+    Call("GET", "/tools"),
+    Call("GET", "/opentool/load"),
+    Call("GET", "/openapi.json"),
+)
+"""The requests for the list of tools over each protocol."""

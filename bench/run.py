@@ -258,6 +258,12 @@ def of_gateways() -> Iterator[Row]:
             yield attempt(what, "of raw", functools.partial(gateways.proxy_ratio, app, call, python=str(python)))
     what = f"gateway, start with {gateways.UPSTREAMS} upstreams of {gateways.TOOLS} tools"
     yield Row(what, gateways.start_s(), "s", 1.5, least=False)
+    lists = gateways.measure_lists()
+    tools = gateways.UPSTREAMS * gateways.TOOLS_EACH
+    many = f"{gateways.UPSTREAMS} upstreams, {gateways.CALLERS} callers, {tools:,} tools"
+    what = f"gateway, a caller's first list with {many}"
+    yield Row(what, lists.list_ms, "ms", gateways.MAX_LIST_MS, least=False)
+    yield Row(f"gateway, memory with {many}", lists.peak_mb, "MB", gateways.MAX_LISTS_MB, least=False)
     yield Row("gateway, p99 of the others while an upstream hangs", gateways.hung_ratio(), "times", 1.1, least=False)
     figures = console.measure()
     yield Row("console, first page with 10,000 decisions", figures.page_ms, "ms", console.MAX_MS, least=False)

@@ -37,9 +37,7 @@ def served(
 
     Ours as ``toolwire serve`` does it, unless ``plain``; every other on uvicorn with uvloop and httptools.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = find_port()
     if app in _WE_MADE and not plain:
         how = ["-c", _OURS, app, "--port", str(port)]
     else:
@@ -51,7 +49,7 @@ def served(
     command = ["taskset", "-c", "0", python, *how]
     server = subprocess.Popen(command, cwd=_HERE.parent, env={**os.environ, **(env or {})})
     try:
-        _wait(port, server)
+        wait(port, server)
         yield port
     finally:
         server.terminate()
@@ -179,7 +177,7 @@ def _workers_rate(workers: int, call: Call, busy_s: float) -> float:
         command = [sys.executable, "-m", "toolwire", "serve", str(kit), *options]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            _wait(port, server)
+            wait(port, server)
             _wait_for_workers(port, workers)
             rate(port, call, seconds=1)
             return rate(port, call, seconds=2)
@@ -202,7 +200,19 @@ def _wait_for_workers(port: int, workers: int) -> None:
             processes.add(json.load(response)["output"]["value"])
 
 
-def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
+def find_port() -> int:
+    """Return a port that nobody listens at."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def wait(port: int, server: subprocess.Popen[bytes]) -> None:
+    """Return once ``server`` listens at ``port``.
+
+    Raises:
+        RuntimeError: it ends, or does not listen within 30 seconds.
+    """
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and server.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
