@@ -26,6 +26,9 @@ from .response import results
 # XL-018: any page may read these documents. They are public and need no credential.
 _ALLOW_ANY_ORIGIN = (b"access-control-allow-origin", b"*")
 _CACHE_FIVE_MINUTES = (b"cache-control", b"max-age=300")
+# D-30: a cache may keep what answers a GET, with the Last-Modified of an upstream for years, and X-API-Key is nothing
+# to it. A result belongs to its call and its caller.
+_OF_ONE_CALL = (b"cache-control", b"private, no-cache")
 
 
 def build_routes(catalog: Catalog, site: Site) -> Routes:
@@ -158,7 +161,12 @@ def _build_reading(
 
 
 def _build_query_reader(tool: Tool) -> Reader:
-    write = _find_writer(tool)
+    write_result = _find_writer(tool)
+
+    def write(result: Result, duration_ms: float) -> Response:
+        response = write_result(result, duration_ms)
+        return response._replace(headers=(*response.headers, _OF_ONE_CALL))
+
     known: Mapping[str, query.QueryField] = {field.name: field for field in query.list_fields(tool)}
 
     def read(request: Request) -> Reading:
