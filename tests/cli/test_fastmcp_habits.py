@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import Field
 
 from tests.interop.mcp_makers import CACHE, INSTALLED, MISSING
 from toolwire import Context, DefinitionError, Progress, Toolkit, connect_sync
@@ -124,6 +125,8 @@ def test_a_server_object_of_another_framework_is_served(
     monkeypatch.setenv("OF_THE_USER", "!")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = write("own.py", OWN_SERVER)
+    # A part of the server has a name of its own in the file, and the whole has the usual one.
+    file.write_text(f"{file.read_text()}\npart = MCPServer('Part')\nalias = mcp\n")
     for name in (":mcp", ""):
         box = open_toolbox(read_target(f"{file}{name}"))
         assert isinstance(box, Remote)
@@ -218,3 +221,26 @@ def test_the_server_object_of_each_framework_is_served(name: str, write: Callabl
             answers[json.loads(line).get("id")] = json.loads(line)
         process.stdin.close()
     assert [one["name"] for one in answers[2]["result"]["tools"]] == ["look"]
+
+
+def test_field_as_the_default_of_a_parameter_gives_its_default_and_its_description() -> None:
+    kit = Toolkit("Search")
+
+    @kit.tool(approval="auto", safe=True)
+    def search(
+        query: str = Field(description="What to find."),
+        limit: int = Field(10, ge=1, le=50),
+        tags: list[str] = Field(default_factory=list),  # noqa: B008 - what this is about
+    ) -> list[Any]:
+        tags.append("own")
+        return [query, limit, tags]
+
+    with connect_sync(kit) as remote:
+        schema = remote.tools[0].input_schema
+        assert schema["required"] == ["query"]
+        assert schema["properties"]["query"]["description"] == "What to find."
+        assert schema["properties"]["limit"] == {"type": "integer", "minimum": 1, "maximum": 50, "default": 10}
+        assert remote.call("search", {"query": "tea"}).unwrap() == ["tea", 10, ["own"]]
+        assert remote.call("search", {"query": "tea"}).unwrap() == ["tea", 10, ["own"]], "no list is shared"
+        assert remote.call("search", {"query": "tea", "limit": 2, "tags": ["a"]}).unwrap() == ["tea", 2, ["a", "own"]]
+        assert "51 is greater than the maximum of 50" in str(remote.call("search", {"query": "tea", "limit": 51}))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from toolwire.hosting.targets.target import UrlTarget, read_target
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,43 @@ def test_mistyped_word_is_answered_by_what_was_meant(words: str, sentence: str, 
     assert outcome.code == 2
     assert sentence in outcome.err
     assert outcome.err.splitlines()[-1].startswith("toolwire: ")
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("shop.pyy", "File not found: shop.pyy. Did you mean shop.py? For the host, write https://shop.pyy."),
+        ("shop.PY", "File not found: shop.PY. Did you mean shop.py? For the host, write https://shop.PY."),
+        ("api.jsn", "File not found: api.jsn. Did you mean api.json? For the host, write https://api.jsn."),
+        ("shp.py", "File not found: shp.py. Did you mean shop.py?"),
+        ("api.yml", "File not found: api.yml. Did you mean api.json?"),
+        ("deep/shop.pyy", "File not found: deep/shop.pyy. Did you mean deep/shop.py?"),
+        ("shop.py:shpo", "There is no 'shpo' in shop.py. It has shop."),
+    ],
+)
+def test_mistyped_file_is_answered_by_the_file_in_its_folder(
+    target: str, sentence: str, toolwire: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deep").mkdir()
+    for file in (tmp_path / "shop.py", tmp_path / "deep/shop.py"):
+        file.write_text("from toolwire import Toolkit\nshop = Toolkit('Shop')\n")
+    (tmp_path / "api.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    outcome = toolwire("serve", target)
+    assert (outcome.code, outcome.err) == (2, f"toolwire: {sentence}\n")
+
+
+def test_site_named_like_a_file_here_is_still_a_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shop.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert read_target("shop.pt") == UrlTarget("shop.pt")
+
+
+def test_choice_is_read_in_any_case(toolwire: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text("from toolwire import Toolkit\nshop = Toolkit('Shop')\n")
+    assert "mcpServers" in toolwire("install", "Cursor", str(file), "--print").out
+    assert toolwire("convert", str(file), "--to", "OpenTool").code == 0
 
 
 def test_unknown_option_of_a_command_prints_one_line(toolwire: Callable[..., Any]) -> None:

@@ -174,14 +174,11 @@ def test_a_default_refused_by_the_authors_own_validator_is_refused() -> None:
     assert refusal(pick) == "pick(): the parameter 'a': the default 1 does not match the type: KeyError was raised."
 
 
-def test_field_must_stand_in_annotated_and_without_default_or_alias() -> None:
-    def assigned(a: int = Field(ge=1)) -> None: ...
-
+def test_field_in_annotated_has_no_default_and_no_alias() -> None:
     def hidden(a: Annotated[int, Field(default=1)]) -> None: ...
 
     def renamed(a: Annotated[int, "of something", Field(alias="b")]) -> None: ...
 
-    assert refusal(assigned).endswith(": a Field cannot be the default. Write Annotated[type, Field(...)] = default.")
     assert refusal(hidden).endswith(": write the default after the type, as in x: int = 1, not in a Field.")
     assert refusal(renamed).endswith(": an alias is not allowed. An argument has the name of its parameter.")
 

@@ -5,6 +5,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 import pytest
 from pydantic import Field
 
+from toolwire import DefinitionError
 from toolwire.define import Toolkit
 from toolwire.define.signature import replace_typeddicts
 
@@ -57,3 +58,11 @@ def test_a_typeddict_that_holds_itself_is_refused_in_one_sentence() -> None:
 
     with pytest.raises(DefinitionError, match="typing_extensions"):
         build_input_schema(Loop)
+
+
+def test_keywords_of_a_typeddict_are_refused_in_a_sentence() -> None:
+    def tool(**options: typing.Unpack[Point]) -> None:
+        """Take a place."""
+
+    with pytest.raises(DefinitionError, match=r"^tool\(\) accepts \*\*options, which a schema cannot describe"):
+        Toolkit("T").add(tool)

@@ -161,6 +161,17 @@ class Parser(argparse.ArgumentParser):
         self._print_message(f"toolwire: {sentence}\n", sys.stderr)
         raise CommandLineError(sentence)
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        value = super()._get_value(action, arg_string)
+        if (
+            isinstance(value, str)
+            and action.choices
+            and value not in action.choices
+            and value.lower() in action.choices
+        ):
+            return value.lower()  # people write Cursor and MCP
+        return value
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action.choices, dict) and value not in action.choices:  # the place of a command
             self.refuse(_explain_no_command(str(value), action.choices))

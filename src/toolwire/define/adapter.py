@@ -175,8 +175,6 @@ def check_field_placement(parameter: Parameter, where: str) -> None:
     Raises:
         DefinitionError: it does not; the message says where it belongs.
     """
-    if isinstance(parameter.default, FieldInfo):
-        raise DefinitionError(f"{where}: a Field cannot be the default. Write Annotated[type, Field(...)] = default.")
     metadata = get_args(parameter.annotation)[1:] if get_origin(parameter.annotation) is Annotated else ()
     for field in metadata:
         if isinstance(field, FieldInfo) and not field.is_required():

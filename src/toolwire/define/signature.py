@@ -26,6 +26,7 @@ from collections.abc import (
     Iterator,
     Mapping,
 )
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -133,10 +134,13 @@ def read_signature(function: Callable[..., Any], names: LocalNames, where: str, 
             spelled = _VARIADIC[parameter.kind] + parameter.name
             raise DefinitionError(f"{where} accepts {spelled}, which a schema cannot describe. Name each parameter.")
         mark = find_mark(annotation, parameter.default)
+        default = parameter.default
+        if (field := _read_field(default)) is not None:
+            annotation, default = typing.Annotated[annotation, field.shown], field.default()
         if mark is not None:
             dependencies[parameter.name] = _read_dependency(mark, names, level + 1, where)
         elif not _is_context(annotation):
-            taken.append(Parameter(name=parameter.name, annotation=annotation, default=parameter.default))
+            taken.append(Parameter(name=parameter.name, annotation=annotation, default=default))
         elif context is None:
             context = parameter.name
         else:
@@ -180,15 +184,41 @@ def _refuse_unbound_method(function: Callable[..., Any], parameters: Mapping[str
         )
 
 
+class _Field(typing.NamedTuple):
+    """What pydantic's ``Field`` as a default says: of the type, and which value a call without the argument has."""
+
+    shown: Any
+    default: Callable[[], Any]
+
+
+def _read_field(default: Any) -> _Field | None:
+    if type(default).__module__ != "pydantic.fields":
+        return None
+    from pydantic_core import PydanticUndefined  # is there, because a Field is
+
+    shown = copy(default)
+    shown.default, shown.default_factory = PydanticUndefined, None
+    if default.is_required():
+        return _Field(shown, lambda: MISSING)
+    return _Field(shown, lambda: default.get_default(call_default_factory=True, validated_data={}))
+
+
 def accept_keywords(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``function`` as a callable that takes all arguments by keyword, also positional-only ones."""
+    """Return ``function`` as a callable that takes all arguments by keyword, also positional-only ones.
+
+    It gets the default that a ``Field`` has, not the ``Field``.
+    """
     parameters = inspect.signature(function).parameters.values()
-    positional = [(each.name, each.default) for each in parameters if each.kind is each.POSITIONAL_ONLY]
-    if not positional:
+    positional = [each.name for each in parameters if each.kind is each.POSITIONAL_ONLY]
+    fields = {each.name: field.default for each in parameters if (field := _read_field(each.default)) is not None}
+    if not positional and not fields:
         return function
+    plain = {each.name: each.default for each in parameters if each.name in positional}
 
     def call(**keywords: Any) -> Any:
-        arguments = [keywords.pop(name, default) for name, default in positional]
+        for name in fields.keys() - keywords.keys():
+            keywords[name] = fields[name]()
+        arguments = [keywords.pop(name, plain[name]) for name in positional]
         return function(*arguments, **keywords)
 
     return call
@@ -279,7 +309,7 @@ def _replace_inside(annotation: Any, around: tuple[Any, ...]) -> Any:
         return annotation
     if origin in (typing.Union, types.UnionType):
         return functools.reduce(operator.or_, inner_types)
-    return origin[inner_types]
+    return origin[inner_types if len(inner_types) > 1 else inner_types[0]]  # Unpack and others take no tuple
 
 
 def _build_twin(declared: Any, around: tuple[Any, ...]) -> Any:

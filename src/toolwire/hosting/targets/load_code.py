@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -21,9 +21,21 @@ from toolwire.server.limits import THREADS
 from toolwire.server.run.function_toolbox import FunctionToolbox
 
 from .mcp_object import build_command, is_mcp_server
-from .target import FileTarget, ModuleTarget
+from .target import FileTarget, ModuleTarget, describe_missing_file
 
 _TOOLWIRE: Final = Path(__file__).parents[1]
+_SERVER_NAMES: Final = ("mcp", "server", "app")
+"""The names of an MCP server object that the commands of FastMCP and of the SDK take without being told."""
+_INTEGRATIONS: Final[Mapping[str, str]] = {
+    "fastapi": "fastapi",
+    "starlette": "starlette",
+    "litestar": "asgi",
+    "django": "asgi",
+    "quart": "asgi",
+    "flask": "wsgi",
+    "bottle": "wsgi",
+}
+"""The module of toolwire.integrations for the applications of a package."""
 
 
 def find_import_folder(target: FileTarget | ModuleTarget) -> Path:
@@ -64,6 +76,8 @@ def load_code(
         if document is not None:
             raise UsageError(f"--document is for a class. {where} contains no such class, and describes itself.")
         return found
+    if _find_integration(found):
+        raise UsageError(_explain_application(found, name, where))
     if document is None and not _is_tool(found):
         raise UsageError(f"{name!r} in {where} is not a Toolkit, but of type {type(found).__name__}.")
     return _wrap_object(found, document, f"{name!r} in {where}", threads)
@@ -98,10 +112,39 @@ def find_mcp_command(target: FileTarget | ModuleTarget) -> str | None:
 def _find_object(module: ModuleType, name: str | None, where: str) -> tuple[object, str, str]:
     if name is not None:
         return _find_name(module, name, where), where, name
-    servers = [one for one, value in vars(module).items() if is_mcp_server(value)]
-    if len(servers) == 1 and not _list_toolkits(module):
-        return getattr(module, servers[0]), where, servers[0]
-    return _find_only_toolkit(module, where), where, ""
+    toolkits = _list_toolkits(module)
+    if not toolkits and (servers := _list_names(module, is_mcp_server)):
+        usual = [one for one in _SERVER_NAMES if one in servers]  # a file with parts has the whole under such a name
+        found = _choose_name(usual[:1] or servers, where, "MCP servers")
+        return getattr(module, found), where, found
+    if not toolkits and (applications := _list_names(module, lambda value: _find_integration(value) != "")):
+        raise UsageError(_explain_application(getattr(module, applications[0]), applications[0], where))
+    if not toolkits:
+        raise UsageError(
+            f"{where} contains no Toolkit. Write `tools = Toolkit('Tools')`, and @tools.tool above a function."
+        )
+    return getattr(module, _choose_name(toolkits, where, "toolkits")), where, ""
+
+
+def _choose_name(names: Sequence[str], where: str, things: str) -> str:
+    if len(names) == 1:
+        return names[0]
+    raise UsageError(f"{where} contains several {things}. Write {' or '.join(f'{where}:{name}' for name in names)}.")
+
+
+def _find_integration(found: object) -> str:
+    """Return the module of toolwire.integrations for a web application, or ``""``. No framework is imported."""
+    homes = [base.__module__.partition(".")[0] for base in type(found).__mro__] if callable(found) else []
+    return next((_INTEGRATIONS[home] for home in homes if home in _INTEGRATIONS), "")
+
+
+def _explain_application(found: object, name: str, where: str) -> str:
+    integration = _find_integration(found)
+    arguments = name if integration == "fastapi" else f"{name}, document"
+    return (
+        f"{name!r} in {where} is a web application of {type(found).__name__}. Add `publish_tools({arguments})` from "
+        f"toolwire.integrations.{integration} to it, serve it with uvicorn, and use its URL."
+    )
 
 
 def _is_toolbox(found: object) -> TypeGuard[Toolkit | Toolbox]:
@@ -126,7 +169,7 @@ def _wrap_object(found: object, document: Path | None, where: str, threads: int)
 
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise UsageError(f"File not found: {path}.")
+        raise UsageError(describe_missing_file(str(path)))
     path = path.resolve()
     # The module is known under its full path: the name is unique, and pydantic finds the names of the file again.
     if (known := sys.modules.get(str(path))) is not None:
@@ -235,28 +278,18 @@ def _find_name(module: ModuleType, name: str, where: str) -> object:
     return found
 
 
-def _find_only_toolkit(module: ModuleType, where: str) -> Toolkit:
-    names = _list_toolkits(module)
-    if len(names) == 1:
-        only: Toolkit = getattr(module, names[0])
-        return only
-    if names:
-        raise UsageError(
-            f"{where} contains several toolkits. Write {' or '.join(f'{where}:{name}' for name in names)}."
-        )
-    raise UsageError(
-        f"{where} contains no Toolkit. Write `tools = Toolkit('Tools')`, and @tools.tool above a function."
-    )
-
-
 def _list_toolkits(module: ModuleType) -> Sequence[str]:
-    """Return the name of each toolkit in ``module``, the first where one has several."""
+    return _list_names(module, lambda value: isinstance(value, Toolkit))
+
+
+def _list_names(module: ModuleType, matches: Callable[[object], bool]) -> Sequence[str]:
+    """Return the name of each object in ``module`` that ``matches``, the first where one has several."""
     names: dict[int, str] = {}
     for name, value in vars(module).items():
-        if isinstance(value, Toolkit):
+        if matches(value):
             names.setdefault(id(value), name)
     return tuple(names.values())
 
 
 def _describe_toolkits(names: Sequence[str]) -> str:
-    return f"there is {', '.join(names)}" if names else "it has no toolkit"
+    return f"It has {', '.join(names)}" if names else "It has no toolkit"

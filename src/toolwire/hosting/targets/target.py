@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -10,9 +11,10 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from toolwire.client.discovery.local_files import file_url, names_document_file
+from toolwire.client.discovery.local_files import DOCUMENT_SUFFIXES, file_url, names_document_file
 from toolwire.client.transport.server_command import PREFIX, read_server_command, resolve_target
 from toolwire.core.errors import UsageError
+from toolwire.core.suggestion import find_nearest
 
 _NAME: Final = r"[^\W\d]\w*(?:\.[^\W\d]\w*)*"
 _MODULE: Final = re.compile(rf"(?P<module>{_NAME}):(?P<name>{_NAME})")
@@ -92,13 +94,46 @@ def read_target(text: str) -> Target:
     if _exists(text):
         raise UsageError(f"{text} is neither a Python file nor a document. A target can be {_FORMS}.")
     if names_document_file(text):
-        raise UsageError(f"File not found: {text}.")
+        raise UsageError(describe_missing_file(text))
     if _DOTTED.fullmatch(text) and (file := _find_module_file(text)):
         return _read_module(text, file)
+    return _read_host(text)
+
+
+def _read_host(text: str) -> UrlTarget:
+    if _DOTTED.fullmatch(text) and _find_near_file(text, is_host=_names_host(text)):
+        raise UsageError(f"{describe_missing_file(text)} For the host, write https://{text}.")
     if _HOST.fullmatch(text) or _USER.match(text):
         return _read_url(text)
     near = f"{text}.py" if _exists(f"{text}.py") else ""
+    if not near and _find_near_file(text):
+        raise UsageError(describe_missing_file(text))
     raise UsageError(f"{text!r} is not a target. Write {f'{near}, or ' if near else ''}{_FORMS}.")
+
+
+def describe_missing_file(path: str) -> str:
+    """Return the sentence for a file that does not exist, with the target in its folder that was probably meant."""
+    near = _find_near_file(path)
+    return f"File not found: {path}.{f' Did you mean {near}?' if near else ''}"
+
+
+def _find_near_file(text: str, *, is_host: bool = False) -> str:
+    # With ``is_host``, a name that only differs in case: another one can be a site.
+    path = Path(text)
+    endings = (".py", *DOCUMENT_SUFFIXES)
+    try:
+        names = [name for name in os.listdir(path.parent) if name.lower().endswith(endings)]
+    except OSError:  # there is no such folder
+        return ""
+    if is_host:
+        names = [name for name in names if name.lower() == path.name.lower()]
+    near = next((name for name in names if Path(name).stem == path.stem), "") or find_nearest(path.name, names)
+    return str(path.with_name(near)) if near else ""
+
+
+def _names_host(text: str) -> bool:
+    last = text.rpartition(".")[2].lower()
+    return len(last) == 2 or last in _COMMON_ENDINGS
 
 
 def move_target(text: str, move: Callable[[str], str]) -> str:
@@ -125,8 +160,7 @@ def _read_program(text: str) -> UrlTarget:
 
 def _read_module(text: str, file: str) -> ModuleTarget:
     # In a folder of another person, the name of a well-known site must not become code that runs here.
-    last = text.rpartition(".")[2].lower()
-    if len(last) == 2 or last in _COMMON_ENDINGS:
+    if _names_host(text):
         raise UsageError(
             f"{text} is the module {file} here, but looks like a host name. Write https://{text}, or the file."
         )
