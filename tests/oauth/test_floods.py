@@ -131,6 +131,15 @@ def test_one_address_cannot_block_registrations_of_others(open_site: Callable[..
     assert register_app(site).status_code == 201
 
 
+@pytest.mark.requirement("AS-18", "AT-20")
+def test_addresses_of_ipv4_that_come_as_ipv6_are_not_one_network(open_site: Callable[..., Site]) -> None:
+    site = open_site(registration=True)
+    site.browser = site.new_browser("::ffff:192.0.2.8")
+    assert [register_app(site).status_code for _ in range(21)][-1] == 429
+    site.browser = site.new_browser("::ffff:192.0.2.9")
+    assert register_app(site).status_code == 201
+
+
 @pytest.mark.requirement("AS-18")
 def test_unused_apps_are_deleted_for_new_ones(open_site: Callable[..., Site], monkeypatch: Any) -> None:
     from toolwire.server.oauth import registration

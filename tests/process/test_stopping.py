@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.programs import require_loopback
@@ -250,10 +253,33 @@ def test_foreign_address_is_reported_in_one_sentence(host: str) -> None:
 
 @pytest.mark.parametrize(
     ("host", "shown"),
-    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("localhost", "localhost"), ("::1", "[::1]")],
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("localhost", "localhost"),
+        ("::1", "[::1]"),
+        ("::", "[::1]"),
+    ],
 )
 def test_the_url_can_be_opened_on_this_machine(host: str, shown: str) -> None:
     if ":" in host:
         require_loopback(host)
     with open_listener(host, 0) as listener:
         assert build_url(host, listener) == f"http://{shown}:{listener.getsockname()[1]}"
+
+
+@pytest.mark.requirement("AT-37")
+@pytest.mark.parametrize("host", ["::", "[::]"])
+def test_all_addresses_include_those_of_ipv4_and_each_client_keeps_its_own(host: str, tmp_path: Path) -> None:
+    require_loopback("::1")
+    (tmp_path / "kit.py").write_text("from toolwire import Toolkit\nkit = Toolkit('Kit')\n")
+    argv = [sys.executable, "-m", "toolwire", "serve", "kit.py", "--host", host, "--port", "0", "--access-log"]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        assert server.stdout is not None
+        url = next(line.split()[1] for line in server.stdout if line.startswith("URL"))
+        assert url.startswith("http://[::1]:")
+        for place in (url, url.replace("[::1]", "127.0.0.1")):
+            assert httpx2.get(f"{place}/health", timeout=60).status_code == 200
+        server.send_signal(signal.SIGTERM)
+        printed = server.stdout.read()
+    assert [f"{address}:" in printed for address in (" ::1", " 127.0.0.1", "::ffff")] == [True, True, False], printed

@@ -170,7 +170,10 @@ class ListenOptions:
     """Where a server listens, with how many processes, and behind which proxies."""
 
     host: str = define_option(
-        HOST, help=f"the address to listen at ({HOST}); unix:PATH for a Unix socket", settings="program"
+        HOST,
+        read=lambda text: text[1:-1] if text[:1] + text[-1:] == "[]" else text,  # as an IPv6 address is in a URL
+        help=f"the address to listen at ({HOST}); unix:PATH for a Unix socket",
+        settings="program",
     )
     port: int = define_option(
         PORT,

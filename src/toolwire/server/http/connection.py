@@ -105,20 +105,22 @@ class HttpConnection(asyncio.Protocol):
         self.server_state.connections.add(self)
         self._head_since = self._loop.time()
         self._timer = self._loop.call_later(self._check_every, self._check_deadlines)
-        server, client = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+        server, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+        # A client of IPv4 at a socket for both counts, and is trusted, as one of IPv4.
+        client = (peer[0].removeprefix("::ffff:"), peer[1]) if isinstance(peer, tuple) else None
         self._scope_of_all: dict[str, Any] = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "1.1",
             # A Unix socket has a path, and its client no address.
             "server": tuple(server[:2]) if isinstance(server, tuple) else (server, None) if server else None,
-            "client": tuple(client[:2]) if isinstance(client, tuple) else None,
+            "client": client,
             "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
             "root_path": self._root_path,
         }
-        is_known = isinstance(client, tuple) or isinstance(server, (str, bytes))
-        peer = client[0] if isinstance(client, tuple) else None
-        self._is_proxied = self._proxies is not None and is_known and self._proxies.trusts(peer)
+        is_known = client is not None or isinstance(server, (str, bytes))
+        address = None if client is None else client[0]
+        self._is_proxied = self._proxies is not None and is_known and self._proxies.trusts(address)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the signature of asyncio.Protocol
         """Stop the timer, and tell every exchange that its client has gone."""

@@ -460,7 +460,9 @@ def open_listener(host: str, port: int) -> socket.socket:
         # Resolved here and not by uvicorn, so that a host name and an IPv6 address fail with our sentence.
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
-        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        # As other servers do, :: listens to IPv4 too.
+        is_both = address[0] == "::" and socket.has_dualstack_ipv6()
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG, dualstack_ipv6=is_both)
     except OSError as error:
         raise DefinitionError(f"Cannot listen on {host}:{port}: {_explain_error(error)}.") from error
 
@@ -510,7 +512,9 @@ def _explain_error(error: OSError) -> str:
     if error.errno == errno.EACCES:
         return "this user may not use ports below 1024; choose a higher port (0 chooses a free one)"
     if isinstance(error, socket.gaierror):
-        return "there is no such address; 127.0.0.1 is this machine only, 0.0.0.0 is all its networks"
+        return (
+            "there is no such address; 127.0.0.1 is this machine only, 0.0.0.0 all its networks, :: also those of IPv6"
+        )
     return error.strerror or type(error).__name__
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, ip_address, ip_network
 from time import time
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
@@ -111,7 +111,9 @@ class OAuthRequest(NamedTuple):
             address = ip_address(host)
         except ValueError:
             return host
-        return host if address.version == 4 else str(ip_network((address, 64), strict=False))
+        if isinstance(address, IPv4Address):
+            return host
+        return str(address.ipv4_mapped or ip_network((address, 64), strict=False))
 
     def get_header(self, name: bytes) -> str:
         """Return a header field, or an empty text."""
