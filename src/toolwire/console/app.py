@@ -39,7 +39,7 @@ from toolwire.server.http.messages import close_websocket, read_body, send_respo
 from toolwire.server.limits import ServerLimits
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
-from . import connections_page, inbox_page, log_page, operation_page, operator_actions, overview_page, permissions_page
+from . import connections_page, inbox_page, log_page, operator_actions, overview_page, permissions_page, server_pages
 from .events import BEAT_S, ChangeFeed, read_all_topics
 from .inbox_page import GROUPS
 from .log_page import write_csv, write_json_lines
@@ -496,19 +496,19 @@ def build_operator_tables(source: ConsoleSource, groups: Sequence[PageGroup] = (
         actions["/lock"] = lambda request: connections_page.compare_with_lock(source, request)
         places.append(("/lock", "Lock"))
     if source.list_upstreams is not None:
-        pages["/upstreams"] = lambda request: operation_page.build_upstreams(source, request)
-        actions["/upstreams"] = lambda request: operation_page.try_upstream(source, request)
+        pages["/upstreams"] = lambda request: server_pages.build_upstreams(source, request)
+        actions["/upstreams"] = lambda request: server_pages.try_upstream(source, request)
         places.append(("/upstreams", "Upstreams"))
     if source.upstream_changes is not None:
-        actions["/upstreams/add"] = lambda request: operation_page.add_upstream(source, request)
-        actions["/upstreams/remove"] = lambda request: operation_page.remove_upstream(source, request)
+        actions["/upstreams/add"] = lambda request: server_pages.add_upstream(source, request)
+        actions["/upstreams/remove"] = lambda request: server_pages.remove_upstream(source, request)
     if source.list_calls is not None or source.list_running is not None:
-        pages["/calls"] = lambda request: operation_page.build_calls(source, request)
+        pages["/calls"] = lambda request: server_pages.build_calls(source, request)
         places.append(("/calls", "Calls"))
     if source.list_calls is not None:
         actions["/calls"] = lambda request: operator_actions.cancel_call(source, request)
     if source.list_limits is not None or source.limit_notes:
-        pages["/limits"] = lambda request: operation_page.build_limits(source, request)
+        pages["/limits"] = lambda request: server_pages.build_limits(source, request)
         places.append(("/limits", "Limits"))
     for group in groups:
         pages |= group.pages

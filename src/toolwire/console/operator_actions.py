@@ -22,7 +22,7 @@ from toolwire.limits.caller_rules import list_rule_names
 from toolwire.server.access.browser_session import BrowserSession
 from toolwire.stores.consent.approvals import PendingQuestion
 
-from . import inbox_page, operation_page, permissions_page
+from . import inbox_page, permissions_page, server_pages
 from .page import Page, PageRequest, Redirect
 from .source import ConsoleSource
 
@@ -137,7 +137,7 @@ def cancel_call(source: ConsoleSource, request: PageRequest) -> Redirect:
     id_ = request.get("id")
     calls = source.list_calls() if source.stores_actions and source.list_calls is not None else ()
     tool, caller = next(((one.tool, one.caller) for one in calls if one.id == id_), ("", ""))
-    done = operation_page.cancel_call(source, request)
+    done = server_pages.cancel_call(source, request)
     if done.note == "cancelled":
         record_action(source, request.session.name, "cancelled", tool, subject=id_, caller=caller)
     return done
