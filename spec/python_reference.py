@@ -229,9 +229,10 @@ NOT_CONSTRUCTED = ("App", "Remote", "SyncRemote")
 
 def write_pages() -> None:
     """Write every page of the folder, and the generated part of the index."""
+    pages = build_pages()  # first: a broken module must not delete the pages
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
-    for name, text in build_pages().items():
+    for name, text in pages.items():
         (FOLDER / name).write_text(text, encoding="utf-8")
     INDEX.write_text(build_index(INDEX.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -218,5 +218,5 @@ def test_client_rules_can_enable_allow_always_for_each_risk() -> None:
 
 @pytest.mark.parametrize("most", [-1, 1.5, True, "3"])
 def test_invalid_cost_limit_is_refused(most: Any) -> None:
-    with pytest.raises(DefinitionError, match="integer from 0"):
+    with pytest.raises(DefinitionError, match="integer of at least 0"):
         ClientRules(costly_calls=most)

@@ -58,7 +58,7 @@ _LOCKED: Final = CommandOption(
 _APPROVAL: Final = CommandOption(
     name="approval",
     choices=("per-call", "deny"),
-    help="ask before every call, or deny all calls; even calls that the server allows without a question (URLs only)",
+    help="ask before every call, or deny all calls, even if the server requires no consent (URLs only)",
     settings="urls",
     is_harmless=True,
 )
@@ -98,7 +98,7 @@ _SIGN_IN: Final = (
         name="sign-in-at",
         default=[],
         metavar="ORIGIN",
-        help="another origin where the server can have you sign in",
+        help="another origin at which you can sign in",
         settings="urls",
     ),
 )
@@ -369,12 +369,12 @@ def _create_parser(version: str) -> Parser:
     _add_convert(_add_command(add, "convert", "convert tools from one kind of document to another"))
     _add_overlay(_add_command(add, "overlay", "write a first overlay for another organization's API"))
     _add_publish(_add_command(add, "publish", "write the registry entry of an MCP server"))
-    _add_size(_add_command(add, "size", "count the tokens that the tools cost with each provider"))
+    _add_size(_add_command(add, "size", "count the tokens that the tools use with each provider"))
     _add_approvals(_add_command(add, "approvals", "answer questions, and list permissions and decisions"))
     _add_console(_add_command(add, "console", "open the console: questions, permissions, decisions"))
     _add_login(_add_command(add, "login", "sign in to a server"))
     logout = _add_command(add, "logout", "revoke and delete a server's tokens")
-    logout.add_argument("url", metavar="URL", help="the server, or stdio:COMMAND that you trusted")
+    logout.add_argument("url", metavar="URL", help="the server, or a stdio:COMMAND that you trusted")
     _add_options(logout, RemoteOptions, "account")
     _add_timeout(logout, UPSTREAM_S, "time limit for revoking the tokens, in seconds")
     _add_network(logout)
@@ -418,7 +418,7 @@ def _add_help_all(parser: Parser) -> None:
 
 def _add_example(parser: Parser) -> None:
     parser.add_argument(
-        "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example (%(default)s)", metavar="NAME"
+        "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example to write (%(default)s)", metavar="NAME"
     )
     _add_output(parser, "write the example to this file or folder", "overwrite the file if it exists")
     _add_flag(parser, "--list", "list the examples without writing one")
@@ -892,7 +892,7 @@ def _add_settings(parser: Parser) -> None:
         choices=["show", "check", "trust", "forget"],
         metavar="ACTION",
         help="show: print the settings; check: print the faults of the files; trust: use all settings of this project;"
-        " forget: take that back (show)",
+        " forget: ignore them again (show)",
     )
     parser.add_argument(
         "of",

@@ -72,7 +72,7 @@ class ClientRules:
     def __post_init__(self) -> None:
         most = self.costly_calls
         if most is not None and (type(most) is not int or most < 0):
-            raise DefinitionError(f"costly_calls must be an integer from 0, or None for no limit, not {most!r}.")
+            raise DefinitionError(f"costly_calls must be an integer of at least 0, or None for no limit, not {most!r}.")
 
 
 class PreferenceStore(Protocol):

@@ -55,7 +55,7 @@ class GrantBounds:
             conditions = read_ask_when(self.conditions, "GrantBounds", "conditions")
             object.__setattr__(self, "conditions", conditions)
             if sum(one.op == SUM for one in conditions) > 1:
-                raise DefinitionError("GrantBounds: conditions bound one sum at most.")
+                raise DefinitionError('GrantBounds: only one condition can use the operator "sum".')
         if self.uses is not None and (type(self.uses) is not int or not 1 <= self.uses <= MAX_USES):
             raise DefinitionError(f"uses must be a number of calls from 1 to {MAX_USES:,}, not {self.uses!r}.")
         if self.until is not None and not _is_time(self.until):

@@ -337,7 +337,7 @@ def build_too_many(limits: LongCallLimits) -> Problem:
     text = f"You have {limits.open_each} long calls here that are not over, or no room for another one"
     return Problem(
         kind=Kind.RATE_LIMITED,
-        message=f"{text}; this one did not run. Wait for one to finish, or cancel one.",
+        message=f"{text}, so this one did not run. Wait for one to finish, or cancel one.",
         can_retry=True,
         retry_after_ms=10_000,
     )

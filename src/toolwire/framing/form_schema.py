@@ -86,7 +86,7 @@ def write_fields(fields: Iterable[InputField]) -> dict[str, Json]:
 
 def _read_field(name: str, schema: Json, *, is_required: bool) -> InputField:
     if not isinstance(schema, Mapping):
-        raise FormError("a field is not described by an object")
+        raise FormError("the schema of a field must be an object")
     if not name or len(name) > MAX_NAME or clean(name).text != name or not name.isprintable():
         raise FormError("a field name is empty, is too long or contains hidden characters")
     kind, choices = _read_kind(schema)

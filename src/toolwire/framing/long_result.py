@@ -195,9 +195,9 @@ def read_part(whole: Json, arguments: Mapping[str, Json], characters: int) -> Pa
     """Return the part of ``whole`` that the ``arguments`` of a call of ``READ_RESULT`` choose, in ``characters``."""
     path, start, count = arguments.get("path", ""), arguments.get("from", 0), arguments.get("count")
     if not isinstance(path, str) or type(start) is not int or start < 0:
-        return _refuse('"path" must be a JSON Pointer, and "from" an integer from 0.')
+        return _refuse('"path" must be a JSON Pointer, and "from" an integer of at least 0.')
     if count is not None and (type(count) is not int or count < 1):
-        return _refuse('"count" must be an integer from 1.')
+        return _refuse('"count" must be an integer of at least 1.')
     if path and not path.startswith("/"):
         path = f"/{path}"
     found = _select(whole, parse_pointer(path))

@@ -217,7 +217,7 @@ def _check_fields(data: Json) -> Iterator[XllmFault]:
 def _check_most(data: Json) -> Iterator[XllmFault]:
     whole = isinstance(data, int | float) and not isinstance(data, bool) and data == data // 1
     if not whole or data < 1:
-        yield _build_error("XL-074", "This must be an integer from 1.")
+        yield _build_error("XL-074", "This must be an integer of at least 1.")
 
 
 def _check_result(data: Json) -> Iterator[XllmFault]:

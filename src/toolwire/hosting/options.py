@@ -73,7 +73,7 @@ class RemoteOptions:
     allow_private: Sequence[str] = define_option(
         (),
         metavar="ORIGIN",
-        help="allow this HTTPS origin to have a private address; such as https://nas.lan. Repeat for more",
+        help="allow this HTTPS origin to have a private address, such as https://nas.lan. Repeat for more",
         settings="urls",
     )
     allow_http: Sequence[str] = define_option(
@@ -244,7 +244,7 @@ class ServeOptions:
         (),
         metavar="NAME=WHAT",
         read=_read_return,
-        help="what a tool or server returns: private data, or untrusted text that anyone may have written; such as"
+        help="what a tool or server returns: private data, or untrusted text that anyone can write; such as"
         " read_mail=private, or *=untrusted for all. After both, a call that can send data out asks. Repeat for"
         " more",
         is_harmless=True,

@@ -311,7 +311,7 @@ def _revoke(place: Place, id_: str) -> int:
                 _record(place, "revoked", tool, binding=one.id, caller=one.key.principal, site=one.key.origin)
         return OK
     if not _LIKE_A_SITE.search(id_):
-        raise ToolwireError(f"There is no permission {id_}. `toolwire approvals list` shows them.")
+        raise ToolwireError(f"There is no permission {id_}. `toolwire approvals list` shows all permissions.")
     site = find_site(id_)
     count = grants.forget(site)
     if not count:

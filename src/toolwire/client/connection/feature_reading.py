@@ -81,7 +81,7 @@ def read_skill(connection: Connection, skill: SkillDefinition, path: str) -> Flo
     if not isinstance(result, Value):
         return result
     difference = find_difference(skill, uri, result.value)
-    text = f"{uri[:200]} was not read: {difference}. If the skill has changed, get_skill() returns what it is now."
+    text = f"{uri[:200]} was not read: {difference}. If the skill has changed, get_skill() returns its current files."
     return Problem(kind=Kind.BAD_ANSWER, message=text) if difference else result
 
 

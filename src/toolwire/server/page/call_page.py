@@ -169,7 +169,7 @@ class CallPages:
         if isinstance(status.result, Problem) and status.state is LongCallState.ENDED:
             return f"{name} failed"
         if status.cancel_asked and not status.is_over:
-            return f"{name} is told to end"
+            return f"{name} was asked to stop"
         return f"{name} {_SENTENCES[status.state]}"
 
     def _build_state(self, status: CallStatus) -> Html:

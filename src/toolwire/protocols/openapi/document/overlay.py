@@ -141,7 +141,7 @@ def apply(overlay: Overlay, document: Mapping[str, Any]) -> OverlayOutcome | Pro
         # Counted before anything is copied, so that the limit holds for the work too.
         room -= 0 if action.remove else added.values * len(places)
         if room < 0:
-            return _build_problem(f"its updates up to action {number} add more than {_MAX_ADDED:,} values")
+            return _build_problem(f"actions 1 to {number} add more than {_MAX_ADDED:,} values")
         if not action.remove and added.depth + max(map(len, places), default=0) > MAX_DEPTH:
             return _build_problem(f"action {number} nests the document deeper than {MAX_DEPTH} levels")
         idle = _describe_idle(action, len(sources)) or _change(changed, action, places, update, overlay.minor)
