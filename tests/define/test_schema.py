@@ -180,7 +180,7 @@ def test_field_in_annotated_has_no_default_and_no_alias() -> None:
     def renamed(a: Annotated[int, "of something", Field(alias="b")]) -> None: ...
 
     assert refusal(hidden).endswith(": write the default after the type, as in x: int = 1, not in a Field.")
-    assert refusal(renamed).endswith(": an alias is not allowed. Rename the parameter to the name that the argument should have.")
+    assert refusal(renamed).endswith(": an alias is not allowed. Rename the parameter instead.")
 
 
 class Opaque:

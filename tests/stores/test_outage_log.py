@@ -34,7 +34,7 @@ def test_a_store_that_fails_a_thousand_times_is_said_once_a_minute_and_at_its_en
     assert [one.getMessage() for one in caplog.records] == [
         "It refused pay: disk full.",
         "It refused put: disk full. This happened 999 more times.",
-        "It works again. Earlier failures that were not logged: 1.",
+        "It works again. Failures that were not logged: 1.",
         "It refused pay: disk full.",
     ]
 

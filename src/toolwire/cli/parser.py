@@ -418,7 +418,7 @@ def _add_help_all(parser: Parser) -> None:
 
 def _add_example(parser: Parser) -> None:
     parser.add_argument(
-        "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example to write (%(default)s)", metavar="NAME"
+        "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example (%(default)s)", metavar="NAME"
     )
     _add_output(parser, "write the example to this file or folder", "overwrite the file if it exists")
     _add_flag(parser, "--list", "list the examples without writing one")

@@ -180,7 +180,7 @@ def check_field_placement(parameter: Parameter, where: str) -> None:
         if isinstance(field, FieldInfo) and not field.is_required():
             raise DefinitionError(f"{where}: write the default after the type, as in x: int = 1, not in a Field.")
         if isinstance(field, FieldInfo) and (field.alias or field.validation_alias):
-            raise DefinitionError(f"{where}: an alias is not allowed. Rename the parameter to the name that the argument should have.")
+            raise DefinitionError(f"{where}: an alias is not allowed. Rename the parameter instead.")
 
 
 def describe_error(error: Exception) -> str:

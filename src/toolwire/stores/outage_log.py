@@ -53,4 +53,4 @@ class OutageLog:
             if self._clock() < self._last_at + QUIET_S:
                 return
             count, self._count, self._is_failing = self._count, 0, False
-        self._logger.warning("%s%s", self._mended, f" Earlier failures that were not logged: {count:,}." if count else "")
+        self._logger.warning("%s%s", self._mended, f" Failures that were not logged: {count:,}." if count else "")
