@@ -45,7 +45,9 @@ class Tailor:
             answer = await context.session.send_request(ElicitRequest(params=params), ElicitResult)
             return f"{answer.action} {answer.content}"
 
-        @server.tool()
+        # Two tools: the same call twice is made once if it comes while its user is asked.
+        @server.tool(name="measure_sleeves")
+        @server.tool(name="measure_legs")
         async def measure_both(context: SdkContext[Any]) -> str:
             """Ask while another call runs."""
             await asyncio.to_thread(self.waiting.wait, WAIT_S)
@@ -159,7 +161,7 @@ def test_a_question_outside_of_a_stream_reaches_the_user_of_the_running_call(
 @both
 def test_a_question_that_could_belong_to_two_calls_is_declined(call: Callable[..., list[Result]], url: str) -> None:
     person = Person()
-    assert call(url, person, "measure_both", "measure_both") == [Value("decline None")] * 2
+    assert call(url, person, "measure_sleeves", "measure_legs") == [Value("decline None")] * 2
     assert person.shown == []
 
 
