@@ -49,7 +49,7 @@ class Bench:
             return call_curl(target, call)
         outcome = self.open_driver(client).call(target, call)
         # A client without tasks is told the id of a call that takes longer than it is waited for.
-        if target.url and (late := re.search(r"continues as call ([0-9a-f]{40})", outcome.refusal)):
+        if target.url and (late := re.search(r'with the handle "([0-9a-f]{40})"', str(outcome.value))):
             read_long_call(outcome, target, late[1])
         return outcome
 

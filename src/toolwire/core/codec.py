@@ -130,8 +130,8 @@ class CallQuery(NamedTuple):
     """A request about long calls of its caller; no tool runs. ``reply`` returns the response to the outcome.
 
     A ``read`` waits for up to ``wait_s`` seconds for the end of the call. With ``frame`` it is a stream instead: the
-    status at once and after each change, as ``frame`` writes it. ``limit`` and ``cursor`` are of a list, ``answers`` of
-    an answer.
+    status at once and after each change, as ``frame`` writes it. ``awaits_consent``: it waits also while the user of the
+    call decides in the inbox. ``limit`` and ``cursor`` are of a list, ``answers`` of an answer.
     """
 
     # LC-02
@@ -140,6 +140,7 @@ class CallQuery(NamedTuple):
     reply: Callable[[CallStatus | CallPage | Problem], Response]
     call_id: str = ""
     wait_s: float = 0.0
+    awaits_consent: bool = False
     limit: int = 0
     cursor: str = ""
     answers: Mapping[str, Json] = {}

@@ -32,7 +32,7 @@ READ_RESULT: Final = Tool(
     input_schema={
         "type": "object",
         "properties": {
-            "handle": {"type": "string", "description": "The handle from the result's notes."},
+            "handle": {"type": "string", "description": "The handle that an earlier result names."},
             "path": {
                 "type": "string",
                 "description": (
@@ -115,21 +115,18 @@ def is_reading(tool: Tool) -> bool:
 
 
 def find_reading_name(catalog: Catalog, *, by_default: bool = False) -> str:
-    """Return the name of ``READ_RESULT`` beside the tools of ``catalog``; ``""`` if no result of them is cut.
+    """Return the name of ``READ_RESULT`` beside the tools of ``catalog``; ``""`` if no result of them is cut."""
+    judge = CutRule.of(catalog, by_default=by_default)
+    return choose_reading_name(catalog) if any(judge.may_cut(tool) for tool in catalog.names.values()) else ""
+
+
+def choose_reading_name(catalog: Catalog) -> str:
+    """Return the name that ``READ_RESULT`` has beside the tools of ``catalog``; ``""`` if there is none.
 
     A tool of the user keeps its name, so ours has another one then.
     """
-    judge = CutRule.of(catalog, by_default=by_default)
-    if not any(judge.may_cut(tool) for tool in catalog.names.values()):
-        return ""
     names = (READ_RESULT.name, *(f"{TOOLKIT}_{READ_RESULT.name}{number or ''}" for number in range(100)))
     return next((name for name in names if name not in catalog.names), "")
-
-
-def add_reading(listed: Catalog, catalog: Catalog, *, by_default: bool) -> Catalog:
-    """Return what is ``listed`` of ``catalog`` with ``READ_RESULT``, where a result of one of all tools may be cut."""
-    name = find_reading_name(catalog, by_default=by_default)
-    return replace(listed, tools=(*listed.tools, replace(READ_RESULT, name=name))) if name else listed
 
 
 class Part(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from toolwire.core.call_by_name import CALL, read_named_call
 from toolwire.core.catalog import Catalog
@@ -34,9 +34,18 @@ from toolwire.framing.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT
 from toolwire.framing.jsontext import encode_fragment, get_object, read_object
 from toolwire.framing.jsontext import read as read_json
 from toolwire.framing.jsontext import write as to_json
-from toolwire.framing.long_result import PART_NOTE, READ_RESULT, CutRule, add_reading, find_reading_name
+from toolwire.framing.long_result import PART_NOTE, READ_RESULT, CutRule, find_reading_name
 
-from . import change_notices, consent_question, content_blocks, document, envelope, foreign_members, task_server
+from . import (
+    change_notices,
+    consent_question,
+    content_blocks,
+    document,
+    envelope,
+    foreign_members,
+    later_result,
+    task_server,
+)
 from .answers import (
     AskedMethod,
     Method,
@@ -52,7 +61,8 @@ from .answers import (
 from .feature_methods import build_capabilities, build_feature_methods
 from .header_arguments import Mirror, find_mirrored
 from .headers import find_mismatch
-from .list_choice import ALL, ListChoice, find_part_size
+from .later_result import WAIT_WITHOUT_TASKS_S
+from .list_choice import ALL, ListChoice, find_part_size, is_own_client
 from .output_schema import OutputForm, build_output_form
 from .progress import Notifications
 from .result import is_tool_error, read_handshake_version, write_ending, write_failure, write_value
@@ -77,10 +87,6 @@ _PART_FORM = OutputForm(None, is_untyped=True)
 
 _HANDSHAKE_FIELDS = frozenset(version.encode() for version in HANDSHAKE)
 _STATELESS_FIELD = STATELESS.encode()
-WAIT_WITHOUT_TASKS_S: Final = 25.0
-"""How long a long call waits for its end where the client cannot ask for its result later: less than its own limit of
-60 seconds, and than the time that a server takes to stop."""
-
 _PLAIN_END = b"}}"
 _STATELESS_STATUS = {INVALID_PARAMS: 400, INVALID_REQUEST: 400, METHOD_NOT_FOUND: 404}
 
@@ -93,7 +99,8 @@ class _ServerWords(NamedTuple):
     """What every answer to a call has: the server's name, its end; and what holds for hosts that cannot be asked.
 
     ``usual_context`` is that of a call which says nothing about its user, its trace or a confirmation: of most calls.
-    ``find_inbox_page`` and ``part_characters`` are those of the site.
+    ``find_inbox_page`` and ``part_characters`` are those of the site. ``calls_reader`` is the name of the tool that
+    reads the results of long calls; empty if there are none.
     """
 
     server: Mapping[str, Json]
@@ -103,6 +110,7 @@ class _ServerWords(NamedTuple):
     usual_context: Context
     find_inbox_page: Callable[[], str]
     part_characters: int | None
+    calls_reader: str
 
 
 class _KnownTool(NamedTuple):
@@ -143,16 +151,18 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
 
     by_default = site.part_characters is None
     choice = None if site.model_lists is None else ListChoice(catalog, site.model_lists, site)
+    calls_reader = later_result.find_calls_reader(catalog)
 
     def write_tools(listed: Catalog, write_tool: _ToolWriter) -> Mapping[Json, bytes]:
         is_same = choice is None or not choice.depends_on_client()
+        is_same = is_same and not calls_reader
         is_same = is_same and not (site.part_characters != 0 and find_reading_name(catalog, by_default=by_default))
         members = cached if is_same else {**cached, "cacheScope": "private"}
         describe = partial(site.cache.get, write_tool)
         return write_pages("tools", document.write(listed, describe), members, end)
 
     lists: dict[str, Method] = {
-        "tools/list": _answer_tool_lists(catalog, site, choice, write_tools),
+        "tools/list": _answer_tool_lists(catalog, site, choice, calls_reader, write_tools),
         **build_feature_methods(catalog.features, cached, server, end),
     }
     usual = _build_usual_context(site)
@@ -164,6 +174,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         usual,
         site.find_inbox_page,
         site.part_characters,
+        calls_reader,
     )
     known: dict[str, _KnownTool] = {}
     about: dict[str, Json] = {"capabilities": build_capabilities(catalog.features)}
@@ -219,29 +230,40 @@ def _answer_tool_lists(
     catalog: Catalog,
     site: Site,
     choice: ListChoice | None,
+    calls_reader: str,
     write: Callable[[Catalog, _ToolWriter], Mapping[Json, bytes]],
 ) -> Method:
     """Return what answers with the list of the client, as ``write`` writes it for hosts or for programs."""
 
     by_default = site.part_characters is None
 
-    def list_tools(*, is_for_host: bool) -> Method:
+    def list_tools(*, is_for_host: bool, reads_calls: bool = False) -> Method:
         def write_list(listed: Catalog) -> Mapping[Json, bytes]:
-            if not is_for_host:
-                return write(listed, _ToolWriter(site.judge_output))
-            rule = CutRule.of(catalog, by_default=by_default)
-            return write(add_reading(listed, catalog, by_default=by_default), _ToolWriter(site.judge_output, rule))
+            reader = calls_reader if reads_calls else ""
+            rule = None
+            if is_for_host:
+                rule = CutRule.of(catalog, by_default=by_default)
+                reader = reader or find_reading_name(catalog, by_default=by_default)
+            listed = later_result.add_reading(listed, reader, of_calls=reads_calls)
+            return write(listed, _ToolWriter(site.judge_output, rule, reads_calls))
 
         if choice is not None:
             return choice.answer_lists(write_list)
         tools = site.defer(lambda: write_list(catalog))
         return lambda asked: tools.read(lambda pages: answer_page(pages, asked))
 
-    of_programs = list_tools(is_for_host=False)
-    if site.part_characters == 0:
-        return of_programs
-    of_hosts = list_tools(is_for_host=True)  # QF-10
-    return lambda asked: (of_hosts if find_part_size(asked, site.part_characters) else of_programs)(asked)
+    def by_client(*, reads_calls: bool) -> Method:
+        of_programs = list_tools(is_for_host=False, reads_calls=reads_calls)
+        if site.part_characters == 0:
+            return of_programs
+        of_hosts = list_tools(is_for_host=True, reads_calls=reads_calls)  # QF-10
+        return lambda asked: (of_hosts if find_part_size(asked, site.part_characters) else of_programs)(asked)
+
+    with_tasks = by_client(reads_calls=False)
+    if not calls_reader:
+        return with_tasks
+    without_tasks = by_client(reads_calls=True)  # LC-02
+    return lambda asked: (without_tasks if later_result.reads_calls(asked) else with_tasks)(asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,15 +280,17 @@ class _FormBuilder:
 class _ToolWriter:
     """Writes the definition of a tool; as ``_FormBuilder``.
 
-    ``rule`` says of which results the host's model may get a part, which no schema promises.
+    ``rule`` says of which results the host's model may get a part, which no schema promises. With ``reads_calls``, a
+    call of a long tool may be answered before it has a result.
     """
 
     judge: Callable[[Tool], OutputPromise]
     rule: CutRule | None = None
+    reads_calls: bool = False
 
     def __call__(self, tool: Tool, name: str) -> Json:
         form = build_output_form(tool, self.judge(tool))
-        if self.rule is not None and self.rule.may_cut(tool):
+        if (self.reads_calls and tool.long) or (self.rule is not None and self.rule.may_cut(tool)):
             form = form._replace(schema=None, is_wrapped=False)
         return encode_fragment(document.write_tool(tool, name, form))
 
@@ -323,8 +347,10 @@ def _find_known(calls: _Calls, name: str) -> _KnownTool | Problem:
     """Return the tool that ``name`` means, and keep what each call of it needs."""
     catalog, known = calls.catalog, calls.known
     tool = catalog.names.get(name) or catalog.find(name)
-    limit = calls.texts.part_characters
-    if isinstance(tool, Problem) and limit != 0 and name == find_reading_name(catalog, by_default=limit is None):
+    limit, reader = calls.texts.part_characters, calls.texts.calls_reader
+    if isinstance(tool, Problem) and limit != 0:
+        reader = reader or find_reading_name(catalog, by_default=limit is None)
+    if isinstance(tool, Problem) and name and name == reader:
         tool = READ_RESULT
     if isinstance(tool, Problem):
         return tool
@@ -379,22 +405,44 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
     if not is_plain and tool.long:  # tasks exist since 2026-07-28
         has_tasks = bool(status) and task_server.declares_tasks(params)
         context = replace(context, wait_s=0.0 if has_tasks else WAIT_WITHOUT_TASKS_S)
+        if later_result.reads_calls(asked):
+            form = form._replace(schema=None, is_wrapped=False)
+    elif tool is READ_RESULT and texts.calls_reader and later_result.is_call_id(arguments, texts.part_characters):
+        return _read_long_call(calls, asked, arguments)
     if size := find_part_size(asked, texts.part_characters):
         context = replace(context, part_characters=size)
-    # I-32: what older clients do not know reaches the model.
-    end, handshake = (texts.end, None) if status else (_PLAIN_END, request)
 
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
-            is_part = result.notes is not None and PART_NOTE in result.notes
-            body = write_value(asked_id, _PART_FORM if is_part else form, result.value, end, handshake)
-            whole = body if result.notes is None else _pass_on(asked, body, result, tool)
-            return make_response((200, JSON_HEADERS, whole))
+            return _write_value(asked, tool, form, result, texts)
         return _answer_problem(asked, call, result, texts)
 
     call = make_call((tool, arguments, request.id, context, ""))
     streaming = None if is_plain else _find_streaming(asked, call, reply)
     return make_pending((call, reply)) if streaming is None else streaming
+
+
+def _read_long_call(calls: _Calls, asked: AskedMethod, arguments: Mapping[str, Json]) -> Reading:
+    """Return the query for the result of a long call, which is written as its own answer would have been."""
+    texts = calls.texts
+
+    def write(tool: Tool, result: Result) -> Response:
+        if isinstance(result, Value):
+            form = calls.find_form(tool, "")._replace(schema=None, is_wrapped=False)
+            return _write_value(asked, tool, form, result, texts)
+        return Response(200, JSON_HEADERS, write_failure(asked.id, result, texts.server if asked.status else None))
+
+    size, end = find_part_size(asked, texts.part_characters), texts.end if asked.status else _PLAIN_END
+    return later_result.read_call(asked, arguments, calls.catalog, size, write, end)
+
+
+def _write_value(asked: AskedMethod, tool: Tool, form: OutputForm, result: Value, texts: _ServerWords) -> Response:
+    # I-32: what older clients do not know reaches the model.
+    end, handshake = (texts.end, None) if asked.status else (_PLAIN_END, asked.request)
+    is_part = result.notes is not None and PART_NOTE in result.notes
+    body = write_value(asked.id, _PART_FORM if is_part else form, result.value, end, handshake)
+    whole = body if result.notes is None else _pass_on(asked, body, result, tool)
+    return make_response((200, JSON_HEADERS, whole))
 
 
 def _pass_on(asked: AskedMethod, body: bytes, result: Value, tool: Tool) -> bytes:
@@ -467,6 +515,9 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, texts: _Se
         problem = consent_question.explain_refusal(call, problem, asked.params)
     if problem.kind is Kind.ACCEPTED and asked.status and task_server.declares_tasks(asked.params):
         return task_server.write_task(asked.id, problem, texts.server)
+    if problem.kind is Kind.ACCEPTED and texts.calls_reader and not is_own_client(asked.request):
+        end, status = texts.end if asked.status else _PLAIN_END, get_object(problem.details, "call")
+        return later_result.write_unfinished(asked, status, call.tool.name, texts.calls_reader, end)
     required = get_object(problem.details, REQUIRED_CAPABILITIES)
     if required and asked.status:  # I-29
         return build_error(asked.id, MISSING_CAPABILITY, problem.message, 400, {"requiredCapabilities": dict(required)})

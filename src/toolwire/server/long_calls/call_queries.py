@@ -59,7 +59,7 @@ async def find_outcome(query: CallQuery, principal: str, calls: LongCalls) -> Ca
     """Return what ``query`` of ``principal`` comes to."""
     match query.action:
         case CallAction.READ:
-            return await calls.read(principal, query.call_id, query.wait_s)
+            return await calls.read(principal, query.call_id, query.wait_s, awaits_consent=query.awaits_consent)
         case CallAction.CANCEL:
             return await calls.cancel(principal, query.call_id)
         case CallAction.ANSWER:

@@ -266,8 +266,13 @@ class LongCalls:
         result = await self._await_end(store, call, status, notify)
         return result if status.id == new.id else _mark_replayed(result)
 
-    async def read(self, principal: str, call_id: str, wait_s: float = 0.0) -> CallStatus | Problem:
-        """Return the status of a caller's call, when it is over or ``wait_s`` seconds have passed."""
+    async def read(
+        self, principal: str, call_id: str, wait_s: float = 0.0, *, awaits_consent: bool = False
+    ) -> CallStatus | Problem:
+        """Return the status of a caller's call, when it is over or asks its user, or ``wait_s`` seconds have passed.
+
+        With ``awaits_consent``, a question in the inbox is waited for too.
+        """
         store = await self._use_store()
         if isinstance(store, Problem):
             return store
@@ -275,7 +280,9 @@ class LongCalls:
         if isinstance(status, CallStatus) and wait_s > 0 and not status.is_over:
             with self._wait_turn(principal) as has_turn:
                 if has_turn:
-                    status = await self._follow(store, principal, status, min(wait_s, MAX_WAIT_S))
+                    status = await self._follow(
+                        store, principal, status, min(wait_s, MAX_WAIT_S), awaits_consent=awaits_consent
+                    )
         return NO_CALL if status is None else status
 
     async def watch(self, principal: str, call_id: str) -> AsyncGenerator[CallStatus | Problem, None]:
@@ -493,7 +500,9 @@ class LongCalls:
         principal, wanted = call.context.principal, call.context.wait_s
         wait_s = self._limits.repeat_s if wanted is None else min(wanted, MAX_WAIT_S)
         if wait_s > 0 and not status.is_over:
-            found = await self._follow(store, principal, status, wait_s, call, notify)
+            # A caller that can neither answer nor ask again waits until its user has answered in the inbox.
+            is_in_inbox = call.context.needs_inbox and bool(wanted)
+            found = await self._follow(store, principal, status, wait_s, call, notify, awaits_consent=is_in_inbox)
             status = found if isinstance(found, CallStatus) else status
         elif status.result is not None:
             await _replay(call.tool, status.result, notify, 0)
@@ -510,14 +519,16 @@ class LongCalls:
         wait_s: float,
         call: Call | None = None,
         notify: Notify | None = None,
+        *,
+        awaits_consent: bool = False,
     ) -> CallStatus | Problem | None:
         """Return the status of a call when it is over or asks its user, or ``wait_s`` seconds have passed.
 
-        Meanwhile what its tool sends goes to ``notify``, from the first piece on.
+        With ``awaits_consent``, a question in the inbox is waited for too. Meanwhile what its tool sends goes to
+        ``notify``, from the first piece on.
         """
         loop = asyncio.get_running_loop()
         until, sent = loop.time() + wait_s, 0
-        is_in_inbox = call is not None and call.context.needs_inbox and bool(call.context.wait_s)
         run: _Run | None = None
         found: CallStatus | Problem | None = status
         with self._subscribe(status.id) as changed:
@@ -527,8 +538,7 @@ class LongCalls:
                 left = until - loop.time()
                 if not isinstance(found, CallStatus) or found.is_over or left <= 0:
                     break
-                # A caller that can neither answer nor ask again waits until its user has answered in the inbox.
-                if found.state is LongCallState.WAITING and not (is_in_inbox and _waits_for_consent(found)):
+                if found.state is LongCallState.WAITING and not (awaits_consent and _waits_for_consent(found)):
                     break
                 most_s = min(left, _MAX_LOCAL_PAUSE_S)
                 found = await self._await_change(store, principal, found, changed, most_s=most_s, run=run, sent=sent)
