@@ -130,8 +130,8 @@ class CallQuery(NamedTuple):
     """A request about long calls of its caller; no tool runs. ``reply`` returns the response to the outcome.
 
     A ``read`` waits for up to ``wait_s`` seconds for the end of the call. With ``frame`` it is a stream instead: the
-    status at once and after each change, as ``frame`` writes it. ``awaits_consent``: it waits also while the user of the
-    call decides in the inbox. ``limit`` and ``cursor`` are of a list, ``answers`` of an answer.
+    status at once and after each change, as ``frame`` writes it. ``awaits_consent``: it waits also while the user of
+    the call decides in the inbox. ``limit`` and ``cursor`` are of a list, ``answers`` of an answer.
     """
 
     # LC-02

@@ -9,7 +9,6 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from toolwire.core.call_by_name import TOOLKIT
