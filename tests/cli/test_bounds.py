@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.silent_bank import SilentBank
 from tests.support.waiting import wait_until
 from toolwire import Toolkit, asgi
 from toolwire.stores.consent.approvals import Approvals
@@ -188,6 +189,43 @@ def test_arguments_that_the_user_did_not_see_are_asked_about(
         ):
             assert (toolwire("call", url, "send", *words).code == 0) is covered, words
     assert sent == [("Ada", 20, "", 1), ("Bob", 50, "", 1), ("Ada", 0, "", 1)]
+
+
+@pytest.mark.requirement("QF-03")
+@pytest.mark.parametrize("answers", [["a"], ["b", "*", ">= 0", "3", "", "y"]])
+def test_terminal_offers_bounds_alone_where_the_server_says_nothing(
+    answers: list[str], terminal: Callable[..., Any], toolwire: Callable[..., Any]
+) -> None:
+    bank = SilentBank()
+    with background(bank) as url:
+        words = (
+            "call",
+            f"{url}/openapi.json",
+            "pay",
+            "to=Ada",
+            "amount=20",
+            "--include",
+            "all",
+            "--protocol",
+            "openapi",
+        )
+        refused = terminal(*words, NO_COLOR="1")
+        refused.wait_for(b"do not ask again within bounds, for 30 days at most: b. Call it? [y/N] ")
+        for entry in answers:
+            refused.type(entry)
+        assert refused.end() == 3
+        assert refused.shown.count(b"a permission needs a condition that limits an argument, or a sum.") == 1
+        assert bank.paid == []
+        at = terminal(*words, NO_COLOR="1")
+        for prompt, entry in ((b"[y/N] ", "b"), (b"to = ", ""), (b"amount = ", "<= 50"), (b"at least", "")):
+            at.wait_for(prompt)
+            at.type(entry)
+        for prompt, entry in ((b"calls?", "1"), (b"Until", ""), (LAST, "y")):
+            at.wait_for(prompt)
+            at.type(entry)
+        assert at.end() == 0
+        assert [toolwire(*words).code == 0 for _ in range(2)] == [True, False]
+    assert len(bank.paid) == 2
 
 
 @pytest.mark.requirement("CC-03", "XL-050")

@@ -139,6 +139,23 @@ def test_page_offers_a_limit_on_the_sum_of_all_later_calls() -> None:
     assert ask_on_page(PAY, visit).bounds == GrantBounds(conditions=conditions, uses=2)
 
 
+@pytest.mark.requirement("QF-03")
+def test_page_offers_bounds_alone_where_the_server_says_nothing() -> None:
+    silent, wrong = replace(PAY, always_allowed=None), "needs a condition that limits an argument, or a sum."
+
+    def visit(one: Visitor) -> None:
+        page = one.get()[2]
+        assert "Do not ask again within the bounds below" in page
+        assert "Do not ask again for <code>pay</code>" not in page
+        for fields in ({"answer": "allow", "always": "yes"}, {**BOUNDED, "bound 0": "any", "bound 1": "any"}):
+            status, _, again = one.post(token=one.token(), **fields)
+            assert (status, again.count(wrong)) == (400, 1)
+        _assert_ok(one.post(token=one.token(), **BOUNDED))
+
+    conditions = (Condition("/to", "eq", "Ada"), Condition("/amount", "eq", 20))
+    assert ask_on_page(silent, visit).bounds == GrantBounds(conditions=conditions, uses=2)
+
+
 @pytest.mark.requirement("CC-03")
 def test_bounds_without_allow_always_grant_no_later_call() -> None:
     form = {"answer": "allow", "bound 0": "any", "bound 1": "any", "bound uses": "*"}

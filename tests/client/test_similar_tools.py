@@ -15,6 +15,7 @@ from toolwire.consent.grant import GrantKey, group_permissions
 from toolwire.consent.similar_tools import add_permission
 from toolwire.core.check import SimilarTool
 from toolwire.core.errors import DefinitionError
+from toolwire.core.model import Call, Tool
 from toolwire.stores.consent.memory import MemoryGrants
 from toolwire.testing import background
 
@@ -262,5 +263,5 @@ def test_tool_that_changed_after_the_list_was_shown_is_not_covered() -> None:
     grants, key = MemoryGrants(), GrantKey("me", "far", "https://far.example", "find", "f" * 64)
     now = [SimilarTool("get", "get", "a" * 64), SimilarTool("load", "load", "c" * 64)]
     bounds = GrantBounds(tools=["a" * 64, "b" * 64])  # the user saw another definition of "load"
-    assert [one.id for one in add_permission(grants, key, {}, bounds, now)] == ["get"]
+    assert [one.id for one in add_permission(grants, key, Call(Tool(name="find"), {}), bounds, now)] == ["get"]
     assert [one.key.tool for one in grants.list_grants()] == ["find", "get"]

@@ -84,6 +84,24 @@ def test_inbox_allows_later_calls_within_bounds(start: Callable[..., Started]) -
     assert answer.bounds == GrantBounds(conditions=conditions, uses=3)
 
 
+@pytest.mark.requirement("CO-02", "QF-03")
+def test_inbox_offers_bounds_alone_where_the_server_says_nothing(start: Callable[..., Started]) -> None:
+    console = start()
+    id_ = console.source.approvals.ask(build_question(always_allowed=None))
+    browser = console.browser()
+    page = browser.get("/inbox").text
+    assert "Do not ask again within the bounds below" in page
+    assert "Do not ask again for <code>pay</code>" not in page
+    bounds = {"id": id_, "answer": "allow", "always": "bounds", "bound uses": "3"}
+    for fields in ({**bounds, "always": "yes"}, {**bounds, "bound 0": "any", "bound 1": "any"}):
+        reply = browser.submit("/inbox", **fields)
+        assert (reply.status, reply.text.count("needs a condition that limits an argument, or a sum.")) == (400, 1)
+    assert "later calls too" in browser.submit("/inbox", **bounds, **{"bound 0": "any"}).text
+    answer = console.source.approvals.take(id_, "pay")
+    assert answer is not None
+    assert answer.bounds == GrantBounds(conditions=(Condition("/amount", "eq", 20),), uses=3)
+
+
 @pytest.mark.requirement("CO-02", "D-19")
 def test_destructive_call_is_allowed_with_the_typed_words_only(start: Callable[..., Started]) -> None:
     console = start()
@@ -92,8 +110,10 @@ def test_destructive_call_is_allowed_with_the_typed_words_only(start: Callable[.
     for typed in ("", "yes", "WIPE YES"):
         reply = browser.submit("/inbox", id=id_, answer="allow", confirm=typed)
         assert (reply.status, "To allow this call, type: wipe yes" in reply.text) == (400, True)
-    # Bounds that no question offered are no permission for later calls.
-    browser.submit("/inbox", id=id_, answer="allow", confirm="wipe yes", always="yes")
+    # A permission for later calls that no question offered is refused at once.
+    reply = browser.submit("/inbox", id=id_, answer="allow", confirm="wipe yes", always="yes")
+    assert (reply.status, "can only be allowed one call at a time" in reply.text) == (400, True)
+    browser.submit("/inbox", id=id_, answer="allow", confirm="wipe yes")
     answer = console.source.approvals.take(id_, "wipe")
     assert answer is not None
     assert (answer.allowed, answer.always) == (True, False)

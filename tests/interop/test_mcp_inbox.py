@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -17,6 +18,7 @@ from mcp.types import ElicitResult
 from toolwire import Toolkit, asgi, connect_sync
 from toolwire.cli import main
 from toolwire.core.check import Answer
+from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Context, Problem, Secret, Tool
 from toolwire.hosting.open_upstreams import open_toolboxes
 from toolwire.hosting.serve_app import build_app
@@ -132,7 +134,9 @@ def test_later_calls_are_allowed_only_where_the_tool_leaves_that_to_its_user(sho
             call(url, tool, {"name": "a"})
             [asked] = Approvals(state).list_pending()
             assert asked.always_allowed is later
-            assert Approvals(state).answer(asked.id, Answer(allowed=True, always=True))
+            with nullcontext() if later else pytest.raises(DefinitionError, match="one call at a time"):
+                assert Approvals(state).answer(asked.id, Answer(allowed=True, always=True))
+            assert later or Approvals(state).answer(asked.id, Answer(allowed=True))
             assert not call(url, tool, {"name": "a"}).is_error
             assert call(url, tool, {"name": "b"}).is_error is not later
     assert shop.done == ["a", "b", "a"]

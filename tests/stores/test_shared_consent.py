@@ -70,11 +70,14 @@ def together(count: int, work: Callable[[int], T]) -> list[T]:
 @pytest.mark.requirement("ST-01", "XL-050")
 def test_a_question_of_one_machine_is_answered_on_another_and_taken_once(machines: list[PostgresRows]) -> None:
     asker, answerer, other = (Approvals(rows, clock=rows.clock) for rows in machines)
-    id_ = asker.ask(QUESTION)
-    assert other.ask(QUESTION) == id_
+    question = replace(QUESTION, always_allowed=None)
+    id_ = asker.ask(question)
+    assert other.ask(question) == id_
     (waiting,) = answerer.list_pending()
-    assert (waiting.id, waiting.rows[1].text) == (id_, "https://a.example")
-    bounds = GrantBounds(uses=2)
+    assert (waiting.id, waiting.rows[1].text, waiting.always_allowed) == (id_, "https://a.example", None)
+    with pytest.raises(DefinitionError, match="a permission needs a condition"):
+        answerer.answer(id_, Answer(allowed=True, always=True))
+    bounds = GrantBounds(conditions=[("/text", "eq", "tea")], uses=2)
     assert answerer.answer(id_, Answer(allowed=True, always=True, bounds=bounds, reason="it is mine"))
     assert not other.answer(id_, Answer(allowed=False))
     taken = together(6, lambda number: (asker, other)[number % 2].take(id_, "b1"))

@@ -63,7 +63,11 @@ def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> Html:
     )
     choices = (
         ("", Html("Ask me each time <small>As until now.</small>")),
-        ("yes", Html(f"Do not ask again for {build_code(question.call.tool.name)} <small>{ends}</small>")),
+        *(
+            [("yes", Html(f"Do not ask again for {build_code(question.call.tool.name)} <small>{ends}</small>"))]
+            if question.always_allowed
+            else []
+        ),
         (
             "bounds",
             Html("Do not ask again within the bounds below <small>Any other call is asked about as before.</small>"),

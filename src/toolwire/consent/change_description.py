@@ -43,7 +43,7 @@ _SWITCHES: Final = {
 
 def describe_change(change: Change) -> str:
     """Return ``change`` as one line of words, with what was and what is now."""
-    if change.part in _SWITCHES and isinstance(change.after, bool):
+    if change.part in _SWITCHES and isinstance(change.after, bool | None):
         return _SWITCHES[change.part][0 if change.after else 1]
     if change.part in _SCHEMAS and isinstance(change.before, Mapping) and isinstance(change.after, Mapping):
         words = "; ".join(_list_schema_changes(_SCHEMAS[change.part], change.before, change.after))

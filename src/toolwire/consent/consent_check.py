@@ -17,9 +17,9 @@ from .policy import (
     ClientRules,
     CurrentPreferences,
     Preferences,
-    can_allow_always,
     can_rule_lift,
     effective_level,
+    find_always,
 )
 
 
@@ -71,7 +71,7 @@ def build_consent_check(
             reasons = (_CHANGED_SINCE_TRUSTED,)
         if not reasons and level is Approval.AUTO:
             return ALLOW
-        always = not reasons and can_allow_always(tool, current.get(), rules)
+        always = False if reasons else find_always(call, current.get(), rules)
         if always and grants is not None and grants.has_grant(key_of(tool)):
             return PERMITTED
         shown_target = target(call) if target is not None else ""

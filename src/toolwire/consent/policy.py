@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
+from toolwire.core.condition import SUM, WITHIN
 from toolwire.core.errors import DefinitionError
-from toolwire.core.model import Approval, Cost, Tool
+from toolwire.core.grant_bounds import GrantBounds
+from toolwire.core.model import Approval, Call, Cost, Tool
 
 _ORDER = tuple(Approval)
 _FREE = (None, Cost.FREE)
@@ -211,6 +213,43 @@ def can_allow_always(
     if tool.cost not in _FREE and not rules.always_costly:
         return False
     return not elsewhere or tool.safe or rules.always_elsewhere
+
+
+def find_always(
+    call: Call, preferences: Preferences = NO_PREFERENCES, rules: ClientRules = CLIENT_RULES, *, elsewhere: bool = False
+) -> bool | None:
+    """Return whether one approval of ``call`` may cover later calls too; None if only within bounds.
+
+    It is None where the site does not use x-llm. No setting allows that for a call that destroys, costs, goes
+    ``elsewhere`` or has no argument to bound.
+    """
+    # QF-03
+    tool = call.tool
+    if tool.blanket_allowed is not None:
+        return can_allow_always(tool, preferences, rules, elsewhere=elsewhere)
+    is_free = client_level(tool, has_agreement=True) is Approval.AUTO and user_level(tool, preferences) is Approval.AUTO
+    return None if is_free and not elsewhere and call.arguments else False
+
+
+def explain_unkept(bounds: GrantBounds | None, *, always_allowed: bool | None) -> str:
+    """Return why no permission with ``bounds`` can be stored, as a sentence for its user; empty if it can.
+
+    ``always_allowed`` is None where one may be stored only within bounds that limit an argument.
+    """
+    # QF-03
+    if always_allowed:
+        return ""
+    if always_allowed is not None:
+        return "Its tool can only be allowed one call at a time, so no permission would be kept."
+    if bounds is not None and not bounds.tools and any(op in _LIMITS for _, op, _ in bounds.conditions or ()):
+        return ""
+    return (
+        "Its server does not say that later calls need no question, so a permission needs a condition that limits an"
+        " argument, or a sum."
+    )
+
+
+_LIMITS: Final = frozenset(("eq", "in", "lt", "le", "matches", WITHIN, SUM))
 
 
 def find_unasked_writes(tools: Iterable[Tool]) -> tuple[Tool, ...]:

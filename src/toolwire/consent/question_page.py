@@ -257,7 +257,7 @@ def build_answer_buttons(*, destructive: bool) -> Html:
 def _build_choices(question: Question, entered: Mapping[str, str]) -> Html:
     """Return the folded parts of the form: more calls, why not, and other arguments."""
     name = show_text(question.call.tool.name)
-    bounds = build_bounds_fields(question, entered) if question.always_allowed else NO_HTML
+    bounds = NO_HTML if question.always_allowed is False else build_bounds_fields(question, entered)
     # Secrets stay out of the page: a browser may keep what stands in a form.
     unshown = find_unshown(question)
     editable = {name: value for name, value in question.call.arguments.items() if name not in unshown}

@@ -10,15 +10,17 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from toolwire.core.check import SimilarTool
 from toolwire.core.condition import ONLY
+from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import MAX_SIMILAR, GrantBounds
-from toolwire.core.model import Json, Tool
+from toolwire.core.model import Call, Tool
 
 from .grant import Grant, GrantKey, Grants
+from .policy import explain_unkept
 from .tool_facts import find_destinations, is_open_world
 
 
@@ -45,12 +47,21 @@ def find_covered(grants: Iterable[Grant]) -> frozenset[GrantKey]:
 
 
 def add_permission(
-    grants: Grants, key: GrantKey, arguments: Mapping[str, Json], bounds: GrantBounds, similar: Sequence[SimilarTool]
+    grants: Grants, key: GrantKey, call: Call, bounds: GrantBounds | None, similar: Sequence[SimilarTool] = ()
 ) -> list[SimilarTool]:
-    """Store a permission for the tool of ``key`` and those of ``similar`` that ``bounds`` name. Return these."""
+    """Store a permission for the tool of ``call`` and those of ``similar`` that ``bounds`` name. Return these.
+
+    Raises:
+        DefinitionError: there are no ``bounds`` that the tool needs.
+    """
+    if call.tool.blanket_allowed is None and (fault := explain_unkept(bounds, always_allowed=None)):
+        raise DefinitionError(fault)
+    if bounds is None:
+        grants.add(key)
+        return []
     chosen = [one for one in similar if one.definition in bounds.tools]
     others = [(key._replace(tool=one.id, definition=one.definition), one.arguments) for one in chosen]
-    grants.add(key, bounds, arguments, others)
+    grants.add(key, bounds, call.arguments, others)
     return chosen
 
 

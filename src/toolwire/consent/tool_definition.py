@@ -106,6 +106,8 @@ def to_plain_json(data: Any) -> Json:
 def find_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> tuple[Change, ...]:
     """Return each part in which two definitions differ, and whether it lets the tool do more or less."""
     parts = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    if "blanket_allowed" in parts and after.get("blanket_allowed") is None and not before.get("blanket_allowed"):
+        parts.remove("blanket_allowed")  # 1.0.0rc2 and before pinned false where the server is silent
     return tuple(Change(part, _judge_change(part, before, after), before.get(part), after.get(part)) for part in parts)
 
 

@@ -122,16 +122,14 @@ def answer_question(questions: Questions, request: PageRequest, words: InboxWord
     wanted = confirmation_text(question)
     if question.call.tool.destructive and request.get("confirm").strip() != wanted:
         return _build(questions, request, words, id_, f"To allow this call, type: {wanted}")
-    bounds, always = None, False
-    if asked.always_allowed:
-        try:
-            bounds = read_bounds(question, request.list_first_values(), datetime.now().astimezone())
-        except DefinitionError as error:
-            return _build(questions, request, words, id_, str(error))
+    try:
+        bounds = read_bounds(question, request.list_first_values(), datetime.now().astimezone())
         always = bounds is not None or request.get(ALWAYS) == "yes"
-    answer = Answer(allowed=True, always=always, bounds=bounds, channel=words.channel)
+        is_stored = questions.answer(asked, Answer(allowed=True, always=always, bounds=bounds, channel=words.channel))
+    except DefinitionError as error:
+        return _build(questions, request, words, id_, str(error))
     note = "allowed-later" if always else "allowed"
-    return Redirect(path, note if questions.answer(asked, answer) else "over")
+    return Redirect(path, note if is_stored else "over")
 
 
 def store_answer(source: ConsoleSource, asked: PendingQuestion, answer: Answer, name: str) -> bool:
@@ -187,7 +185,7 @@ def _build_card(
     action = next((row.text for row in asked.rows if row.label == ACTION), "")
     entered = request.list_first_values() if fault else {}
     typed = build_typed_words(confirmation_text(question)) if tool.destructive else NO_HTML
-    later = build_bounds_fields(question, entered) if asked.always_allowed else NO_HTML
+    later = NO_HTML if asked.always_allowed is False else build_bounds_fields(question, entered)
     fields = Html(
         f"{typed}{build_answer_buttons(destructive=tool.destructive)}{build_later_part(later, entered)}"
         f"{build_reason_part()}"
@@ -204,7 +202,7 @@ def _build_card(
 
 
 def read_waiting_question(
-    rows: Sequence[DisplayRow], *, always_allowed: bool, similar: Sequence[SimilarTool] = ()
+    rows: Sequence[DisplayRow], *, always_allowed: bool | None, similar: Sequence[SimilarTool] = ()
 ) -> Question:
     """Return the question that ``rows`` show, with the arguments that can be read from them.
 

@@ -50,7 +50,7 @@ class SimilarTool(NamedTuple):
 class Question:
     """A question to the user before a call: the call, its destination, and why it needs consent.
 
-    - ``always_allowed``: whether the answer can also cover later calls.
+    - ``always_allowed``: whether the answer can also cover later calls. With None, it must limit them by bounds.
     - ``reasons``: why the call needs consent, in sentences that are safe to show.
     - ``request``: exactly what will be sent, without credentials.
     - ``credential``: the kind of credentials that are sent with it.
@@ -77,7 +77,7 @@ class Question:
     site: str
     target: str
     approval: Approval
-    always_allowed: bool = False
+    always_allowed: bool | None = False
     reasons: tuple[str, ...] = ()
     request: Request | None = field(default=None, repr=False)
     connection: str = ""

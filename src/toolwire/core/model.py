@@ -142,6 +142,7 @@ class Tool:
     - ``approval``: the declared policy. With ``None``, clients ask the user.
     - ``ask_when``: conditions on the arguments. A call that meets one needs consent, even with ``approval="auto"``.
     - ``question``: the author's text for the user. ``{/name}`` inserts an argument.
+    - ``blanket_allowed``: whether one answer can also cover later calls. With None, the server does not use x-llm.
     - ``safe``: whether a call only reads.
     - ``claimed_safe``: whether only the server says so. The tool is then treated as one that changes something.
     - ``scopes``: the scopes that a caller needs to see and call the tool.
@@ -164,7 +165,7 @@ class Tool:
     approval: Approval | None = None
     ask_when: tuple[Condition, ...] = ()
     question: str = ""
-    blanket_allowed: bool = False
+    blanket_allowed: bool | None = False
     destructive: bool = False
     idempotent: bool = False
     hint: str = ""

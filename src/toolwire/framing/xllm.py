@@ -51,7 +51,7 @@ class Policy(NamedTuple):
     approval: Approval | None = None
     ask_when: tuple[Condition, ...] = ()
     question: str = ""
-    blanket_allowed: bool = False
+    blanket_allowed: bool | None = False
     destructive: bool = False
     rate_limit: RateLimit | None = None
     hint: str = ""
@@ -72,6 +72,9 @@ class Policy(NamedTuple):
 
 
 HIDDEN_POLICY = Policy(exposed=False, approval=Approval.PER_CALL)
+SILENT_POLICY = Policy(blanket_allowed=None)
+"""What a server declares that does not use ``x-llm`` at all."""
+# QF-03
 
 
 def write(tool: Tool) -> dict[str, Json]:

@@ -36,7 +36,7 @@ from .asking.confirmation import (
     ConfirmationTokens,
     build_confirmation_check,
 )
-from .asking.host_consent import ConsentNotice, build_host_question, build_reasons, can_allow_later
+from .asking.host_consent import ConsentNotice, build_host_question, build_reasons, find_later
 from .asking.inbox_waiters import InboxWaiters, leave_long_calls
 from .asking.receipts import KEYS_PATH
 from .asking.user_asker import InputStates
@@ -223,7 +223,7 @@ def _build_confirmation(
         asked,
         Confirmations(words, receipts=parts.receipts, inbox=parts.inbox, permissions=parts.permissions),
         build_reasons(required, of_all=parts.receipts is not None),
-        lambda call: not (required is not None and required(call)) and can_allow_later(call),
+        lambda call: False if required is not None and required(call) else find_later(call),
         decisions=parts.decisions,
         handles_consent=find_consent_handling(toolbox),
         find_upstream=toolbox.find_upstream if isinstance(toolbox, KnowsUpstreams) else None,

@@ -120,7 +120,7 @@ def test_a_foreign_read_only_hint_is_read_as_a_claim_that_no_question_is_needed(
 )
 def test_only_a_plain_hint_that_nothing_contradicts_is_a_claim(annotations):
     (tool,) = read(entry(annotations=annotations)).tools
-    assert (tool.safe, tool.approval, tool.blanket_allowed) == (False, None, False)
+    assert (tool.safe, tool.approval, tool.blanket_allowed) == (False, None, None)
 
 
 @pytest.mark.requirement("I-21")

@@ -270,9 +270,6 @@ def _answer(place: Place, arguments: argparse.Namespace) -> int:
         channel=_CHANNEL,
         decided_by=find_user_name(),
     )
-    if always and asked is not None and not asked.always_allowed:  # QF-03: said at once, and not where the call waits
-        text = "Its tool can only be allowed one call at a time, so no permission would be kept"
-        raise UsageError(f"{text}: write `toolwire approvals allow {asked.id}` to allow this call.")
     if asked is not None and approvals.answer(arguments.id, answer):
         # FU-60: a server asked for its caller. A program that asked its own user records the decision itself.
         if asked.principal:

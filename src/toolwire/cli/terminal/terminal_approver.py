@@ -17,6 +17,7 @@ from toolwire.client import Session, open_stored_session
 from toolwire.client.calls.agreements import UntrustedTools
 from toolwire.consent.display import ACTION, DisplayRow, build_display_rows, confirmation_text, needs_typed_confirmation
 from toolwire.consent.grant import GRANT_LIFETIME
+from toolwire.consent.policy import explain_unkept
 from toolwire.consent.tool_facts import list_ways_out
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
@@ -143,18 +144,25 @@ def _ask(question: Question) -> Answer:
     reply = read_answer(_build_prompt(question))
     if needs_typed_confirmation(question):
         return Answer(allowed=reply == confirmation_text(question), channel="terminal")
-    if question.always_allowed and reply.lower() in ("b", "bounds"):
-        bounds = ask_bounds(question, read_answer)
-        return Answer(allowed=bounds is not None, always=bounds is not None, bounds=bounds, channel="terminal")
-    always = question.always_allowed and reply.lower() in ("a", "always")
-    return Answer(allowed=always or reply.lower() in YES, always=always, channel="terminal")
+    bounds, is_bounded = None, question.always_allowed is not False and reply.lower() in ("b", "bounds")
+    if is_bounded and (bounds := ask_bounds(question, read_answer)) is None:
+        return Answer(allowed=False, channel="terminal")
+    always = is_bounded or (question.always_allowed is not False and reply.lower() in ("a", "always"))
+    if always and (fault := explain_unkept(bounds, always_allowed=question.always_allowed)):  # QF-03
+        print_error(fault)
+        return Answer(allowed=False, channel="terminal")
+    return Answer(allowed=always or reply.lower() in YES, always=always, bounds=bounds, channel="terminal")
 
 
 def _build_prompt(question: Question) -> str:
     if needs_typed_confirmation(question):
         return f"Type {confirmation_text(question)} to call it: "
-    later = f"Call it, and do not ask again for this tool for {GRANT_LIFETIME}: a, or only within bounds: b. "
-    return f"{later if question.always_allowed else ''}Call it? [y/N] "
+    later = {
+        True: f"Call it, and do not ask again for this tool for {GRANT_LIFETIME}: a, or only within bounds: b. ",
+        None: f"Call it, and do not ask again within bounds, for {GRANT_LIFETIME} at most: b. ",
+        False: "",
+    }
+    return f"{later[question.always_allowed]}Call it? [y/N] "
 
 
 def _print_question(rows: tuple[DisplayRow, ...]) -> None:

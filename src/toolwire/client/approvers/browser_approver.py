@@ -30,6 +30,7 @@ from toolwire.consent.bounds_fields import ALWAYS, read_bounds
 from toolwire.consent.display import confirmation_text, find_unshown, needs_typed_confirmation
 from toolwire.consent.grant import GRANT_LIFETIME, describe_bounds
 from toolwire.consent.input_page import build_input_page, read_form
+from toolwire.consent.policy import explain_unkept
 from toolwire.consent.question_page import PAGE_HEADERS, build_final_page, build_question_page
 from toolwire.core.check import Answer, Question
 from toolwire.core.errors import DefinitionError
@@ -96,6 +97,8 @@ class QuestionServer:
         changed = arguments if arguments != given_before else None
         bounds = read_bounds(self.question, given, datetime.now().astimezone())
         always = bounds is not None or given.get(ALWAYS) == "yes"
+        if always and (fault := explain_unkept(bounds, always_allowed=self.question.always_allowed)):  # QF-03
+            raise DefinitionError(fault)
         return Answer(allowed=True, always=always, arguments=changed, channel="page", keep_level=level, bounds=bounds)
 
     def build_page(self, note: str = "") -> str:

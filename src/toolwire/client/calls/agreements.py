@@ -274,10 +274,7 @@ class Agreements:
         self._pin(call.tool)
         if not always:
             return
-        if bounds is None:
-            grants.add(known.key)
-            return
-        chosen = {one.definition for one in add_permission(grants, known.key, call.arguments, bounds, similar)}
+        chosen = {one.definition for one in add_permission(grants, known.key, call, bounds, similar)}
         for tool in tools if chosen else ():
             if self.define(tool).key.definition in chosen:
                 self._pin(tool)

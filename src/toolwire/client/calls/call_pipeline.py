@@ -263,10 +263,10 @@ class CallPipeline:
 
     def has_grant(self, tool: Tool) -> bool:
         """Return whether the user's "always" covers calls of ``tool``, or some of them."""
-        if not tool.blanket_allowed:
+        if tool.blanket_allowed is False:
             return False
         grants, key = self.session.grants, self._agreements.define(tool).key
-        return grants.has_grant(key) or grants.has_bounded_grant(key)
+        return (tool.blanket_allowed is True and grants.has_grant(key)) or grants.has_bounded_grant(key)
 
     def needs_consent(self, tool: Tool) -> bool:
         """Return whether each call of ``tool`` needs an answer of the user, whatever its arguments."""

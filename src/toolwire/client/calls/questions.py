@@ -22,7 +22,7 @@ from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
 from toolwire.consent.binding import DECISION_VALID_S, compute_binding
 from toolwire.consent.change_description import describe_change
-from toolwire.consent.policy import can_allow_always
+from toolwire.consent.policy import explain_unkept, find_always
 from toolwire.consent.tool_definition import compute_digest, to_plain_json
 from toolwire.core.check import Answer, Check, Deny, Question
 from toolwire.core.codec import Codec, Flow, Peer, ask, pause
@@ -133,19 +133,19 @@ class Questions:
         """Return ``question`` as the user would see it, or None if a grant may cover it. Nothing is counted."""
         tool = prepared.call.tool
         grants, key = self.parties.session.grants, self.agreements.define(tool).key
-        if self._is_always_allowed(prepared, question) and grants.has_bounded_grant(key):
+        if self._find_always(prepared, question) is not False and grants.has_bounded_grant(key):
             return None
         return self._complete_question(prepared, question, self._compute_binding(prepared))
 
     def _has_grant(self, prepared: PreparedCall, question: Question) -> bool:
         grants, key = self.parties.session.grants, self.agreements.define(prepared.call.tool).key
-        return self._is_always_allowed(prepared, question) and grants.has_grant(key)
+        return bool(self._find_always(prepared, question)) and grants.has_grant(key)
 
     def _spend_grant(self, prepared: PreparedCall, question: Question, state: CallState, bound: str) -> bool:
         """Return whether a grant with bounds covers the call, which is then spent by one use."""
         # CC-03: a use is spent where the call is let through; a call that a limit refuses anyway spends none.
         tool = prepared.call.tool
-        if not self._is_always_allowed(prepared, question) or self.budget.find_refusal(tool) is not None:
+        if self._find_always(prepared, question) is False or self.budget.find_refusal(tool) is not None:
             return False
         id_ = self.agreements.spend_grant(prepared.call)
         if not id_:
@@ -193,23 +193,22 @@ class Questions:
             if isinstance(edited, Problem):
                 return edited
             permitted, bound = edited, self._compute_binding(edited)
-        record(tool, bound, "allowed", answer, took_s)
         # An approver is foreign code, and may say "always" where the question did not offer it.
-        always = answer.always is True and full.always_allowed and answer.keep_level is None
-        has_known_bounds = answer.bounds is None or isinstance(answer.bounds, GrantBounds)
-        if answer.always is True and not always and answer.keep_level is None:
+        bounds = answer.bounds
+        always = answer.always is True and answer.keep_level is None and isinstance(bounds, GrantBounds | None)
+        if always and (fault := explain_unkept(bounds, always_allowed=full.always_allowed)):
             # I-21, QF-03: a program whose "always" is not kept must learn of it.
-            state.always_fault = _explain_no_always(full)
+            always, state.always_fault = False, _explain_no_always(full) or f"{fault[0].lower()}{fault[1:]}"
             _log.warning("%s was called once; your always is not kept: %s", tool.name, state.always_fault)
-        has_tools = always and answer.bounds is not None and has_known_bounds and bool(answer.bounds.tools)
+        record(tool, bound, "allowed", replace(answer, always=always), took_s)
         self.agreements.remember(
             permitted.call,
-            always=always and has_known_bounds,
-            bounds=answer.bounds,
-            similar=full.find_similar() if has_tools else (),
+            always=always,
+            bounds=bounds,
+            similar=full.find_similar() if always and bounds is not None and bounds.tools else (),
             tools=self.peer.catalog.tools,
         )
-        state.note_answer(is_permitted=always and has_known_bounds)
+        state.note_answer(is_permitted=always)
         state.add_approval(full, bound, session.clock(), unseen=answer.unseen)
         return permitted
 
@@ -257,7 +256,7 @@ class Questions:
             call=deepcopy(prepared.call, {id(tool): tool}),  # GR-06: not the schemas, which are large
             # D-26: show_url() leaves out the values of a query that can be a key.
             target="" if request is None else f"{request.method} {show_url(request.url)}",
-            always_allowed=self._is_always_allowed(prepared, question),
+            always_allowed=self._find_always(prepared, question),
             reasons=(*question.reasons, *costs),
             request=request,
             places=self.codec.places(self.peer, prepared.call),
@@ -276,15 +275,15 @@ class Questions:
             find_similar=lambda: self.agreements.find_similar(tool, self.peer.catalog.tools),
         )
 
-    def _is_always_allowed(self, prepared: PreparedCall, question: Question) -> bool:
-        """Return whether an answer to ``question`` may cover later calls."""
-        if not question.always_allowed:
+    def _find_always(self, prepared: PreparedCall, question: Question) -> bool | None:
+        """Return whether an answer to ``question`` may cover later calls; None if only within bounds."""
+        if question.always_allowed is False:
             return False
         parties, request = self.parties, prepared.request
         # "Always" is agreed with the site, and so it cannot cover what goes to another one.
         elsewhere = request is not None and get_origin(request.url) != parties.site
         rules = parties.session.rules
-        return can_allow_always(prepared.call.tool, parties.preferences.get(), rules, elsewhere=elsewhere)
+        return find_always(prepared.call, parties.preferences.get(), rules, elsewhere=elsewhere)
 
     def _replace_arguments(
         self, prepared: PreparedCall, arguments: Mapping[str, Json], state: CallState
@@ -326,12 +325,15 @@ def build_origin_question(prepared: PreparedCall, site: str, rules: ClientRules)
 
 
 def _explain_no_always(question: Question) -> str:
-    """Return why one answer to ``question`` covers no later call."""
+    """Return why one answer to ``question`` covers no later call; empty if one within bounds could."""
     tool = question.call.tool
-    if not tool.blanket_allowed:
+    if question.always_allowed is None:
+        return ""
+    if tool.blanket_allowed is False:
         return "its site does not allow it."
     if tool.destructive or tool.cost not in (None, Cost.FREE):
-        return "it destroys or costs something, which ClientRules(always_destructive=..., always_costly=...) can allow."
+        can_allow = ", which ClientRules(always_destructive=..., always_costly=...) can allow"
+        return f"it destroys or costs something{can_allow if tool.blanket_allowed else ''}."
     return "this call needs a question for a reason of its own, or your preferences ask for one each time."
 
 

@@ -204,10 +204,13 @@ def _read_tools(
     findings: list[str],
 ) -> tuple[Tool, ...]:
     tools: list[Tool] = []
+    # QF-03: a server that uses x-llm has decided about a tool without it too.
+    is_ours = any(POLICY_META in get_object(entry, "_meta") for entry in listed.values())
+    unmarked = xllm.Policy() if is_ours else xllm.SILENT_POLICY
     for wire_name, entry in listed.items():
         name = names[wire_name]
         listed_as = Identity(toolkit, name, original_name="" if name == wire_name else wire_name)
-        tool = _read_tool(entry, naming(entry, listed_as))
+        tool = _read_tool(entry, naming(entry, listed_as), unmarked)
         if isinstance(tool, Tool):
             tools.append(tool)
         elif tool:
@@ -229,12 +232,12 @@ def _return_listed(_: dict[str, Json], listed: Identity) -> Identity:
     return listed
 
 
-def _read_tool(entry: dict[str, Json], identity: Identity) -> Tool | str:
+def _read_tool(entry: dict[str, Json], identity: Identity, unmarked: xllm.Policy) -> Tool | str:
     """Return the tool, or why there is none: ``""`` where its server says that it is not for models."""
     input_schema = _read_input_schema(entry.get("inputSchema"))
     meta = get_object(entry, "_meta")
     ours = POLICY_META in meta
-    policy = xllm.read(meta[POLICY_META]) if ours else xllm.Policy()
+    policy = xllm.read(meta[POLICY_META]) if ours else unmarked
     if not policy.exposed:
         return ""
     if input_schema is None:

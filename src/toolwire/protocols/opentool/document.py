@@ -88,9 +88,11 @@ def read(data: Json) -> Document | Problem:
     tools: dict[str, Tool] = {}
     methods: dict[str, str] = {}
     notes: list[str] = []
+    is_marked = any(isinstance(one, dict) and POLICY in one for one in functions)
+    unmarked = xllm.Policy() if is_marked else xllm.SILENT_POLICY  # QF-03
     for number, function in enumerate(functions):
         is_readable = is_within_size(function, MAX_PARTS)  # D-17
-        tool = _read_function(function, names, title, version, walk) if is_readable else TOO_LARGE
+        tool = _read_function(function, names, title, version, walk, unmarked) if is_readable else TOO_LARGE
         if isinstance(tool, str):
             notes.append(f"function {number + 1} is left out: {tool}")
         elif tool.id in tools:
@@ -186,14 +188,16 @@ def _write_described(member: dict[str, Json], exact: Schema, walk: Walk) -> dict
     return member
 
 
-def _read_function(function: Json, names: Mapping[str, str], title: str, version: str, walk: Walk) -> Tool | str:
-    """Return the tool, or what keeps it from being one."""
+def _read_function(
+    function: Json, names: Mapping[str, str], title: str, version: str, walk: Walk, unmarked: xllm.Policy
+) -> Tool | str:
+    """Return the tool, or what keeps it from being one. ``unmarked`` is the policy of one without ``x-llm``."""
     if not isinstance(function, dict):
         return f"it is {jsontext.describe_type(function)}"
     wire_name = function.get("name")
     if not isinstance(wire_name, str) or not wire_name:
         return "it has no name"
-    policy = xllm.read(function.get(POLICY, True))
+    policy = xllm.read(function[POLICY]) if POLICY in function else unmarked
     if not policy.exposed:
         return "it is not for models"
     gives = function.get("return")

@@ -56,11 +56,14 @@ def write_policy(tool: Tool) -> dict[str, Json]:
     return {**xllm.write(tool), "readOnly": True} if tool.safe else xllm.write(tool)
 
 
-def read(entry: Mapping[str, Json]) -> tuple[Tool, str] | None:
-    """Return the tool that ``entry`` defines and the id its server knows it by; None for what cannot be called."""
+def read(entry: Mapping[str, Json], unmarked: xllm.Policy = xllm.SILENT_POLICY) -> tuple[Tool, str] | None:
+    """Return the tool that ``entry`` defines and the id its server knows it by; None for what cannot be called.
+
+    ``unmarked`` is the policy of a tool without ``x-llm``.
+    """
     name, wire_id = _get_text(entry.get("name")), _get_text(entry.get("id"))
     wire_id = wire_id or name
-    declared = xllm.read(entry["x-llm"]) if "x-llm" in entry else xllm.Policy()
+    declared = xllm.read(entry["x-llm"]) if "x-llm" in entry else unmarked
     if not wire_id or not declared.exposed:
         return None
     id_parts = _Id.read(wire_id)

@@ -16,6 +16,7 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Describe
 from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.core.tool_names import add_digest, describe_renamed
+from toolwire.framing import xllm
 from toolwire.framing.jsontext import describe_type
 from toolwire.validation.foreign_schema import read_foreign_tool
 from toolwire.validation.json_size import MAX_PARTS, TOO_LARGE, is_within_size
@@ -105,11 +106,12 @@ def _build_listing(dialect: Dialect, entries: Sequence[Json], mark: str, title: 
     ids: dict[str, str] = {}
     tools: list[Tool] = []
     findings: list[str] = []
+    unmarked = xllm.Policy() if _any_has(entries, "x-llm") else xllm.SILENT_POLICY  # QF-03
     for number, entry in enumerate(entries, 1):
         if not is_within_size(entry, MAX_PARTS):  # D-17
             findings.append(f"tool {number} of the list is left out: {TOO_LARGE}")
             continue
-        found = definition.read(entry) if isinstance(entry, dict) and mark in entry else None
+        found = definition.read(entry, unmarked) if isinstance(entry, dict) and mark in entry else None
         if found is None:
             continue
         tool, wire_id = found

@@ -178,15 +178,15 @@ class Confirmations:
         reasons: Sequence[str] | None,
         *,
         upstream: UpstreamTool | None = None,
-        always_allowed: bool = False,
+        always_allowed: bool | None = False,
         on_answer: AnswerHandler = ignore_answer,
     ) -> Problem | None:
         """Return None if ``call`` is confirmed, which then is spent, or the Problem that asks ``question``.
 
         ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
-        whether the user consents. ``upstream`` says whose tool it is. With ``always_allowed``, the policy of the tool
-        lets an answer cover later calls too. ``on_answer`` gets the answer that decides, if this server knows it: that
-        in the inbox, or an earlier one.
+        whether the user consents. ``upstream`` says whose tool it is. ``always_allowed`` says whether the policy of the
+        tool lets an answer cover later calls too, None if only within bounds. ``on_answer`` gets the answer that
+        decides, if this server knows it: that in the inbox, or an earlier one.
         """
         try:
             refusal = self._find_refusal(
@@ -207,15 +207,16 @@ class Confirmations:
         reasons: Sequence[str] | None,
         upstream: UpstreamTool | None,
         *,
-        always_allowed: bool,
+        always_allowed: bool | None,
         on_answer: AnswerHandler,
     ) -> Problem | None:
         context = call.context
         if self.receipts is not None:
             return self._find_missing_proof(self.receipts, call, subject, question, reasons)
         # QF-03
-        permissions, always_allowed = self._permissions, always_allowed and can_offer_later(call)
-        key = permissions.build_key(call, upstream) if always_allowed and not context.needs_inbox else None
+        permissions, always_allowed = self._permissions, always_allowed if can_offer_later(call) else False
+        can_keep = always_allowed is not False and not context.needs_inbox
+        key = permissions.build_key(call, upstream) if can_keep else None
         if self.words.redeem(context.confirmation, subject):
             answer, choices = context.user_answer, {} if key is None else permissions.list_choices(call)
             if key is not None and answer is not None and answer.allowed and answer.later in choices:
@@ -232,7 +233,7 @@ class Confirmations:
         if (earlier := permissions.spend(key, call)) is not None:
             on_answer(earlier)
             return None
-        later = list_form_choices([*permissions.list_choices(call)])
+        later = list_form_choices(permissions.list_choices(call))
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons, later=later)
 
     def spend(self, call: Call, subject: bytes) -> None:
@@ -268,7 +269,7 @@ def build_confirmation_check(
     ask: ConfirmationQuestion | None,
     confirmations: ConfirmationTokens | Confirmations,
     find_reasons: FindReasons = lambda _: None,
-    allows_later: Callable[[Call], bool] = lambda _: False,
+    allows_later: Callable[[Call], bool | None] = lambda _: False,
     *,
     decisions: DecisionLog | None = None,
     handles_consent: Callable[[Tool], bool] = lambda _: False,
@@ -334,17 +335,19 @@ class _DecisionCheck(NamedTuple):
     confirmations: Confirmations
     decisions: DecisionLog
     find_reasons: FindReasons
-    allows_later: Callable[[Call], bool]
+    allows_later: Callable[[Call], bool | None]
     find_similar: Callable[[Call], Sequence[SimilarTool]]
 
     def decide(self, call: Call, question: str, upstream: ToolUpstream | None = None) -> Verdict:
         """Return whether ``call`` runs, about which there is a question for the approvers of ``upstream``, if any."""
         reasons = self.find_reasons(call)
-        always_allowed = can_offer_later(call) and self.allows_later(call)
+        always_allowed = self.allows_later(call) if can_offer_later(call) else False
         answers: list[Answer] = []
         subject = digest_call(call)
         whose = (
-            _describe_own(call.tool, upstream, partial(self.find_similar, call)) if always_allowed or upstream else None
+            _describe_own(call.tool, upstream, partial(self.find_similar, call))
+            if always_allowed is not False or upstream
+            else None
         )
         refusal = self.confirmations.find_refusal(
             call, subject, question, reasons, upstream=whose, always_allowed=always_allowed, on_answer=answers.append

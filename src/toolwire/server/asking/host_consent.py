@@ -116,12 +116,12 @@ def find_consent_reasons(call: Call) -> tuple[str, ...] | None:
     return verdict.question.reasons if isinstance(verdict, Ask) else None
 
 
-def can_allow_later(call: Call) -> bool:
-    """Return whether the policy of its tool lets an answer about ``call`` cover later calls too."""
+def find_later(call: Call) -> bool | None:
+    """Return whether the policy of its tool lets an answer about ``call`` cover later calls; None: within bounds."""
     if call.tool.approval is Approval.DENY:
         return False
     verdict = _load_consent_check()(call)
-    return isinstance(verdict, Ask) and verdict.question.always_allowed
+    return verdict.question.always_allowed if isinstance(verdict, Ask) else False
 
 
 @cache

@@ -121,14 +121,15 @@ class Inbox:
         reasons: Sequence[str],
         *,
         upstream: UpstreamTool | None = None,
-        always_allowed: bool = False,
+        always_allowed: bool | None = False,
         on_answer: AnswerHandler = ignore_answer,
     ) -> Problem | None:
         """Return None if the user has allowed ``call``, which then is spent, or why it does not run now.
 
         ``subject`` is the digest of what the answer counts for, and ``upstream`` whose tool it is. ``on_answer`` gets
-        the answer, or one at the channel ``permission`` if an earlier permission covers the call. With
-        ``always_allowed``, the policy of the tool lets an answer cover later calls too.
+        the answer, or one at the channel ``permission`` if an earlier permission covers the call.
+        ``always_allowed`` says whether the policy of the tool lets an answer cover later calls too, None if only within
+        bounds.
         """
         try:
             refusal = self._ask(
@@ -177,11 +178,11 @@ class Inbox:
         reasons: Sequence[str],
         upstream: UpstreamTool | None,
         *,
-        always_allowed: bool,
+        always_allowed: bool | None,
         on_answer: AnswerHandler,
     ) -> Problem | None:
         name = call.tool.name
-        key = self.permissions.build_key(call, upstream) if always_allowed else None
+        key = None if always_allowed is False else self.permissions.build_key(call, upstream)
         if key is not None and (earlier := self.permissions.spend(key, call)) is not None:
             on_answer(earlier)
             return None
@@ -192,7 +193,7 @@ class Inbox:
                 reason = "was asked too often in the last minute" if is_over_limit else "has too many open questions"
                 text = f"{name} did not run: its user {reason}. Call it again in a minute."
                 return Problem(kind=Kind.RATE_LIMITED, message=text, can_retry=True, retry_after_ms=60_000)
-            id_ = self._add_question(call, binding, reasons, upstream, key)
+            id_ = self._add_question(call, binding, reasons, upstream, key, always_allowed=always_allowed)
         answer = self._approvals.take(id_, binding, call)
         if answer is None:
             return self._build_refusal(name, id_)
@@ -208,7 +209,14 @@ class Inbox:
         )
 
     def _add_question(
-        self, call: Call, binding: str, reasons: Sequence[str], upstream: UpstreamTool | None, key: GrantKey | None
+        self,
+        call: Call,
+        binding: str,
+        reasons: Sequence[str],
+        upstream: UpstreamTool | None,
+        key: GrantKey | None,
+        *,
+        always_allowed: bool | None,
     ) -> str:
         name, principal = call.tool.name, call.context.principal
         site, where = THIS_SERVER, ""
@@ -222,7 +230,7 @@ class Inbox:
             site,
             f"{name}{where}, for {principal}",
             Approval.PER_CALL,
-            always_allowed=key is not None,
+            always_allowed=always_allowed,
             reasons=tuple(reasons),
             principal=principal,
             binding=binding,

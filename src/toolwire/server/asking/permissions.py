@@ -88,7 +88,7 @@ class CallerPermissions:
         One use of it is then spent.
         """
         grants = self._grants
-        if grants.has_grant(key):
+        if call.tool.blanket_allowed is not None and grants.has_grant(key):
             grants.count_use(key)
             return Answer(allowed=True, channel=PERMISSION)
         id_ = grants.spend(key, call.arguments)
@@ -101,13 +101,10 @@ class CallerPermissions:
         Raises:
             OSError, sqlite3.Error: it cannot be stored.
         """
-        if bounds is None:
-            self._grants.add(key)
-            return
         from toolwire.consent.similar_tools import add_permission  # as above
 
-        similar = upstream.find_similar() if upstream is not None and bounds.tools else ()
-        add_permission(self._grants, key, call.arguments, bounds, similar)
+        similar = upstream.find_similar() if upstream is not None and bounds is not None and bounds.tools else ()
+        add_permission(self._grants, key, call, bounds, similar)
 
     def list_similar(self, key: GrantKey | None, upstream: UpstreamTool | None) -> Sequence[SimilarTool]:
         """Return the tools that a permission may cover too, without those whose calls are all covered."""
@@ -135,6 +132,8 @@ class CallerPermissions:
                 choices[f"do not ask about the same call again {until}"] = build_bounds(each, None, None)
             except DefinitionError:  # a value is too long, or there are too many of them
                 pass
+        if call.tool.blanket_allowed is None:  # QF-03: a silent server leaves room for bounds alone
+            return choices
         return {**choices, f"do not ask about {call.tool.name} again {until}": None}
 
 
@@ -145,9 +144,10 @@ def can_offer_later(call: Call) -> bool:
     return context.needs_inbox or (context.can_ask and is_known)
 
 
-def list_form_choices(choices: Sequence[str]) -> list[str]:
+def list_form_choices(choices: Iterable[str]) -> list[str]:
     """Return all choices of a form about later calls; the first one, which is the default, allows none."""
-    return [_ONCE, *choices]
+    found = [_ONCE, *choices]
+    return found if len(found) > 1 else []
 
 
 def list_own_similar(tool: Tool, tools: Iterable[Tool]) -> Sequence[SimilarTool]:

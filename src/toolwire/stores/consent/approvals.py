@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from toolwire.consent.binding import DECISION_VALID_S, REFUSAL_S
 from toolwire.consent.decision_record import Decision
 from toolwire.consent.display import DisplayRow, build_display_rows
+from toolwire.consent.policy import explain_unkept
 from toolwire.core.check import Answer, Question, SimilarTool
 from toolwire.core.errors import DefinitionError
 from toolwire.core.grant_bounds import GrantBounds
@@ -47,7 +48,8 @@ _LIST_PENDING = (
     "SELECT q.id, q.shown, q.always_allowed, q.asked_at, q.expires_at,"
     " (SELECT c.principal FROM question_callers c WHERE c.id = q.id),"
     " (SELECT a.approvers FROM question_approvers a WHERE a.id = q.id),"
-    " (SELECT s.tools FROM question_similar s WHERE s.id = q.id) FROM questions q"
+    " (SELECT s.tools FROM question_similar s WHERE s.id = q.id),"
+    " EXISTS (SELECT 1 FROM bounded_questions b WHERE b.id = q.id) FROM questions q"
     " WHERE q.allowed IS NULL AND q.used = 0 AND q.expires_at > ? AND q.asked_at <= ?"
 )
 _OF_CALLER = " AND q.id IN (SELECT id FROM question_callers WHERE principal = ?)"
@@ -71,6 +73,9 @@ _LIST_OVER_CALLS = (
     " FROM question_calls c WHERE c.id NOT IN (SELECT id FROM questions"
     " WHERE allowed IS NULL AND used = 0 AND expires_at > ? AND asked_at <= ?) ORDER BY c.id, c.call LIMIT ?"
 )
+_FIND_ALWAYS = (
+    "SELECT always_allowed, EXISTS (SELECT 1 FROM bounded_questions b WHERE b.id = q.id) FROM questions q WHERE id = ?"
+)
 _ADD_CALL = "INSERT INTO question_calls VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _REMOVE_CALL = "DELETE FROM question_calls WHERE id = ? AND call = ?"
 _FORGET = (
@@ -78,6 +83,7 @@ _FORGET = (
     "DELETE FROM answer_deciders WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM question_approvers WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM question_similar WHERE id NOT IN (SELECT id FROM questions)",
+    "DELETE FROM bounded_questions WHERE id NOT IN (SELECT id FROM questions)",
     "DELETE FROM question_callers WHERE id NOT IN (SELECT id FROM questions)",
 )
 
@@ -93,7 +99,7 @@ class PendingQuestion:
 
     id: str
     rows: tuple[DisplayRow, ...]
-    always_allowed: bool
+    always_allowed: bool | None
     asked_at: float
     expires_at: float
     principal: str = ""
@@ -144,12 +150,14 @@ class Approvals:
             if known is not None:
                 return id_
             text = json.dumps(build_display_rows(question))
-            row = (id_, question.binding, text, int(question.always_allowed), now, now + self._valid_s)
+            row = (id_, question.binding, text, int(question.always_allowed is True), now, now + self._valid_s)
             cursor.execute(
                 "INSERT INTO questions (id, binding, shown, always_allowed, asked_at, expires_at)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 row,
             )
+            if question.always_allowed is None:
+                cursor.execute("INSERT INTO bounded_questions VALUES (?)", (id_,))
             if question.principal:
                 cursor.execute("INSERT INTO question_callers VALUES (?, ?)", (id_, question.principal))
             if similar:
@@ -168,9 +176,15 @@ class Approvals:
         """Store the answer to a question, and who gave it where. Return whether a question with this id still waits.
 
         With ``principal``, it must be a question of this caller.
+
+        Raises:
+            DefinitionError: the answer is to cover later calls that the question does not offer.
         """
         with self._database.transaction() as cursor:
             now = self._clock()
+            # QF-03: here, because every front answers through the store.
+            if answer.always is True and (fault := _explain_unkept(cursor, id_, answer.bounds)):
+                raise DefinitionError(fault)
             # "is True": only a real yes allows a call, not any other value that an approver returns by mistake.
             values = (int(answer.allowed is True), int(answer.always is True), answer.reason, id_, now, now)
             if principal is None:
@@ -214,9 +228,11 @@ class Approvals:
                 cursor.execute("UPDATE questions SET expires_at = ?, shown = '[]' WHERE id = ?", (until, id_))
             bounds_row = cursor.execute("SELECT bounds FROM answer_bounds WHERE id = ?", (id_,)).fetchone()
             found = cursor.execute("SELECT decider, channel FROM answer_deciders WHERE id = ?", (id_,)).fetchone()
-        decider, channel = found or ("", "store")
-        answer = Answer(allowed=bool(row[0]), always=bool(row[1]), reason=row[2], channel=channel, decided_by=decider)
-        return answer if bounds_row is None else _add_bounds(answer, bounds_row[0])
+            decider, channel = found or ("", "store")
+            answer = Answer(bool(row[0]), bool(row[1]), reason=row[2], channel=channel, decided_by=decider)
+            answer = answer if bounds_row is None else _add_bounds(answer, bounds_row[0])
+            # QF-03: an earlier version of the program stored what was not offered.
+            return replace(answer, always=answer.always and not _explain_unkept(cursor, id_, answer.bounds))
 
     def list_pending(self, principal: str | None = None) -> Sequence[PendingQuestion]:
         """Return the questions that still wait, oldest first; with ``principal``, those of this caller alone."""
@@ -230,7 +246,7 @@ class Approvals:
             PendingQuestion(
                 id=row[0],
                 rows=tuple(DisplayRow(*one) for one in json.loads(row[1])),
-                always_allowed=bool(row[2]),
+                always_allowed=_read_always(row[2], row[8]),
                 asked_at=row[3],
                 expires_at=row[4],
                 principal=row[5] or "",
@@ -331,6 +347,16 @@ def _find_waiting(question: str, call: Call) -> ResumableCall | None:
 def _read_similar(row: Sequence[Any]) -> SimilarTool:
     id_, name, definition, arguments, destinations, text, changes = row
     return SimilarTool(id_, name, definition, tuple(arguments), tuple(destinations), text, tuple(changes))
+
+
+def _read_always(stored: object, is_bounded: object) -> bool | None:
+    return bool(stored) or (None if is_bounded else False)
+
+
+def _explain_unkept(cursor: Any, id_: str, bounds: GrantBounds | None) -> str:
+    """Return why an answer to a question covers no later call within ``bounds``, or an empty text if it may."""
+    row = cursor.execute(_FIND_ALWAYS, (id_,)).fetchone()
+    return "" if row is None else explain_unkept(bounds, always_allowed=_read_always(*row))
 
 
 def _add_bounds(answer: Answer, text: Any) -> Answer:

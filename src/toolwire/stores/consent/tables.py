@@ -33,6 +33,8 @@ CREATE TABLE IF NOT EXISTS question_calls (
 """
 # PL-03: the groups that answer a question, as a JSON array.
 _APPROVERS = "CREATE TABLE IF NOT EXISTS question_approvers (id TEXT PRIMARY KEY, approvers TEXT NOT NULL)"
+# QF-03: the questions whose answer covers later calls only within bounds. An earlier program lets it cover none.
+_BOUNDED = "CREATE TABLE IF NOT EXISTS bounded_questions (id TEXT PRIMARY KEY)"
 # QF-03: the tools that a permission may cover too, as a JSON array.
 _SIMILAR = "CREATE TABLE IF NOT EXISTS question_similar (id TEXT PRIMARY KEY, tools TEXT NOT NULL)"
 _GRANTS = """
@@ -118,7 +120,9 @@ INSERT INTO toolwire_audit
   AND NOT EXISTS (SELECT FROM toolwire_schema WHERE part = 'consent' AND version >= 5)
 """  # noqa: S608 - of constants
 
-APPROVALS: Final = Schema("approvals", Migration(_QUESTIONS), migrations=(Migration(_APPROVERS), Migration(_SIMILAR)))
+APPROVALS: Final = Schema(
+    "approvals", Migration(_QUESTIONS), migrations=(Migration(_APPROVERS), Migration(_SIMILAR), Migration(_BOUNDED))
+)
 GRANTS: Final = Schema("grants", Migration(_GRANTS), migrations=(Migration(_GRANT_USES), Migration(_GRANT_SUMS)))
 ENDED_SESSIONS: Final = Schema("ended_sessions", Migration(_ENDED_SESSIONS))
 AUDIT: Final = Schema("audit", Migration(_AUDIT, sqlite=_AUDIT_FILE))
@@ -126,7 +130,13 @@ CONSENT: Final = Schema(
     "consent",
     Migration(";;".join((_QUESTIONS, _GRANTS, _ENDED_SESSIONS, _AUDIT, _SHARED_ONLY)), postgres=_POSTGRES),
     _BASE_VERSION,
-    (Migration(_GRANT_USES), Migration(_APPROVERS), Migration(_SIMILAR), Migration(_GRANT_SUMS)),
+    (
+        Migration(_GRANT_USES),
+        Migration(_APPROVERS),
+        Migration(_SIMILAR),
+        Migration(_GRANT_SUMS),
+        Migration(_BOUNDED),
+    ),
 )
 """All of these in PostgreSQL. 1.0.0rc1 made version 1 of it."""
 

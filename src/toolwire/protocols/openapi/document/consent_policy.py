@@ -30,6 +30,7 @@ class SitePolicy(NamedTuple):
     """The root ``x-llm``. ``cautious``: its version is newer than 0.1; no blanket approval, ``auto`` for reads only.
 
     ``supported`` is false for a later major version; if such a document is read, each call needs consent.
+    ``silent``: nothing in the document uses ``x-llm``.
     """
 
     name: str
@@ -38,6 +39,7 @@ class SitePolicy(NamedTuple):
     declared: bool = False
     cautious: bool = False
     supported: bool = True
+    silent: bool = False
 
 
 def get_extension(node: dict[str, Any]) -> Json:
@@ -56,7 +58,7 @@ def read_site(document: dict[str, Any]) -> SitePolicy:
     name = clean_text(title, _NAME_CHARACTERS).strip() or "Tools"
     root = get_extension(document)
     if not isinstance(root, dict):
-        return SitePolicy(name)
+        return SitePolicy(name, silent=root is None and not _uses_extension(document))
     own, description = root.get("name"), root.get("description")
     cautious, supported = _check_version(root.get("version", "0.1"))
     return SitePolicy(
@@ -88,7 +90,8 @@ def read_operation(
     elif not include_all or method in _METADATA_METHODS:
         policy = xllm.HIDDEN_POLICY
     else:
-        policy = xllm.Policy(destructive=method == "DELETE")
+        unmarked = xllm.SILENT_POLICY if site.silent else xllm.Policy()
+        policy = unmarked._replace(destructive=method == "DELETE")
     policy = policy._replace(approval=policy.approval or site.approval, hint=clean_text(policy.hint, HINT_CHARACTERS))
     if isinstance(operation.get("callbacks"), dict) and operation["callbacks"]:
         # The server calls back a URL that the caller chose, so a model must not choose it unseen.
@@ -107,12 +110,17 @@ def read_operation(
     return policy
 
 
+def _uses_extension(document: dict[str, Any]) -> bool:
+    paths = document.get("paths")
+    items = paths.values() if isinstance(paths, dict) else ()
+    operations = (one for item in items if isinstance(item, dict) for one in item.values())
+    return any(isinstance(one, dict) and get_extension(one) is not None for one in operations)
+
+
 @lru_cache(maxsize=64)
 def _build_default_policy(site: SitePolicy, method: str) -> xllm.Policy:
     """Return the policy of an operation without ``x-llm``, if all are included; the same for each method."""
-    return read_operation(
-        {"x-llm": {"destructive": method == "DELETE", "enabled": method not in _METADATA_METHODS}}, site, method
-    )
+    return read_operation({"x-mcp": True}, site, method, include_all=True)
 
 
 def _check_version(text: Json) -> tuple[bool, bool]:
