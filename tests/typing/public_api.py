@@ -118,7 +118,7 @@ def approve(question: Question) -> Answer:
 
 async def approve_later(question: Question) -> bool:
     """Say yes, later."""
-    return question.always_allowed
+    return question.always_allowed is True
 
 
 async def asynchronous(url: str) -> Result:
