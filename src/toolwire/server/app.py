@@ -38,7 +38,7 @@ from .http.messages import (
     take_limited_body,
 )
 from .limits import ServerLimits
-from .long_calls.call_queries import answer_query
+from .long_calls.call_queries import answer_query, find_refusal
 from .long_calls.long_calls import LongCalls
 from .mcp.change_stream import McpClient
 from .mcp.requests import McpRequests
@@ -283,9 +283,14 @@ class App:
         table: RouteTable,
     ) -> None:
         if isinstance(reading, CallQuery):
-            recheck = self._admission.build_recheck(fields, caller)
-            await answer_query(scope, exchange, reading, caller.name, self._long_calls, recheck)
-            return
+            recheck, calls = self._admission.build_recheck(fields, caller), self._long_calls
+            find_catalog = self.tables.find_own_catalog(caller, scope) or self._toolbox.catalog
+            judge = self._admission.build_judge(caller, find_catalog)
+            refusal = None if judge is None else await find_refusal(reading, caller.name, calls, judge)
+            if refusal is None:
+                await answer_query(scope, exchange, reading, caller.name, calls, recheck, judge=judge)
+                return
+            reading = self._admission.add_challenge(reading.reply(refusal), refusal, table, scope["path"])
         if isinstance(reading, Subscription):
             await self.sessions.stream_changes(scope, exchange, reading, self._find_client(scope, caller, fields))
             return

@@ -12,6 +12,7 @@ from functools import partial
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.http import Response
+from toolwire.core.long_call import NO_CALL
 from toolwire.core.model import Kind, Problem
 from toolwire.server.http.exchange import Scope
 from toolwire.server.http.response_stream import IsStillAuthorized
@@ -19,6 +20,7 @@ from toolwire.server.mcp.change_stream import CallerView
 from toolwire.server.route_table import RouteEntry, RouteTable
 from toolwire.server.run.idempotency import KEY_HEADER, check_key
 from toolwire.server.run.service import Service
+from toolwire.validation import build_insufficient_scopes, permits
 
 from .callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 from .host_guard import HostGuard
@@ -94,6 +96,24 @@ class Admission:
     def find_bounded(self, caller: Caller) -> BoundedTools | None:
         """Return the tools that the rules for ``caller`` leave; None if none of them bounds it."""
         return None if self.rights is None else self.rights.find(caller.name, caller.group)
+
+    def build_judge(
+        self, caller: Caller, find_catalog: Callable[[], Catalog]
+    ) -> Callable[[str], Problem | None] | None:
+        """Return what says why ``caller`` may not call a tool, by its id; None if they may call all."""
+        scopes, bounded = caller.scopes if self.needs_credentials else None, self.find_bounded(caller)
+        if scopes is None and bounded is None:
+            return None
+
+        def judge(id_: str) -> Problem | None:
+            tool = find_catalog().get(id_)
+            if tool is None:  # it is not served any more, and what it returned is its caller's all the same
+                return None
+            if bounded is not None and not bounded.permits(tool):
+                return NO_CALL
+            return None if permits(scopes, tool) else build_insufficient_scopes(tool, scopes)
+
+        return judge
 
     def build_view(
         self, caller: Caller, fields: Fields | None, find_own_catalog: Callable[[], Catalog] | None

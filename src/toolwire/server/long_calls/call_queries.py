@@ -1,10 +1,15 @@
-"""Answer requests about long calls: a status, a list, a cancellation, an answer, or a stream of changes."""
-# LC-02
+"""Answer requests about long calls: a status, a list, a cancellation, an answer, or a stream of changes.
+
+Rules:
+- A caller who may not call a tool now gets nothing of its calls: another app of the same user may have made them.
+"""
+# LC-02, D-09
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 from toolwire.core.call_status import CallPage, CallStatus
 from toolwire.core.codec import CallAction, CallQuery
@@ -30,6 +35,16 @@ _NO_LIST: Final = Problem(
 )
 
 
+JudgeTool: TypeAlias = Callable[[str], Problem | None]
+"""Returns why a caller may not call the tool with this id, or None."""
+
+
+async def find_refusal(query: CallQuery, principal: str, calls: LongCalls, judge: JudgeTool) -> Problem | None:
+    """Return why ``query`` of ``principal`` about one call is refused, by what ``judge`` says of its tool, or None."""
+    status = None if query.action is CallAction.LIST else await calls.read(principal, query.call_id)
+    return judge(status.tool) if isinstance(status, CallStatus) else None
+
+
 async def answer_query(
     scope: Scope,
     exchange: Exchange,
@@ -37,12 +52,19 @@ async def answer_query(
     principal: str,
     calls: LongCalls,
     is_still_authorized: IsStillAuthorized | None = None,
+    *,
+    judge: JudgeTool | None = None,
 ) -> None:
-    """Send the response to ``query`` of ``principal``. A stream ends when ``is_still_authorized`` returns False."""
+    """Send the response to ``query`` of ``principal``. A stream ends when ``is_still_authorized`` returns False.
+
+    A list has no calls of tools that ``judge`` refuses.
+    """
     if query.frame is None:
         exchange.cancel_on_disconnect()
         try:
             outcome = await find_outcome(query, principal, calls)
+            if judge is not None and isinstance(outcome, CallPage):
+                outcome = outcome._replace(calls=tuple(one for one in outcome.calls if judge(one.tool) is None))
         except asyncio.CancelledError:
             if not exchange.is_disconnected():
                 raise
