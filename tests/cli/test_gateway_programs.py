@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,10 @@ import pytest
 from tests.cli.conftest import Outcome
 from tests.support.gateway_folder import folder
 from tests.support.gateway_process import run_gateway, wait_for_line
+from tests.support.waiting import wait_until
 from toolwire import Value, connect_sync
+from toolwire.hosting import open_gateway
+from toolwire.testing import background
 
 __all__ = ["folder"]  # a fixture
 
@@ -218,3 +222,81 @@ target = "stdio:{serve}"
         assert rows["silent"] == "waiting"
         with connect_sync(url, protocol="mcp") as remote:
             assert {tool.name for tool in remote.tools} >= {"limits", "child", "close"}
+
+
+STUBBORN = """
+import json, os, pathlib, sys, time
+
+folder, answers = pathlib.Path(sys.argv[1]), sys.argv[2] == "answers"
+(folder / f"{os.getpid()}.pid").touch()
+for line in sys.stdin:
+    asked = json.loads(line)
+    if not answers or "id" not in asked:
+        continue
+    name, served = asked["method"], {"protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "1"}}
+    tool = {"name": "tell", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+    known = {
+        "initialize": {**served, "capabilities": {"tools": {}}},
+        "tools/list": {"tools": [tool]},
+        "tools/call": {"content": [{"type": "text", "text": str(os.getpid())}]},
+    }
+    answer = {"result": known[name]} if name in known else {"error": {"code": -32601, "message": "no"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+(folder / f"{os.getpid()}.pid").rename(folder / f"{os.getpid()}.eof")
+while True:  # the end of its input does not end it
+    time.sleep(60)
+"""
+
+
+def write_stubborn(folder: Path, *kinds: str) -> None:
+    """Write the file of a gateway to programs that outlive their input: one ``answers``, one is ``silent``."""
+    (folder / "stubborn.py").write_text(STUBBORN)
+    (folder / "desk.py").write_text(DESK)
+    tables = ['[upstreams.desk]\ntarget = "desk.py"\n']
+    for kind in kinds:
+        (folder / kind).mkdir()
+        words = f"{sys.executable} -P {folder / 'stubborn.py'} {folder / kind} {kind}"
+        tables.append(f'[upstreams.{kind}]\ntarget = "stdio:{words}"\nagree = true\n')
+    (folder / "toolwire.toml").write_text("port = 0\n\n" + "\n".join(tables))
+
+
+def list_running(folder: Path) -> list[int]:
+    """Return the programs that have written their numbers to ``folder`` and still run."""
+    return [number for one in folder.iterdir() if Path(f"/proc/{(number := int(one.stem))}").exists()]
+
+
+@pytest.mark.requirement("MC-02", "GW-01")
+def test_each_program_runs_once_and_none_outlives_the_gateway(folder: Path, toolwire: Callable[..., Outcome]) -> None:
+    write_stubborn(folder, "answers", "silent")
+    for name in ("answers", "silent"):
+        assert toolwire("gateway", "agree", name).code == 0
+    with run_gateway() as (process, url):
+        for reloads in range(2):
+            if reloads:
+                process.send_signal(signal.SIGHUP)
+                wait_for_line(process, "Reloaded")
+                before = list_running(folder / "answers")
+                wait_until(lambda: not set(list_running(folder / "answers")) >= set(before))
+            # The process that checks the file has ended its own programs, and only that which serves has one of each.
+            wait_until(lambda: len(list_running(folder / "answers")) == len(list_running(folder / "silent")) == 1)
+            called = httpx2.get(f"{url}/api/tell")
+            assert [int(called.json())] == list_running(folder / "answers")
+    assert not list_running(folder / "answers")
+    assert not list_running(folder / "silent")
+
+
+@pytest.mark.requirement("MC-02", "GW-01")
+def test_lifespan_of_an_application_ends_its_programs_and_can_begin_again(
+    folder: Path, toolwire: Callable[..., Outcome]
+) -> None:
+    write_stubborn(folder, "answers", "silent")
+    for name in ("answers", "silent"):
+        assert toolwire("gateway", "agree", name).code == 0
+    app = open_gateway("toolwire.toml")
+    for _ in range(2):
+        with background(app) as url:
+            wait_until(lambda: list_running(folder / "silent"))
+            assert httpx2.get(f"{url}/api/tell").status_code == 200
+            assert len(list_running(folder / "answers")) == 1
+        assert not list_running(folder / "answers")
+        assert not list_running(folder / "silent")

@@ -8,8 +8,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-import anyio.to_thread
-
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Call, Kind, Problem, Result, Tool
@@ -25,6 +23,7 @@ from toolwire.core.toolbox import (
     ignore_progress,
 )
 from toolwire.server.http.lifespan import begin_lifespan, end_lifespan
+from toolwire.server.run.worker_threads import ThreadPool
 
 FIRST_PAUSE_S = 1.0
 MAX_PAUSE_S = 60.0
@@ -38,6 +37,8 @@ class ReconnectingToolbox:
     ``connect`` blocks, and raises ToolwireError while the server cannot be reached. It is called in a thread, after one
     second at first and then after twice as long each time, up to a minute, or at once if an operator asks for it.
 
+    ``abandon`` lets a ``connect`` that runs give up, and blocks too.
+
     ``explain`` returns what is said of an error. ``fault`` is why it could not be reached last, and ``tried_at`` when,
     in seconds since 1970; ``since`` is when it was first not reached.
     """
@@ -49,6 +50,7 @@ class ReconnectingToolbox:
         connect: Callable[[], Toolbox],
         fault: str = "",
         explain: Callable[[ToolwireError], str] = str,
+        abandon: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.fault: str = fault
@@ -56,6 +58,9 @@ class ReconnectingToolbox:
         self.tried_at: float = self.since
         self._connect = connect
         self._explain = explain
+        self._abandon = abandon
+        # Its threads are daemons, so that a server which hangs does not keep the process from ending.
+        self._threads = ThreadPool(2)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_asked_for = asyncio.Event()
         self._no_tools = Catalog(title=name)
@@ -99,9 +104,11 @@ class ReconnectingToolbox:
         return embed_stored_bytes(await self._toolbox.run(call, notify), self._toolbox)
 
     async def begin(self) -> None:
-        """Begin to try."""
-        if self._attempts is None:
-            self._loop = asyncio.get_running_loop()
+        """Begin to try, or begin what was reached already."""
+        if self._toolbox is not None:
+            await begin_lifespan(self._toolbox)
+        elif self._attempts is None:
+            self._loop, self._is_asked_for = asyncio.get_running_loop(), asyncio.Event()
             self._attempts = asyncio.create_task(self._connect_at_last())
 
     async def end(self) -> None:
@@ -112,6 +119,8 @@ class ReconnectingToolbox:
             self._attempts = None
         if self._toolbox is not None:
             await end_lifespan(self._toolbox)
+        else:
+            await self._threads.run("abandon", self._abandon)
 
     def try_now(self) -> bool:
         """Let the next attempt begin at once, from any thread; return False if there is none to be made."""
@@ -142,6 +151,6 @@ class ReconnectingToolbox:
                 _log.warning("%s has been reached; its tools are served now.", self.name)
 
     async def _open(self) -> Toolbox:
-        toolbox = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
+        toolbox = await self._threads.run("connect", self._connect)
         await begin_lifespan(toolbox)
         return toolbox

@@ -14,6 +14,7 @@ from toolwire.client.calls.receipt_signing import FindKey
 from toolwire.client.calls.retry import DEFAULT_RETRIES
 from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import (
+    Opening,
     PendingConnection,
     connect_for_caller,
     connect_upstream,
@@ -106,11 +107,14 @@ def _open_upstreams(settings: ServeSettings, approve_command: ApproveCommand | N
     """Return the toolboxes of all upstreams. Sites and programs are opened at the same time: none delays another."""
     upstreams, marks = settings.upstreams, SessionMarks(monotonic, idle_s=CALLER_IDLE_S)
     opened: list[Toolbox | ToolwireError | None] = [None] * len(upstreams)
-    opens = [partial(open_upstream, one, settings, approve_command, marks) for one in upstreams]
+    openings = [Opening() for _ in upstreams]
+
+    def open_now(number: int) -> Toolbox:
+        return open_upstream(upstreams[number], settings, approve_command, marks, openings[number])
 
     def open_one(number: int) -> None:
         try:
-            opened[number] = opens[number]()
+            opened[number] = open_now(number)
         except ToolwireError as error:
             opened[number] = error
 
@@ -127,17 +131,24 @@ def _open_upstreams(settings: ServeSettings, approve_command: ApproveCommand | N
         thread.join(max(0.0, until - monotonic()))
 
     def open_later(number: int) -> Toolbox:
+        if openings[number].is_abandoned:  # the lifespan has begun again
+            opened[number], openings[number] = None, Opening()
+            threads.pop(number, None)
         thread = threads.pop(number, None)
         if thread is not None and opened[number] is None:  # what still opens is not begun a second time
             thread.join()
         match opened[number]:
             case None | ToolwireError():
-                return opens[number]()
+                return open_now(number)
             case toolbox:
                 return toolbox
 
+    def abandon(number: int) -> None:
+        openings[number].abandon()
+
     boxes = [
-        _open_or_reconnect(one, upstreams[number], partial(open_later, number)) for number, one in enumerate(opened)
+        _open_or_reconnect(one, upstreams[number], partial(open_later, number), partial(abandon, number))
+        for number, one in enumerate(opened)
     ]
     return add_callers(settings, boxes, marks)
 
@@ -269,7 +280,10 @@ def list_api_faults(upstream: UpstreamSettings, box: Toolbox) -> list[str]:
 
 
 def _open_or_reconnect(
-    opened: Toolbox | ToolwireError | None, upstream: UpstreamSettings, open_later: Callable[[], Toolbox]
+    opened: Toolbox | ToolwireError | None,
+    upstream: UpstreamSettings,
+    open_later: Callable[[], Toolbox],
+    abandon: Callable[[], None],
 ) -> Toolbox:
     """Return the toolbox that was opened, or one that connects later where a server could not be reached by now."""
     match opened:
@@ -286,7 +300,7 @@ def _open_or_reconnect(
 
             why = f"{name} has not answered yet." if opened is None else explain(opened)
             _log.warning("%s It is tried again, and the others are served meanwhile.", why)
-            return ReconnectingToolbox(name, open_later, why, explain)
+            return ReconnectingToolbox(name, open_later, why, explain, abandon)
         case ToolwireError():
             raise opened
         case _:
@@ -298,10 +312,11 @@ def open_upstream(
     settings: ServeSettings,
     approve_command: ApproveCommand | None = None,
     marks: SessionMarks | None = None,
+    opening: Opening | None = None,
 ) -> Toolbox:
     """Return the toolbox of ``upstream``. ``open_toolbox`` lists the errors; each names the upstream.
 
-    ``marks`` are what the callers have read at all upstreams.
+    ``marks`` are what the callers have read at all upstreams. Another thread can abandon ``opening`` meanwhile.
     """
     try:
         target = read_target(upstream.target)
@@ -309,9 +324,8 @@ def open_upstream(
         options = read_url_options(upstream.remote, urls)
         if not urls and options != UrlOptions():
             raise UsageError("its options are for URLs, but its target is not a URL.")
-        return open_toolbox(
-            target, options=options, calls=_build_calls(upstream, settings, approve_command, marks=marks)
-        )
+        calls = _build_calls(upstream, settings, approve_command, marks=marks)
+        return open_toolbox(target, options=options, calls=replace(calls, opening=opening))
     except ConnectError as error:
         raise ConnectError(f"The upstream {upstream.name}: {error}", error.probes, error.kind) from error
     except ToolwireError as error:
@@ -372,6 +386,7 @@ class UpstreamCalls:
     what a server asks in the middle of a call is passed on to its caller. ``timeout_s`` is how long one request of a
     call may take, ``retries`` how often it is repeated where that is safe. ``credentials`` are used for the calls.
     ``approve_command`` says whether a program may run that the user has not agreed to before; without it, none may.
+    Another thread can abandon ``opening`` while the server is connected to.
     """
 
     name: str = ""
@@ -387,6 +402,7 @@ class UpstreamCalls:
     retries: int = DEFAULT_RETRIES.retries
     credentials: CredentialStore | None = None
     approve_command: ApproveCommand | None = None
+    opening: Opening | None = None
 
     def build_session(self, principal: str = "me") -> Session:
         """Return the session of a connection for all callers, or for the one with the name ``principal``."""
@@ -428,7 +444,8 @@ def open_toolbox(
         target, calls = UrlTarget(command), replace(calls, agree=True, approve_command=_allow)
     if document is not None:
         raise UsageError("--document is for local classes. A server describes itself.")
-    return connect_upstream(build_url_options(target.text, calls.build_session(), options or UrlOptions(), calls))
+    url_options = build_url_options(target.text, calls.build_session(), options or UrlOptions(), calls)
+    return connect_upstream(url_options, calls.opening)
 
 
 def _allow(_command: ServerCommand) -> bool:

@@ -17,6 +17,7 @@ from toolwire.cli.exits import OK
 from toolwire.cli.interruption import open_temporary_folder
 from toolwire.cli.terminal.prompt import confirm_command
 from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
+from toolwire.client.transport.server_program import end_programs
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.toolbox import Toolbox
@@ -153,6 +154,7 @@ def _serve(
     if not arguments.reload and arguments.workers == 1 and renew is None:
         serve(app, listen)
         return OK
+    end_programs()  # each process that serves runs its own
     with _set_environment(settings):
         if arguments.reload:
             serve_reloading(FACTORY, listen, directories=_list_folders(targets), announce_reload=_print_reload)
@@ -171,6 +173,8 @@ def _renew_settings(renew: Callable[[], ServeSettings], shared: _Folders, runnin
         if running is not None:
             running.record(str(error))
         return False
+    finally:
+        end_programs()
     os.environ[SETTINGS] = settings.to_json()
     if running is not None:
         running.record()

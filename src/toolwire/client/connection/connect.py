@@ -17,8 +17,9 @@ from toolwire.client.discovery.relocation import MAX_RELOCATIONS
 from toolwire.client.transport.drivers import SyncNotify, SyncTransport, Transport
 from toolwire.client.transport.message_exchange import MessageServer
 from toolwire.client.transport.network import SyncNetwork
-from toolwire.core.codec import Flow
-from toolwire.core.model import ANONYMOUS, Context, Problem, Secret
+from toolwire.client.transport.server_program import ServerProgram
+from toolwire.core.codec import ConnectError, Flow
+from toolwire.core.model import ANONYMOUS, Context, Kind, Problem, Secret
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.toolbox import Notify, complete
 from toolwire.core.url_origin import get_origin
@@ -113,7 +114,9 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             raise
         return opened.connection
 
-    def _build_remote(self, found: Discovery, connection: Connection, context: Context) -> RemoteT:
+    def _build_remote(
+        self, found: Discovery, connection: Connection, context: Context, server: MessageServer | None = None
+    ) -> RemoteT:
         factory, options = self._factory, self._factory.options
         self._network = self._driver.open_network(self._server, factory.call_network(found))
         return self._remote_class(
@@ -123,6 +126,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             context,
             fetch_peer=self._refetch,
             provide_input=options.provide_input,
+            server=server,
         )
 
     async def _discover(self) -> Discovery:
@@ -179,6 +183,27 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
         await self._driver.close(self._server)
 
 
+class Opening:
+    """What one thread opens, and another one can give up."""
+
+    def __init__(self) -> None:
+        self.is_abandoned: bool = False
+        self._program: ServerProgram | None = None
+
+    def hold(self, program: ServerProgram | None) -> ServerProgram | None:
+        """Return ``program``, which ``abandon`` ends from now on."""
+        self._program = program
+        if self.is_abandoned and program is not None:
+            program.close()
+        return program
+
+    def abandon(self) -> None:
+        """End the program that is opened; what waits for it gets a ConnectError. It may take a few seconds."""
+        self.is_abandoned = True
+        if self._program is not None:
+            self._program.close()
+
+
 class PendingConnection(_Opening[Transport, Notify, Remote]):
     """What ``connect`` returns: enter it to discover the server and get a Remote; leaving it closes the connections."""
 
@@ -208,18 +233,20 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
     async def _end_listening(self, remote: Remote) -> None:
         await remote.end()
 
-    def open_without_user(self) -> Remote:
+    def open_without_user(self, opening: Opening) -> Remote:
         """Return the Remote without entering; see ``connect_upstream``."""
         # Blocking, because this runs outside of an event loop, or inside one that it cannot wait for.
         blocking = SyncPendingConnection(self._factory.options)
         try:
-            found = complete(blocking.discover_without_user(self._factory))
+            found = complete(blocking.discover_without_user(self._factory, opening))
             self._take_over(blocking)
             connection = self._factory.build(found)
+            if opening.is_abandoned:
+                raise ConnectError("The gateway has stopped.", kind=Kind.CANCELLED)
         except BaseException:
             complete(blocking._close())
             raise
-        return self._build_remote(found, connection, ANONYMOUS)
+        return self._build_remote(found, connection, ANONYMOUS, self._server)
 
 
 class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
@@ -244,9 +271,9 @@ class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
         async def __aexit__(self, *exception: object) -> None:
             """Do nothing: it is never entered."""
 
-    async def discover_without_user(self, factory: ConnectionFactory) -> Discovery:
+    async def discover_without_user(self, factory: ConnectionFactory, opening: Opening) -> Discovery:
         """Return what the URL of ``factory`` offers, with no stored credential but those that its options name."""
-        self._factory, self._server = factory, factory.open_program()
+        self._factory, self._server = factory, opening.hold(factory.open_program())
         if factory.options.credential_store is not None:
             self._auth_network = SyncNetwork(**factory.access())
             factory.load_auth(self._auth_network)
@@ -317,16 +344,16 @@ def connect_sync(options: ConnectOptions) -> SyncPendingConnection:
     return SyncPendingConnection(options)
 
 
-def connect_upstream(options: ConnectOptions) -> Remote:
+def connect_upstream(options: ConnectOptions, opening: Opening | None = None) -> Remote:
     """Return a Remote for a server in front of other servers, with no stored credentials but those of its options.
 
     The call blocks until the server is discovered; it can be made inside a running event loop. The Remote fetches its
-    documents again like any other, and its connections stay open.
+    documents again like any other, and its connections stay open. Another thread can abandon ``opening`` meanwhile.
 
     Raises:
         ConnectError: nothing was found.
     """
-    return PendingConnection(options).open_without_user()
+    return PendingConnection(options).open_without_user(Opening() if opening is None else opening)
 
 
 def connect_for_caller(

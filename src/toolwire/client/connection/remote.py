@@ -232,7 +232,7 @@ class Remote(RemoteCore[Transport, Notify]):
         await self._wait_until_listening()
 
     async def end(self) -> None:
-        """Stop listening."""
+        """Stop listening. A server that runs as a program for a gateway ends; the next call starts it again."""
         await self._end()
 
 

@@ -17,6 +17,7 @@ from toolwire.client.calls.prepared_call import CallState
 from toolwire.client.calls.retry import new_id
 from toolwire.client.discovery.source import DocumentSource
 from toolwire.client.transport.drivers import Approver
+from toolwire.client.transport.message_exchange import MessageServer
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import Question
@@ -79,10 +80,12 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         *,
         fetch_peer: FetchPeer | None = None,
         provide_input: InputProvider | None = None,
+        server: MessageServer | None = None,
     ) -> None:
         self._driver = driver = self._driver_class()
         self._transport = transport
         self._fetch_peer = fetch_peer
+        self._server = server
         self._refetch_lock = driver.create_lock()
         self._listening: Listening | None = None
         self._freshness = Freshness(connection)
@@ -410,6 +413,8 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         listening, self._listening = self._listening, None
         if listening is not None:
             await listening.end()
+        if self._server is not None:
+            await self._driver.call(self._server.stop)
 
     async def _follow_changes(self, listening: Listening) -> None:
         is_first = True

@@ -115,14 +115,19 @@ class EventStreamServer:
         if is_told:
             self.send_later(build_cancellation(exchange))
 
-    def close(self) -> None:
-        """End the stream and all requests."""
+    def stop(self) -> None:
+        """End the stream and all requests; the next one opens it again."""
         with self.lock:
-            self._closed = True
             stream, self._stream = self._stream, None
         if stream is not None:
             stream.end(local_close(self.name))
         self._writing.close()
+
+    def close(self) -> None:
+        """End the stream and all requests."""
+        with self.lock:
+            self._closed = True
+        self.stop()
 
     def send(self, message: Json) -> None:
         """Post ``message``, to which no answer is awaited."""

@@ -80,8 +80,12 @@ class MessageServer(Protocol):
         """Stop waiting for the answer of ``exchange``, and tell the server."""
         ...
 
+    def stop(self) -> None:
+        """End the channel; the next request opens it again."""
+        ...
+
     def close(self) -> None:
-        """End the channel."""
+        """End the channel; no request opens it again."""
         ...
 
 

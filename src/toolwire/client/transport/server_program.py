@@ -18,7 +18,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from io import FileIO
@@ -117,14 +117,20 @@ class ServerProgram:
 
     def close(self) -> None:
         """End the program and everything that it started; this takes up to a few seconds."""
+        _close([self])
+
+    def stop(self) -> None:
+        """End the program as ``close`` does; the next request starts it again."""
+        _end([process for process in (self.take_process(),) if process is not None])
+
+    def take_process(self, *, close: bool = False) -> _Process | None:
+        """Return the process, for the caller to end, or None if none runs; with ``close``, no other is started."""
+        # Under the lock no new request begins. The process ends outside of it, because its threads need the lock to
+        # end.
         with self.lock:
-            self._closed = True
-            # Under the lock no new request begins. The process ends outside of it, because its threads need the lock to
-            # end.
+            self._closed = self._closed or close
             process, self._process = self._process, None
-        if process is not None:
-            process.end()
-        _running.discard(self)
+        return process
 
     @property
     def name(self) -> str:
@@ -267,16 +273,16 @@ class _Process:
         self._lines.put(line)
         return True
 
-    def end(self) -> None:
-        """End the process and its group: by the end of its input, then by signals."""
+    def end_input(self) -> None:
+        """End the input of the process, which asks it to exit."""
         self._lines.put(None)
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self._exited.wait(GRACE_S):
-                break
-            self._signal(number)
-        self._exited.wait(GRACE_S)
 
-    def _signal(self, number: int) -> None:
+    def wait(self, seconds: float) -> bool:
+        """Return whether the process has exited within ``seconds``."""
+        return self._exited.wait(max(0.0, seconds))
+
+    def signal(self, number: int) -> None:
+        """Send the signal ``number`` to the process and everything that it started."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._popen.pid, number)
 
@@ -320,7 +326,7 @@ class _Process:
         if hasattr(os, "waitid"):
             # Not reaped yet: until the group is ended, no other process can get its number.
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-            self._signal(signal.SIGKILL)
+            self.signal(signal.SIGKILL)
         code = self._popen.wait()
         for thread in self._threads[:2]:
             thread.join(GRACE_S)  # what the program wrote before its end is still read
@@ -363,7 +369,7 @@ class _Process:
 
     def _stop(self, fault: str) -> None:
         self._fault = self._fault or fault
-        self._signal(signal.SIGKILL)
+        self.signal(signal.SIGKILL)
 
 
 def _allow_retry(problem: Problem, after_ms: int) -> Problem:
@@ -371,9 +377,28 @@ def _allow_retry(problem: Problem, after_ms: int) -> Problem:
 
 
 def end_programs() -> None:
-    """End every program that still runs."""
-    for program in list(_running):
-        program.close()
+    """End every program that still runs; this takes up to a few seconds, however many there are."""
+    _close(list(_running))
+
+
+def _close(programs: Sequence[ServerProgram]) -> None:
+    processes = [program.take_process(close=True) for program in programs]
+    _end([process for process in processes if process is not None])
+    for program in programs:
+        _running.discard(program)
+
+
+def _end(processes: Sequence[_Process]) -> None:
+    """End ``processes`` and their groups together: by the end of their input, then by signals."""
+    for process in processes:
+        process.end_input()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        until = time.monotonic() + GRACE_S
+        processes = [process for process in processes if not process.wait(until - time.monotonic())]
+        for process in processes:
+            process.signal(number)
+    for process in processes:
+        process.wait(GRACE_S)
 
 
 # A program whose connection was never closed must not outlive this process.
