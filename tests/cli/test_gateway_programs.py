@@ -17,7 +17,7 @@ from tests.cli.conftest import Outcome
 from tests.support.gateway_folder import folder
 from tests.support.gateway_process import run_gateway, wait_for_line
 from tests.support.waiting import wait_until
-from toolwire import Value, connect_sync
+from toolwire import Problem, Value, connect_sync
 from toolwire.hosting import open_gateway
 from toolwire.testing import background
 
@@ -271,16 +271,15 @@ def test_each_program_runs_once_and_none_outlives_the_gateway(folder: Path, tool
     for name in ("answers", "silent"):
         assert toolwire("gateway", "agree", name).code == 0
     with run_gateway() as (process, url):
-        for reloads in range(2):
-            if reloads:
-                process.send_signal(signal.SIGHUP)
-                wait_for_line(process, "Reloaded")
-                before = list_running(folder / "answers")
-                wait_until(lambda: not set(list_running(folder / "answers")) >= set(before))
-            # The process that checks the file has ended its own programs, and only that which serves has one of each.
-            wait_until(lambda: len(list_running(folder / "answers")) == len(list_running(folder / "silent")) == 1)
-            called = httpx2.get(f"{url}/api/tell")
-            assert [int(called.json())] == list_running(folder / "answers")
+        # The process that checks the file ends its own programs, and only that which serves has one of each.
+        wait_until(lambda: len(list_running(folder / "answers")) == len(list_running(folder / "silent")) == 1)
+        (first,) = list_running(folder / "answers")
+        assert httpx2.get(f"{url}/api/tell").json() == str(first)
+        process.send_signal(signal.SIGHUP)
+        wait_for_line(process, "Reloaded")
+        wait_until(lambda: first not in list_running(folder / "answers"))
+        wait_until(lambda: len(list_running(folder / "answers")) == len(list_running(folder / "silent")) == 1)
+        assert [httpx2.get(f"{url}/api/tell").json()] == [str(one) for one in list_running(folder / "answers")]
     assert not list_running(folder / "answers")
     assert not list_running(folder / "silent")
 
@@ -300,3 +299,81 @@ def test_lifespan_of_an_application_ends_its_programs_and_can_begin_again(
             assert len(list_running(folder / "answers")) == 1
         assert not list_running(folder / "answers")
         assert not list_running(folder / "silent")
+
+
+BREAKING = """
+import json, os, pathlib, signal, sys, time
+
+calls = pathlib.Path(sys.argv[1])
+tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("tell", "die", "mute", "fail")]
+tools[0]["annotations"] = {"readOnlyHint": True}
+for line in sys.stdin:
+    asked = json.loads(line)
+    known = {
+        "initialize": {
+            "protocolVersion": "2025-11-25",
+            "serverInfo": {"name": "s", "version": "1"},
+            "capabilities": {"tools": {"listChanged": True}},
+        },
+        "tools/list": {"tools": tools},
+        "tools/call": {"content": [{"type": "text", "text": str(os.getpid())}]},
+    }
+    if "id" not in asked:
+        continue
+    called = asked["params"].get("name") if asked["method"] == "tools/call" else ""
+    if called:
+        with calls.open("a") as file:
+            file.write(called + "\\n")
+    if called == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if called == "mute":
+        os.close(1)
+        while True:
+            time.sleep(60)
+    if called == "fail":
+        sys.exit("no printer at lp://user:canary-of-printer@example.com")
+    result = known.get(asked["method"])
+    answer = {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+
+
+@pytest.mark.requirement("MC-02", "PL-04", "C-11")
+@pytest.mark.parametrize("protocol", ["mcp", "openapi", "opentool", "otc"])
+def test_callers_learn_how_a_program_ended_and_never_its_command(
+    folder: Path, toolwire: Callable[..., Outcome], protocol: str
+) -> None:
+    (folder / "breaking.py").write_text(BREAKING)
+    calls = folder / "calls"
+    (folder / "toolwire.toml").write_text(
+        f'port = 0\n[upstreams.printer]\ntarget = "stdio:{sys.executable} -P {folder / "breaking.py"} {calls}"\n'
+        "agree = true\n"
+    )
+    assert toolwire("gateway", "agree", "printer").code == 0
+    ends = {
+        "die": "The upstream printer ended by signal 9 before its answer.",
+        "mute": "The upstream printer was ended: it closed its output.",
+        "fail": "The upstream printer ended with code 1 before its answer.",
+    }
+    with (
+        run_gateway() as (_, url),
+        connect_sync(url, protocol=protocol, agree=lambda _: True, approve=lambda _: True, retries=3) as remote,
+        connect_sync(url, protocol=protocol, agree=lambda _: True, retries=0) as impatient,
+    ):
+        seen: list[str] = []
+        for tool, sentence in ends.items():
+            failed = remote.call(tool)
+            assert isinstance(failed, Problem)
+            assert sentence in failed.message
+            seen.append(repr(failed))
+            # Meanwhile a call says when it starts again; none is said to be withdrawn, or to need another connection.
+            if tool != "die":  # the first time, that is at once
+                refused = impatient.call("tell")
+                assert isinstance(refused, Problem)
+                assert "The upstream printer exited. It restarts in" in refused.message
+                assert refused.retry_after_ms
+                seen.append(repr(refused))
+            assert isinstance(remote.call("tell"), Value), "the client waits so long"
+        assert not any(str(folder) in one or "canary" in one or "invalid" in one for one in seen)
+    made = calls.read_text().split()
+    assert [made.count(tool) for tool in ends] == [1, 1, 1], "what may change something is not repeated"

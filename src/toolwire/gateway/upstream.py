@@ -130,7 +130,7 @@ class Upstream:
                 self._running_each[caller] = left
             else:
                 del self._running_each[caller]
-        if isinstance(result, Problem) and result.kind in _FAILURES:
+        if isinstance(result, Problem) and (result.kind in _FAILURES or result.details.get("reason") == "withdrawn"):
             result = self._name_itself(result, call)
         self._record(result, (self._clock() - started) * 1_000)
         return embed_stored_bytes(result, self.toolbox)

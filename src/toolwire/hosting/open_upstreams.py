@@ -25,7 +25,7 @@ from toolwire.client.connection.upstream_questions import ask_caller
 from toolwire.client.transport.limits import DEFAULT_LIMITS
 from toolwire.client.transport.network import Network
 from toolwire.client.transport.program_limits import CommandAgreement, ProgramLimits
-from toolwire.client.transport.server_command import ServerCommand, read_server_command
+from toolwire.client.transport.server_command import read_server_command
 from toolwire.consent import NO_PREFERENCES, ClientRules, Preferences
 from toolwire.consent.operator_rules import OperatorRules
 from toolwire.consent.policy import EVERY
@@ -105,52 +105,65 @@ def open_toolboxes(
 
 def _open_upstreams(settings: ServeSettings, approve_command: ApproveCommand | None) -> Sequence[Toolbox]:
     """Return the toolboxes of all upstreams. Sites and programs are opened at the same time: none delays another."""
-    upstreams, marks = settings.upstreams, SessionMarks(monotonic, idle_s=CALLER_IDLE_S)
-    opened: list[Toolbox | ToolwireError | None] = [None] * len(upstreams)
-    openings = [Opening() for _ in upstreams]
-
-    def open_now(number: int) -> Toolbox:
-        return open_upstream(upstreams[number], settings, approve_command, marks, openings[number])
-
-    def open_one(number: int) -> None:
-        try:
-            opened[number] = open_now(number)
-        except ToolwireError as error:
-            opened[number] = error
-
-    threads: dict[int, Thread] = {}
-    for number, one in enumerate(upstreams):  # code is loaded, and a question asked, one by one
-        if not _is_known(one):
-            open_one(number)
-            continue
-        # Daemons, so that a site which hangs does not keep a command from ending.
-        threads[number] = Thread(target=open_one, args=(number,), daemon=True)
-        threads[number].start()
-    until = monotonic() + OPENING_S
-    for thread in threads.values():
-        thread.join(max(0.0, until - monotonic()))
-
-    def open_later(number: int) -> Toolbox:
-        if openings[number].is_abandoned:  # the lifespan has begun again
-            opened[number], openings[number] = None, Opening()
-            threads.pop(number, None)
-        thread = threads.pop(number, None)
-        if thread is not None and opened[number] is None:  # what still opens is not begun a second time
-            thread.join()
-        match opened[number]:
-            case None | ToolwireError():
-                return open_now(number)
-            case toolbox:
-                return toolbox
-
-    def abandon(number: int) -> None:
-        openings[number].abandon()
-
-    boxes = [
-        _open_or_reconnect(one, upstreams[number], partial(open_later, number), partial(abandon, number))
-        for number, one in enumerate(opened)
+    marks = SessionMarks(monotonic, idle_s=CALLER_IDLE_S)
+    opens = [
+        _OpeningUpstream(one, partial(open_upstream, one, settings, approve_command, marks))
+        for one in settings.upstreams
     ]
+    until = 0.0
+    for one in opens:  # code is loaded, and a question asked, one by one
+        one.start()
+        until = monotonic() + OPENING_S
+    for one in opens:
+        one.wait(until - monotonic())
+    boxes = [_open_or_reconnect(one) for one in opens]
     return add_callers(settings, boxes, marks)
+
+
+class _OpeningUpstream:
+    """Opens ``upstream`` by ``open_``: what is known in a thread, and else at once. ``outcome`` is None until then."""
+
+    def __init__(self, upstream: UpstreamSettings, open_: Callable[..., Toolbox]) -> None:
+        self.upstream = upstream
+        self.outcome: Toolbox | ToolwireError | None = None
+        self._open = open_
+        self._opening = Opening()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Begin; what cannot be opened without its user is open or has failed then."""
+        if not _is_known(self.upstream):
+            self._run()
+            return
+        # A daemon, so that a site which hangs does not keep a command from ending.
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the outcome, at most so long."""
+        if self._thread is not None:
+            self._thread.join(max(0.0, seconds))
+
+    def open_later(self) -> Toolbox:
+        """Return what is being opened, or else open it now."""
+        if self._opening.is_abandoned:  # the lifespan has begun again
+            self.outcome, self._thread, self._opening = None, None, Opening()
+        thread, self._thread = self._thread, None
+        if thread is not None and self.outcome is None:  # what still opens is not begun a second time
+            thread.join()
+        if self.outcome is None or isinstance(self.outcome, ToolwireError):
+            return self._open(opening=self._opening)
+        return self.outcome
+
+    def abandon(self) -> None:
+        """End what is being opened; that may take a few seconds."""
+        self._opening.abandon()
+
+    def _run(self) -> None:
+        try:
+            self.outcome = self._open(opening=self._opening)
+        except ToolwireError as error:
+            self.outcome = error
 
 
 def _is_known(upstream: UpstreamSettings) -> bool:
@@ -279,14 +292,10 @@ def list_api_faults(upstream: UpstreamSettings, box: Toolbox) -> list[str]:
     return faults
 
 
-def _open_or_reconnect(
-    opened: Toolbox | ToolwireError | None,
-    upstream: UpstreamSettings,
-    open_later: Callable[[], Toolbox],
-    abandon: Callable[[], None],
-) -> Toolbox:
+def _open_or_reconnect(opening: _OpeningUpstream) -> Toolbox:
     """Return the toolbox that was opened, or one that connects later where a server could not be reached by now."""
-    match opened:
+    upstream = opening.upstream
+    match opened := opening.outcome:
         case ConnectError(kind=Kind.DENIED):
             raise opened
         case None | ConnectError():
@@ -300,7 +309,7 @@ def _open_or_reconnect(
 
             why = f"{name} has not answered yet." if opened is None else explain(opened)
             _log.warning("%s It is tried again, and the others are served meanwhile.", why)
-            return ReconnectingToolbox(name, open_later, why, explain, abandon)
+            return ReconnectingToolbox(name, opening.open_later, why, explain, opening.abandon)
         case ToolwireError():
             raise opened
         case _:
@@ -372,7 +381,7 @@ def _find_own(*, is_used: bool) -> CredentialStore | None:
 
 def _build_agreement(upstream: UpstreamSettings, ask: ApproveCommand | None) -> CommandAgreement:
     limits = {name.replace("-", "_"): most for name, most in upstream.program_limits.items()}
-    return CommandAgreement(upstream.agreed_command, ProgramLimits(**limits), ask)
+    return CommandAgreement(upstream.agreed_command, ProgramLimits(**limits), ask, f"The upstream {upstream.name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -441,15 +450,13 @@ def open_toolbox(
                 )
             return open_code(target, document, threads=threads)
         # FU-56: the user has named this file as code to run, and its server says what its own tools do.
-        target, calls = UrlTarget(command), replace(calls, agree=True, approve_command=_allow)
+        name = f"The upstream {calls.name}" if calls.name else ""
+        agreement = CommandAgreement("", ask=lambda _: True, name=name)
+        target, calls = UrlTarget(command), replace(calls, agree=True, approve_command=agreement)
     if document is not None:
         raise UsageError("--document is for local classes. A server describes itself.")
     url_options = build_url_options(target.text, calls.build_session(), options or UrlOptions(), calls)
     return connect_upstream(url_options, calls.opening)
-
-
-def _allow(_command: ServerCommand) -> bool:
-    return True
 
 
 def build_gateway_session(receipts: str, principal: str, *, returns: Preferences = NO_PREFERENCES) -> Session:

@@ -113,7 +113,8 @@ def find_next_attempt(peer: Peer, call: Call, problem: Problem, new_id: Callable
     if problem.kind in _NOTHING_RAN:
         return call
     if problem.kind is Kind.UNREACHABLE:
-        return call if problem.details.get("reason") in _LOST else None
+        # A server that is being started, such as a program, says when it will be there.
+        return call if problem.details.get("reason") in _LOST or problem.retry_after_ms is not None else None
     if not problem.can_retry:
         return None
     id_ = new_id()

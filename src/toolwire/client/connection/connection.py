@@ -242,12 +242,14 @@ def withdrawal(url: str, why: str) -> Problem:
 
 def _explain_loss(connection: Connection, found: Discovery) -> Problem:
     """Return the Problem of a discovery that found nothing: the server fails, or has withdrawn its document."""
-    if all(probe.status is None or probe.status >= 500 for probe in found.probes):
+    url = find_document_url(connection.peer, connection.probes)
+    # The last one decides: a program that has died, or an MCP server that has, may have refused an earlier question.
+    last = next((one for one in reversed(found.probes) if one.url == url), None)
+    decisive = found.probes if last is None else (last,)
+    if all(probe.status is None or probe.status >= 500 for probe in decisive):
         text = f"Cannot fetch {show_url(found.url)} again: the server fails or does not answer."
         return Problem(kind=Kind.UNREACHABLE, message=text, can_retry=True)
-    url = find_document_url(connection.peer, connection.probes)
-    meaning = next((one.meaning for one in found.probes if one.url == url), "is not what it was")
-    return withdrawal(connection.peer.url, f"{show_url(url)} {meaning}")
+    return withdrawal(connection.peer.url, f"{show_url(url)} {'is not what it was' if last is None else last.meaning}")
 
 
 def failure_kind(found: Discovery) -> Kind:

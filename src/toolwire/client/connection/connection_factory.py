@@ -125,14 +125,14 @@ class ConnectionFactory:
         if self._cache.is_offline:
             text = "a program lists its tools only while it runs, so none are stored."
             raise ConnectError(f"{command.name} was not run: {text}", kind=Kind.UNREACHABLE)
-        limits = NO_LIMITS
+        limits, name = NO_LIMITS, ""
         if isinstance(approve, CommandAgreement):
-            limits = approve.limits
+            limits, name = approve.limits, approve.name
             if approve.digest:  # PL-06: what the file of a gateway agrees to is stored nowhere else
                 if not approve(command):
                     text = "it is not the command that the file agrees to: `toolwire gateway agree NAME` changes that."
                     raise ConnectError(f"{command.name} was not run: {text}", kind=Kind.DENIED)
-                return ServerProgram(command, limits=limits)
+                return ServerProgram(command, limits=limits, name=name)
             approve = approve.ask
         agreed: AgreedDigests | None = None
         with suppress(NoHomeError):  # RE-05: without a place to keep it, the user is asked each time
@@ -145,7 +145,7 @@ class ConnectionFactory:
                 raise ConnectError(f"{command.name} was not run, because it was not approved.", kind=Kind.DENIED)
             if agreed is not None:
                 agreed.add(command.digest, command.summary)
-        return ServerProgram(command, limits=limits)
+        return ServerProgram(command, limits=limits, name=name)
 
     def open_event_stream(self) -> EventStreamServer | None:
         """Return the MCP server of the HTTP+SSE transport at the URL of the options, or None if there is none.

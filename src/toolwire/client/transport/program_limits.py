@@ -53,7 +53,8 @@ NO_LIMITS: Final = ProgramLimits()
 class CommandAgreement:
     """The answer to whether a program may run: it is the one with ``digest``, or ``ask`` says so if there is none.
 
-    ``limits`` hold for it, whoever agreed.
+    ``limits`` hold for it, whoever agreed. ``name`` is what callers of a gateway are told of it: its command can hold
+    secrets, and so can its error output.
     """
 
     def __init__(
@@ -61,9 +62,11 @@ class CommandAgreement:
         digest: str,
         limits: ProgramLimits = NO_LIMITS,
         ask: Callable[[ServerCommand], bool] | None = None,
+        name: str = "",
     ) -> None:
         self.digest: str = digest
         self.limits: ProgramLimits = limits
+        self.name: str = name
         self.ask: Callable[[ServerCommand], bool] | None = ask
 
     def __call__(self, command: ServerCommand) -> bool:

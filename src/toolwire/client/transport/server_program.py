@@ -12,6 +12,7 @@ Rules:
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import signal
 import subprocess
@@ -31,6 +32,7 @@ from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.framing.text_cleaning import clean
 from toolwire.protocols.mcp.revision import SESSION_HEADER
+from toolwire.telemetry.redaction import redact_text
 
 from .failures import bad_response, unreachable
 from .message_exchange import (
@@ -54,13 +56,14 @@ MAX_UNWRITTEN: Final = 32 * MIB
 MAX_ERRORS: Final = 8 * 1024
 """How much of the end of the error output is kept, in bytes."""
 GRACE_S: Final = 2.0
-"""How long a program may take to end after its input is closed, and again after SIGTERM, in seconds."""
+"""How long a program may take to end after its input or output is closed, and again after SIGTERM, in seconds."""
 MAX_BACK_OFF_S: Final = 60.0
 _STEADY_S: Final = 60.0
 """A program that ran for so long is started again at once."""
 _CHUNK: Final = 65_536
 _SHOWN: Final = 300
 
+_log = logging.getLogger("toolwire")
 # Weak, so that the list for the exit of the process keeps no program alive.
 _running: WeakSet[ServerProgram] = WeakSet()
 
@@ -73,9 +76,12 @@ class ServerProgram:
         command: ServerCommand,
         *,
         limits: ProgramLimits = NO_LIMITS,
+        name: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.command = command
+        # PL-04: what a gateway calls it, whose callers are told neither its command nor what it writes of its errors.
+        self.given_name: str = name
         self._limits = limits
         self._clock = clock
         # Reentrant: a delivery under this lock can cancel its own exchange.
@@ -135,7 +141,7 @@ class ServerProgram:
     @property
     def name(self) -> str:
         """What messages call the program: its command, shortened."""
-        text = self.command.name
+        text = self.given_name or self.command.name
         return text if len(text) <= 100 else f"{text[:100]}..."
 
     def _find_process(self) -> _Process | None:
@@ -149,7 +155,7 @@ class ServerProgram:
             return _allow_retry(problem, max(1, int(wait * 1000)))
         command = self.command
         if change := command.find_change():  # AT-45: a link may lead elsewhere since the user agreed
-            return unreachable(f"Cannot start {self.name}: {change}.", "refused", sent=False)
+            return self._refuse_start(change)
         try:
             popen = subprocess.Popen(  # noqa: S603 - the user agreed to this command
                 self._limits.wrap((command.program, *command.words[1:])),
@@ -164,13 +170,16 @@ class ServerProgram:
             )
         except OSError as error:
             why = "there is no such program" if isinstance(error, FileNotFoundError) else error.strerror
-            return unreachable(f"Cannot start {self.name}: {why}.", "refused", sent=False)
+            return self._refuse_start(str(why))
         except ValueError:
-            return unreachable(f"Cannot start {self.name}: the command is invalid.", "refused", sent=False)
+            return self._refuse_start("the command is invalid")
         self._generation += 1
         pipes = _Pipes(cast("FileIO", popen.stdin), cast("FileIO", popen.stdout), cast("FileIO", popen.stderr))
         self._process = _Process(popen, pipes, self, self._clock(), ExchangeTable(self.name, self._generation, "lines"))
         return self._process
+
+    def _refuse_start(self, why: str) -> Problem:
+        return unreachable(f"{self.name} cannot be started: {why}.", "refused", sent=False)
 
     def _ask(
         self, process: _Process, message: dict[str, Json], method: str, deliver: Deliver
@@ -256,6 +265,8 @@ class _Process:
         self._lines: SimpleQueue[bytes | None] = SimpleQueue()
         self._unwritten = 0
         self._fault = ""
+        self._has_closed_output = False
+        self._died = threading.Event()
         self._exited = threading.Event()
         self._threads = [
             threading.Thread(target=run, name=f"toolwire-stdio-{run.__name__}", daemon=True)
@@ -320,6 +331,12 @@ class _Process:
                     self._stop(f"wrote a line longer than {MAX_LINE:,} bytes")
                 if self._fault:
                     return
+        # It answers nothing any more, so it ends, and the next request starts it again.
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._died.wait(GRACE_S):
+                break
+            self._has_closed_output = True
+            self.signal(number)
 
     def _wait(self) -> None:
         pid = self._popen.pid
@@ -328,6 +345,7 @@ class _Process:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
             self.signal(signal.SIGKILL)
         code = self._popen.wait()
+        self._died.set()
         for thread in self._threads[:2]:
             thread.join(GRACE_S)  # what the program wrote before its end is still read
         self._lines.put(None)
@@ -346,8 +364,13 @@ class _Process:
         name = self._program.name
         if self._fault:
             return bad_response(f"{name} was ended: it {self._fault}.", "too_large")
+        if self._has_closed_output:
+            return unreachable(f"{name} was ended: it closed its output.", "closed", sent=True)
         how = f"with code {code}" if code >= 0 else f"by signal {-code}"
         last = self._errors.get_last_line()
+        if last and self._program.given_name:
+            _log.warning("%s ended %s. Its last line of error output: %s", name, how, redact_text(last))
+            last = ""
         error_line = f" Its last line of error output: {last}" if last else ""
         return unreachable(f"{name} ended {how} before its answer.{error_line}", "closed", sent=True)
 

@@ -67,7 +67,7 @@ def _listen_in_session(conversation: Conversation, session: McpClientSession) ->
         conversation.has_listener = False
     if not isinstance(response, Problem) and response.status == 404:
         # The session has ended; a call may have opened the next one meanwhile.
-        return conversation.session is not session or (yield from renew_session(conversation, session))
+        return conversation.session is not session or (yield from renew_session(conversation, session)) is None
     return isinstance(response, Problem) or response.status == 200
 
 

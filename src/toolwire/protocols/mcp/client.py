@@ -8,14 +8,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, add_confirmation, fetch
 from toolwire.core.http import Request, Response, get_header
-from toolwire.core.model import Call, Json, Kind, Problem, Result, Tool
+from toolwire.core.model import Call, Json, Problem, Result, Tool
 from toolwire.core.url_display import show_url
 from toolwire.framing import call_context, jsontext
 from toolwire.framing.jsontext import get_object
 
 from . import client_stream_resumption, document, elicitation, post_message, result, task_client
 from .elicitation import WantedInput
-from .handshake import list_tools, open_session, reopen_session
+from .handshake import SESSION_ENDED, list_tools, open_session, reopen_session
 from .header_arguments import Mirror
 from .headers import write_mirrored
 from .post_message import Conversation, McpClientSession, Refused, is_message
@@ -24,11 +24,6 @@ from .stream_reader import fetch_answer
 
 _FIRST_ID = "call"
 _NOT_THERE = (404, 405)
-_SESSION_ENDED = Problem(
-    kind=Kind.UNREACHABLE,
-    message="The server has ended this session and opens no other. Connect to it again.",
-    can_retry=True,
-)
 
 
 def find(url: str, *, can_ask: bool = False) -> Flow[Finding]:
@@ -107,23 +102,23 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     result = yield from _send(used, call)
     if result is not None:
         return result
-    if conversation.session is used and not (yield from renew_session(conversation, used)):
-        return _SESSION_ENDED
-    return (yield from _send(conversation.session, call)) or _SESSION_ENDED
+    if conversation.session is used and (problem := (yield from renew_session(conversation, used))) is not None:
+        return problem
+    return (yield from _send(conversation.session, call)) or SESSION_ENDED
 
 
-def renew_session(conversation: Conversation, ended: McpClientSession) -> Flow[bool]:
-    """Open a new session in place of ``ended``; return whether there is one."""
+def renew_session(conversation: Conversation, ended: McpClientSession) -> Flow[Problem | None]:
+    """Open a new session in place of ``ended``; return why there is none, or None if there is one."""
     renewed = yield from reopen_session(ended)
-    if renewed is None:
-        return False
+    if isinstance(renewed, Problem):
+        return renewed
     if conversation.session is ended:
         conversation.session = renewed
     else:  # another call was faster: one session is enough
         surplus = post_message.write_end(renewed)
         if surplus is not None:
             yield from fetch(surplus)
-    return True
+    return None
 
 
 def reuse_session(before: Peer, after: Peer) -> Flow[Peer]:

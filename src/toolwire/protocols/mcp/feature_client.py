@@ -35,7 +35,7 @@ from toolwire.framing.text_cleaning import cap_text, clean
 
 from . import content_blocks, foreign_members, post_message, skill_entries
 from .client import renew_session
-from .handshake import MAX_PAGES, MAX_TOOLS
+from .handshake import MAX_PAGES, MAX_TOOLS, SESSION_ENDED
 from .post_message import Conversation, McpClientSession, Refused
 from .revision import COMPLETE, MAX_VALUES
 from .stream_reader import fetch_answer
@@ -177,8 +177,10 @@ def _ask(peer: Peer, method: str, params: dict[str, Json]) -> Flow[_Answer]:
         if isinstance(response, Problem):
             return response
         if response.status == 404 and used.id and not attempt:
-            if conversation.session is used and not (yield from renew_session(conversation, used)):
-                break
+            if conversation.session is used:
+                problem = yield from renew_session(conversation, used)
+                if problem is not None:
+                    return problem
             continue
         answer = post_message.read(response, id_)
         if isinstance(answer, Refused):
@@ -186,7 +188,7 @@ def _ask(peer: Peer, method: str, params: dict[str, Json]) -> Flow[_Answer]:
         if isinstance(answer, dict) and answer.get("resultType", "complete") == "input_required":
             return Problem(kind=Kind.MISSING_REQUIREMENTS, message=_INPUT)
         return answer
-    return Problem(kind=Kind.UNREACHABLE, message="The server has ended this session. Connect again.", can_retry=True)
+    return SESSION_ENDED
 
 
 def _read_entries(

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from toolwire.core.codec import Flow, Probe, fetch
 from toolwire.core.http import Response, get_header
-from toolwire.core.model import Json, Problem
+from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.url_display import show_url
 from toolwire.framing.jsontext import get_object
 
@@ -22,6 +22,11 @@ MAX_TOOLS = 10_000
 MAX_REPORTED_FAULTS = 20
 _MAX_SESSION_ID = 1_000
 REQUIRED_TASKS: Final = "tasks of 2025-11-25"
+SESSION_ENDED: Final = Problem(
+    kind=Kind.UNREACHABLE,
+    message="The server has ended this session and opens no other. Connect to it again.",
+    can_retry=True,
+)
 _NEEDS_KEY = (401, 403)
 
 
@@ -54,7 +59,7 @@ def open_session(endpoint: str, probes: list[Probe], *, can_ask: bool = False) -
         return opened
     if probes[-1].status is None or probes[-1].status in _NEEDS_KEY:
         return None
-    spoken = () if opened is None else _list_revisions(opened)
+    spoken = _list_revisions(opened) if isinstance(opened, Refused) else ()
     version = next((known for known in HANDSHAKE if known in spoken), HANDSHAKE[0])
     begun = yield from _initialize(McpClientSession(endpoint=endpoint, can_ask=can_ask), version, probes)
     if isinstance(begun, Refused) and STATELESS in _list_revisions(begun):
@@ -63,10 +68,14 @@ def open_session(endpoint: str, probes: list[Probe], *, can_ask: bool = False) -
     return begun if isinstance(begun, OpenedEndpoint) else None
 
 
-def reopen_session(ended: McpClientSession) -> Flow[McpClientSession | None]:
-    """Return a new session in place of one that the server has ended, or None where it opens no other."""
+def reopen_session(ended: McpClientSession) -> Flow[McpClientSession | Problem]:
+    """Return a new session in place of one that the server has ended, or why there is none."""
     opened = yield from _initialize(McpClientSession(endpoint=ended.endpoint, can_ask=ended.can_ask), ended.version, [])
-    return opened.session if isinstance(opened, OpenedEndpoint) else None
+    if isinstance(opened, OpenedEndpoint):
+        return opened.session
+    # Whatever was sent to open it, the call was not.
+    problem = opened if isinstance(opened, Problem) else SESSION_ENDED
+    return replace(problem, details={**problem.details, "sent": False})
 
 
 def list_tools(session: McpClientSession, probes: list[Probe], findings: list[str]) -> Flow[list[Json] | None]:
@@ -145,7 +154,7 @@ def _list_revisions(refused: Refused) -> Sequence[Json]:
     return supported if refused.code == UNSUPPORTED_VERSION and isinstance(supported, list) else ()
 
 
-def _discover(session: McpClientSession, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | None]:
+def _discover(session: McpClientSession, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | Problem | None]:
     answered = yield from _ask(session, "server/discover", {}, 1, probes)
     if not isinstance(answered, AnsweredRequest):
         return answered
@@ -159,7 +168,9 @@ def _discover(session: McpClientSession, probes: list[Probe]) -> Flow[OpenedEndp
     return OpenedEndpoint(session, dict(server), _read_instructions(answered.result))
 
 
-def _initialize(session: McpClientSession, wanted: str, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | None]:
+def _initialize(
+    session: McpClientSession, wanted: str, probes: list[Probe]
+) -> Flow[OpenedEndpoint | Refused | Problem | None]:
     params: dict[str, Json] = {
         "protocolVersion": wanted,
         "capabilities": get_capabilities(session),
@@ -183,11 +194,11 @@ def _initialize(session: McpClientSession, wanted: str, probes: list[Probe]) -> 
 
 def _ask(
     session: McpClientSession, method: str, params: dict[str, Json], id_: int, probes: list[Probe]
-) -> Flow[AnsweredRequest | Refused | None]:
+) -> Flow[AnsweredRequest | Refused | Problem | None]:
     response = yield from fetch_answer(write(session, method, params, id_), session, id_)
     if isinstance(response, Problem):
         probes.append(_build_probe(session, None, response.message))
-        return None
+        return response
     result = read(response, id_)
     if isinstance(result, dict):
         return AnsweredRequest(result, response)
