@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from fastapi import FastAPI
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -487,6 +488,15 @@ def test_install_names_the_tools_that_its_target_offers(home: Path, desk: Path, 
         assert "It offers 1 tool: only." in toolwire("install", "cursor", url, "--name", "one").out
     outcome = toolwire("install", "cursor", url, "--name", "later")
     assert (outcome.code, "The tools cannot be listed now" in outcome.err) == (0, True)
+    api = FastAPI()
+    api.get("/orders", operation_id="orders")(list)
+    with background(api) as url:
+        outcome = toolwire("install", "cursor", url, "--name", "none")
+        assert (outcome.code, "--include all" in outcome.err, "Nothing was added" in outcome.err) == (2, True, True)
+        assert '"none"' not in (home / ".cursor" / "mcp.json").read_text()
+        assert (
+            "It offers 1 tool: orders." in toolwire("install", "cursor", url, "--name", "all", "--include", "all").out
+        )
     missing = toolwire("install", "cursor", "stdio:no-such-program-here")
     assert (missing.code, "was not found. Install it, or give its path" in missing.err) == (2, True)
     assert toolwire("install", "cursor", home / "none.json").code != 0

@@ -23,12 +23,13 @@ from toolwire.testing.loopback import background
 PROTOCOLS = [codec.name for codec in BUILTIN]
 CHALLENGE = 'Bearer realm="up", resource_metadata="https://evil.example/.well-known/oauth-protected-resource"'
 NARROW = 'Bearer error="insufficient_scope", scope="write"'
+NEXT = '<https://things.example/things?page=2>; rel="next"'
 RATE = {"ratelimit": '"day";r=3;t=7', "ratelimit-policy": '"day";q=5;w=60'}
 ANSWERS: dict[str, tuple[int, dict[str, str]]] = {
     "locked": (401, {"www-authenticate": CHALLENGE}),
     "narrow": (403, {"www-authenticate": NARROW}),
     "busy": (429, {"retry-after": "7", **RATE}),
-    "made": (201, {"location": "/things/7", "etag": '"v1"', **RATE}),
+    "made": (201, {"location": "/things/7", "link": NEXT, "etag": '"v1"', **RATE}),
     "taken": (409, {"location": "/things/8"}),
 }
 
@@ -89,7 +90,7 @@ def get_fields(result: Value | Problem) -> dict[str, Any]:
 def test_fields_of_an_upstream_reach_callers_of_a_gateway(site: str, gateway: str, protocol: str) -> None:
     made = call(gateway, protocol, "made")
     assert made == Value({"message": "made says 201"})
-    assert get_fields(made) == {"location": f"{site}/things/7", "etag": '"v1"', **RATE}
+    assert get_fields(made) == {"location": f"{site}/things/7", "link": NEXT, "etag": '"v1"', **RATE}
     taken, narrow = call(gateway, protocol, "taken"), call(gateway, protocol, "narrow")
     assert get_fields(taken)["location"] == f"{site}/things/8"
     assert isinstance(narrow, Problem)
@@ -143,7 +144,7 @@ def test_wait_that_an_upstream_asks_for_reaches_callers(site: str, protocol: str
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_fields_of_a_published_route_reach_its_callers(site: str, protocol: str) -> None:
     made, locked = call(site, protocol, "made"), call(site, protocol, "locked")
-    assert get_fields(made) == {"location": f"{site}/things/7", "etag": '"v1"', **RATE}
+    assert get_fields(made) == {"location": f"{site}/things/7", "link": NEXT, "etag": '"v1"', **RATE}
     assert isinstance(locked, Problem)
     # the route's refusal is about the caller's own credentials
     assert (locked.kind, get_fields(locked)["www-authenticate"]) == (Kind.UNAUTHORIZED, CHALLENGE)

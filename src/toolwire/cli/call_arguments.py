@@ -2,7 +2,8 @@
 
 Rules:
 - A value is text where the schema accepts text. Elsewhere it is JSON where it is valid JSON, and else text.
-- ``key:=value`` is always JSON. The call itself checks all arguments against the schema.
+- ``key:=value`` is always JSON, and a word that begins with ``{`` is an object with arguments. The
+  call itself checks all arguments against the schema.
 - ``key=@file`` is the content of a file, where the schema declares bytes. Elsewhere ``@`` is text like any other, so
   that no text of another person makes this program read a file.
 """
@@ -48,16 +49,22 @@ def read_values(pairs: Iterable[str], given: Mapping[str, Json], tool: Tool) -> 
     """
     # FU-59: all faults at once, as where a server looks at the arguments.
     faults: list[str] = []
+    arguments = dict(given)
     texts: dict[str, list[str]] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        if not equals or not key.rstrip(":"):
+        if pair.startswith("{"):  # all arguments as one object, as --args takes them
+            whole = read_object(pair)
+            if isinstance(whole, Problem):
+                faults.append(whole.message)
+            else:
+                arguments |= whole
+        elif not equals or not key.rstrip(":"):
             faults.append(f"{pair[:_SHOWN]!r} is not a valid argument: write key=value, or key:=JSON.")
         elif not _is_text(pair):
             faults.append(f"{key!r} contains bytes that are not UTF-8.")
         else:
             texts.setdefault(key, []).append(text)
-    arguments = dict(given)
     for key, values in texts.items():
         value = _read_json_values(key[:-1], values) if key.endswith(":") else _read_declared_values(key, values, tool)
         if isinstance(value, Problem):

@@ -9,7 +9,7 @@ from typing import Final
 
 from toolwire.core.model import Json, Problem, Result
 
-_PASSED_ON: Final = ("location", "etag", "last-modified", "retry-after", "ratelimit", "ratelimit-policy")
+_PASSED_ON: Final = ("location", "link", "etag", "last-modified", "retry-after", "ratelimit", "ratelimit-policy")
 """No challenge: that of another server is about other credentials than those of the caller here."""
 _VALUE: Final = re.compile(r"[\x20-\x7e]{1,1000}")
 

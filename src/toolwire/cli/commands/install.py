@@ -18,8 +18,10 @@ from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.prompt import confirm_command
 from toolwire.cli.terminal.screen import escaped, print_error, print_instruction, print_warning
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
+from toolwire.client.connection.connection import find_unused_document
 from toolwire.client.discovery.local_files import file_url
 from toolwire.client.transport.server_command import PREFIX, list_references, read_server_command
+from toolwire.core.codec import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
@@ -125,13 +127,19 @@ def _list_offered(arguments: argparse.Namespace) -> list[str]:
 
 
 def _list_offered_elsewhere(arguments: argparse.Namespace) -> list[str]:
-    """Return the names of the tools of other servers. One that does not answer now may do so when the host starts."""
+    """Return the names of the tools of other servers. One that does not answer now may do so when the host starts.
+
+    Raises:
+        UsageError: the document of one is not used as it is chosen, which no later start changes.
+    """
     names: list[str] = []
     for text in arguments.targets:
         if isinstance(read_target(text), UrlTarget) and not (file_url(text) and read_server_command(text) is None):
             try:
                 names += _connect(text, arguments)
             except ToolwireError as error:
+                if isinstance(error, ConnectError) and find_unused_document(complete_url(text), error.probes):
+                    raise UsageError(f"{str(error).rstrip('.')}. Nothing was added.") from error
                 print_warning(f"The tools cannot be listed now: {error}")
     return names
 

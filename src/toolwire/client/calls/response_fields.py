@@ -13,7 +13,16 @@ from toolwire.framing import text_cleaning
 from toolwire.framing.response_fields import HEADERS, REFUSED_BY
 
 _ALLOWED: Final = frozenset(
-    (b"www-authenticate", b"location", b"etag", b"last-modified", b"retry-after", b"ratelimit", b"ratelimit-policy")
+    (
+        b"www-authenticate",
+        b"location",
+        b"link",
+        b"etag",
+        b"last-modified",
+        b"retry-after",
+        b"ratelimit",
+        b"ratelimit-policy",
+    )
 )
 _CHALLENGED: Final = (401, 403)
 _MAX_CHARACTERS: Final = 1_000
