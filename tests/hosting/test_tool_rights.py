@@ -339,7 +339,12 @@ def test_long_call_that_waited_for_its_user_runs_only_if_its_caller_still_may(
         (asked,) = wait_until(open_approvals(state).list_pending)
     with background(open_gateway(write(f"{books}{tools}\n", above=above))) as url:
         assert main(["approvals", "allow", asked.id, "--path", state]) == 0
-        wait_until(lambda: said in httpx2.get(url + place, headers=headers).text)
+        # A caller without the right to the tool cannot read how its call ended.
+        wait_until(
+            lambda: said.encode() in b"".join(one.read_bytes() for one in Path(state).rglob("*") if one.is_file())
+        )
+    with background(open_gateway(write(f'{books}["books"]\n', above=above))) as url:
+        assert said in httpx2.get(url + place, headers=headers).text
 
 
 def test_scope_of_a_key_adds_nothing_to_the_bound(write: Write, tmp_path: Path) -> None:
