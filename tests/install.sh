@@ -26,7 +26,7 @@ missing_packages() {
     has redis-server || echo redis-server
     has ip || echo iproute2
     has nginx || echo nginx-light
-    for name in caddy haproxy zsh fish podman runc; do has "$name" || echo "$name"; done
+    for name in caddy haproxy faketime zsh fish podman runc; do has "$name" || echo "$name"; done
 }
 
 install_packages() {

@@ -43,6 +43,7 @@ def test_killed_database_loses_no_token_and_issues_no_second_successor(
                 calls.refreshed += 1
             else:
                 assert (answer.status_code, answer.headers["retry-after"]) == (503, "1"), answer.text
+                assert answer.json()["error"] == "temporarily_unavailable"
                 calls.refused += 1
                 await asyncio.sleep(0.02)
 

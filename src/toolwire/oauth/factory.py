@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import time
 from typing import Any, cast
 
 from toolwire.client.transport.limits import TransportLimits
@@ -43,7 +42,7 @@ def authorization_server(
     name: str = "",
     audit: Audit | None = None,
     fetch: Fetch | None = None,
-    now: Callable[[], float] = time,
+    now: Callable[[], float] | None = None,
     identify_user: IdentifyUser | None = None,
     **more: Any,
 ) -> AuthorizationServer:
@@ -56,7 +55,7 @@ def authorization_server(
       in the environment variable TOOLWIRE_STATE.
     - ``resource``: the URL that tokens are for. Default: ``issuer``.
     - ``audit``: called with each ``GrantEvent``.
-    - ``fetch``, ``now``: replace the guarded network and the clock (seconds since 1970).
+    - ``fetch``, ``now``: replace the guarded network and the clock of the database (seconds since 1970).
     - ``more``: other fields of ``OAuthSettings``.
 
     If users sign in at your application, set ``login_url`` to its page. ``identify_user`` is then a function that takes
@@ -88,7 +87,7 @@ def authorization_server(
         users=AppUsers(users) if callable(users) else users,
         fetch=fetch or build_document_fetch(Network(limits=_DOCUMENTS, may_connect=may_connect)),
         audit=audit,
-        now=now,
+        now=now or store.clock,  # hosts that share a database may disagree about the time
         identify_user=identify_user,
         identity_provider=None
         if callable(users) or not hasattr(users, "identify")

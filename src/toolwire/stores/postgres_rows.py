@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakValueDictionary
 from zlib import crc32
 
@@ -41,13 +41,6 @@ _OPEN: WeakValueDictionary[tuple[str, str], PostgresRows] = WeakValueDictionary(
 _OPEN_LOCK = threading.Lock()
 
 
-class _Opened(NamedTuple):
-    """A connection, and by how many seconds the clock of its database is ahead of this machine's monotonic clock."""
-
-    connection: PostgresConnection
-    ahead_s: float
-
-
 class PostgresRows:
     """One part of the tables of toolwire in the database at a URL. Threads share one connection and take turns.
 
@@ -67,8 +60,9 @@ class PostgresRows:
         self._lock_id = crc32(schema.name.encode()) >> 1
         self._turn = threading.Lock()
         self._breaker = Breaker()
-        # RE-01: one value, so that no thread finds a connection whose time was not read yet.
-        self._opened: _Opened | None = None
+        self._opened: PostgresConnection | None = None
+        self._ahead_s: float | None = None
+        """By how many seconds the clock of the database is ahead of this machine's monotonic clock."""
         self._used_at = 0.0
 
     def __str__(self) -> str:
@@ -76,42 +70,40 @@ class PostgresRows:
 
     def clock(self) -> float:
         """Return the time of the database, in seconds since 1970."""
-        # One request is enough: how far the clock of the database is ahead changes slowly, so it is kept with the
-        # connection.
-        opened = self._opened
-        if opened is None:
-            with self._borrow() as opened:
+        # How far the clock of the database is ahead changes slowly, so this waits for the database only once.
+        if self._ahead_s is None:
+            with self._borrow():
                 pass
-        return time.monotonic() + opened.ahead_s
+        return time.monotonic() + (self._ahead_s or 0.0)
 
     @contextmanager
     def transaction(self) -> Generator[PostgresCursor, None, None]:
         """Give a cursor in a transaction without other writers. An exception rolls it back."""
-        with self._borrow() as opened, opened.connection.transaction():
-            opened.connection.execute(_LOCK, (self._lock_id,))
-            yield PostgresCursor(opened.connection)
+        with self._borrow() as opened, opened.transaction():
+            opened.execute(_LOCK, (self._lock_id,))
+            yield PostgresCursor(opened)
 
     @contextmanager
     def row_transaction(self) -> Generator[PostgresCursor, None, None]:
         """Give a cursor in a transaction beside others: its statements lock rows. An exception rolls it back."""
-        with self._borrow() as opened, opened.connection.transaction():
-            yield PostgresCursor(opened.connection)
+        with self._borrow() as opened, opened.transaction():
+            yield PostgresCursor(opened)
 
     @contextmanager
     def open_reader(self) -> Generator[PostgresCursor, None, None]:
         """Give a cursor that only reads."""
         with self._borrow() as opened:
-            yield PostgresCursor(opened.connection)
+            yield PostgresCursor(opened)
 
     def select_rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that ``statement`` selects."""
         with self._borrow() as opened:
-            return opened.connection.execute(translate(statement), values or None).fetchall()
+            return opened.execute(translate(statement), values or None).fetchall()
 
     def change_row(self, statement: str, *values: object) -> int:
         """Run one ``statement`` that is right without turns, and return how many rows it changed."""
         with self._borrow() as opened:
-            return opened.connection.execute(translate(statement), values or None).rowcount
+            return opened.execute(translate(statement), values or None).rowcount
 
     def close(self) -> None:
         """Close the connection; whoever uses it next opens another one."""
@@ -119,7 +111,7 @@ class PostgresRows:
             self._disconnect()
 
     @contextmanager
-    def _borrow(self) -> Generator[_Opened, None, None]:
+    def _borrow(self) -> Generator[PostgresConnection, None, None]:
         """Give the connection, which works or is a new one."""
         # A thread that waits longer than this waits behind a database that hangs.
         if self._breaker.is_open or not self._turn.acquire(timeout=2 * DEADLINE_S):
@@ -128,16 +120,14 @@ class PostgresRows:
             yield self._prepare()
             self._used_at = time.monotonic()
         except (psycopg.Error, UnicodeError) as error:
-            if isinstance(error, psycopg.Error) and (
-                self._opened is None or is_connection_lost(self._opened.connection, error)
-            ):
+            if isinstance(error, psycopg.Error) and (self._opened is None or is_connection_lost(self._opened, error)):
                 self._disconnect()
             reason = describe_error(error) if isinstance(error, psycopg.Error) else "a text has half a character"
             raise ConnectionError(f"{self} cannot be used: {reason}") from None
         finally:
             self._turn.release()
 
-    def _prepare(self) -> _Opened:
+    def _prepare(self) -> PostgresConnection:
         opened = self._opened
         if opened is not None and time.monotonic() < self._used_at + _FRESH_S:
             return opened
@@ -145,21 +135,21 @@ class PostgresRows:
         # of it yet, so a new one takes its place unnoticed.
         if opened is not None:
             with suppress(psycopg.Error):
-                self._opened = opened._replace(ahead_s=_read_ahead(opened.connection))
-                return self._opened
+                self._ahead_s = _read_ahead(opened)
+                return opened
             self._disconnect()
             if self._breaker.is_open:
                 raise psycopg.OperationalError("it does not answer")
         connection = self._place.connect(on_timeout=self._breaker.open)
         # Its users share it and do not know of each other, so it is closed when the last one lets go of it.
         connection.closes_itself = True
-        self._opened = _Opened(connection, _read_ahead(connection))
-        return self._opened
+        self._ahead_s, self._opened = _read_ahead(connection), connection
+        return connection
 
     def _disconnect(self) -> None:
         if self._opened is not None:
             with suppress(psycopg.Error):
-                self._opened.connection.close()
+                self._opened.close()
             self._opened = None
 
 

@@ -42,7 +42,7 @@ from .sign_in import handle_login, handle_logout
 from .token_callers import TokenCallers
 from .token_endpoint import handle_revocation, handle_token
 
-from toolwire.auth.request_parameters import invalid_request  # isort: skip
+from toolwire.auth.request_parameters import OAuthError, invalid_request  # isort: skip
 
 _log = logging.getLogger("toolwire.oauth")
 _BODY_BYTES = 64 * 1024
@@ -193,19 +193,24 @@ class AuthorizationServer:
             is_slow = isinstance(body, Problem) and body.kind is Kind.TOO_SLOW
             return response._replace(status=408) if is_slow else response
         request = OAuthRequest(method, path, scope["query_string"].decode("latin-1"), fields, body, scope)
-        return await self._answer_safely(answer, request, path)
+        return await self._answer_safely(answer, request, path, cors=cors)
 
-    async def _answer_safely(self, answer: Endpoint, request: OAuthRequest, path: str) -> Response:
+    async def _answer_safely(self, answer: Endpoint, request: OAuthRequest, path: str, *, cors: bool) -> Response:
+        def fail(error: str, sentence: str, status: int) -> Response:
+            # A client shows what it cannot read to its user, with all of its markup.
+            refusal = OAuthError(error=error, description=sentence, status=status)
+            return build_error_response(refusal) if cors else build_error_page(sentence, status)
+
         try:
             await self._prune()
             response = await answer(self._context, request)
         except StoreUnavailableError as error:
             self._outages.record_failure("answering %s %s: %s.", request.method, path, error)
-            busy = build_error_page("The server cannot do this now. Try again.", 503)
+            busy = fail("temporarily_unavailable", "The server cannot do this now. Try again.", 503)
             return busy._replace(headers=(*busy.headers, (b"retry-after", b"1")))
-        except Exception:  # noqa: BLE001 - the browser gets a page, and the log has the details
+        except Exception:  # noqa: BLE001 - whoever asks gets one sentence, and the log has the details
             _log.exception("answering %s %s failed", request.method, path)
-            return build_error_page("The server failed. See its log.", 500)
+            return fail("server_error", "The server failed. See its log.", 500)
         self._outages.record_success()
         return response
 

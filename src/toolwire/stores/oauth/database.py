@@ -78,6 +78,10 @@ class OAuthStore:
         with _name_errors(), self._reads.open_reader() as cursor:
             yield OAuthRows(cursor.execute)
 
+    def clock(self) -> float:
+        """Return the time that all processes with this database have in common, in seconds since 1970."""
+        return self._reads.clock()
+
     def close(self) -> None:
         """Close all connections."""
         self._changes.close()
