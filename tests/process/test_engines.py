@@ -30,6 +30,7 @@ from toolwire.core.ledger import CallKey, Claim, StoredResult
 from toolwire.core.long_call import CallEngine
 from toolwire.core.model import Problem
 from toolwire.stores.ledger.postgres import PostgresLedger
+from toolwire.stores.paths import name_in_redis
 from toolwire.testing import background
 
 from .engine_worker import open_engine
@@ -397,10 +398,8 @@ def test_servers_of_two_states_that_share_a_redis_take_only_their_own_calls(redi
 
 @pytest.mark.requirement("ST-03")
 def test_the_queue_of_a_database_is_found_by_each_of_its_users() -> None:
-    from toolwire.engines.docket import name_queue
-
-    names = [name_queue(url) for url in ("postgresql://a:b@db/calls", "postgresql://c@db/calls?sslmode=require")]
-    assert names[0] == names[1] != name_queue("postgresql://db/other") != name_queue(Path("calls.sqlite"))
+    names = [name_in_redis(url) for url in ("postgresql://a:b@db/calls", "postgresql://c@db/calls?sslmode=require")]
+    assert names[0] == names[1] != name_in_redis("postgresql://db/other") != name_in_redis(Path("calls.sqlite"))
     assert "b@" not in "".join(names)
 
 

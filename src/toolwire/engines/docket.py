@@ -15,11 +15,7 @@ import logging
 import pickle
 import time
 from datetime import timedelta
-from hashlib import sha256
-from pathlib import Path
-from socket import gethostname
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from toolwire.core.errors import DefinitionError
 from toolwire.core.long_call import CallWork
@@ -46,18 +42,6 @@ _BROKEN_S: Final = 30.0
 _MAX_ID: Final = 200
 
 _log = logging.getLogger("toolwire")
-
-
-def name_queue(state: Path | str) -> str:
-    """Return the name of the queue for the calls in ``state``: a file, or the URL of a database.
-
-    Servers of other states that use the same Redis do not take its messages. Processes that write the same place in
-    two ways have two queues, and find each other's calls in the state within a second.
-    """
-    # CR-01
-    url = urlsplit(str(state))  # without the user, the password and the options, which differ between processes
-    place = f"{url.hostname}:{url.port}{url.path}" if url.hostname else f"{gethostname()} {Path(state).absolute()}"
-    return f"toolwire-{sha256(place.encode()).hexdigest()[:16]}"
 
 
 class DocketEngine:

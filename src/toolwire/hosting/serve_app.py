@@ -35,12 +35,11 @@ from toolwire.server.access.browser_session import PeopleSignIn
 from toolwire.server.access.callers import Callers, CombinedCallers
 from toolwire.server.access.host_guard import HostGuard
 from toolwire.server.access.tool_rights import may_use_upstream
-from toolwire.server.build import apply_caller_rules, build_server, combine_callers
+from toolwire.server.build import apply_caller_rules, build_server, combine_callers, find_rates, open_rates
 from toolwire.server.limit_options import read_server_limits
 from toolwire.server.page.browser_request import LoginPlace
 from toolwire.stores.consent.open import is_in_database
-from toolwire.stores.limits.open import open_windows
-from toolwire.stores.paths import find_decisions_place, find_state_places
+from toolwire.stores.paths import find_decisions_place, find_state_places, name_in_redis
 from toolwire.telemetry.logs import log_json
 
 from .caller_consent import find_inbox, find_receipt_keys, find_webhook_faults
@@ -136,7 +135,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         upstreams=upstreams,
         places=places,
         ledger=str(settings.server.ledger or places.ledger or "") or None,
-        rates=settings.server.rates or places.rates,
+        rates=find_rates(settings.server),
         find_limit=build_limit_finder(app.catalog, rules, limits),
         hosts=tuple(settings.server.hosts),
         find_faults=partial(find_webhook_faults, find_inbox(settings)),
@@ -221,18 +220,16 @@ def open_engine(settings: ServeSettings) -> CallEngine | None:
         )
     if not settings.server.wake:
         return PollingEngine()
-    from toolwire.engines.docket import DocketEngine, name_queue  # only the extra brings it
+    from toolwire.engines.docket import DocketEngine  # only the extra brings it
 
-    return DocketEngine(settings.server.wake, is_worker=settings.works, most=settings.jobs, name=name_queue(ledger))
+    return DocketEngine(settings.server.wake, is_worker=settings.works, most=settings.jobs, name=name_in_redis(ledger))
 
 
 def _open_upstream_windows(settings: ServeSettings) -> Windows | None:
     """Return where the calls of upstreams are counted, or None if none has a rate."""
     if not any(upstream.rate for upstream in settings.upstreams):
         return None
-    return open_windows(
-        settings.server.rates or find_state_places(settings.server.state).rates, fail=settings.server.rates_fail
-    )
+    return open_rates(settings.server)
 
 
 def merge_targets(settings: ServeSettings, toolboxes: Sequence[Toolbox], windows: Windows | None = None) -> Toolbox:

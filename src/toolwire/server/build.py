@@ -19,11 +19,18 @@ from toolwire.core.long_call import CallEngine
 from toolwire.core.toolbox import Toolbox
 from toolwire.define import Toolkit
 from toolwire.framing import jsontext
-from toolwire.limits import LocalRates, RulesByCaller
+from toolwire.limits import LocalRates, RulesByCaller, Windows
 from toolwire.protocols import BUILTIN, STRICT_JSONRPC
 from toolwire.stores.consent.open import is_in_database
 from toolwire.stores.limits.open import open_windows
-from toolwire.stores.paths import WAKE_VARIABLE, NoHomeError, find_decisions_place, find_state_places
+from toolwire.stores.paths import (
+    WAKE_VARIABLE,
+    NoHomeError,
+    find_decisions_place,
+    find_state_places,
+    is_postgres_url,
+    name_in_redis,
+)
 
 from .access.api_keys import ApiKeyCallers
 from .access.caller_rules import CallersWithRules
@@ -76,7 +83,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
     rules = RulesByCaller(options.caller_rules) if options.caller_rules else None
     places = find_state_places(options.state)
     place = places.ledger if options.ledger is None else options.ledger
-    wake = options.wake or os.environ.get(WAKE_VARIABLE, "")
+    wake = find_wake(options)
     engine = open_queue_engine(wake, place) if wake and options.engine is None else options.engine
     limits = options.limits if options.limits is not None else ServerLimits()
     keys = ApiKeyCallers(options.api_keys)
@@ -85,7 +92,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
         guard=HostGuard(hosts=options.hosts, origins=options.origins),
         limits=limits,
         ledger=open_ledger(place, limits),
-        rates=open_windows(options.rates or wake or places.rates, fail=options.rates_fail),
+        rates=open_rates(options),
         local_rates=LocalRates(options.rates_fail, options.rates_replicas, time.monotonic),
         rules=rules,
         documents=_build_documents(options.client_document),
@@ -108,6 +115,32 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
         ask_restored=ask_after_restore(places.inbox, max(limits.recorded_s, limits.keep_s)),
     )
     return build_app(toolbox, options, parts, codecs=codecs or (STRICT_JSONRPC if options.strict_jsonrpc else BUILTIN))
+
+
+def find_wake(options: ServerOptions) -> str:
+    """Return the URL of the Redis that hands long calls to other processes, or ``""``."""
+    return options.wake or os.environ.get(WAKE_VARIABLE, "")
+
+
+def find_rates(options: ServerOptions) -> str:
+    """Return where calls are counted, as ``open_windows`` takes it."""
+    return options.rates or find_wake(options) or find_state_places(options.state).rates
+
+
+def open_rates(options: ServerOptions) -> Windows:
+    """Return where calls are counted.
+
+    A Redis can serve several servers. They count for themselves if each has a database as its state, or if the Redis
+    was named for the queue of long calls alone; else all that name it share their limits, on whatever hosts they run.
+
+    Raises:
+        DefinitionError: the place cannot count calls.
+    """
+    places = find_state_places(options.state)
+    state = _find_long_calls(places.ledger if options.ledger is None else options.ledger)
+    is_own = not options.rates or is_postgres_url(str(state))
+    owner = name_in_redis(state) if state and is_own else ""
+    return open_windows(find_rates(options), fail=options.rates_fail, owner=owner)
 
 
 def open_session_rows(place: str, limits: ServerLimits) -> SessionRows | None:
@@ -159,9 +192,9 @@ def open_queue_engine(url: str, ledger: Ledger | Path | str | None) -> CallEngin
     if place is None:
         text = "wake (TOOLWIRE_WAKE) offers calls to other processes, which read them in the state: name one."
         raise DefinitionError(text)
-    from toolwire.engines.docket import DocketEngine, name_queue  # only the extra brings it
+    from toolwire.engines.docket import DocketEngine  # only the extra brings it
 
-    return DocketEngine(url, name=name_queue(place))
+    return DocketEngine(url, name=name_in_redis(place))
 
 
 def _find_long_calls(ledger: Ledger | Path | str | None) -> Path | str | None:

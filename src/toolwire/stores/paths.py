@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
+from socket import gethostname
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from toolwire.core.errors import DefinitionError
 
@@ -54,6 +57,18 @@ def find_cache_folder() -> Path:
 def is_postgres_url(where: str) -> bool:
     """Return whether ``where`` names a database of PostgreSQL."""
     return where.partition("://")[0] in ("postgresql", "postgres", "postgresql+psycopg")
+
+
+def name_in_redis(state: Path | str) -> str:
+    """Return what the server of ``state``, a file or the URL of a database, calls its data in a Redis.
+
+    Servers of other states that use the same Redis do not take its messages, and count for themselves. Processes that
+    write the same place in two ways have two queues, and find each other's calls in the state within a second.
+    """
+    # CR-01
+    url = urlsplit(str(state))  # without the user, the password and the options, which differ between processes
+    place = f"{url.hostname}:{url.port}{url.path}" if url.hostname else f"{gethostname()} {Path(state).absolute()}"
+    return f"toolwire-{sha256(place.encode()).hexdigest()[:16]}"
 
 
 class StatePlaces(NamedTuple):

@@ -27,7 +27,7 @@ _PAUSE_S = 0.5
 
 
 class LibraryWindows:
-    """Moving windows behind a URL such as ``redis://host:6379/0`` or ``memory://``, shared by all who use it.
+    """Moving windows behind a URL such as ``redis://host:6379/0`` or ``memory://``, shared by all of one ``owner``.
 
     The library counts by the wall clock. If that goes back, a storage in memory is emptied: otherwise callers would
     wait until the clock has caught up. A window below a second is counted as one second.
@@ -44,6 +44,7 @@ class LibraryWindows:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         fail: RatesFail = "closed",
+        owner: str = "",
     ) -> None:
         """Connect to what ``url`` names. ``monotonic`` gives seconds and never goes back.
 
@@ -58,6 +59,7 @@ class LibraryWindows:
             raise DefinitionError("Cannot store rate limits at this URL: it does not support moving windows.")
         self._storage = storage
         self._limiter = MovingWindowRateLimiter(storage)
+        self._namespace = f"toolwire-moving{owner and f':{owner}'}"
         self._clock = clock
         self._latest = clock()
         self._outage = StoreOutage(fail, pause_s=_PAUSE_S, clock=monotonic)
@@ -73,7 +75,7 @@ class LibraryWindows:
         if now < self._latest - _MAX_CLOCK_STEP_BACK_S and isinstance(self._storage, MemoryStorage):
             self._storage.reset()  # a shared storage is left alone: the clocks of others may be right
         self._latest = now
-        item = RateLimitItemPerSecond(limit.max, max(1, ceil(limit.window_s)), namespace="toolwire-moving")
+        item = RateLimitItemPerSecond(limit.max, max(1, ceil(limit.window_s)), namespace=self._namespace)
         try:
             wait = self._hit(item, key, now)
         except StorageError as error:

@@ -9,11 +9,11 @@ from toolwire.limits import MemoryWindows, RatesFail, Windows
 from toolwire.stores.paths import is_postgres_url
 
 
-def open_windows(where: str, *, fail: RatesFail = "closed") -> Windows:
+def open_windows(where: str, *, fail: RatesFail = "closed", owner: str = "") -> Windows:
     """Return the windows that ``where`` names: "" for this process, a folder, or a URL.
 
     The URL is one of PostgreSQL, or one such as ``redis://host``. ``fail`` says what happens to calls while the store
-    is lost; the log says it too.
+    is lost; the log says it too. Servers with different ``owner`` do not share what one Redis counts.
 
     Raises:
         DefinitionError: it names no place that can count calls.
@@ -27,7 +27,7 @@ def open_windows(where: str, *, fail: RatesFail = "closed") -> Windows:
     if "://" in where:
         from .library_windows import LibraryWindows  # only the extra brings it
 
-        return LibraryWindows(where, fail=fail)
+        return LibraryWindows(where, fail=fail, owner=owner)
     from .sqlite_windows import SqliteWindows  # loads sqlite3
 
     return SqliteWindows(Path(where), fail=fail)
