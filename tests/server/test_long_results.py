@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +249,50 @@ def test_known_host_gets_what_its_profile_says_by_default(client: str, character
     assert characters * 0.7 < len(text) <= characters
     assert json.loads(text)["notes"]["handle"]
     assert len(written) > 100_000, "what cannot be read again is whole"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_result_of_a_write_is_cut_where_it_is_kept_until_it_was_read(mode: Any, tmp_path: Path) -> None:
+    options: Any = {"consent": "hints", "state": str(tmp_path / "state")}
+    with background(asgi(build_reports(), **options)) as url:
+        tools, text = asyncio.run(call_as(url, "Zed", mode, "write_report"))
+        _, whole = asyncio.run(call_as(url, "my-program", mode, "write_report"))
+        assert tools["write_report"].output_schema is None
+        assert (len(text) <= 20_000, len(whole) > 100_000) == (True, True)
+        notes = json.loads(text)["notes"]
+    with background(asgi(build_reports(), **options)) as url:  # another process, after a restart
+        given = {"handle": notes["handle"], "path": "/text", "from": 19_999}
+        assert json.dumps(read(call(url, "read_result", given))["result"]).count("line") == 1
+
+
+def test_result_of_a_write_is_kept_as_long_as_a_recorded_call_and_no_other_replaces_it(tmp_path: Path) -> None:
+    now, day, part = 1_000.0, 86_400.0, bytes(MAX_BYTES // 4)
+    store = open_results(str(tmp_path / "results.sqlite3"), stored_s=STORED_S, most_bytes=MAX_BYTES)
+    store._rows.clock = lambda: now  # type: ignore[method-assign]
+    assert store.store(b"write 1", part, day)
+    assert store.store(b"write 2", part, day)
+    assert not store.store(b"write 3", b"x", day), "without room, its caller gets it whole"
+    for number in range(9):
+        now += 1
+        assert store.store(b"read %d" % number, part)
+    now = 1_000.0 + day
+    assert store.find(b"read 8") is None
+    assert [store.find(b"write 1"), store.find(b"write 2")] == [part, part]
+    now += STORED_S + 1
+    assert store.store(b"write 3", part, day)
+    assert store.find(b"write 1") is None
+
+
+def test_write_whose_result_finds_no_room_is_given_whole(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with background(asgi(build_reports(), consent="hints", state=str(state))) as url:
+        first = asyncio.run(call_as(url, "Zed", "auto", "write_report"))[1]
+        assert len(first) <= 20_000
+        (file,) = [one for one in state.rglob("*.sqlite3") if "session" in one.name]
+        with closing(sqlite3.connect(file)) as rows:
+            rows.execute("UPDATE kept_results SET size = ?", (MAX_BYTES,))
+            rows.commit()
+        assert len(asyncio.run(call_as(url, "Zed", "auto", "write_report"))[1]) > 100_000
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

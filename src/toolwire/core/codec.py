@@ -288,7 +288,7 @@ class Site:
     ``public_url`` is the address by which users call the server, empty if nobody has said it. ``shorten`` returns what
     is listed of a catalog on every protocol, and ``model_lists`` makes the lists of clients that give them to a model.
     ``part_characters`` is how much of a result the model of a client reads at once: 0 for all of it, and None for what
-    the profile of its host says.
+    the profile of its host says; with ``keeps_writes``, that is for calls that may write too.
     """
 
     # S-13
@@ -310,6 +310,7 @@ class Site:
     shorten: Callable[[Catalog], Catalog] = field(default=lambda catalog: catalog, repr=False, compare=False)
     model_lists: ModelLists | None = field(default=None, repr=False, compare=False)
     part_characters: int | None = 0
+    keeps_writes: bool = False
 
     def defer(self, build: Callable[[], T]) -> Deferred[T]:
         """Return the value that ``build`` returns for all tools, which is built when it is first needed."""

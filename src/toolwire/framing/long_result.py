@@ -74,25 +74,30 @@ PART_NOTE: Final = "part"
 class CutRule(NamedTuple):
     """Which results a model may get a part of: none that is a number, and none of a tool that has a page.
 
-    ``by_default`` is for a server that was not told to cut. Then only a call that reads is cut, because it can be made
-    again, and none of the toolkits ``with_pages``, because a page may call each tool of its server.
+    ``by_default`` is for a server that was not told to cut. Then a call that may write is cut only if the server
+    ``keeps_writes``, because it cannot be made again to get its result, and none of the toolkits ``with_pages`` is,
+    because a page may call each tool of its server.
     """
 
     by_default: bool = False
+    keeps_writes: bool = False
     with_pages: frozenset[str] = frozenset()
 
-    @classmethod
-    def of(cls, catalog: Catalog, *, by_default: bool) -> CutRule:
+    def apply_to(self, catalog: Catalog) -> CutRule:
         """Return the rule for the tools of ``catalog``."""
-        pages = (tool.toolkit for tool in catalog.tools if PAGE_URIS in tool.hints) if by_default else ()
-        return cls(by_default, frozenset(pages))
+        pages = (tool.toolkit for tool in catalog.tools if PAGE_URIS in tool.hints) if self.by_default else ()
+        return self._replace(with_pages=frozenset(pages))
 
     def may_cut(self, tool: Tool) -> bool:
         """Return whether a model may get a part of what ``tool`` returns."""
         kind = None if tool.output_schema is None else tool.output_schema.get("type")
         if tool.output_schema is None or kind in ("boolean", "integer", "null", "number") or PAGE_URIS in tool.hints:
             return False
-        return not self.by_default or ((tool.safe or tool.claimed_safe) and tool.toolkit not in self.with_pages)
+        may_run_again = tool.safe or tool.claimed_safe or self.keeps_writes
+        return not self.by_default or (may_run_again and tool.toolkit not in self.with_pages)
+
+
+_CUT_ALL: Final = CutRule()
 
 
 def says_more(value: Value) -> bool:
@@ -113,10 +118,10 @@ def is_reading(tool: Tool) -> bool:
     return tool.toolkit == TOOLKIT and tool.input_schema is READ_RESULT.input_schema
 
 
-def find_reading_name(catalog: Catalog, *, by_default: bool = False) -> str:
-    """Return the name of ``READ_RESULT`` beside the tools of ``catalog``; ``""`` if no result of them is cut."""
-    judge = CutRule.of(catalog, by_default=by_default)
-    return choose_reading_name(catalog) if any(judge.may_cut(tool) for tool in catalog.names.values()) else ""
+def find_reading_name(catalog: Catalog, rule: CutRule = _CUT_ALL) -> str:
+    """Return the name of ``READ_RESULT`` beside the tools of ``catalog``; ``""`` if ``rule`` cuts no result of them."""
+    rule = rule.apply_to(catalog)
+    return choose_reading_name(catalog) if any(rule.may_cut(tool) for tool in catalog.names.values()) else ""
 
 
 def choose_reading_name(catalog: Catalog) -> str:

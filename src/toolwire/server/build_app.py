@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW
@@ -54,9 +54,6 @@ from .run.own_tools import OwnTools
 from .run.rate_count import build_rate_counter
 from .run.service import Service
 
-if TYPE_CHECKING:
-    from .run.long_results import ResultStore
-
 
 def build_app(
     toolbox: Toolbox, options: ServerOptions, parts: ServerParts, *, codecs: Sequence[Codec] = BUILTIN
@@ -79,7 +76,7 @@ def build_app(
     build_confirmation = partial(_build_confirmation, toolbox, options, parts, words, narrow)
     confirm = build_confirmation(asked)
     limit = _find_part_characters(options, parts)
-    served = toolbox if limit == 0 else _cut_long_results(toolbox, limit, parts.results)
+    served = toolbox if limit == 0 else _cut_long_results(toolbox, limit, parts)
     service = Service(
         served,
         # In this order: a caller without the right learns nothing about the arguments, and no user must confirm a call
@@ -173,10 +170,11 @@ def build_app(
     )
 
 
-def _cut_long_results(toolbox: Toolbox, characters: int | None, store: ResultStore | None) -> Toolbox:
+def _cut_long_results(toolbox: Toolbox, characters: int | None, parts: ServerParts) -> Toolbox:
     from .run.long_results import LongResults, MemoryResults  # QF-10
 
-    return LongResults(toolbox, characters, MemoryResults() if store is None else store)
+    store = MemoryResults() if parts.results is None else parts.results
+    return LongResults(toolbox, characters, store, parts.limits.recorded_s)
 
 
 def _find_part_characters(options: ServerOptions, parts: ServerParts) -> int | None:
@@ -255,6 +253,7 @@ def _describe_site(toolbox: Toolbox, options: ServerOptions, parts: ServerParts,
         shorten=build_shortener(options),
         model_lists=open_model_lists(options, needs_receipts=parts.receipts is not None),
         part_characters=_find_part_characters(options, parts),
+        keeps_writes=parts.results is not None,
     )
 
 

@@ -121,7 +121,7 @@ class ServerOptions:
     - ``pins``: the tools that are listed as well.
     - ``result_limit``: the number of characters of a result that an MCP host gets at once. Its model reads the rest
       with the tool ``read_result``. Other toolwire clients and other protocols get the whole result. By default, only
-      hosts that toolwire knows are limited, and only for tools that read. 0 turns this off.
+      hosts that toolwire knows are limited, and without a state only for tools that read. 0 turns this off.
     - ``sessions``: which MCP clients up to 2025-11-25 get an MCP session: ``all``, ``needed`` (clients that show forms)
       or ``none``. In a session, the server can ask the user, notify of changes and receive cancellations. Processes
       that share a state share sessions. If the state is in memory and there seem to be several workers, the default is
@@ -299,7 +299,7 @@ class ServerOptions:
         metavar="CHARACTERS",
         read=read_whole_number(0, MAX_RESULT, "number of characters"),
         help="give an MCP host the first part of a longer result, and the tool read_result for the rest; 0: the whole"
-        " (only known hosts, of what can be read again)",
+        " (only known hosts, and nothing that could be lost)",
         is_harmless=True,
         settings="program",
     )

@@ -99,8 +99,8 @@ class _ServerWords(NamedTuple):
     """What every answer to a call has: the server's name, its end; and what holds for hosts that cannot be asked.
 
     ``usual_context`` is that of a call which says nothing about its user, its trace or a confirmation: of most calls.
-    ``find_inbox_page`` and ``part_characters`` are those of the site. ``calls_reader`` is the name of the tool that
-    reads the results of long calls; empty if there are none.
+    ``find_inbox_page`` and ``part_characters`` are those of the site. ``cut_rule`` says of which results a model gets a
+    part. ``calls_reader`` is the name of the tool that reads the results of long calls; empty if there are none.
     """
 
     server: Mapping[str, Json]
@@ -110,6 +110,7 @@ class _ServerWords(NamedTuple):
     usual_context: Context
     find_inbox_page: Callable[[], str]
     part_characters: int | None
+    cut_rule: CutRule
     calls_reader: str
 
 
@@ -149,20 +150,20 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
     def find_form(tool: Tool, name: str) -> OutputForm:
         return site.cache.get(build_form, tool, name)
 
-    by_default = site.part_characters is None
+    cut_rule = CutRule(site.part_characters is None, site.keeps_writes)
     choice = None if site.model_lists is None else ListChoice(catalog, site.model_lists, site)
     calls_reader = later_result.find_calls_reader(catalog)
 
     def write_tools(listed: Catalog, write_tool: _ToolWriter) -> Mapping[Json, bytes]:
         is_same = choice is None or not choice.depends_on_client()
         is_same = is_same and not calls_reader
-        is_same = is_same and not (site.part_characters != 0 and find_reading_name(catalog, by_default=by_default))
+        is_same = is_same and not (site.part_characters != 0 and find_reading_name(catalog, cut_rule))
         members = cached if is_same else {**cached, "cacheScope": "private"}
         describe = partial(site.cache.get, write_tool)
         return write_pages("tools", document.write(listed, describe), members, end)
 
     lists: dict[str, Method] = {
-        "tools/list": _answer_tool_lists(catalog, site, choice, calls_reader, write_tools),
+        "tools/list": _answer_tool_lists(catalog, site, choice, calls_reader, cut_rule, write_tools),
         **build_feature_methods(catalog.features, cached, server, end),
     }
     usual = _build_usual_context(site)
@@ -174,6 +175,7 @@ def build_routes(catalog: Catalog, site: Site) -> Routes:
         usual,
         site.find_inbox_page,
         site.part_characters,
+        cut_rule,
         calls_reader,
     )
     known: dict[str, _KnownTool] = {}
@@ -231,19 +233,18 @@ def _answer_tool_lists(
     site: Site,
     choice: ListChoice | None,
     calls_reader: str,
+    cut_rule: CutRule,
     write: Callable[[Catalog, _ToolWriter], Mapping[Json, bytes]],
 ) -> Method:
     """Return what answers with the list of the client, as ``write`` writes it for hosts or for programs."""
-
-    by_default = site.part_characters is None
 
     def list_tools(*, is_for_host: bool, reads_calls: bool = False) -> Method:
         def write_list(listed: Catalog) -> Mapping[Json, bytes]:
             reader = calls_reader if reads_calls else ""
             rule = None
             if is_for_host:
-                rule = CutRule.of(catalog, by_default=by_default)
-                reader = reader or find_reading_name(catalog, by_default=by_default)
+                rule = cut_rule.apply_to(catalog)
+                reader = reader or find_reading_name(catalog, cut_rule)
             listed = later_result.add_reading(listed, reader, of_calls=reads_calls)
             return write(listed, _ToolWriter(site.judge_output, rule, reads_calls))
 
@@ -349,7 +350,7 @@ def _find_known(calls: _Calls, name: str) -> _KnownTool | Problem:
     tool = catalog.names.get(name) or catalog.find(name)
     limit, reader = calls.texts.part_characters, calls.texts.calls_reader
     if isinstance(tool, Problem) and limit != 0:
-        reader = reader or find_reading_name(catalog, by_default=limit is None)
+        reader = reader or find_reading_name(catalog, calls.texts.cut_rule)
     if isinstance(tool, Problem) and name and name == reader:
         tool = READ_RESULT
     if isinstance(tool, Problem):

@@ -5,6 +5,8 @@ Rules:
 - Results are kept for an hour, and 64 MiB of them: the oldest go first. They are where MCP sessions are shared, so that
   any worker can read them, else in memory. A handle in memory names its process, so that another one can say why it
   does not know it.
+- The result of a call that may write cannot be had again. Where results are shared, it is kept as long as a recorded
+  call, and no other replaces it: without room for it, it goes out whole.
 - A result whose call may be read later as a whole, that of a long call, is not cut, and neither are bytes.
 """
 # QF-10: the rules above.
@@ -64,7 +66,7 @@ class MemoryResults:
         self._clock = clock
         self._lock = Lock()
 
-    def store(self, key: bytes, body: bytes) -> None:
+    def store(self, key: bytes, body: bytes, _keep_s: float = 0.0) -> bool:
         """Keep ``body`` under ``key``; the oldest go if there is no more room."""
         now = self._clock()
         with self._lock:
@@ -72,6 +74,7 @@ class MemoryResults:
             self._bytes += len(body)
             while self._bytes > MAX_BYTES or next(iter(self._stored.values()))[0] < now - STORED_S:
                 self._bytes -= len(self._stored.popitem(last=False)[1][1])
+        return True
 
     def find(self, key: bytes) -> bytes | None:
         """Return what is under ``key``, or None."""
@@ -83,9 +86,13 @@ class MemoryResults:
 class LongResults:
     """A Toolbox that answers calls of ``read_result``, and cuts what other calls return to the models of MCP hosts."""
 
-    def __init__(self, toolbox: Toolbox, characters: int | None, store: ResultStore) -> None:
-        """Cut what is longer than ``characters``; if that is None, what the host's profile and ``CutRule`` say."""
-        self._toolbox, self._store, self._by_default = toolbox, store, characters is None
+    def __init__(self, toolbox: Toolbox, characters: int | None, store: ResultStore, keep_s: float) -> None:
+        """Cut what is longer than ``characters``; if that is None, what the host's profile and ``CutRule`` say.
+
+        A result that cannot be had again is kept for ``keep_s`` seconds.
+        """
+        self._toolbox, self._store, self._keep_s = toolbox, store, keep_s
+        self._rule: Final = CutRule(characters is None, not isinstance(store, MemoryResults))
         self._read_characters = characters or DEFAULT_RESULT_LIMITS.characters
         self._prefix: Final = f"result:{store.process}:" if isinstance(store, MemoryResults) else "result:"
 
@@ -108,20 +115,22 @@ class LongResults:
         body = jsontext.write(result.value)
         if len(body) <= characters or len(body.decode()) <= characters:
             return result
-        if not CutRule.of(self.catalog(), by_default=self._by_default).may_cut(call.tool):
+        if not self._rule.apply_to(self.catalog()).may_cut(call.tool):
             return result
         return await to_thread.run_sync(self._cut, call, result, body)
 
     def _cut(self, call: Call, result: Value, body: bytes) -> Value:
         handle = f"{self._prefix}{token_urlsafe(_HANDLE_BYTES)}"
-        if len(body) > MAX_BYTES or (self._by_default and says_more(result)):
+        if len(body) > MAX_BYTES or (self._rule.by_default and says_more(result)):
             return result
+        keep_s = 0.0 if call.tool.safe or call.tool.claimed_safe else self._keep_s
         try:
-            self._store.store(_make_key(call, handle), body)
+            if not self._store.store(_make_key(call, handle), body, keep_s):
+                return result
         except ConnectionError as error:  # the call has run, so its result goes out whole
             _log.warning("a long result cannot be kept: %s", error)
             return result
-        name = find_reading_name(self.catalog(), by_default=self._by_default)
+        name = find_reading_name(self.catalog(), self._rule)
         value, notes = cut_result(result.value, call.context.part_characters, name, handle)
         beside = {note: one for note, one in (result.notes or {}).items() if note in MARKS}
         return Value({"result": value, "notes": notes}, {**beside, PART_NOTE: True})
@@ -162,8 +171,8 @@ _ELSEWHERE: Final = Problem(
 _UNKNOWN: Final = Problem(
     kind=Kind.INVALID_ARGUMENTS,
     message=(
-        "No result with this handle is stored: it is older than an hour, or newer results replaced it. Make "
-        "the call again."
+        "No result with this handle is stored: it is older than an hour, or newer results replaced it. If the call "
+        "only reads, make it again."
     ),
 )
 

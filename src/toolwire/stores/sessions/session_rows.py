@@ -33,6 +33,7 @@ _FIND_UPDATES: Final = "SELECT uri, number FROM session_updates WHERE number > ?
 _LEAST_USED: Final = "SELECT key, used_at, began_at, capabilities FROM sessions ORDER BY used_at LIMIT 1"
 _POSITION: Final = "SELECT coalesce(max(number), 0) FROM session_updates"
 _MAX_READ: Final = 200
+_SUM_KEPT: Final = "SELECT coalesce(sum(size), 0) FROM kept_results WHERE kept_at > ?"
 _FORMS: Final = '"elicitation"'
 """The member of a session's capabilities by which its host can ask its user."""
 _SWEEP_S: Final = 10.0
@@ -344,23 +345,35 @@ def _write_watched(cursor: Cursor, key: bytes, watched: Mapping[str, int]) -> No
 
 # QF-10, ST-01
 class ResultRows:
-    """The results in one file or database: those of the last ``stored_s`` seconds, at most ``most_bytes`` of them."""
+    """The results in one file or database: those of the last ``stored_s`` seconds, at most ``most_bytes`` of them.
+
+    What is kept for longer has a time in the future, so that an earlier version of the program leaves it there too.
+    """
 
     def __init__(self, rows: SharedRows, *, stored_s: float, most_bytes: int) -> None:
         self._rows, self._stored_s, self._most_bytes = rows, stored_s, most_bytes
 
-    def store(self, key: bytes, body: bytes) -> None:
-        """Keep ``body`` under ``key``; the oldest go if there is no more room."""
+    def store(self, key: bytes, body: bytes, keep_s: float = 0.0) -> bool:
+        """Keep ``body`` under ``key``, and return True; the oldest go if there is no more room.
+
+        With ``keep_s``, it stays for as many seconds whatever else is stored. Half of the room is for such results;
+        where it is taken, nothing is stored.
+        """
         with name_errors(), self._rows.transaction() as cursor:
             now = self._rows.clock()
             cursor.execute("DELETE FROM kept_results WHERE kept_at < ?", (now - self._stored_s,))
-            cursor.execute("INSERT INTO kept_results VALUES (?, ?, ?, ?)", (key, body, len(body), now))
+            if keep_s:
+                taken: Any = cursor.execute(_SUM_KEPT, (now,)).fetchone()
+                if taken[0] + len(body) > self._most_bytes // 2:
+                    return False
+            cursor.execute("INSERT INTO kept_results VALUES (?, ?, ?, ?)", (key, body, len(body), now + keep_s))
             rows: list[Any] = cursor.execute("SELECT key, size FROM kept_results ORDER BY kept_at DESC").fetchall()
             total = 0
             for one, size in rows:
                 total += size
                 if total > self._most_bytes:
                     cursor.execute("DELETE FROM kept_results WHERE key = ?", (bytes(one),))
+        return True
 
     def find(self, key: bytes) -> bytes | None:
         """Return what is under ``key``, or None."""
