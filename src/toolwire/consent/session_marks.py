@@ -64,10 +64,11 @@ class SessionMarks:
             marks = self._callers[call.context.principal] = _Marks()
         if marks is None:
             return
-        source = f"{make_visible(tool.name)} of {make_visible(connection)}"
         marks.used_at = self._clock()
-        marks.untrusted = marks.untrusted or (source if is_untrusted else "")
-        marks.private = marks.private or (source if is_private else "")
+        if (is_untrusted and not marks.untrusted) or (is_private and not marks.private):
+            source = f"{make_visible(tool.name)} of {make_visible(connection)}"
+            marks.untrusted = marks.untrusted or (source if is_untrusted else "")
+            marks.private = marks.private or (source if is_private else "")
 
     def find_reason(self, call: Call) -> str:
         """Return why the user is asked before ``call``, naming what was read and the way out, or ``""``."""

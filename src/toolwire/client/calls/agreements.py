@@ -63,11 +63,15 @@ class CallParties:
 
 
 class DefinedTool(NamedTuple):
-    """A tool with its definition, which is costly to compute and needed for each question."""
+    """A tool with its definition, which is costly to compute and needed for each question.
+
+    ``key`` is that of grants, and ``agreement`` that of the user's trust in the site's word.
+    """
 
     tool: Tool
     parts: dict[str, Json]
     key: GrantKey
+    agreement: GrantKey
 
 
 class ClaimedRead(NamedTuple):
@@ -116,11 +120,11 @@ class Agreements:
     def _check_claim(self, tool: Tool) -> Tool:
         if not tool.safe:
             return tool
-        if runs_unasked(tool) and self._session.grants.has_grant(self._agreement_key(tool)):
+        if runs_unasked(tool) and self._session.grants.has_grant(self.define(tool).agreement):
             self._agreed.add(id(tool))
             return tool
         trust = self._session.trust
-        if trust is not None and runs_unasked(tool) and trust.has(key := self._define_trust(tool).key):
+        if trust is not None and runs_unasked(tool) and trust.has(key := self._define_trust(tool)[0]):
             self._agreed.add(id(tool))
             self._trusted[id(tool)] = key
             return tool
@@ -136,10 +140,10 @@ class Agreements:
         trust, found = self._session.trust, list[ClaimedRead]()
         for tool in tools if trust is not None else ():
             if tool.claimed_safe and runs_unasked(tool):
-                known = self._define_trust(tool)
-                before = trust.find_trusted(known.key) if trust is not None else None
-                changes = () if before is None else tuple(map(describe_change, find_changes(before, known.parts)))
-                found.append(ClaimedRead(tool, known.key, known.parts, changes))
+                key, parts = self._define_trust(tool)
+                before = trust.find_trusted(key) if trust is not None else None
+                changes = () if before is None else tuple(map(describe_change, find_changes(before, parts)))
+                found.append(ClaimedRead(tool, key, parts, changes))
         return found
 
     def depends_on_trust(self, tool: Tool) -> bool:
@@ -149,12 +153,7 @@ class Agreements:
     def has_trust_changed(self, tool: Tool) -> bool:
         """Return whether operators trust ``tool`` now, and did not before, or the reverse. It may block."""
         trust = self._session.trust
-        return trust is not None and trust.read_now(self._define_trust(tool).key) is not (id(tool) in self._trusted)
-
-    def find_trust_use(self, tool: Tool) -> Callable[[], None] | None:
-        """Return what counts a call of ``tool`` that runs by the trust of an operator, or None. It may block."""
-        trust, key = self._session.trust, self._trusted.get(id(tool))
-        return None if trust is None or key is None else partial(trust.count_use, key)
+        return trust is not None and trust.read_now(self._define_trust(tool)[0]) is not (id(tool) in self._trusted)
 
     def is_agreed(self, tool: Tool) -> bool:
         """Return whether the user or the operator trusts ``tool``, as it is defined now, to run without a question."""
@@ -170,7 +169,7 @@ class Agreements:
             ruled = (tool for tool in tools if id(tool) not in ids and operator.may_run(tool) and can_rule_lift(tool))
             unasked = (*unasked, *ruled)
         for tool in unasked:
-            if self._session.grants.has_grant(self._agreement_key(tool)):
+            if self._session.grants.has_grant(self.define(tool).agreement):
                 self._agreed.add(id(tool))
             else:
                 waiting.append(tool)
@@ -182,7 +181,7 @@ class Agreements:
         for tool in tools:
             # XL-055: each is recorded by itself, so that a reader of the log finds it by its tool.
             self._agreed.add(id(tool))
-            key = self._agreement_key(tool)
+            key = self.define(tool).agreement
             self._session.grants.add(key)
             # QF-01: a change is shown against it. No call is asked about because of it: the site was never approved.
             self._session.grants.pin_definition(key, self.define(tool).parts)
@@ -192,7 +191,7 @@ class Agreements:
         """Revoke the grants that were given for another definition of one of ``tools``."""
         # XL-048: a grant must not survive a change of what it allows.
         grants, name = self._session.grants, self._parties.name
-        # The key of an agreement has a word after the id: see _agreement_key().
+        # The key of an agreement has a word after the id: see define().
         granted = {grant.key.tool.partition(" ")[0] for grant in grants.list_grants() if grant.key.connection == name}
         for tool in tools if granted else ():
             if tool.id in granted:
@@ -206,7 +205,7 @@ class Agreements:
 
     def _find_changes_since_trust(self, tool: Tool) -> tuple[Change, ...]:
         """Return how ``tool`` differs from the definition that was trusted last, or else approved."""
-        before = self._session.grants.find_pinned(self._agreement_key(tool))
+        before = self._session.grants.find_pinned(self.define(tool).agreement)
         return self.find_changes(tool) if before is None else find_changes(before, self.define(tool).parts)
 
     def find_reasons(self, call: Call) -> tuple[str, ...]:
@@ -227,9 +226,17 @@ class Agreements:
             found.append(leaving)
         return tuple(found)
 
-    def count_use(self, tool: Tool, *, by_trust: bool = False) -> None:
-        """Count a call of ``tool`` that a grant without bounds covers, or the trust in its site's word."""
-        self._session.grants.count_use(self._agreement_key(tool) if by_trust else self.define(tool).key)
+    def count_use(self, tool: Tool, *, by_trust: bool = False) -> Callable[[], None] | None:
+        """Count a call of ``tool`` that a grant without bounds covers, or the trust in its site's word.
+
+        Where that is the trust of an operator, return the function that counts it, which may block.
+        """
+        trust, key = self._session.trust, self._trusted.get(id(tool)) if by_trust else None
+        if trust is not None and key is not None:
+            return partial(trust.count_use, key)
+        known = self.define(tool)
+        self._session.grants.count_use(known.agreement if by_trust else known.key)
+        return None
 
     def find_similar(self, tool: Tool, tools: Iterable[Tool]) -> list[SimilarTool]:
         """Return those of ``tools`` with the effect of ``tool`` that a permission may cover with it, at most 100."""
@@ -324,19 +331,16 @@ class Agreements:
                 credential=parties.credential(tool).scheme,
             )
             key = GrantKey(self._session.principal, parties.name, parties.site, tool.id, definition_hash(parts))
-            known = self._defined[id(tool)] = DefinedTool(tool, parts, key)
+            # A name of its own: an agreement must not pass for a grant, which is an "always" of the user.
+            agreement = key._replace(tool=f"{key.tool}{UNASKED}")
+            known = self._defined[id(tool)] = DefinedTool(tool, parts, key, agreement)
         return known
 
-    def _define_trust(self, tool: Tool) -> DefinedTool:
-        """Return ``tool`` with what an operator trusts for all callers, who may each have credentials of their own."""
-        parts = {**self.define(tool).parts, "credential": ""}
-        key = self._agreement_key(tool)._replace(principal=OPERATORS, definition=definition_hash(parts))
-        return DefinedTool(tool, parts, key)
-
-    def _agreement_key(self, tool: Tool) -> GrantKey:
-        # A name of its own: an agreement must not pass for a grant, which is an "always" of the user.
-        key = self.define(tool).key
-        return key._replace(tool=f"{key.tool}{UNASKED}")
+    def _define_trust(self, tool: Tool) -> tuple[GrantKey, dict[str, Json]]:
+        """Return what an operator trusts for all callers, who may each have credentials of their own."""
+        known = self.define(tool)
+        parts = {**known.parts, "credential": ""}
+        return known.agreement._replace(principal=OPERATORS, definition=definition_hash(parts)), parts
 
 
 def _explain_changes(parts: set[str]) -> str:

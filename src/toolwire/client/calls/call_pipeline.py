@@ -374,10 +374,8 @@ class CallPipeline:
         # QF-02, QF-03
         # A call that a limit refuses is no use.
         operator, tool = self.session.operator, call.tool
-        if (count := self._agreements.find_trust_use(tool)) is not None:
+        if (count := self._agreements.count_use(tool, by_trust=verdict is not PERMITTED)) is not None:
             yield BlockingTask(count)  # the place may be a database
-        else:
-            self._agreements.count_use(tool, by_trust=verdict is not PERMITTED)
         if operator is None or not self._agreements.is_agreed(tool) or operator.find(call) is None:
             return
         if effective_level(tool, self.preferences.get(), has_agreement=True) is not Approval.AUTO:

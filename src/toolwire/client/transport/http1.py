@@ -101,9 +101,7 @@ class ResponseReader:
     @property
     def has_pieces(self) -> bool:
         """Whether a stream has unread pieces; its head alone is an empty one."""
-        # MC-09: who listens for questions must know that the server has the stream, which may say nothing for long.
-        collector = self._collector
-        return self._head_complete and collector.is_streaming and (collector.unread_bytes > 0 or not collector.is_begun)
+        return self._collector.has_pieces
 
     @property
     def unread_bytes(self) -> int:

@@ -40,7 +40,7 @@ from .request_rules import (
     Steps,
 )
 from .response_reader import ResponseCollector
-from .sync_pool import SyncConnectionPool, build_pool_key, open_sync_connection
+from .sync_pool import PoolKey, SyncConnectionPool, open_sync_connection
 from .tls import check_ca_file
 
 Resolve: TypeAlias = Callable[[str, int], Sequence[str]]
@@ -177,7 +177,7 @@ class Network(_Transport):
             elif isinstance(step, BlockingTask):
                 outcome = await anyio.to_thread.run_sync(step.run)
             # Servers of OAuth metadata use this to limit how often one address is fetched.
-            elif self._may_connect is not None and not await self._may_connect(build_pool_key(step).address):
+            elif self._may_connect is not None and not await self._may_connect(step.address):
                 text = f"{step.target.origin} was not contacted: its address was looked up too often recently."
                 outcome = forbidden_target(text)
             else:
@@ -206,7 +206,7 @@ class Network(_Transport):
             return _dns_failure(step.origin, error)
 
     async def _send_to_address(self, hop: SendRequest, on_piece: PieceHandler | None) -> Response | Problem:
-        limits, loop, key = self._exchange.limits, asyncio.get_running_loop(), build_pool_key(hop)
+        limits, loop, key = self._exchange.limits, asyncio.get_running_loop(), PoolKey(hop.target.origin, hop.address)
         pool = self._pools.get(loop)
         if pool is None:
             pool = await self._open_pool(loop)
@@ -229,7 +229,7 @@ class Network(_Transport):
             connection.start(write_request(hop), reader, until - loop.time())
             while True:
                 await connection.wait()
-                if on_piece is not None and reader.has_pieces:
+                if incoming.has_pieces and on_piece is not None:
                     problem = await on_piece(incoming.drain())
                     if problem is not None:
                         return problem
@@ -280,7 +280,7 @@ class SyncNetwork(_Transport):
         The next piece is read on demand. A Problem that is sent to the generator ends the exchange.
         """
         total_s = None if brief else self._exchange.limits.stream_s
-        return (yield from self._drive(self._steps(request, total_s), streaming=True))
+        return self._drive(self._steps(request, total_s), streaming=True)
 
     def _drive(self, steps: Steps[Response | Problem], *, streaming: bool) -> Pieces:
         """Do what ``steps`` ask for; yield the pieces of a stream if ``streaming``, and return the response."""
@@ -308,7 +308,7 @@ class SyncNetwork(_Transport):
 
     def _exchange_pieces(self, hop: SendRequest, *, streaming: bool) -> Pieces:
         """Yield the pieces of a stream, if there is one and ``streaming``, and return the response."""
-        limits, key, now = self._exchange.limits, build_pool_key(hop), time.monotonic()
+        limits, key, now = self._exchange.limits, PoolKey(hop.target.origin, hop.address), time.monotonic()
         until = now + hop.within_s
         connection = self._pool.take(key, now)
         if connection is None:
@@ -323,7 +323,7 @@ class SyncNetwork(_Transport):
             connection.send(write_request(hop), reader, until)
             while not reader.is_done:
                 connection.receive(reader, until)
-                if streaming and reader.has_pieces:
+                if incoming.has_pieces:
                     problem = yield incoming.drain()
                     if problem is not None:
                         return problem

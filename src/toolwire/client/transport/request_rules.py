@@ -62,11 +62,11 @@ class ResolveHost(NamedTuple):
 class SendRequest(NamedTuple):
     """Asks for one request to one address; the reply is a Response or a Problem.
 
-    ``address`` is the address of a host that is a name, and None if the host is an address itself.
+    ``address`` is what the socket connects to.
     """
 
     target: Target
-    address: str | None
+    address: str
     method: str
     fields: Fields
     secrets: Sequence[tuple[str, Secret]]
@@ -74,9 +74,6 @@ class SendRequest(NamedTuple):
     within_s: float
     echoes: CredentialEchoes = NO_ECHOES
 
-
-_OWN_ADDRESS = (None,)
-"""In place of the addresses of a name, where the host is an address."""
 
 Steps: TypeAlias = Generator[ResolveHost | SendRequest | BlockingTask, Any, T]
 """Yields what a transport must do, and is sent the outcome."""
@@ -219,12 +216,13 @@ class RequestRules:
         echoes = NO_ECHOES
         if self._credentials or self._headers or request.credentials:
             fields, secrets, echoes = self._add_credentials(target, request, fields)
-        addresses: Sequence[str | None] = _OWN_ADDRESS
-        if target.address is None:
-            found = yield from self._find_addresses(target, deadline)
-            if isinstance(found, Problem):
-                return found
-            addresses = found
+        addresses: Sequence[str] | Problem
+        if target.address is not None:
+            addresses = (target.address,)
+        else:
+            addresses = yield from self._find_addresses(target, deadline)
+            if isinstance(addresses, Problem):
+                return addresses
         last: Problem | None = None
         for address in addresses:
             within_s = deadline - self._clock()
@@ -291,10 +289,10 @@ class RequestRules:
         )
         return pin.addresses
 
-    def _prefer(self, origin: str, address: str | None) -> None:
+    def _prefer(self, origin: str, address: str) -> None:
         """Move the address that answered to the front, so that the next call tries it first."""
         pin = self._pins.get(origin)
-        if pin is not None and address is not None and address in pin.addresses[1:]:
+        if pin is not None and address in pin.addresses[1:]:
             others = (other for other in pin.addresses if other != address)
             self._pins[origin] = pin._replace(addresses=(address, *others))
 

@@ -62,7 +62,8 @@ class ResponseCollector:
     """Collects a response: call ``begin`` once, ``add_piece`` for each piece, then ``build_response``.
 
     The first Problem ends it. After ``begin``, ``is_streaming`` says whether the response is a stream and the caller
-    reads streams: then ``drain`` returns what has arrived since the last time, and nothing is kept.
+    reads streams: then ``drain`` returns what has arrived since the last time, and nothing is kept. ``has_pieces`` says
+    that there is something to drain; the head of a stream alone is an empty piece.
     """
 
     __slots__ = (
@@ -76,7 +77,7 @@ class ResponseCollector:
         "_size",
         "_status",
         "_wire",
-        "is_begun",
+        "has_pieces",
         "is_streaming",
         "unread_bytes",
     )
@@ -87,7 +88,7 @@ class ResponseCollector:
         self._origin, self._limits, self._echoes = origin, limits, echoes
         self._max_bytes = limits.response_bytes
         self.is_streaming: bool = streaming
-        self.is_begun: bool = False
+        self.has_pieces: bool = False
         self._status = 0
         self._headers: Headers = ()
         self._pieces: list[bytes] = []
@@ -116,6 +117,8 @@ class ResponseCollector:
         self._status = status
         self.is_streaming = self.is_streaming and 200 <= status < 300 and is_stream(media.decode("ascii"))
         self._max_bytes = self._limits.stream_bytes if self.is_streaming else self._limits.response_bytes
+        # MC-09: who listens for questions must know that the server has the stream, which may say nothing for long.
+        self.has_pieces = self.is_streaming
         self._headers = tuple(fields if self._echoes is NO_ECHOES else self._echoes.remove_from_fields(fields))
         return None
 
@@ -129,6 +132,7 @@ class ResponseCollector:
         self._size += len(piece)
         self._pieces.append(piece)
         self.unread_bytes += len(piece)
+        self.has_pieces = self.is_streaming
         return None
 
     def drain(self) -> bytes:
@@ -136,7 +140,7 @@ class ResponseCollector:
         piece = b"".join(self._pieces)
         self._pieces.clear()
         self.unread_bytes = 0
-        self.is_begun = True
+        self.has_pieces = False
         return self._echoes.remove_from(piece, self._status)
 
     def build_response(self) -> Response | Problem:
@@ -161,6 +165,7 @@ class ResponseCollector:
                     return self._too_large()
                 self._pieces.append(step)
                 self.unread_bytes += len(step)
+                self.has_pieces = self.is_streaming
         except ValueError:
             return self._not_gzip()
         return None

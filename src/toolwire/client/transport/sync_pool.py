@@ -30,11 +30,6 @@ class PoolKey(NamedTuple):
     address: str
 
 
-def build_pool_key(hop: SendRequest) -> PoolKey:
-    """Return the key of the connections that may carry ``hop``."""
-    return PoolKey(hop.target.origin, hop.address or hop.target.address or "")
-
-
 def open_socket(address: str) -> socket.socket:
     """Return a socket of the family of ``address``, not yet connected."""
     return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
@@ -61,19 +56,20 @@ def has_input(connection: socket.socket) -> bool:
 class SyncPooledConnection:
     """One connection, which carries one request at a time."""
 
-    __slots__ = ("_interrupted", "_socket", "idle_since", "key")
+    __slots__ = ("_interrupted", "idle_since", "key", "socket")
 
     def __init__(self, key: PoolKey, connected: socket.socket) -> None:
         self.key: PoolKey = key
-        self._socket = connected
+        self.socket: socket.socket = connected
         self._interrupted = False
         self.idle_since: float = 0.0
 
     def send(self, request: bytes, reader: ResponseReader, until: float) -> None:
         """Send ``request``. A server that closes the connection meanwhile may have answered before."""
         try:
-            self._wait_until(until)
-            self._socket.sendall(request)
+            # Zero would mean "do not block" to a socket.
+            self.socket.settimeout(max(until - time.monotonic(), 0.001))
+            self.socket.sendall(request)
         except TimeoutError:
             reader.fail(timeout(self.key.origin, sent=True))
         except OSError:
@@ -82,8 +78,11 @@ class SyncPooledConnection:
     def receive(self, reader: ResponseReader, until: float) -> None:
         """Give the next bytes to ``reader``."""
         try:
-            self._wait_until(until)
-            data = self._socket.recv(_READ_BYTES)
+            left = until - time.monotonic()
+            if left <= 0:  # also of a server that sends without a pause
+                raise TimeoutError
+            self.socket.settimeout(left)
+            data = self.socket.recv(_READ_BYTES)
         except TimeoutError:
             reader.fail(timeout(self.key.origin, sent=True))
         except OSError:
@@ -94,32 +93,22 @@ class SyncPooledConnection:
             else:
                 self._end(reader, orderly=True)
 
-    def is_usable(self, now: float) -> bool:
-        """Return whether an idle connection can be used, as far as the client can know."""
-        return now - self.idle_since < IDLE_S and not has_input(self._socket)
-
     def close(self) -> None:
         """Close the connection now, without waiting."""
-        self._socket.close()
+        self.socket.close()
 
     def interrupt(self) -> None:
         """End the exchange of another thread; that thread closes the socket."""
         self._interrupted = True
         with suppress(OSError):
             # A close from another thread would not wake up a blocked recv().
-            self._socket.shutdown(socket.SHUT_RDWR)
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def _end(self, reader: ResponseReader, *, orderly: bool) -> None:
         if self._interrupted:
             reader.fail(local_close(self.key.origin))
         else:
             reader.end(orderly=orderly)
-
-    def _wait_until(self, until: float) -> None:
-        left = until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._socket.settimeout(left)
 
 
 def open_sync_connection(
@@ -185,7 +174,7 @@ class SyncConnectionPool:
                 return None
             del self._idle[found]
             self._busy.add(found)
-        if found.is_usable(now):
+        if now - found.idle_since < IDLE_S and not has_input(found.socket):
             return found
         self.release(found, now, is_reusable=False)
         self.drop(key)  # the server closed it, so it has closed those that were idle longer

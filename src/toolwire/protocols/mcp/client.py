@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, add_confirmation, fetch
 from toolwire.core.http import Request, Response, get_header
-from toolwire.core.model import Call, Json, Problem, Result, Tool
+from toolwire.core.model import NO_REQUIREMENTS, Call, Json, Problem, Result, Tool
 from toolwire.core.url_display import show_url
 from toolwire.framing import call_context, jsontext
 from toolwire.framing.jsontext import get_object
@@ -207,21 +207,19 @@ def _build_request(session: McpClientSession, call: Call, added: dict[str, Json]
         meta["progressToken"] = id_
     if call.context.log_level and session.version == STATELESS:
         meta[LOG_LEVEL_META] = call.context.log_level
-    if tool.requirements and (brought := call_context.write(call)):
+    has_needs = tool.requirements is not NO_REQUIREMENTS
+    if has_needs and (brought := call_context.write(call)):
         meta[call_context.META] = brought  # I-27
     if session.can_ask:
         meta[CONSENT_META] = True  # our user is asked for consent before the call is sent
     if meta:
         params["_meta"] = meta
-    if session.version == STATELESS and not call.context.takes_input:
-        session = replace(
-            session, can_ask=False
-        )  # CR-01: a tool says that it cannot ask, and not that the user declined
     mirror: Mirror = facts.get("mirror", ()) if session.version == STATELESS else ()
     extra = write_mirrored(mirror, call.arguments) if mirror else ()
-    request = post_message.write(session, "tools/call", params, id_, extra)
-    credentials = call_context.list_credentials(call)
-    return request._replace(credentials=(*request.credentials, *credentials)) if credentials else request
+    # CR-01: a tool says that it cannot ask, and not that the user declined.
+    can_ask = session.can_ask and call.context.takes_input
+    request = post_message.write(session, "tools/call", params, id_, extra, can_ask=can_ask)
+    return request._replace(credentials=call_context.list_credentials(call)) if has_needs else request
 
 
 def cancel(peer: Peer, request: Request) -> Request | None:

@@ -173,7 +173,7 @@ def _initialize(
 ) -> Flow[OpenedEndpoint | Refused | Problem | None]:
     params: dict[str, Json] = {
         "protocolVersion": wanted,
-        "capabilities": get_capabilities(session),
+        "capabilities": get_capabilities(session, can_ask=session.can_ask),
         "clientInfo": CLIENT,
     }
     answered = yield from _ask(session, "initialize", params, 2, probes)

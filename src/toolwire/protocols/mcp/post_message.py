@@ -91,16 +91,26 @@ class Refused(NamedTuple):
 
 
 def write(
-    session: McpClientSession, method: str, params: dict[str, Json], id_: str | int | None, extra: Headers = ()
+    session: McpClientSession,
+    method: str,
+    params: dict[str, Json],
+    id_: str | int | None,
+    extra: Headers = (),
+    *,
+    can_ask: bool | None = None,
 ) -> Request:
-    """Return the POST that says ``method``; a notification where ``id_`` is None."""
+    """Return the POST that says ``method``; a notification where ``id_`` is None.
+
+    ``can_ask`` says whether the user of this one request can be asked, where that is not as in the whole session.
+    """
     headers = [*_HEADERS, *extra]
     if session.version:
         headers.append((VERSION_HEADER, session.version.encode()))
     if session.id:
         headers.append((SESSION_HEADER, session.id))
     if session.version == STATELESS:
-        meta = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: get_capabilities(session)}
+        capabilities = get_capabilities(session, can_ask=session.can_ask if can_ask is None else can_ask)
+        meta = {VERSION_META: STATELESS, CLIENT_META: CLIENT, CAPABILITIES_META: capabilities}
         params = {**params, "_meta": {**jsontext.get_object(params, "_meta"), **meta}}
         headers.append((METHOD_HEADER, method.encode()))
         if method in NAMED_BY:
@@ -111,9 +121,9 @@ def write(
     return Request("POST", session.endpoint, headers, jsontext.write(message), opens_session=method in _OPENING)
 
 
-def get_capabilities(session: McpClientSession) -> dict[str, Json]:
+def get_capabilities(session: McpClientSession, *, can_ask: bool) -> dict[str, Json]:
     """Return what this client declares to the server of ``session``."""
-    capabilities = CAPABILITIES if session.can_ask else {}
+    capabilities = CAPABILITIES if can_ask else {}
     return (
         {**capabilities, **_TASKS}
         if "tasks" in session.server_capabilities and session.version == STATELESS

@@ -7,7 +7,7 @@ from dataclasses import fields
 
 from toolwire.core.codec import Flow, Peer, listen
 from toolwire.core.http import Request, Response
-from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
+from toolwire.core.model import NO_REQUIREMENTS, Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.url_origin import get_origin
 from toolwire.framing.call_context import list_credentials, write_field
 from toolwire.validation import refuse_undeclared
@@ -37,7 +37,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     if isinstance(request, Problem):
         return request
     # I-27, D-08: tokens and secrets are for the site itself, as its key is, and not for another origin that it names.
-    if call.tool.requirements and plan.origin == get_origin(peer.url):
+    if call.tool.requirements is not NO_REQUIREMENTS and plan.origin == get_origin(peer.url):
         credentials = (*request.credentials, *list_credentials(call))
         request = request._replace(headers=(*request.headers, *write_field(call)), credentials=credentials)
     expected = Expected(plan.origin, plan.responses, peer.resources, peer.result_limits, plan.write_only, plan.content)

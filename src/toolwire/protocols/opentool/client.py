@@ -29,6 +29,8 @@ _POST = (*JSON_HEADERS, *_ACCEPT)
 _STREAM = (*JSON_HEADERS, (b"accept", b"text/event-stream, application/json"))
 _NO_STREAM = (404, 405, 501)
 _NO_DOCUMENT = Document(Catalog(), {}, ())
+_ID = "1"
+"""The id of a call that has none of its own."""
 _OWN_PATHS = ("version", "load", "call", "streamCall")
 _STATUS_KINDS = {
     403: Kind.FORBIDDEN,
@@ -88,7 +90,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         "jsonrpc": "2.0",
         "method": tool.original_name or tool.name,
         "params": dict(call.arguments),
-        "id": _get_id(call),
+        "id": call.call_id or _ID,
     }
     text = jsontext.write(body)
     has_needs = tool.requirements is not NO_REQUIREMENTS
@@ -187,8 +189,9 @@ def _answer(response: Response, call: Call) -> Result:
     match data if _is_plain_result(data) else quirks.mend(data, quirks.ANSWER):
         case {"error": dict(error)}:
             return error_object.read({"code": status if status >= 400 else None} | error)
-        case {"result": returned, "id": str() | int() | float() as id_} if returned is not None and not _is_for(
-            id_, call
+        # A server may write the id as a number, or as an empty text.
+        case {"result": returned, "id": str() | int() | float() as id_} if returned is not None and (
+            str(id_) not in ("", call.call_id or _ID)
         ):
             text = f"The server answered a different call: its id is {str(id_)[:80]!r}. This call might have run."
             return Problem(kind=Kind.BAD_ANSWER, message=text)  # I-30
@@ -196,15 +199,6 @@ def _answer(response: Response, call: Call) -> Result:
             return Value(result.read(returned, result.get_shape(call.tool.output_schema), call.tool.output_name))
         case _:
             return _no_answer(response, data)
-
-
-def _get_id(call: Call) -> str:
-    return call.call_id or "1"
-
-
-def _is_for(id_: str | float, call: Call) -> bool:
-    """Return whether ``id_``, which a server may write as a number, is that of ``call``; no text is that of any."""
-    return str(id_) in ("", _get_id(call))
 
 
 def _is_plain_result(data: Json | Problem) -> bool:

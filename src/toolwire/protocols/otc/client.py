@@ -106,7 +106,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
         response: Response | Problem = yield request
         if isinstance(response, Problem):
             return response
-        if other := _find_other_input(response, memo, call):
+        if response.status == 422 and (other := _find_other_input(response, memo, call)):
             again: Response | Problem = yield request._replace(body=write_json(_rename_input(data, other)))
             if isinstance(again, Problem):
                 return again
@@ -125,7 +125,7 @@ def _find_other_input(response: Response, memo: Memo, call: Call) -> str:
     in all others. A server that did not name the other member could run the tool without its arguments.
     """
     # I-30, A-31
-    if response.status != 422 or not call.arguments or memo.dialect.write is not call_request.write:
+    if not call.arguments or memo.dialect.write is not call_request.write:
         return ""
     other = "inputs" if memo.input_member.name == "input" else "input"
     return other if re.search(rb"\b%s\b" % other.encode(), response.body) else ""
