@@ -198,7 +198,9 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
         SystemExit: with 0 after --help and --version, with 2 for a command line that is not valid.
     """
     parser = _build_parser(version)
-    arguments, rest = parser.parse_known_args(_read_help_words(sys.argv[1:] if argv is None else argv))
+    given = sys.argv[1:] if argv is None else argv
+    words = [*given[1:2], "--help"] if given[:1] == ["help"] else given  # `help COMMAND` is `COMMAND --help`
+    arguments, rest = parser.parse_known_args(words)
     # argparse reads a list like KEY=VALUE... in one piece; the words behind a later option belong to it too.
     late = [text for text in rest if not text.startswith("-")]
     if len(late) < len(rest) or (late and "more" not in arguments):
@@ -209,9 +211,9 @@ def read_command(argv: Sequence[str] | None, version: str) -> argparse.Namespace
         parser.exit(USAGE, START)
     command = _find_commands(parser)[arguments.command]
     if command.of_actions:
-        _refuse_options_of_others(command, arguments, list_given(sys.argv[1:] if argv is None else argv, version))
+        _refuse_options_of_others(command, arguments, list_given(given, version))
     if command.of_http and arguments.stdio:
-        _refuse_options_of_http(command, list_given(sys.argv[1:] if argv is None else argv, version))
+        _refuse_options_of_http(command, list_given(given, version))
     return arguments
 
 
@@ -222,11 +224,6 @@ def _refuse_options_of_http(command: Parser, given: frozenset[str]) -> None:
             command.refuse(
                 f"--stdio serves one MCP host over standard input and output. Leave out {option.option_strings[-1]}."
             )
-
-
-def _read_help_words(argv: Sequence[str]) -> Sequence[str]:
-    """Return ``argv`` with ``help COMMAND`` written as ``COMMAND --help``."""
-    return [*argv[1:2], "--help"] if argv[:1] == ["help"] else argv
 
 
 def _refuse_options_of_others(command: Parser, arguments: argparse.Namespace, given: frozenset[str]) -> None:
@@ -374,7 +371,7 @@ def _create_parser(version: str) -> Parser:
     _add_console(_add_command(add, "console", "open the console: questions, permissions, decisions"))
     _add_login(_add_command(add, "login", "sign in to a server"))
     logout = _add_command(add, "logout", "revoke and delete a server's tokens")
-    logout.add_argument("url", metavar="URL", help="the server, or a stdio:COMMAND that you trusted")
+    _add_value(logout, "url", "URL", "the server, or a stdio:COMMAND that you trusted")
     _add_options(logout, RemoteOptions, "account")
     _add_timeout(logout, UPSTREAM_S, "time limit for revoking the tokens, in seconds")
     _add_network(logout)
@@ -400,6 +397,31 @@ def _add_flag(to: _Container, name: str, text: str) -> None:
     to.add_argument(name, action="store_true", help=text)
 
 
+def _add_value(to: _Container, name: str, metavar: str | tuple[str, str], text: str, **more: Any) -> None:
+    to.add_argument(name, metavar=metavar, help=text, **more)
+
+
+def _add_optional(parser: Parser, name: str, metavar: str, text: str) -> None:
+    _add_value(parser, name, metavar, text, nargs="?", default="")
+
+
+def _add_action(parser: Parser, actions: Mapping[str, str], default: str = "") -> None:
+    """Add the word that says what the command does: one of ``actions``, each with what it means."""
+    text = "; ".join(f"{name}: {meaning}" for name, meaning in actions.items())
+    more: dict[str, Any] = {"nargs": "?", "default": default} if default else {}
+    _add_value(parser, "action", "ACTION", text, choices=list(actions), **more)
+
+
+def _add_list(to: _Container, name: str, metavar: str, text: str) -> None:
+    to.add_argument(name, action="append", default=[], metavar=metavar, help=text)
+
+
+def _add_words(parser: Parser, name: str, metavar: str, text: str, nargs: str = "*") -> None:
+    """Add a list of words, some of which may stand behind a later option."""
+    parser.set_defaults(more=name)
+    parser.add_argument(name, nargs=nargs, metavar=metavar, help=text)
+
+
 def _add_output(parser: Parser, text: str, force: str = "overwrite the --output file if it exists") -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help=text)
     _add_flag(parser, "--force", force)
@@ -417,16 +439,13 @@ def _add_help_all(parser: Parser) -> None:
 
 
 def _add_example(parser: Parser) -> None:
-    parser.add_argument(
-        "name", nargs="?", default=EXAMPLES[0], choices=EXAMPLES, help="the example (%(default)s)", metavar="NAME"
-    )
+    _add_value(parser, "name", "NAME", "the example (%(default)s)", nargs="?", default=EXAMPLES[0], choices=EXAMPLES)
     _add_output(parser, "write the example to this file or folder", "overwrite the file if it exists")
     _add_flag(parser, "--list", "list the examples without writing one")
 
 
 def _add_serve(parser: Parser) -> None:
-    parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"one or more of {_TARGET}")
+    _add_words(parser, "targets", "TARGET", f"one or more of {_TARGET}")
     _add_options(parser, ListenOptions, "host", "port")
     _add_options(parser, ServeOptions, "api_key_file")
     _add_options(parser, TokenOptions)
@@ -494,44 +513,37 @@ def _name_faults(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _add_work(parser: Parser) -> None:
-    parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"the targets of the servers: {_TARGET}")
+    _add_words(parser, "targets", "TARGET", f"the targets of the servers: {_TARGET}")
     _add_options(parser, ServerOptions, "state", "wake", "limits")
-    parser.add_argument(
-        "--jobs", type=_workers, default=10, metavar="N", help="how many calls run at the same time (10)"
-    )
-    parser.add_argument(
+    _add_value(parser, "--jobs", "N", "how many calls run at the same time (10)", type=_workers, default=10)
+    _add_value(
+        parser,
         "--grace",
+        "SECONDS",
+        "seconds that running calls get after SIGTERM; after that, other workers run them again if that is safe (30)",
         type=_seconds,
         default=30,
-        metavar="SECONDS",
-        help="seconds that running calls get after SIGTERM; after that, other workers run them again if that is"
-        " safe (30)",
     )
-    _add_options(parser, ServeOptions, "agree")
-    _add_options(parser, ServeOptions, "log")
+    _add_options(parser, ServeOptions, "agree", "log")
     _add_upstream_timeout(parser)
     _add_remote_tools(parser)
 
 
 def _add_gateway(parser: Parser) -> None:
-    parser.add_argument(
-        "action",
-        choices=["run", "check", "list", "add", "remove", "agree"],
-        metavar="ACTION",
-        help="run: serve, and reload the file on SIGHUP; check: connect to each upstream; list: print them;"
-        " add: connect to one and add it to the file; remove: remove one from the file; agree: agree to the program of"
-        " one, in the file. A running gateway takes what add and remove change",
+    _add_action(
+        parser,
+        {
+            "run": "serve, and reload the file on SIGHUP",
+            "check": "connect to each upstream",
+            "list": "print them",
+            "add": "connect to one and add it to the file",
+            "remove": "remove one from the file",
+            "agree": "agree to the program of one, in the file. A running gateway takes what add and remove change",
+        },
     )
-    parser.add_argument(
-        "target",
-        nargs="?",
-        default="",
-        metavar="TARGET",
-        help=f"add: {_TARGET}; remove, check, agree: the name of an upstream",
-    )
-    parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the gateway's file (%(default)s)")
-    parser.add_argument("--name", metavar="NAME", help="add: the upstream's name (default: its host name)")
+    _add_optional(parser, "target", "TARGET", f"add: {_TARGET}; remove, check, agree: the name of an upstream")
+    _add_value(parser, "--file", "FILE", "the gateway's file (%(default)s)", default="toolwire.toml")
+    _add_value(parser, "--name", "NAME", "add: the upstream's name (default: its host name)")
     _add_flag(parser, "--no-check", "add: do not connect to the upstream first")
     _add_flag(parser, "--json", "check, list: print the upstreams as JSON")
     _add_options(parser, ServeOptions, "agree")
@@ -543,30 +555,32 @@ def _add_gateway(parser: Parser) -> None:
 
 
 def _add_users(parser: Parser) -> None:
-    parser.add_argument(
-        "action",
-        choices=["list", "add", "password", "sign-out", "remove"],
-        metavar="ACTION",
-        help="list: print the users; add: add one, and ask for the password; password: change it; sign-out: end all"
-        " sessions and apps; remove: delete the user and their credentials",
+    _add_action(
+        parser,
+        {
+            "list": "print the users",
+            "add": "add one, and ask for the password",
+            "password": "change it",
+            "sign-out": "end all sessions and apps",
+            "remove": "delete the user and their credentials",
+        },
     )
-    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="the user's sign-in name")
-    parser.add_argument("--file", default="toolwire.toml", metavar="FILE", help="the gateway's file (%(default)s)")
+    _add_optional(parser, "name", "NAME", "the user's sign-in name")
+    _add_value(parser, "--file", "FILE", "the gateway's file (%(default)s)", default="toolwire.toml")
     _add_flag(parser, "--json", "print the result as JSON")
 
 
 def _add_state(parser: Parser) -> None:
-    parser.add_argument(
-        "action",
-        choices=["backup", "restore", "check"],
-        metavar="ACTION",
-        help="backup: write the state to FILE while servers use it; restore: restore FILE to an empty location;"
-        " check: read all of FILE or, without it, of the state",
+    _add_action(
+        parser,
+        {
+            "backup": "write the state to FILE while servers use it",
+            "restore": "restore FILE to an empty location",
+            "check": "read all of FILE or, without it, of the state",
+        },
     )
-    parser.add_argument("backup", nargs="?", default="", metavar="FILE", help="the file of the backup")
-    parser.add_argument(
-        "--state", default="", metavar="WHERE", help="a folder, or postgresql://HOST/DATABASE (TOOLWIRE_STATE)"
-    )
+    _add_optional(parser, "backup", "FILE", "the file of the backup")
+    _add_value(parser, "--state", "WHERE", "a folder, or postgresql://HOST/DATABASE (TOOLWIRE_STATE)", default="")
     _add_flag(
         parser,
         "--keep-permissions",
@@ -577,12 +591,11 @@ def _add_state(parser: Parser) -> None:
 
 
 def _add_install(parser: Parser) -> None:
-    parser.set_defaults(more="targets")
-    parser.add_argument("host", choices=_HOSTS, metavar="HOST", help=", ".join(_HOSTS))
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"one or more of {_TARGET}")
-    parser.add_argument("--name", metavar="NAME", help="the server's name in the MCP host (default: from the target)")
+    _add_value(parser, "host", "HOST", ", ".join(_HOSTS), choices=_HOSTS)
+    _add_words(parser, "targets", "TARGET", f"one or more of {_TARGET}")
+    _add_value(parser, "--name", "NAME", "the server's name in the MCP host (default: from the target)")
     _add_flag(parser, "--project", "install for the project in this folder only")
-    parser.add_argument("--file", metavar="FILE", help="change this file instead of the MCP host's own file")
+    _add_value(parser, "--file", "FILE", "change this file instead of the MCP host's own file")
     _add_flag(parser, "--print", "print the change without writing it")
     _add_flag(parser, "--replace", "overwrite another server with this name")
     _add_flag(parser, "--remove", "remove the server from the MCP host")
@@ -596,9 +609,9 @@ def _add_install(parser: Parser) -> None:
 
 
 def _add_tools(parser: Parser) -> None:
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    _add_value(parser, "target", "TARGET", _TARGET)
     _add_flag(parser, "--json", "print the tools as JSON")
-    parser.add_argument("--find", metavar="WORDS", help="list only tools that match these words, best first")
+    _add_value(parser, "--find", "WORDS", "list only tools that match these words, best first")
     _add_flag(parser, "--tags", "list the tags with the number of tools")
     _add_flag(parser, "--findings", "list what toolwire left out or repaired")
     _add_locked(parser)
@@ -606,38 +619,32 @@ def _add_tools(parser: Parser) -> None:
 
 
 def _add_find(parser: Parser) -> None:
-    parser.set_defaults(more="words")
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument("words", nargs="+", metavar="WORD", help="what the tool is for, or its name")
-    parser.add_argument(
-        "--limit", type=_most_found, default=8, metavar="N", help="describe at most N tools (%(default)s)"
-    )
+    _add_value(parser, "target", "TARGET", _TARGET)
+    _add_words(parser, "words", "WORD", "what the tool is for, or its name", "+")
+    _add_value(parser, "--limit", "N", "describe at most N tools (%(default)s)", type=_most_found, default=8)
     _add_flag(parser, "--json", "print the tools that were found as JSON")
     _add_locked(parser)
     _add_reading(parser)
 
 
 def _add_show(parser: Parser) -> None:
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument("name", metavar="TOOL", help="the tool's name or id")
+    _add_value(parser, "target", "TARGET", _TARGET)
+    _add_value(parser, "name", "TOOL", "the tool's name or id")
     _add_flag(parser, "--json", "print the tool and the example as JSON")
     _add_locked(parser)
     _add_reading(parser)
 
 
 def _add_call(parser: Parser) -> None:
-    parser.set_defaults(more="values")
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument("name", metavar="NAME", help="the tool's name or id")
-    parser.add_argument(
+    _add_value(parser, "target", "TARGET", _TARGET)
+    _add_value(parser, "name", "NAME", "the tool's name or id")
+    _add_words(
+        parser,
         "values",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="an argument of the tool; KEY:=JSON passes JSON, KEY=@FILE a file; repeat KEY for a list",
+        "KEY=VALUE",
+        "an argument of the tool; KEY:=JSON passes JSON, KEY=@FILE a file; repeat KEY for a list",
     )
-    parser.add_argument(
-        "--args", metavar="JSON", help="all arguments as a JSON object; or @FILE, or - for standard input"
-    )
+    _add_value(parser, "--args", "JSON", "all arguments as a JSON object; or @FILE, or - for standard input")
     _add_option(parser, _ASK)
     _add_options(parser, ServeOptions, "agree")
     _add_flag(
@@ -664,11 +671,9 @@ def _add_calls(parser: Parser) -> None:
         help="list: your calls, newest first; show: the status of a call; wait: wait for its result and print it;"
         " cancel: ask the server to stop it",
     )
-    parser.add_argument("target", metavar="URL", help="the server, over any of its protocols")
-    parser.add_argument("id", nargs="?", default="", metavar="ID", help="the id that `call --start` or list printed")
-    parser.add_argument(
-        "--limit", type=_count, default=20, metavar="N", help="list: the largest number of calls (%(default)s)"
-    )
+    _add_value(parser, "target", "URL", "the server, over any of its protocols")
+    _add_optional(parser, "id", "ID", "the id that `call --start` or list printed")
+    _add_value(parser, "--limit", "N", "list: the largest number of calls (%(default)s)", type=_count, default=20)
     text = f"time limit in seconds; wait: none by default, otherwise {TOTAL_S}"
     _add_option(parser, replace(_TIMEOUT, default=None, help=text))
     _add_flag(parser, "--json", "print JSON")
@@ -679,8 +684,8 @@ def _add_calls(parser: Parser) -> None:
 
 
 def _add_resources(parser: Parser) -> None:
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument("uri", nargs="?", metavar="URI", help="the URI to read; without it, all are listed")
+    _add_value(parser, "target", "TARGET", _TARGET)
+    _add_value(parser, "uri", "URI", "the URI to read; without it, all are listed", nargs="?")
     _add_flag(parser, "--json", "print the list or the content as JSON")
     _add_output(parser, "write the content to this file; - for standard output")
     _add_timeout(parser, TOTAL_S, "time limit for reading, in seconds")
@@ -689,10 +694,9 @@ def _add_resources(parser: Parser) -> None:
 
 
 def _add_prompts(parser: Parser) -> None:
-    parser.set_defaults(more="values")
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the prompt to fill in; without it, all are listed")
-    parser.add_argument("values", nargs="*", metavar="KEY=VALUE", help="an argument of the prompt, a text")
+    _add_value(parser, "target", "TARGET", _TARGET)
+    _add_value(parser, "name", "NAME", "the prompt to fill in; without it, all are listed", nargs="?")
+    _add_words(parser, "values", "KEY=VALUE", "an argument of the prompt, a text")
     _add_flag(parser, "--json", "print the list or the messages as JSON")
     _add_timeout(parser, TOTAL_S, "time limit for reading, in seconds")
     _add_remote(parser)
@@ -700,8 +704,7 @@ def _add_prompts(parser: Parser) -> None:
 
 
 def _add_chat(parser: Parser) -> None:
-    parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="*", metavar="URL", help="a server whose tools the model can use")
+    _add_words(parser, "targets", "URL", "a server whose tools the model can use")
     _add_flag(parser, "--browser", "chat in the browser; you can add servers there")
     _add_page_options(parser)
     for option in _MODEL:
@@ -717,20 +720,16 @@ def _add_chat(parser: Parser) -> None:
 
 
 def _add_console(parser: Parser) -> None:
-    parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="*", metavar="URL", help="servers to list among the connections")
+    _add_words(parser, "targets", "URL", "servers to list among the connections")
     _add_page_options(parser)
-    parser.add_argument(
-        "--path", metavar="FOLDER", help="the folder or PostgreSQL that stores decisions; default: this user's"
-    )
-    parser.add_argument(
-        "--lock", default="toolwire.lock", metavar="FILE", help="the lock file to compare with (%(default)s)"
-    )
-    parser.add_argument(
+    _add_value(parser, "--path", "FOLDER", "the folder or PostgreSQL that stores decisions; default: this user's")
+    _add_value(parser, "--lock", "FILE", "the lock file to compare with (%(default)s)", default="toolwire.lock")
+    _add_value(
+        parser,
         "--state",
+        "WHERE",
+        "show a server's long calls, questions and decisions; a folder or postgresql://HOST",
         default="",
-        metavar="WHERE",
-        help="show a server's long calls, questions and decisions; a folder or postgresql://HOST",
     )
 
 
@@ -740,28 +739,24 @@ def _add_page_options(parser: Parser) -> None:
 
 
 def _add_explain(parser: Parser) -> None:
-    parser.add_argument("target", metavar="URL", help="the URL to probe; probes only read")
+    _add_value(parser, "target", "URL", "the URL to probe; probes only read")
     _add_flag(parser, "--json", "print the probes as JSON")
     _add_reading_timeout(parser)
     _add_keys(parser)
 
 
 def _add_check(parser: Parser) -> None:
-    parser.set_defaults(more="files")
-    parser.add_argument(
-        "files", nargs="+", metavar="FILE", help="a document (JSON or YAML), or a Python file with tools"
-    )
+    _add_words(parser, "files", "FILE", "a document (JSON or YAML), or a Python file with tools", "+")
     parser.add_argument(
         "--kind",
         choices=["opentool", "otc", "openapi", "llm", "overlay"],
         help="the kind of document (default: from its content)",
     )
-    parser.add_argument(
+    _add_list(
+        parser,
         "--overlay",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also check this OpenAPI Overlay; it is applied to each OpenAPI document. Repeat for more",
+        "FILE",
+        "also check this OpenAPI Overlay; it is applied to each OpenAPI document. Repeat for more",
     )
     _add_flag(parser, "--strict", "exit with 1 for warnings too")
     how = parser.add_mutually_exclusive_group()
@@ -770,10 +765,8 @@ def _add_check(parser: Parser) -> None:
 
 
 def _add_conform(parser: Parser) -> None:
-    parser.add_argument("target", metavar="URL", help="the server; tools are called only with --call")
-    parser.add_argument(
-        "--call", nargs=2, metavar=("TOOL", "ARGS"), help="a tool to call, and its arguments as a JSON object"
-    )
+    _add_value(parser, "target", "URL", "the server; tools are called only with --call")
+    _add_value(parser, "--call", ("TOOL", "ARGS"), "a tool to call, and its arguments as a JSON object", nargs=2)
     _add_flag(parser, "--json", "print the reports as JSON")
     _add_flag(parser, "--markdown", "print the reports as Markdown")
     _add_timeout(parser, ANSWER_S, "time limit of each response, in seconds")
@@ -782,24 +775,25 @@ def _add_conform(parser: Parser) -> None:
 
 
 def _add_convert(parser: Parser) -> None:
-    parser.add_argument("source", metavar="SOURCE", help=f"a document, - for standard input, or {_TARGET}")
-    parser.add_argument(
+    _add_value(parser, "source", "SOURCE", f"a document, - for standard input, or {_TARGET}")
+    _add_value(
+        parser,
         "--to",
+        "KIND",
+        f"the kind of the new document: {', '.join(_CONVERTED)}",
         required=True,
         choices=_CONVERTED,
-        metavar="KIND",
-        help=f"the kind of the new document: {', '.join(_CONVERTED)}",
     )
-    parser.add_argument("--kind", choices=(*_CONVERTED, "universal"), metavar="KIND", help="the kind of the source")
+    _add_value(parser, "--kind", "KIND", "the kind of the source", choices=(*_CONVERTED, "universal"))
     text = "write the document to this file instead of standard output"
     _add_output(parser, text, "overwrite the --output and --losses files")
     _add_flag(parser, "--strict", "write nothing and exit with 1 if anything is lost")
-    parser.add_argument("--losses", metavar="FILE", help="write the list of losses to this file, as JSON")
+    _add_value(parser, "--losses", "FILE", "write the list of losses to this file, as JSON")
     _add_reading(parser)
 
 
 def _add_overlay(parser: Parser) -> None:
-    parser.add_argument("target", metavar="URL", help="a server, or a file with an OpenAPI document")
+    _add_value(parser, "target", "URL", "a server, or a file with an OpenAPI document")
     text = "write the overlay to this file instead of standard output"
     _add_output(parser, text, "overwrite the file if it exists")
     _add_reading_timeout(parser)
@@ -807,76 +801,60 @@ def _add_overlay(parser: Parser) -> None:
 
 
 def _add_publish(parser: Parser) -> None:
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    _add_value(parser, "target", "TARGET", _TARGET)
     _add_flag(parser, "--server-json", "print server.json, for mcp-publisher; nothing is sent")
-    parser.add_argument(
-        "--url", default="", metavar="URL", help="the URL where MCP clients reach it (the target's URL)"
-    )
-    parser.add_argument(
-        "--name", default="", metavar="NAME", help="its name in the registry; the default is the host's"
-    )
+    _add_value(parser, "--url", "URL", "the URL where MCP clients reach it (the target's URL)", default="")
+    _add_value(parser, "--name", "NAME", "its name in the registry; the default is the host's", default="")
     _add_reading_timeout(parser)
     _add_remote(parser)
 
 
 def _add_size(parser: Parser) -> None:
-    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    _add_value(parser, "target", "TARGET", _TARGET)
     _add_flag(parser, "--json", "print the numbers as JSON")
     _add_reading(parser)
 
 
 def _add_approvals(parser: Parser) -> None:
-    parser.set_defaults(more="words")
-    parser.add_argument(
+    _add_value(
+        parser,
         "action",
+        "ACTION",
+        "list, allow, deny, revoke, set, unset, log, key or verify (list)",
         nargs="?",
         default="list",
         choices=["list", "allow", "deny", "revoke", "set", "unset", "log", "key", "verify"],
-        metavar="ACTION",
-        help="list, allow, deny, revoke, set, unset, log, key or verify (list)",
     )
-    parser.add_argument(
-        "id",
-        nargs="?",
-        default="",
-        metavar="ID | SITE | FILE",
-        help="the question, permission, server or receipts file",
-    )
-    parser.add_argument(
-        "words", nargs="*", metavar="TOOL LEVEL", help="set: a tool, and per-call or deny; unset: a tool"
-    )
+    _add_optional(parser, "id", "ID | SITE | FILE", "the question, permission, server or receipts file")
+    _add_words(parser, "words", "TOOL LEVEL", "set: a tool, and per-call or deny; unset: a tool")
     which = parser.add_mutually_exclusive_group()
     _add_flag(which, "--writes", "set, unset: all tools that change something")
     _add_flag(which, "--every", "set, unset: all tools of the server")
     _add_flag(parser, "--always", "allow: do not ask again for 30 days; if the server allows that")
-    parser.add_argument(
+    _add_list(
+        parser,
         "--bound",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help='allow: do not ask again if this is true; such as "amount <= 50" or "to in Ada, Bob". Repeat for more',
+        "TEXT",
+        'allow: do not ask again if this is true; such as "amount <= 50" or "to in Ada, Bob". Repeat for more',
     )
-    parser.add_argument("--times", metavar="N", help="allow: do not ask again for this number of calls")
+    _add_value(parser, "--times", "N", "allow: do not ask again for this number of calls")
     _add_flag(parser, "--similar", "allow: also for the other tools that the question lists")
-    parser.add_argument("--until", metavar="TIME", help="allow: do not ask again until then; friday, 2026-12-24 or 12h")
-    parser.add_argument("--reason", default="", metavar="TEXT", help="deny: the reason; the assistant is told")
-    parser.add_argument(
-        "--since",
-        metavar="TIME",
-        help="log: only entries since then; 2026-11-30, 2026-11-30T08:00, or 7d, 12h or 30m ago",
+    _add_value(parser, "--until", "TIME", "allow: do not ask again until then; friday, 2026-12-24 or 12h")
+    _add_value(parser, "--reason", "TEXT", "deny: the reason; the assistant is told", default="")
+    _add_value(
+        parser, "--since", "TIME", "log: only entries since then; 2026-11-30, 2026-11-30T08:00, or 7d, 12h or 30m ago"
     )
-    parser.add_argument(
-        "--site", default="", metavar="TEXT", help="log: only servers and connections that contain this text"
-    )
-    parser.add_argument("--tool", default="", metavar="TEXT", help="log: only tools whose ID contains this text")
+    _add_value(parser, "--site", "TEXT", "log: only servers and connections that contain this text", default="")
+    _add_value(parser, "--tool", "TEXT", "log: only tools whose ID contains this text", default="")
     _add_flag(parser, "--json", "list: print JSON; log, verify: print a JSON object on each line")
     _add_flag(parser, "--verify", "log: verify that no record was changed")
     _add_flag(parser, "--rotate", "key: create a new signing key")
-    parser.add_argument("--keys", metavar="FILE", help="verify: the public keys; a JWK Set (default: your own)")
-    parser.add_argument(
+    _add_value(parser, "--keys", "FILE", "verify: the public keys; a JWK Set (default: your own)")
+    _add_value(
+        parser,
         "--path",
-        metavar="WHERE",
-        help="the folder or PostgreSQL that stores decisions; default: TOOLWIRE_STATE, or toolwire in XDG_STATE_HOME",
+        "WHERE",
+        "the folder or PostgreSQL that stores decisions; default: TOOLWIRE_STATE, or toolwire in XDG_STATE_HOME",
     )
     of_allow = dict.fromkeys(("always", "bound", "times", "until", "similar"), ("allow",))
     of_log = dict.fromkeys(("since", "site", "tool", "verify"), ("log",))
@@ -885,38 +863,39 @@ def _add_approvals(parser: Parser) -> None:
 
 
 def _add_settings(parser: Parser) -> None:
-    parser.add_argument(
-        "action",
-        nargs="?",
+    _add_action(
+        parser,
+        {
+            "show": "print the settings",
+            "check": "print the faults of the files",
+            "trust": "use all settings of this project",
+            "forget": "ignore them again (show)",
+        },
         default="show",
-        choices=["show", "check", "trust", "forget"],
-        metavar="ACTION",
-        help="show: print the settings; check: print the faults of the files; trust: use all settings of this project;"
-        " forget: ignore them again (show)",
     )
-    parser.add_argument(
+    _add_value(
+        parser,
         "of",
+        "COMMAND",
+        "show: each option of this command, with its value and its source",
         nargs="?",
         default="",
         choices=["", *sorted(WITH_SETTINGS)],
-        metavar="COMMAND",
-        help="show: each option of this command, with its value and its source",
     )
-    parser.add_argument("target", nargs="?", default="", metavar="TARGET", help="show: with this target")
+    _add_optional(parser, "target", "TARGET", "show: with this target")
     _add_flag(parser, "--json", "show, check: print JSON")
     parser.of_actions = {"json": ("show", "check")}
 
 
 def _add_lock(parser: Parser) -> None:
-    parser.set_defaults(more="targets")
-    parser.add_argument("targets", nargs="+", metavar="URL", help="a server whose tools are pinned")
+    _add_words(parser, "targets", "URL", "a server whose tools are pinned", "+")
     _add_lock_file(parser)
     _add_reading_timeout(parser)
     _add_remote_tools(parser)
 
 
 def _add_diff(parser: Parser) -> None:
-    parser.add_argument("target", metavar="URL", help="the server to compare with the lock file")
+    _add_value(parser, "target", "URL", "the server to compare with the lock file")
     _add_flag(parser, "--json", "print the differences as JSON")
     _add_lock_file(parser)
     _add_reading_timeout(parser)
@@ -924,7 +903,7 @@ def _add_diff(parser: Parser) -> None:
 
 
 def _add_lock_file(parser: Parser) -> None:
-    parser.add_argument("--file", default="toolwire.lock", metavar="FILE", help="the lock file (%(default)s)")
+    _add_value(parser, "--file", "FILE", "the lock file (%(default)s)", default="toolwire.lock")
 
 
 def _add_locked(parser: Parser) -> None:
@@ -933,9 +912,9 @@ def _add_locked(parser: Parser) -> None:
 
 
 def _add_login(parser: Parser) -> None:
-    parser.add_argument("url", metavar="URL", help="the server")
+    _add_value(parser, "url", "URL", "the server")
     _add_flag(parser, "--key", "type a key, token or password instead; it is not shown")
-    parser.add_argument("--scope", action="append", default=[], metavar="S", help="a scope to request; repeat for more")
+    _add_list(parser, "--scope", "S", "a scope to request; repeat for more")
     _add_flag(parser, "--device", "sign in on another device; for machines without a browser")
     _add_flag(parser, "--as-program", "sign in as the program itself (client credentials)")
     _add_options(parser, RemoteOptions, "account")
@@ -948,21 +927,16 @@ def _add_login(parser: Parser) -> None:
 
 def _add_context(parser: Parser) -> None:
     what = parser.add_argument_group("what tools require", "(a tool gets only what it declares)")
-    what.add_argument(
+    _add_list(
+        what,
         "--token",
-        action="append",
-        default=[],
-        metavar="PROVIDER[=@FILE]",
-        help="an access token for a provider; from a file, the variable PROVIDER_TOKEN, or typed",
+        "PROVIDER[=@FILE]",
+        "an access token for a provider; from a file, the variable PROVIDER_TOKEN, or typed",
     )
-    what.add_argument(
-        "--secret",
-        action="append",
-        default=[],
-        metavar="NAME[=@FILE]",
-        help="a secret that the tool needs; from a file, the variable NAME, or typed",
+    _add_list(
+        what, "--secret", "NAME[=@FILE]", "a secret that the tool needs; from a file, the variable NAME, or typed"
     )
-    what.add_argument("--user-id", metavar="ID", help="the ID of the user whom the call is for")
+    _add_value(what, "--user-id", "ID", "the ID of the user whom the call is for")
 
 
 def _add_sign_in(parser: Parser) -> None:
@@ -973,18 +947,17 @@ def _add_sign_in(parser: Parser) -> None:
 
 def _add_program_sign_in(parser: Parser) -> None:
     how = parser.add_argument_group("how a program signs in", "(without a browser)")
-    how.add_argument("--client-key", metavar="FILE", help="a private key (PEM or JWK) that proves the client ID")
-    how.add_argument("--assertion-file", metavar="FILE", help="a file that holds the workload's signed token (JWT)")
-    how.add_argument("--assertion-env", metavar="NAME", help="the environment variable that holds that token")
-    how.add_argument(
+    _add_value(how, "--client-key", "FILE", "a private key (PEM or JWK) that proves the client ID")
+    _add_value(how, "--assertion-file", "FILE", "a file that holds the workload's signed token (JWT)")
+    _add_value(how, "--assertion-env", "NAME", "the environment variable that holds that token")
+    _add_value(
+        how,
         "--identity-provider",
-        metavar="ISSUER",
-        help="your organization's identity provider; the signed token is then your ID token from it",
+        "ISSUER",
+        "your organization's identity provider; the signed token is then your ID token from it",
     )
-    how.add_argument("--provider-client-id", metavar="ID", help="your client ID at the identity provider")
-    how.add_argument(
-        "--provider-secret-env", metavar="NAME", help="the environment variable that holds its client secret"
-    )
+    _add_value(how, "--provider-client-id", "ID", "your client ID at the identity provider")
+    _add_value(how, "--provider-secret-env", "NAME", "the environment variable that holds its client secret")
 
 
 def _add_calling(parser: Parser) -> None:

@@ -20,22 +20,23 @@ from toolwire.stores.paths import find_state_folder
 from .gateway_file import DEFAULTS, GatewayFile
 from .operators import list_rules, read_upstream_rules
 from .project_trust import SETTINGS_VARIABLE, AskTrust, digest_file, is_trusted
+from .settings import find_user_file
 
 _NAMES: Final = {option.field: option.name for option in list_serve_options()}
 _VARIABLES: Final = ("key_env", "header_env")
 _PLACES: Final = ("state", "ledger", "rates", "jwks", "wake", "receipt-keys")
 
 
-def trust_gateway(path: Path, data: bytes, file: GatewayFile, *, is_own: bool, ask: AskTrust | None) -> bool:
+def trust_gateway(path: Path, data: bytes, file: GatewayFile, ask: AskTrust | None) -> bool:
     """Return whether the gateway's file at ``path`` with the text ``data`` may be used: the user is asked if need be.
 
-    ``is_own`` says that it is the user's own file, which needs no yes. ``ask`` asks the user, if anybody can be asked.
+    The user's own file needs no yes. ``ask`` asks the user, if anybody can be asked.
 
     Raises:
         UsageError: the user does not trust it yet, and nobody can be asked.
     """
     digest = digest_file(path, data)
-    if is_own or is_trusted(digest):
+    if path == find_user_file() or is_trusted(digest):
         return True
     if ask is None:
         raise UsageError(

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from getpass import getuser
 from pathlib import Path
 from typing import Final
 
 from toolwire.cli.exits import OK
 from toolwire.cli.receipts import print_keys, verify_receipts
 from toolwire.cli.targets.open_target import open_target
-from toolwire.cli.terminal.screen import escaped, json_text, print_warning, show_time
+from toolwire.cli.terminal.screen import escaped, json_text, print_warning, show_time, write_count
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import list_question
+from toolwire.cli.terminal.terminal_user import CHANNEL, find_user_name
+from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent.bound_text import build_bounds, parse_named_bound, parse_until, parse_uses
 from toolwire.consent.decision_record import ChainedDecision, Decision, find_chain_fault
 from toolwire.consent.grant import Permission, group_permissions
 from toolwire.consent.origin_display import name_programs
 from toolwire.consent.question_groups import QuestionGroup, describe_differences, group_questions, mark_differing
-from toolwire.core.check import Answer, Question, SimilarTool
+from toolwire.core.check import Answer, SimilarTool
 from toolwire.core.condition import ONLY, write_conditions
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.grant_bounds import GrantBounds
@@ -51,7 +51,6 @@ from toolwire.stores.paths import find_decisions_place, find_state_folder
 
 _NAMES = {EVERY_TOOL: "every tool", EVERY_WRITE: "every tool that changes something"}
 _DONE = {Approval.PER_CALL: "is asked about each time", Approval.DENY: "is never called"}
-_CHANNEL = "terminal"
 _AGO = re.compile(r"([0-9]{1,6})([dhm])")
 _UNITS_S = {"d": 86_400, "h": 3_600, "m": 60}
 _OLDER_IN_A_ROW = 1_000
@@ -177,7 +176,7 @@ def _describe_uses(row: Permission) -> str:
     if not row.use_count:
         return "nothing yet"
     amounts = f", {row.amounts}" if row.amounts else ""
-    return f"{row.use_count:,} call{'s' * (row.use_count != 1)}{amounts}, last {show_time(row.last_used_at)}"
+    return f"{write_count(row.use_count, 'call')}{amounts}, last {show_time(row.last_used_at)}"
 
 
 def _print_waiting(groups: Sequence[QuestionGroup[PendingQuestion]]) -> None:
@@ -237,7 +236,7 @@ def _check_tool(store: StoredLevels, site: str, url: str, rule: StoredLevel) -> 
     # XL-042: a level for a misspelt name would have no effect, and the user would not notice. The level is stored
     # before the check: a site that does not answer must not prevent a stricter level.
     try:
-        with open_target(url, UrlOptions(selection=Selection(include="all")), _refuse) as opened:
+        with open_target(url, UrlOptions(selection=Selection(include="all")), lambda _: NO_APPROVER) as opened:
             found = opened.find(rule.tool)
     except (ToolwireError, UsageError) as error:
         print_warning(f"Whether {site} has this tool was not checked: {error}")
@@ -248,10 +247,6 @@ def _check_tool(store: StoredLevels, site: str, url: str, rule: StoredLevel) -> 
         store.unset(site, rule.tool)
         store.set(site, found.name, rule.level)
         print(f"This tool's full name is {escaped(found.name)}. The rule is stored under it.")
-
-
-def _refuse(_: Question) -> Answer:
-    return Answer(allowed=False)
 
 
 def _answer(place: Place, arguments: argparse.Namespace) -> int:
@@ -267,7 +262,7 @@ def _answer(place: Place, arguments: argparse.Namespace) -> int:
         always=always,
         reason="" if allowed else arguments.reason,
         bounds=bounds,
-        channel=_CHANNEL,
+        channel=CHANNEL,
         decided_by=find_user_name(),
     )
     if asked is not None and approvals.answer(arguments.id, answer):
@@ -328,22 +323,14 @@ def _record(place: Place, decision: str, tool: str, *, binding: str = "", caller
         at=time.time(),
         principal=find_user_name(),
         caller=caller,
-        connection=_CHANNEL,
+        connection=CHANNEL,
         tool=tool,
         binding=binding,
         decision=decision,
-        channel=_CHANNEL,
+        channel=CHANNEL,
         site=site,
     )
     open_decisions(place).append(record)
-
-
-def find_user_name() -> str:
-    """Return the name of this user on this machine, for a log of decisions."""
-    try:
-        return getuser()
-    except (OSError, KeyError):  # a container whose user has no name
-        return f"user {os.getuid()}" if hasattr(os, "getuid") else "a user of this machine"
 
 
 def _log(place: Place, arguments: argparse.Namespace) -> int:
@@ -416,7 +403,7 @@ def _verify(place: Place) -> int:
     last = entries[-1].digest if entries else start.digest
     if start.number:
         print_warning(f"The records 1 to {start.number} are not in this folder. The digest before: {start.digest}")
-    print(f"{len(entries)} record{'s' * (len(entries) != 1)}, each as it was written. The last digest: {last}")
+    print(f"{write_count(len(entries), 'record')}, each as it was written. The last digest: {last}")
     return OK
 
 

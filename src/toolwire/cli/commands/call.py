@@ -7,15 +7,13 @@ import logging
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from toolwire.cli.call_arguments import read_object, read_values
 from toolwire.cli.exits import OK
 from toolwire.cli.output_file import Output, OutputFile, find_output
-from toolwire.cli.parser import read_remote
 from toolwire.cli.targets.context_options import read_context
-from toolwire.cli.targets.open_target import OpenedTarget, open_target, read_client
+from toolwire.cli.targets.open_target import OpenedTarget, open_target, read_client, read_reach
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.call_status_display import print_progress
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
@@ -29,7 +27,7 @@ from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.hosting.options import READING_S
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import read_approval, read_lock_file, read_url_options
+from toolwire.hosting.targets.url_options import read_approval, read_lock_file
 
 from .calls import wait_for_result
 
@@ -37,9 +35,8 @@ from .calls import wait_for_result
 def run(arguments: argparse.Namespace) -> int:
     """Call the tool and print its result."""
     locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
-    discovery_s = min(arguments.timeout, READING_S)
-    reach = replace(
-        read_url_options(read_remote(arguments), [arguments.target], discovery_s=discovery_s),
+    reach = read_reach(
+        arguments,
         locked=locked,
         agree=build_agreement(agreed=arguments.agree, called=arguments.name),
         sign_in=read_client(arguments),
@@ -47,6 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         result_limits=COMPLETE_RESULTS,
         approval=read_approval(arguments.approval),
         timeout_s=arguments.timeout,
+        discovery_s=min(arguments.timeout, READING_S),
     )
     ask = choose_approver(arguments.ask, "yes" if arguments.yes else "ask")
     given = _read_arguments(arguments.args)

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from typing import Any
 
 from toolwire.cli.exits import OK
 from toolwire.cli.output_file import Output, OutputFile, find_output
-from toolwire.cli.parser import read_remote
-from toolwire.cli.targets.open_target import open_target, read_client
+from toolwire.cli.targets.open_target import open_target, read_client, read_reach
 from toolwire.cli.terminal.call_result import print_call_result
 from toolwire.cli.terminal.call_status_display import print_continuation, print_progress, print_status, print_statuses
 from toolwire.cli.terminal.screen import json_text
@@ -26,7 +24,6 @@ from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.framing.call_document import write_status
 from toolwire.hosting.options import READING_S, TOTAL_S
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import read_url_options
 
 _PAGE = 100
 
@@ -35,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Do what the action says, and print what came of it."""
     _check(arguments)
     file = None if arguments.output is None else OutputFile(arguments.output, replace=arguments.force)
-    reach = replace(
-        read_url_options(read_remote(arguments), [arguments.target]),
+    reach = read_reach(
+        arguments,
         sign_in=read_client(arguments),
         result_limits=COMPLETE_RESULTS,
         selection=Selection(include="all"),  # no tool is called, so none need be left out

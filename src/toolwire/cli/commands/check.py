@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from toolwire import __version__
 from toolwire.cli.exits import FAILED, OK, USAGE
-from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
+from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error, write_count
 from toolwire.core.errors import ToolwireError
 from toolwire.core.model import Json, Problem
 from toolwire.core.url_display import show_urls
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         print(json_text(_as_json(checked), indent=2))
     else:
-        _print(checked)
+        print("\n".join([*_list_lines(checked), _summarize(checked)]))
     for one in checked:
         if one.refusal:
             print_error(f"{one.file}: {one.refusal}")
@@ -163,12 +163,6 @@ def _check(read: ReadFile, documents: Sequence[OverlayTarget]) -> CheckedFile:
             return CheckedFile(file, _CHECKERS[kind](text))
 
 
-def _print(checked: Sequence[CheckedFile]) -> None:
-    for line in _list_lines(checked):
-        print(line)
-    print(_summarize(checked))
-
-
 def _list_lines(checked: Sequence[CheckedFile]) -> Iterator[str]:
     for one in checked:
         for fault in one.faults:
@@ -180,13 +174,10 @@ def _list_lines(checked: Sequence[CheckedFile]) -> Iterator[str]:
 
 def _summarize(checked: Sequence[CheckedFile]) -> str:
     read = [one for one in checked if not one.refusal]
-    counts = [
-        _write_count(_count_faults(read, "error"), "error"),
-        _write_count(_count_faults(read, "warning"), "warning"),
-    ]
+    counts = [write_count(_count_faults(read, severity), severity) for severity in ("error", "warning")]
     scores = [f"{escaped(one.file)}: {one.score} of 100" for one in read if one.score is not None]
     score = f" Tool score: {', '.join(scores)}." if scores else ""
-    return f"{_write_count(len(read), 'file')} checked: {', '.join(counts)}.{score}"
+    return f"{write_count(len(read), 'file')} checked: {', '.join(counts)}.{score}"
 
 
 def _as_json(checked: Sequence[CheckedFile]) -> dict[str, Json]:
@@ -202,10 +193,6 @@ def _as_json(checked: Sequence[CheckedFile]) -> dict[str, Json]:
 
 def _count_faults(checked: Sequence[CheckedFile], severity: str) -> int:
     return sum(fault.severity == severity for one in checked for fault in one.faults)
-
-
-def _write_count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _write_sarif(files: Iterable[tuple[str, Sequence[Fault]]]) -> dict[str, Json]:

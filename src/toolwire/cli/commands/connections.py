@@ -18,13 +18,8 @@ def run(arguments: argparse.Namespace) -> int:
     commands = sorted(open_agreed_commands(find_state_folder()).list_all().values())
     if arguments.json:
         rows = [
-            {
-                "resource": each.resource,
-                "account": each.account,
-                "kind": each.kind,
-                "issuer": each.issuer,
-                "scopes": list(each.scopes),
-            }
+            {name: getattr(each, name) for name in ("resource", "account", "kind", "issuer")}
+            | {"scopes": list(each.scopes)}
             for each in known
         ]
         rows += [{"resource": text, "account": "", "kind": "command", "issuer": "", "scopes": []} for text in commands]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.screen import escaped, json_text, print_error
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
-from toolwire.convert import ConvertedDocument, Loss, convert
+from toolwire.convert import ConvertedDocument, convert
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import UsageError
 from toolwire.core.model import Problem
@@ -49,7 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
         where = loss.pointer or "the whole"
         print(escaped(f"{where}: {loss.what}; {loss.instead} stands for it"), file=sys.stderr)
     if losses is not None:
-        text_of_losses = json_text(_describe_losses(converted.losses), indent=2)
+        listed = [{"pointer": one.pointer, "what": one.what, "instead": one.instead} for one in converted.losses]
+        text_of_losses = json_text(listed, indent=2)
         losses.write(Output(f"{text_of_losses}\n".encode(), "application/json"))
     if converted.losses and arguments.strict:
         count = len(converted.losses)
@@ -90,10 +90,6 @@ def _remove_hints(catalog: Catalog) -> Catalog:
     """Return ``catalog`` without the hints of its connection, which are not part of a definition."""
     tools = tuple(replace(tool, hints={}) for tool in catalog.tools)
     return Catalog(title=catalog.title, version=catalog.version, description=catalog.description, tools=tools)
-
-
-def _describe_losses(losses: Sequence[Loss]) -> list[dict[str, str]]:
-    return [{"pointer": loss.pointer, "what": loss.what, "instead": loss.instead} for loss in losses]
 
 
 def _check_file(arguments: argparse.Namespace, option: str) -> OutputFile | None:

@@ -6,14 +6,14 @@ import argparse
 from pathlib import Path
 
 from toolwire.cli.exits import FAILED, OK
-from toolwire.cli.parser import read_remote
+from toolwire.cli.targets.open_target import read_reach
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.consent.definition_lock import Difference
 from toolwire.core.errors import UsageError
 from toolwire.core.model import Json
 from toolwire.core.url_display import show_url
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import read_lock_file, read_url_options
+from toolwire.hosting.targets.url_options import read_lock_file
 
 from .lock import fetch_definitions, list_differences
 
@@ -23,8 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not isinstance(read_target(arguments.target), UrlTarget):
         raise UsageError("diff needs a URL. Local files change only when you edit them.")
     lock = read_lock_file(Path(arguments.file))
-    options = read_url_options(read_remote(arguments), [arguments.target], discovery_s=arguments.timeout)
-    pinned = fetch_definitions(arguments.target, options)
+    pinned = fetch_definitions(arguments.target, read_reach(arguments))
     if not lock.has_connection(pinned.url):
         there, asked = show_url(pinned.url), show_url(arguments.target)
         raise UsageError(f"{arguments.file} does not contain {there}. `toolwire lock {asked}` adds it.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Final
 from toolwire.cli.exits import NOT_FOUND, OK
 from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.prompt import confirm_command
-from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error
+from toolwire.cli.terminal.screen import apply_style, escaped, json_text, print_error, write_count
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.client.connection.connection import explain_failure
@@ -145,11 +145,8 @@ def _print(found: Discovery) -> None:
     chosen = apply_style(_get_title(found.peer), "bold", sys.stdout)
     print(f"{chosen} was chosen: {_count_tools(found.peer)} at {escaped(show_url(found.peer.url))}.")
     if found.others:
-        print(f"It also speaks {_list_peers(found.others)}. The first protocol in the search order is used.")
-
-
-def _list_peers(peers: Sequence[Peer]) -> str:
-    return ", ".join(f"{_get_title(peer)} ({_count_tools(peer)})" for peer in peers)
+        others = ", ".join(f"{_get_title(peer)} ({_count_tools(peer)})" for peer in found.others)
+        print(f"It also speaks {others}. The first protocol in the search order is used.")
 
 
 def _get_title(peer: Peer) -> str:
@@ -157,5 +154,4 @@ def _get_title(peer: Peer) -> str:
 
 
 def _count_tools(peer: Peer) -> str:
-    count = len(peer.catalog.tools)
-    return "1 tool" if count == 1 else f"{count} tools"
+    return write_count(len(peer.catalog.tools), "tool")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import pwd
 import re
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import chdir
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +16,10 @@ from urllib.parse import urlsplit
 from toolwire.cli.commands.serve import serve_arguments
 from toolwire.cli.exits import DENIED, NOT_FOUND, OK
 from toolwire.cli.terminal.prompt import ask_trust, confirm_command, is_terminal
-from toolwire.cli.terminal.screen import escaped, json_text, print_warning
+from toolwire.cli.terminal.screen import escaped, json_text, print_warning, write_count
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
+from toolwire.cli.terminal.terminal_user import CHANNEL, find_user_name
 from toolwire.client.transport.server_command import read_server_command
 from toolwire.core.codec import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
@@ -53,7 +52,6 @@ from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, ope
 from toolwire.hosting.running_gateway import Reloads, RunningGateway
 from toolwire.hosting.serve_app import build_app
 from toolwire.hosting.serve_settings import UpstreamSettings
-from toolwire.hosting.settings import find_user_file
 from toolwire.hosting.targets.target import UrlTarget, move_target, read_target
 from toolwire.hosting.toml_file import SECRET_FIELD, read_bytes
 from toolwire.server.asking.host_consent import count_own_asking_tools
@@ -75,9 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     # AT-40: `run` is the order to run what is in the file, also of a program that nobody can ask; `check` is none.
     must_ask = arguments.action in ("check", "agree") or (arguments.action == "run" and is_terminal())
     full = path.parent.resolve() / name
-    if must_ask and not trust_gateway(
-        full, data, file, is_own=full == find_user_file(), ask=ask_trust if is_terminal() else None
-    ):
+    if must_ask and not trust_gateway(full, data, file, ask_trust if is_terminal() else None):
         return DENIED
     os.chdir(folder)
     match arguments.action:
@@ -204,7 +200,7 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
     _refuse_second(path, name)
     found = ""
     if not arguments.no_check:
-        with _work_in(path.parent), announce_if_slow(f"Connecting to {name}"):
+        with chdir(path.parent), announce_if_slow(f"Connecting to {name}"):
             try:
                 count = check_upstream(name, lines, confirm_command)
             except ConnectError as error:
@@ -212,8 +208,8 @@ def _add(path: Path, arguments: argparse.Namespace) -> int:
                     raise
                 text = f"{error} The upstream was not added. Use --no-check to add it without checking."
                 raise ConnectError(text, error.probes, error.kind) from error
-        found = f" with {count} tool{'s' * (count != 1)}"
-    reloads = add_upstream(path, name, lines, _find_user())
+        found = f" with {write_count(count, 'tool')}"
+    reloads = add_upstream(path, name, lines, ChangedBy(name=find_user_name(), channel=CHANNEL))
     print(f"{escaped(str(path))}: added {name}{found}. {_describe_reloads(reloads)}")
     return OK
 
@@ -222,18 +218,9 @@ def _remove(path: Path, name: str) -> int:
     """Remove the table of the upstream called ``name``; all else in the file stays as it is."""
     if not name:
         raise UsageError("`gateway remove` needs the upstream's name. `toolwire gateway list` prints the names.")
-    reloads = remove_upstream(path, name, _find_user())
+    reloads = remove_upstream(path, name, ChangedBy(name=find_user_name(), channel=CHANNEL))
     print(f"{escaped(str(path))}: removed {escaped(name)}. {_describe_reloads(reloads)}")
     return OK
-
-
-def _find_user() -> ChangedBy:
-    """Return the user of this process as the log of decisions names them."""
-    try:
-        name = pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # as in many containers
-        name = str(os.getuid())
-    return ChangedBy(name=name, channel="terminal")
 
 
 def _describe_reloads(reloads: Reloads) -> str:
@@ -244,17 +231,6 @@ def _describe_reloads(reloads: Reloads) -> str:
     if reloads.taken:
         return "The running gateway is loading the change."
     return "No running gateway of this user was found. Send SIGHUP to a gateway that runs as another user."
-
-
-@contextmanager
-def _work_in(folder: Path) -> Generator[None, None, None]:
-    """Let relative paths mean files of ``folder``."""
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def _move(path: str, *, folder: Path) -> str:

@@ -16,7 +16,7 @@ from toolwire.cli.exits import DENIED, OK
 from toolwire.cli.parser import list_commands, read_remote
 from toolwire.cli.targets.open_target import open_target
 from toolwire.cli.terminal.prompt import confirm_command
-from toolwire.cli.terminal.screen import escaped, print_error, print_instruction, print_warning
+from toolwire.cli.terminal.screen import escaped, print_error, print_instruction, print_warning, write_count
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.client.connection.connection import find_unused_document
 from toolwire.client.discovery.local_files import file_url
@@ -153,7 +153,7 @@ def _connect(text: str, arguments: argparse.Namespace) -> list[str]:
 def _describe_offered(names: Sequence[str]) -> str:
     shown = ", ".join(map(escaped, names[:_MAX_NAMED]))
     more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
-    return f" It offers {len(names):,} tool{'' if len(names) == 1 else 's'}: {shown}{more}." if names else ""
+    return f" It offers {write_count(len(names), 'tool')}: {shown}{more}." if names else ""
 
 
 def _add(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from toolwire.cli.exits import OK
 from toolwire.cli.parser import read_remote
-from toolwire.cli.targets.open_target import OpenedTarget, open_target, open_url
-from toolwire.cli.terminal.screen import escaped
+from toolwire.cli.targets.open_target import OpenedTarget, open_target, open_url, read_reach
+from toolwire.cli.terminal.screen import escaped, write_count
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.client import Session, SyncRemote
 from toolwire.consent import DefinitionLock, write_lock
@@ -38,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     for url in arguments.targets:
         found = fetch_definitions(url, options)
         lock = lock.with_connection(found.url, found.definitions)
-        count = "1 tool" if len(found.definitions) == 1 else f"{len(found.definitions)} tools"
-        lines.append(f"{escaped(name_programs(show_url(found.url)))}: {count} pinned in {file}")
+        site, count = escaped(name_programs(show_url(found.url))), write_count(len(found.definitions), "tool")
+        lines.append(f"{site}: {count} pinned in {file}")
     try:
         write_private_file(file, write_lock(lock))
     except OSError as error:
@@ -65,10 +64,8 @@ def fetch_definitions(url: str, options: UrlOptions) -> FetchedDefinitions:
 def open_tools(arguments: argparse.Namespace) -> Generator[tuple[OpenedTarget, tuple[Difference, ...]], None, None]:
     """Open the target of ``arguments`` to read its tools, and give how they differ from the lock with ``--locked``."""
     locked = read_lock_file(Path(arguments.file)) if arguments.locked else None
-    options = read_url_options(
-        read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
-    )
-    with open_target(arguments.target, replace(options, locked=locked), build_terminal_approver("ask")) as source:
+    reach = read_reach(arguments, locked=locked)
+    with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         yield source, () if locked is None else find_differences(locked, source)
 
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
 from toolwire.cli.exits import OK
-from toolwire.cli.parser import read_remote
-from toolwire.cli.targets.open_target import open_target
+from toolwire.cli.targets.open_target import open_target, read_reach
 from toolwire.cli.terminal.screen import json_text
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.client import SyncRemote
 from toolwire.core.errors import UsageError
 from toolwire.hosting.targets.target import UrlTarget, read_target
-from toolwire.hosting.targets.url_options import read_url_options
 from toolwire.protocols.mcp.server_card import build_server_json
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?")
@@ -35,28 +32,19 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.name and not _NAME.fullmatch(arguments.name):
         raise UsageError(f"{arguments.name!r} is not a valid registry name. Write it like io.github.yourname/shop.")
-    reach = replace(
-        read_url_options(read_remote(arguments), [arguments.target], discovery_s=arguments.timeout),
+    reach = read_reach(
+        arguments,
         protocol="mcp" if is_url else arguments.protocol,
         include_site_description=True,  # no model reads it here
     )
     with open_target(arguments.target, reach, build_terminal_approver("ask")) as source:
         url = arguments.url or (source.url if isinstance(source, SyncRemote) else "")
-        _check_url(url)
+        if not _is_listed(url):
+            text = "The registry lists addresses that everyone reaches, by https and without a key in them"
+            raise UsageError(f"{text}. Set a public URL: --url https://tools.example.com/mcp.")
         written = build_server_json(source.catalog(), url, name=arguments.name, needs_key=reach.key is not None)
         print(json_text(written, indent=2))
     return OK
-
-
-def _check_url(url: str) -> None:
-    """Check that the registry would list ``url``.
-
-    Raises:
-        UsageError: it would not.
-    """
-    if not _is_listed(url):
-        text = "The registry lists addresses that everyone reaches, by https and without a key in them"
-        raise UsageError(f"{text}. Set a public URL: --url https://tools.example.com/mcp.")
 
 
 def _is_listed(url: str) -> bool:

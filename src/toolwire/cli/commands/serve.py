@@ -6,8 +6,8 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple
 from toolwire.cli.exits import OK
 from toolwire.cli.interruption import open_temporary_folder
 from toolwire.cli.terminal.prompt import confirm_command
-from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning
+from toolwire.cli.terminal.screen import apply_style, drop_unwritable, escaped, print_warning, write_count
 from toolwire.client.transport.server_program import end_programs
 from toolwire.core.catalog import Catalog
 from toolwire.core.errors import ToolwireError, UsageError
@@ -127,7 +127,12 @@ def _serve(
     places = find_state_places(settings.server.state)
     if arguments.workers > 1 and settings.server.ledger is None and places.ledger is None:
         print_warning("Each worker remembers only its own calls. With --state FOLDER, a repeated call runs only once.")
-    if arguments.workers > 1 and not settings.server.rates and not places.rates and _has_rate_limits(boxes):
+    if (
+        arguments.workers > 1
+        and not settings.server.rates
+        and not places.rates
+        and any(tool.rate_limit is not None for box in boxes for tool in box.catalog().tools)
+    ):
         print_warning(
             "Each worker counts only its own calls. With --state FOLDER, all workers share the tools' limits."
         )
@@ -155,12 +160,15 @@ def _serve(
         serve(app, listen)
         return OK
     end_programs()  # each process that serves runs its own
-    with _set_environment(settings):
+    os.environ[SETTINGS] = settings.to_json()
+    try:
         if arguments.reload:
             serve_reloading(FACTORY, listen, directories=_list_folders(targets), announce_reload=_print_reload)
         else:
             may_renew = renew and partial(_renew_settings, renew, shared, running)
             serve_workers(FACTORY, listen, workers=arguments.workers, may_renew=may_renew, received=received)
+    finally:
+        del os.environ[SETTINGS]
     return OK
 
 
@@ -184,15 +192,6 @@ def _renew_settings(renew: Callable[[], ServeSettings], shared: _Folders, runnin
 
 def _print_reload(sentence: str) -> None:
     print(f"toolwire: {escaped(sentence)}", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _set_environment(settings: ServeSettings) -> Generator[None, None, None]:
-    os.environ[SETTINGS] = settings.to_json()
-    try:
-        yield
-    finally:
-        del os.environ[SETTINGS]
 
 
 def _list_folders(targets: Iterable[Target]) -> Sequence[Path]:
@@ -237,12 +236,8 @@ def _warn_of_faults(boxes: Iterable[Toolbox]) -> None:
         if fault not in others:
             print_warning(fault.message)
     if others:
-        count = "1 thing" if len(others) == 1 else f"{len(others)} things"
-        print_warning(f"{count} could confuse a model: `toolwire check FILE` lists them. {others[0].message}")
-
-
-def _has_rate_limits(boxes: Iterable[Toolbox]) -> bool:
-    return any(tool.rate_limit is not None for box in boxes for tool in box.catalog().tools)
+        text = f"{write_count(len(others), 'thing')} could confuse a model: `toolwire check FILE` lists them."
+        print_warning(f"{text} {others[0].message}")
 
 
 def _describe_keys(settings: ServeSettings) -> str:
@@ -258,7 +253,7 @@ def _count_offered(catalog: Catalog) -> str:
     # MC-08: the other protocols have no word for them, which a user must not find out by looking.
     features = catalog.features
     counts = (("resource", len(features.resources)), ("prompt", len(features.prompts)), ("skill", len(features.skills)))
-    return " and ".join(f"{number} {word}{'s' * (number != 1)}" for word, number in counts if number)
+    return " and ".join(write_count(number, word) for word, number in counts if number)
 
 
 def _build_announcer(catalogs: Sequence[Catalog], *, keys: str, note: str) -> Callable[[str], None]:

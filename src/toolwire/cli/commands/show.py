@@ -178,7 +178,7 @@ def _walk(schema: Json, root: Mapping[str, Any], depth: int) -> Iterator[str]:
     properties, required = found.get("properties"), found.get("required")
     if depth >= _MAX_DEPTH or not isinstance(properties, Mapping):
         return
-    needed = set(filter(_is_text, required)) if isinstance(required, list) else set()
+    needed = {one for one in required if isinstance(one, str)} if isinstance(required, list) else set()
     for name in sorted(list(properties)[:_MAX_LINES], key=lambda one: one not in needed):
         member = _resolve(properties[name], root)
         must = "required" if name in needed else "optional"
@@ -209,7 +209,3 @@ def _write_words(schema: Mapping[str, Any]) -> str:
 def _write_description(schema: Mapping[str, Any]) -> str:
     text = schema.get("description")
     return f". {text.strip().partition(chr(10))[0]}" if isinstance(text, str) and text.strip() else ""
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)

@@ -11,22 +11,17 @@ import sys
 from toolwire.adapters.dialects import Provider
 from toolwire.adapters.tool_declarations import CHARACTERS_A_TOKEN, measure_tools
 from toolwire.cli.exits import OK
-from toolwire.cli.parser import read_remote
-from toolwire.cli.targets.open_target import open_target
+from toolwire.cli.targets.open_target import open_target, read_reach
 from toolwire.cli.terminal.screen import escaped, json_text
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_approver import build_terminal_approver
 from toolwire.core.model import Json
-from toolwire.hosting.targets.url_options import read_url_options
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the tokens of each tool for each provider, the largest first, and the totals."""
-    options = read_url_options(
-        read_remote(arguments), [arguments.target], discovery_s=arguments.timeout, offline=arguments.offline
-    )
-    opening = open_target(arguments.target, options, build_terminal_approver("ask"))
+    opening = open_target(arguments.target, read_reach(arguments), build_terminal_approver("ask"))
     with opening as source, announce_if_slow("Writing the declaration of every tool"):
         sizes = measure_tools(source.catalog())
     totals = {provider: sum(size[provider] for size in sizes.values()) for provider in Provider}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from toolwire.cli.exits import FAILED, OK
 from toolwire.cli.targets.open_target import OpenedTarget
-from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error, shorten
+from toolwire.cli.terminal.screen import escape_first_line, escaped, json_text, print_error, shorten, write_count
 from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_list, print_table
 from toolwire.consent import effective_level
@@ -40,7 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the tools of the target, as a table or as JSON."""
     with open_tools(arguments) as (source, changed):
         if arguments.tags:
-            return _print_tags(source.tags(), as_json=arguments.json)
+            rows = [(escaped(tag), f"{number:,}") for tag, number in source.tags().items()]
+            nothing = "The tools have no tags."
+            print_list(dict(source.tags()), ("tag", "tools"), rows, nothing, as_json=arguments.json)
+            return OK
         catalog = source.catalog()
         findings = () if arguments.json and not arguments.findings else _list_findings(source)
         tools = catalog.tools if arguments.find is None else search_tools(catalog, arguments.find)
@@ -67,14 +70,7 @@ def _print(catalog: Catalog, table: Sequence[tuple[str, ...]], number: int) -> N
     else:
         print(f"{escaped(catalog.title)} has no tools.")
     if number:
-        count = "1 finding" if number == 1 else f"{number:,} findings"
-        print(f"\n{count}: --findings shows what toolwire left out or reads differently.")
-
-
-def _print_tags(tags: Mapping[str, int], *, as_json: bool) -> int:
-    rows = [(escaped(tag), f"{number:,}") for tag, number in tags.items()]
-    print_list(dict(tags), ("tag", "tools"), rows, "The tools have no tags.", as_json=as_json)
-    return OK
+        print(f"\n{write_count(number, 'finding')}: --findings shows what toolwire left out or reads differently.")
 
 
 def _list_findings(source: OpenedTarget) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from toolwire.hosting.gateway_callers import forget_caller
 from toolwire.hosting.gateway_file import NO_FILE, parse_gateway_file
 from toolwire.hosting.gateway_sign_in import find_people_place, make_user_id, open_people
 from toolwire.hosting.gateway_trust import trust_gateway
-from toolwire.hosting.settings import find_user_file
 from toolwire.hosting.toml_file import read_bytes
 from toolwire.limits import USER_PREFIX, RulesByCaller
 from toolwire.stores.ledger.call_overview import CallOverview
@@ -52,10 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"Users sign in at {provider.issuer}. Add users or change passwords there.")
     full, state = path.parent.resolve() / path.name, file.arguments.state
     # AT-40: a database of another host learns the passwords of the environment.
-    if "://" in (state or ""):
-        ask = ask_trust if is_terminal() else None
-        if not trust_gateway(full, data, file, is_own=full == find_user_file(), ask=ask):
-            return DENIED
+    if "://" in (state or "") and not trust_gateway(full, data, file, ask_trust if is_terminal() else None):
+        return DENIED
     os.chdir(path.resolve().parent)
     with closing(open_people(find_people_place(state))) as people:
         if arguments.action == "list":

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from toolwire.cli.parser import read_remote
 from toolwire.cli.terminal.prompt import confirm_command, confirm_relocation
@@ -48,6 +48,16 @@ def read_client(arguments: Namespace) -> SignInOptions | None:
     from .sign_in_options import read_sign_in  # loads the code of sign-in
 
     return read_sign_in(arguments)
+
+
+def read_reach(arguments: Namespace, **changes: Any) -> UrlOptions:
+    """Return how the target of ``arguments`` is reached, by the options of a command, and with ``changes``.
+
+    Raises:
+        UsageError: an option is not valid.
+    """
+    options = read_url_options(read_remote(arguments), [arguments.target], discovery_s=arguments.timeout)
+    return replace(options, **{"offline": getattr(arguments, "offline", False), **changes})
 
 
 @contextmanager
@@ -125,8 +135,8 @@ def open_offering(arguments: Namespace) -> Generator[OpenedTarget, None, None]:
     """
     # MC-08
     is_url = isinstance(read_target(arguments.target), UrlTarget)
-    reach = replace(
-        read_url_options(read_remote(arguments), [arguments.target]),
+    reach = read_reach(
+        arguments,
         protocol=arguments.protocol or ("mcp" if is_url else None),
         sign_in=read_client(arguments),
         result_limits=COMPLETE_RESULTS,

@@ -78,7 +78,7 @@ def _read_bounds(question: Question, read: Callable[[str], str]) -> GrantBounds:
     unseen = bool(absent) and _read_entry(
         f"  Other arguments ({', '.join(map(make_visible, absent))}) [never; {ANY} for any]: ", read, _parse_unseen
     )
-    uses = _read_entry(f"  How many calls? [{_USES}]: ", read, _parse_uses)
+    uses = _read_entry(f"  How many calls? [{_USES}]: ", read, lambda text: parse_uses(text or _USES))
     now = datetime.now().astimezone()
     until = _read_entry("  Until when, such as friday or 12h? [30 days]: ", read, partial(parse_until, now))
     return build_bounds(conditions, uses, until, unseen=unseen, tools=_read_similar(question, read))
@@ -128,7 +128,3 @@ def _parse_unseen(text: str) -> bool:
     if text not in ("", ANY):
         raise DefinitionError(f"Type {ANY} to include calls with these arguments, or nothing.")
     return text == ANY
-
-
-def _parse_uses(text: str) -> int | None:
-    return parse_uses(text or _USES)

@@ -30,6 +30,7 @@ __all__ = [
     "print_warning",
     "shorten",
     "show_time",
+    "write_count",
 ]
 
 _STYLES: Final = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -48,6 +49,11 @@ def escape_first_line(text: str) -> str:
 def shorten(text: str, most: int) -> str:
     """Return ``text`` in at most ``most`` characters; an ellipsis stands for the rest."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def write_count(number: int, noun: str) -> str:
+    """Return ``number`` with ``noun``, which takes an ``s`` unless there is one: ``1 tool``, ``1,200 tools``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def show_time(seconds: float) -> str:

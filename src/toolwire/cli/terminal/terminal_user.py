@@ -1,11 +1,13 @@
-"""Let the user at the terminal sign in to a site."""
+"""Say who the user at the terminal is, and let them sign in to a site."""
 # XL-102
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from getpass import getuser
+from typing import TYPE_CHECKING, Final
 
 from toolwire.core.url_origin import complete_url, get_origin
 
@@ -14,6 +16,9 @@ from .screen import escaped, print_instruction
 
 if TYPE_CHECKING:  # signing in is rare, and imports much
     from toolwire.client.login import SignInUser
+
+CHANNEL: Final = "terminal"
+"""Where the user decides, for a log of decisions."""
 
 
 def build_terminal_user(sign_in_at: Sequence[str] = ()) -> SignInUser | None:
@@ -56,3 +61,11 @@ def _confirm_sign_in(site: str, scopes: Sequence[str]) -> bool:
     """Ask before a browser opens: a user must not sign in to a page that they did not expect."""
     wanted = f" for {', '.join(scopes)}" if scopes else ""
     return confirm(escaped(f"{site} wants you to sign in{wanted}. Sign in? [y/N] "))
+
+
+def find_user_name() -> str:
+    """Return the name of this user on this machine, for a log of decisions."""
+    try:
+        return getuser()
+    except (OSError, KeyError):  # a container whose user has no name
+        return f"user {os.getuid()}" if hasattr(os, "getuid") else "a user of this machine"
