@@ -44,6 +44,11 @@ def place(**more: Any) -> SignInTarget:
     return SignInTarget(resource=SITE, server=server(**more))
 
 
+def credential(refresh: str | None = "rt", **more: Any) -> Credential:
+    secret = None if refresh is None else Secret(refresh)
+    return Credential(kind="oauth", resource=SITE, access=Secret("at"), refresh=secret, **more)
+
+
 def build_transport(data: Any, status: int = 200) -> CannedTransport:
     return CannedTransport(lambda _: Response(status, (), json.dumps(data).encode()))
 
@@ -165,15 +170,7 @@ def test_code_is_exchanged_with_its_verifier_at_the_token_endpoint() -> None:
 
 @pytest.mark.requirement("AC-09", "AC-07")
 def test_refresh_uses_the_original_token_endpoint_and_keeps_unchanged_fields() -> None:
-    old = Credential(
-        kind="oauth",
-        resource=SITE,
-        access=Secret("at"),
-        refresh=Secret("rt"),
-        scopes=("a",),
-        token_url=f"{ISSUER}/t",
-        client_id="me",
-    )
+    old = credential(scopes=("a",), token_url=f"{ISSUER}/t", client_id="me")
     transport = build_transport({"access_token": "at2", "token_type": "Bearer"})
     new = run(renew_credential(old, 0.0), transport)
     assert isinstance(new, Credential)
@@ -268,14 +265,7 @@ def test_refused_device_sign_in_says_why() -> None:
 
 @pytest.mark.requirement("AC-12")
 def test_revocation_revokes_the_refresh_token_then_the_access_token() -> None:
-    old = Credential(
-        kind="oauth",
-        resource=SITE,
-        access=Secret("at"),
-        refresh=Secret("rt"),
-        revocation_url=f"{ISSUER}/r",
-        client_id="me",
-    )
+    old = credential(revocation_url=f"{ISSUER}/r", client_id="me")
     transport = build_transport({})
     assert run(revoke_credential(old), transport) is True
     assert [form(request)["token"] for request in transport.sent] == ["rt", "at"]
@@ -302,14 +292,7 @@ def test_revocation_is_done_where_a_server_revokes_refresh_tokens_alone(
         text = "Structured JWT Tokens cannot be revoked via the revocation_endpoint"
         return Response(status, (), json.dumps({"error": error, "error_description": text}).encode())
 
-    old = Credential(
-        kind="oauth",
-        resource=SITE,
-        access=Secret("at"),
-        refresh=None if refresh is None else Secret(refresh),
-        revocation_url=f"{ISSUER}/r",
-        client_id="me",
-    )
+    old = credential(refresh, revocation_url=f"{ISSUER}/r", client_id="me")
     assert run(revoke_credential(old), CannedTransport(answer)) is is_done
 
 
@@ -423,15 +406,7 @@ def test_unusual_token_response_is_read_or_refused_and_never_printed(spot: str, 
 
 @pytest.mark.requirement("AC-10")
 def test_stored_credential_is_read_back_with_its_secrets_separate() -> None:
-    whole = Credential(
-        kind="oauth",
-        resource=SITE,
-        access=Secret("at"),
-        refresh=Secret("rt"),
-        client_secret=Secret("cs"),
-        expires_at=1.5,
-        scopes=("a", "b"),
-    )
+    whole = credential(client_secret=Secret("cs"), expires_at=1.5, scopes=("a", "b"))
     plain, secrets = write_credential(whole)
     assert set(secrets.values()) == {"at", "rt", "cs"}
     assert not {"at", "rt", "cs"} & set(map(str, plain.values()))
@@ -443,7 +418,7 @@ def test_stored_credential_is_read_back_with_its_secrets_separate() -> None:
 @pytest.mark.requirement("AC-09")
 def test_credential_without_refresh_token_names_the_login_command() -> None:
     transport = build_transport(TOKENS)
-    ended = run(renew_credential(Credential(kind="oauth", resource=SITE, access=Secret("at")), 0.0), transport)
+    ended = run(renew_credential(credential(None), 0.0), transport)
     assert isinstance(ended, Problem)
     assert ended.details["error"] == "invalid_grant"
     assert f"toolwire login {SITE}" in ended.message
@@ -451,14 +426,7 @@ def test_credential_without_refresh_token_names_the_login_command() -> None:
 
 
 def test_refresh_at_an_older_server_omits_the_resource() -> None:
-    old = Credential(
-        kind="oauth",
-        resource=SITE,
-        access=Secret("at"),
-        refresh=Secret("rt"),
-        token_url=f"{ISSUER}/t",
-        sends_resource=False,
-    )
+    old = credential(token_url=f"{ISSUER}/t", sends_resource=False)
     transport = build_transport(TOKENS)
     assert isinstance(run(renew_credential(old, 0.0), transport), Credential)
     assert "resource" not in form(transport.sent[0])
@@ -466,12 +434,12 @@ def test_refresh_at_an_older_server_omits_the_resource() -> None:
 
 @pytest.mark.requirement("AC-12")
 def test_revocation_sends_only_existing_tokens_to_a_revocation_endpoint() -> None:
-    alone = Credential(kind="oauth", resource=SITE, access=Secret("at"), revocation_url=f"{ISSUER}/r", client_id="me")
+    alone = credential(None, revocation_url=f"{ISSUER}/r", client_id="me")
     transport = build_transport({})
     assert run(revoke_credential(alone), transport) is True
     assert [form(request)["token"] for request in transport.sent] == ["at"]
     nowhere = build_transport({})
-    assert run(revoke_credential(Credential(kind="oauth", resource=SITE, access=Secret("at"))), nowhere) is False
+    assert run(revoke_credential(credential(None)), nowhere) is False
     assert nowhere.sent == []
 
 

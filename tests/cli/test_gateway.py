@@ -58,10 +58,11 @@ def test_caller_sees_and_calls_only_upstreams_of_its_scopes(
             assert refused.kind in (Kind.FORBIDDEN, Kind.UNKNOWN_TOOL)
 
 
-@pytest.mark.requirement("GW-01")
-def test_changed_gateway_file_is_reloaded_without_dropping_calls(folder: Path, write: Callable[..., Path]) -> None:
-    go_on = folder / "go_on"
-    os.mkfifo(go_on)
+@pytest.fixture
+def go_on(folder: Path, write: Callable[..., Path]) -> Path:
+    """Write tools.py, whose call ends when something is written to this pipe, and more.py."""
+    pipe = folder / "go_on"
+    os.mkfifo(pipe)
     write(
         "tools.py",
         f"""
@@ -74,10 +75,15 @@ def test_changed_gateway_file_is_reloaded_without_dropping_calls(folder: Path, w
         def wait() -> str:
             "Wait for a word."
             print("the call runs", flush=True)
-            return open({str(go_on)!r}).read()
+            return open({str(pipe)!r}).read()
         """,
     )
     write("more.py", 'from toolwire import Toolkit\nkit = Toolkit("More")\nkit.tool(approval="auto")(abs)\n')
+    return pipe
+
+
+@pytest.mark.requirement("GW-01")
+def test_changed_gateway_file_is_reloaded_without_dropping_calls(folder: Path, go_on: Path) -> None:
     file = folder / "toolwire.toml"
     file.write_text('port = 0\n[upstreams.slow]\ntarget = "tools.py"\n')
     results: list[Any] = []
@@ -506,25 +512,7 @@ def test_rate_of_an_upstream_counts_all_callers_and_that_of_a_caller_all_tools(
 
 
 @pytest.mark.requirement("GW-01")
-def test_running_calls_of_an_upstream_and_of_a_caller_are_limited(folder: Path, write: Callable[..., Path]) -> None:
-    go_on = folder / "go_on"
-    os.mkfifo(go_on)
-    write(
-        "tools.py",
-        f"""
-        from toolwire import Toolkit
-
-        kit = Toolkit("Slow")
-
-
-        @kit.tool(approval="auto")
-        def wait() -> str:
-            "Wait for a word."
-            print("the call runs", flush=True)
-            return open({str(go_on)!r}).read()
-        """,
-    )
-    write("more.py", 'from toolwire import Toolkit\nkit = Toolkit("More")\nkit.tool(approval="auto")(abs)\n')
+def test_running_calls_of_an_upstream_and_of_a_caller_are_limited(folder: Path, go_on: Path) -> None:
     (folder / "keys.txt").write_text("key-of-ann ann\nkey-of-bob bob\n")
     (folder / "toolwire.toml").write_text(
         'port = 0\napi-key-file = "keys.txt"\n[upstreams.slow]\ntarget = "tools.py"\nrunning = 1\n'

@@ -112,11 +112,22 @@ def write_file(folder: Path, site: Site, more: str = "", section: str = "", stat
     return f"http://127.0.0.1:{port}"
 
 
-def add_people(place: str) -> None:
-    """Add Ann and Bob as `toolwire users add` does, with hashes that cost little."""
-    with closing(Accounts(OAuthStore(place), hasher=QUICK)) as people:
+def add_people(folder: Path, place: str = "") -> None:
+    """Add Ann and Bob as `toolwire users add` does, with hashes that cost little: below ``folder``, or at ``place``."""
+    if not place:
+        (folder / "kept").mkdir(mode=0o700)
+    with closing(Accounts(OAuthStore(place or str(folder / "kept" / "oauth.sqlite3")), hasher=QUICK)) as people:
         for name in ("ann", "bob"):
             assert people.add(name, PASSWORD, make_user_id(name)) is not None
+
+
+def write_inbox(folder: Path, site: Site, section: str = "") -> str:
+    """Write the file of a gateway with an inbox, a tool that asks and the people, and return its URL."""
+    url = write_file(folder, site, 'consent = "inbox"', section)
+    publish = '@desk.tool(approval="per-call")\ndef publish() -> str:\n    """Publish it."""\n    return "published"\n'
+    (folder / "desk.py").write_text(f"{DESK}\n\n{publish}")
+    add_people(folder)
+    return url
 
 
 @pytest.fixture
@@ -138,8 +149,7 @@ def test_people_sign_in_from_a_foreign_program_and_are_callers(
     folder: Path, tasks: Site, people: dict[str, Person], workers: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     url = write_file(folder, tasks, f"workers = {workers}")
-    (folder / "kept").mkdir()
-    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    add_people(folder)
     ann, bob = people["ann"], people["bob"]
     with run_gateway() as (process, _):
         seen: list[str] = []
@@ -184,11 +194,7 @@ def test_people_sign_in_from_a_foreign_program_and_are_callers(
 def test_people_who_signed_in_decide_in_an_inbox_of_their_own(
     toolwire: Any, folder: Path, tasks: Site, people: dict[str, Person]
 ) -> None:
-    url = write_file(folder, tasks, 'consent = "inbox"')
-    publish = '@desk.tool(approval="per-call")\ndef publish() -> str:\n    """Publish it."""\n    return "published"\n'
-    (folder / "desk.py").write_text(f"{DESK}\n\n{publish}")
-    (folder / "kept").mkdir(mode=0o700)
-    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    url = write_inbox(folder, tasks)
     ann, bob = people["ann"], people["bob"]
     with serve_gateway(url):
         for person in (ann, bob):
@@ -236,8 +242,7 @@ def test_people_who_signed_in_see_the_pages_of_their_own_long_calls(
         '@desk.tool(safe=True, approval="auto", long=True)\ndef build() -> str:\n    """Build."""\n    return "built"\n'
     )
     (folder / "desk.py").write_text(f"{DESK}\n\n{build}")
-    (folder / "kept").mkdir(mode=0o700)
-    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    add_people(folder)
     ann, bob = people["ann"], people["bob"]
     page, own = {"accept": "text/html"}, {"accept": "text/html", "origin": url}
     with run_gateway():
@@ -272,11 +277,7 @@ def test_people_who_signed_in_see_the_pages_of_their_own_long_calls(
 def test_person_named_as_operator_opens_the_console_and_their_actions_are_recorded(
     toolwire: Any, folder: Path, tasks: Site, people: dict[str, Person]
 ) -> None:
-    url = write_file(folder, tasks, 'consent = "inbox"', section='operators = ["ann"]')
-    publish = '@desk.tool(approval="per-call")\ndef publish() -> str:\n    """Publish it."""\n    return "published"\n'
-    (folder / "desk.py").write_text(f"{DESK}\n\n{publish}")
-    (folder / "kept").mkdir(mode=0o700)
-    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    url = write_inbox(folder, tasks, 'operators = ["ann"]')
     ann, bob = people["ann"], people["bob"]
     with serve_gateway(url):
         for person in (ann, bob):
@@ -351,8 +352,7 @@ def test_nobody_opens_the_console_where_the_file_names_no_operator(
     folder: Path, tasks: Site, people: dict[str, Person]
 ) -> None:
     url = write_file(folder, tasks)
-    (folder / "kept").mkdir()
-    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    add_people(folder)
     with serve_gateway(url):
         sign_in_at(people["ann"].browser, url, "ann", PASSWORD)
         answer = people["ann"].browser.get(f"{url}/console/")
@@ -409,8 +409,7 @@ async def wait() -> str:
     return "never"
 """
     (folder / "desk.py").write_text(f"{DESK}\n\n{wait}")
-    (folder / "kept").mkdir(mode=0o700)
-    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    add_people(folder)
     ann, bob = people["ann"], people["bob"]
     with run_gateway(), ExitStack() as ending:
         streams = []
@@ -452,8 +451,7 @@ def render() -> str:
     return "rendered"
 """
     (folder / "desk.py").write_text(f"{DESK}\n\n{render}")
-    (folder / "kept").mkdir(mode=0o700)
-    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    add_people(folder)
     ann = people["ann"]
     calls = CallOverview(folder / "kept" / "calls.sqlite")
     with run_gateway():
@@ -485,8 +483,7 @@ def test_nobody_signs_in_at_an_upstream_for_a_caller_who_planted_a_cookie(
     url = write_file(folder, tasks)
     text = (folder / "toolwire.toml").read_text()
     (folder / "toolwire.toml").write_text(text.replace('scopes = ["desk"]\nmembers', 'scopes = ["tasks"]\nmembers'))
-    (folder / "kept").mkdir()
-    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    add_people(folder)
     ann, bob = people["ann"], people["bob"]
     with serve_gateway(url), httpx2.Client(timeout=30) as stranger:
         for person in (ann, bob):
@@ -509,8 +506,7 @@ def test_form_of_the_password_takes_no_forgery_and_leads_nowhere_else(
     folder: Path, tasks: Site, people: dict[str, Person]
 ) -> None:
     url = write_file(folder, tasks)
-    (folder / "kept").mkdir()
-    add_people(str(folder / "kept" / "oauth.sqlite3"))
+    add_people(folder)
     browser = people["ann"].browser
     with serve_gateway(url):
         page = browser.get(f"{url}/oauth/login")
@@ -549,9 +545,7 @@ def test_token_of_one_gateway_or_person_is_none_of_another(
     folder: Path, tasks: Site, people: dict[str, Person], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     url = write_file(folder, tasks)
-    (folder / "kept").mkdir()
-    place = str(folder / "kept" / "oauth.sqlite3")
-    add_people(place)
+    add_people(folder)
     ann, bob = people["ann"], people["bob"]
     with serve_gateway(url):
         asyncio.run(use(url, ann))
@@ -582,7 +576,7 @@ def test_people_are_kept_in_a_postgresql_too(
 ) -> None:
     place = shared_postgres.create_database()
     url = write_file(folder, tasks, "workers = 2", state=place)
-    add_people(place)
+    add_people(folder, place)
     with run_gateway():
         assert asyncio.run(use(url, people["bob"])) == ["tell_name"]
         assert asyncio.run(use(url, people["ann"], "tell_name")).startswith("user:ann:")

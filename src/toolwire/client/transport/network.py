@@ -272,15 +272,15 @@ class SyncNetwork(_Transport):
 
         A ``brief`` exchange has the time of ``send``.
         """
-        return consume_pieces(self.pieces(request, brief=brief), on_piece)
+        total_s = None if brief else self._exchange.limits.stream_s
+        return consume_pieces(self._drive(self._steps(request, total_s), streaming=True), on_piece)
 
-    def pieces(self, request: Request, *, brief: bool = False) -> Pieces:
+    def pieces(self, request: Request) -> Pieces:
         """Yield a stream of events piece by piece, and return what ``send`` would. Closing it closes the exchange.
 
         The next piece is read on demand. A Problem that is sent to the generator ends the exchange.
         """
-        total_s = None if brief else self._exchange.limits.stream_s
-        return self._drive(self._steps(request, total_s), streaming=True)
+        return self._drive(self._steps(request, self._exchange.limits.stream_s), streaming=True)
 
     def _drive(self, steps: Steps[Response | Problem], *, streaming: bool) -> Pieces:
         """Do what ``steps`` ask for; yield the pieces of a stream if ``streaming``, and return the response."""

@@ -95,10 +95,7 @@ class MemoryGrants:
         """Count a call that the grant without bounds for ``key`` covers."""
         with self._lock:
             if (grant := self._grants.get(key)) is not None:
-                self._grants[key] = self._count_use(grant)
-
-    def _count_use(self, grant: Grant) -> Grant:
-        return replace(grant, covered=grant.covered + 1, last_used_at=self._clock())
+                self._grants[key] = replace(grant, covered=grant.covered + 1, last_used_at=self._clock())
 
     def spend(self, key: GrantKey, arguments: Mapping[str, Json]) -> str:
         """Take one use of a grant that covers the call. A grant that does not count its uses is taken first.
@@ -109,7 +106,7 @@ class MemoryGrants:
             for grant in self._find_bounded(key) if self._bounded else ():
                 total = add_amount(grant.total, grant.conditions, arguments)
                 if total is not None and covers_call(grant.conditions, arguments):
-                    self._bounded[grant.id] = self._count_use(grant)
+                    self._bounded[grant.id] = replace(grant, covered=grant.covered + 1, last_used_at=self._clock())
                     left = None if grant.uses_left is None else grant.uses_left - 1
                     self._change_group(grant, left, total)
                     return grant.id
