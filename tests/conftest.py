@@ -127,6 +127,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if run := os.environ.get("TOOLWIRE_RUN"):
         counts = {name: len(terminalreporter.stats.get(name, ())) for name in ("passed", "skipped", "failed", "error")}
         record_run(run, f"make {run}", counts, passed=not counts["failed"] and not counts["error"])
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        amounts.mark_failed()
     skipped = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", ())]
     reasons = {reason.removeprefix("Skipped: ") for reason in skipped}
     lines = [f"Not run: {reason}." for reason in sorted(reasons)]

@@ -31,6 +31,7 @@ CALLERS = 8
 
 Call = tuple[str, str]
 Said = tuple[bool, str]
+_ALL_ANSWERED = 8
 
 
 @dataclass
@@ -74,12 +75,17 @@ def test_killed_workers_lose_no_call_and_run_none_twice(start_server: Callable[[
             for number in range(kills):
                 await until(lambda: len(server.workers()) == 2)
                 await wait_for_answers(calls, 2 * CALLERS)
+                if server.is_leased and number % _ALL_ANSWERED == 0:
+                    # A new worker takes up calls of dead ones only after the time of a lease. On a busy machine, none
+                    # lives that long here while other calls end, so the kills wait now and then.
+                    accepted = calls.asked - set(calls.answers)
+                    await until(lambda accepted=accepted: accepted <= set(calls.answers))  # type: ignore[misc]  # a default
                 killed = server.workers()[number % 2]
                 os.kill(killed, signal.SIGKILL)
                 await until(lambda killed=killed: killed not in server.workers())  # type: ignore[misc]  # a default
                 if number % 100 == 99:
                     print(f"\n{number + 1} kills, {len(calls.answers)} calls answered", end="", flush=True)
-        report_kills("R2", kills, calls, check(calls, server))
+        report_kills("R2 PostgreSQL" if server.is_leased else "R2", kills, calls, check(calls, server))
 
     asyncio.run(story())
 
@@ -99,7 +105,9 @@ def test_killed_single_process_answers_every_call_soon_after_restart(start_serve
                 server.start()
                 await until(lambda accepted=accepted: accepted <= set(calls.answers))  # type: ignore[misc]  # a default
                 back.append(time.monotonic() - began)
-        report_kills("R3", kills, calls, check(calls, server), slowest_back_s=max(back))
+        report_kills(
+            "R3 PostgreSQL" if server.is_leased else "R3", kills, calls, check(calls, server), slowest_back_s=max(back)
+        )
         assert not KILLS or max(back) <= SOON_S
 
     asyncio.run(story())

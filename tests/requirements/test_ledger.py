@@ -424,6 +424,10 @@ def test_figures_of_a_test_that_fails_are_not_recorded(project: Path, monkeypatc
     amounts.record_measured(project)
     record = json.loads((project / "spec/runs/kills.json").read_text())
     assert (record["passed"], record["figures"]) == (True, {"OTC-002 lost": 0})
+    monkeypatch.setattr(amounts, "_recorded", {("kills", project)})  # not those of other tests of this process
+    amounts.mark_failed()
+    record = json.loads((project / "spec/runs/kills.json").read_text())
+    assert (record["passed"], record["figures"]) == (False, {"OTC-002 lost": 0})
 
 
 def test_settle_removes_only_the_default_gap_of_proved_requirements() -> None:
