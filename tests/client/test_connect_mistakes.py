@@ -53,7 +53,15 @@ def test_option_of_a_wrong_type_is_named(opens: Callable[..., Any], option: dict
 
 @pytest.mark.parametrize("opens", CONNECTING)
 @pytest.mark.parametrize(
-    ("name", "hint"), [("protocl", ": did you mean 'protocol'?"), ("aprove", ": did you mean 'approve'?"), ("qqq", ".")]
+    ("name", "hint"),
+    [
+        ("protocl", ": did you mean 'protocol'?"),
+        ("aprove", ": did you mean 'approve'?"),
+        ("qqq", "."),
+        ("include", ": write selection=Selection(include=...)."),
+        ("tags", ": write selection=Selection(tags=...)."),
+        ("auth", ": write token=..., api_key=... or headers=...."),
+    ],
 )
 def test_mistyped_option_is_answered_by_what_was_meant(opens: Callable[..., Any], name: str, hint: str) -> None:
     with pytest.raises(TypeError) as raised:
@@ -120,3 +128,11 @@ def test_other_system_is_refused_in_one_sentence(use: str) -> None:
 def test_file_of_code_is_no_site(opens: Callable[..., Any]) -> None:
     with pytest.raises(DefinitionError, match=r"^shop\.py is code\. Import it, and connect to its toolkit\.$"):
         opens("shop.py")
+
+
+def test_awaited_connection_is_answered_by_what_keeps_it_open() -> None:
+    async def open_it() -> None:
+        await connect("http://127.0.0.1:1")  # type: ignore[misc]  # the mistake
+
+    with pytest.raises(TypeError, match=r"^connect opens a connection with .*stack\.enter_async_context\(connect\("):
+        asyncio.run(open_it())

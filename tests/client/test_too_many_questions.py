@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
-from toolwire import ClientRules, Kind, Problem, Session, Toolkit, Value, asgi, connect_sync
+from toolwire import (
+    ClientRateLimits,
+    ClientRules,
+    Kind,
+    Problem,
+    RateLimit,
+    Session,
+    Toolkit,
+    Value,
+    asgi,
+    connect_sync,
+)
 from toolwire.testing.loopback import background
 
 
@@ -35,3 +47,20 @@ def test_refusal_for_too_many_questions_names_the_setting_that_raises_the_limit(
         more = Session(rules=ClientRules(questions_a_minute=most + 1))
         with connect_sync(url, session=more, approve=lambda _: True) as remote:
             assert all(remote.call("note", {"text": "x"}) == Value("x") for _ in range(most + 1))
+
+
+@pytest.mark.requirement("XL-064")
+@pytest.mark.parametrize(("limits", "which"), [({"tool": 2}, "tool"), ({"tool": None, "connection": 2}, "connection")])
+def test_refusal_for_too_many_calls_names_the_setting_that_raises_the_limit(limits: Any, which: str) -> None:
+    rates = {name: most and RateLimit(max=most, window="1m") for name, most in limits.items()}
+    session = Session(limits=ClientRateLimits(**rates), rules=ClientRules(questions_a_minute=10))
+    with (
+        background(asgi(notes())) as url,
+        connect_sync(url, session=session, approve=lambda _: True, protocol="openapi") as remote,
+    ):
+        refusal = [remote.call("note", {"text": "x"}) for _ in range(3)][-1]
+    assert isinstance(refusal, Problem)
+    assert refusal.message.endswith(
+        f" This client allows 2 calls in 1m for one {which}: raise it with "
+        f"Session(limits=ClientRateLimits({which}=...))."
+    )

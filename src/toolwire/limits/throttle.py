@@ -94,6 +94,20 @@ class Throttle:
         if seconds > 0.0 and (tool.id in self._paused or len(self._paused) < _TOOLS):
             self._paused[tool.id] = max(self._paused.get(tool.id, 0.0), self._clock() + seconds)
 
+    def explain_wait(self, tool: Tool) -> str:
+        """Return in a sentence which limit makes ``tool`` wait now, and what raises it; ``""`` if none does."""
+        if self._get_pause(tool) > 0.0:
+            return "Its server asked for a pause."
+        for key, limit in self._list_limits(tool):
+            if self._windows.wait(key, limit) <= 0.0:
+                continue
+            allows = f"allows {limit.max} calls in {limit.window}"
+            if key == tool.id:
+                return f"Its server {allows}."
+            name = "tool" if key else "connection"
+            return f"This client {allows} for one {name}: raise it with Session(limits=ClientRateLimits({name}=...))."
+        return ""
+
     def _get_pause(self, tool: Tool) -> float:
         return self._paused.get(tool.id, 0.0) - self._clock()
 
@@ -111,12 +125,15 @@ class Throttle:
         return known[1]
 
 
-def build_rate_limited(tool: Tool, wait_s: float) -> Problem:
-    """Return the Problem of a call that was not made because of a limit; a model gets its details."""
+def build_rate_limited(tool: Tool, wait_s: float, why: str = "") -> Problem:
+    """Return the Problem of a call that was not made because of a limit; a model gets its details.
+
+    ``why`` is a sentence about the limit.
+    """
     wait_ms = max(1, -int(-wait_s * 1_000 // 1))
     return Problem(
         kind=Kind.RATE_LIMITED,
-        message=f"{tool.name} was called as often as its limit allows. The call was not made.",
+        message=f"{tool.name} was called as often as its limit allows. The call was not made. {why}".rstrip(),
         can_retry=True,
         retry_after_ms=wait_ms,
         details={"rate_limited": True, "retry_after_ms": wait_ms},

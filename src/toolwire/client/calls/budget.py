@@ -34,14 +34,14 @@ class Budget(NamedTuple):
         if self.costs.count_remaining(tool) == 0:
             return build_budget_denial(tool)
         wait = self.throttle.wait_s(tool)
-        return build_rate_limited(tool, wait) if wait > 0.0 else None
+        return build_rate_limited(tool, wait, self.throttle.explain_wait(tool)) if wait > 0.0 else None
 
     def take(self, tool: Tool) -> Problem | None:
         """Count a call that is about to be sent and return None, or return why it must not be sent."""
         # The throttle first: a call that must wait has not cost anything.
         wait = self.throttle.take(tool)
         if wait > 0.0:
-            return build_rate_limited(tool, wait)
+            return build_rate_limited(tool, wait, self.throttle.explain_wait(tool))
         return None if tool.cost is None or self.costs.take_call(tool) else build_budget_denial(tool)
 
     def record_problem(self, tool: Tool, problem: Problem) -> None:

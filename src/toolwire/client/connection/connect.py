@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import wraps
 from inspect import cleandoc, signature
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from toolwire.client.calls.session import Session
 from toolwire.client.discovery.discover import Discovery
@@ -20,6 +20,7 @@ from toolwire.client.transport.network import SyncNetwork
 from toolwire.client.transport.server_program import ServerProgram
 from toolwire.core.codec import ConnectError, Flow
 from toolwire.core.model import ANONYMOUS, Context, Kind, Problem, Secret
+from toolwire.core.selection import Selection
 from toolwire.core.suggestion import find_nearest
 from toolwire.core.toolbox import Notify, complete
 from toolwire.core.url_origin import get_origin
@@ -220,6 +221,12 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
 
     if not TYPE_CHECKING:  # a type checker reports the mistake by itself
 
+        def __await__(self) -> None:
+            raise TypeError(
+                f"connect opens a connection with `{self._opened_by}`. To keep it open over several cells of a "
+                "notebook, use `stack = AsyncExitStack()`, and `await stack.enter_async_context(connect(...))`."
+            )
+
         def __enter__(self) -> None:
             raise TypeError(f"connect opens a connection with `{self._opened_by}`; connect_sync is the blocking form.")
 
@@ -300,6 +307,12 @@ class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
         remote.end()
 
 
+_OTHER_WORDS: Final = {
+    **{field.name: f"selection=Selection({field.name}=...)" for field in fields(Selection)},
+    "auth": "token=..., api_key=... or headers=...",
+}
+"""What to write for an option that ``connect`` does not have: those of the command line and of other clients."""
+
 P = ParamSpec("P")
 C = TypeVar("C")
 
@@ -315,6 +328,8 @@ def accept_options(options: Callable[P, ConnectOptions]) -> Callable[[Callable[[
             if unknown := next((name for name in kwargs if name not in known), ""):
                 near = find_nearest(unknown, known)
                 hint = f": did you mean {near!r}?" if near else "."
+                if meant := _OTHER_WORDS.get(unknown):
+                    hint = f": write {meant}."
                 raise TypeError(f"{open_.__name__} has no option {unknown!r}{hint}")
             return open_(options(*args, **kwargs))
 
