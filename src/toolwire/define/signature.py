@@ -136,7 +136,7 @@ def read_signature(function: Callable[..., Any], names: LocalNames, where: str, 
         mark = find_mark(annotation, parameter.default)
         default = parameter.default
         if (field := _read_field(default)) is not None:
-            annotation, default = typing.Annotated[annotation, field.shown], field.default()
+            annotation, default = field.annotate(annotation), field.default()
         if mark is not None:
             dependencies[parameter.name] = _read_dependency(mark, names, level + 1, where)
         elif not _is_context(annotation):
@@ -189,6 +189,10 @@ class _Field(typing.NamedTuple):
 
     shown: Any
     default: Callable[[], Any]
+
+    def annotate(self, annotation: Any) -> Any:
+        """Return ``annotation`` with the Field, as if it had been written there."""
+        return typing.Annotated[annotation, self.shown]
 
 
 def _read_field(default: Any) -> _Field | None:
@@ -309,7 +313,8 @@ def _replace_inside(annotation: Any, around: tuple[Any, ...]) -> Any:
         return annotation
     if origin in (typing.Union, types.UnionType):
         return functools.reduce(operator.or_, inner_types)
-    return origin[inner_types if len(inner_types) > 1 else inner_types[0]]  # Unpack and others take no tuple
+    first, *others = inner_types
+    return origin[inner_types if others else first]  # Unpack and others take no tuple
 
 
 def _build_twin(declared: Any, around: tuple[Any, ...]) -> Any:

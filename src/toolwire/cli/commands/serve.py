@@ -270,8 +270,8 @@ def _build_announcer(catalogs: Sequence[Catalog], *, keys: str, note: str) -> Ca
         for catalog in catalogs:
             title = apply_style(escaped(catalog.title), "bold", sys.stdout)
             print(f"{title} {escaped(catalog.version)}: {_list_names(catalog)}")
-            if offered := _count_offered(catalog):
-                print(f"also       {offered}, over the Model Context Protocol alone")
+            if counts := _count_offered(catalog):
+                print(f"also       {counts}, over the Model Context Protocol alone")
         print(f"URL        {apply_style(url, 'green', sys.stdout)}")
         print(f"protocols  {', '.join(codec.title for codec in BUILTIN)}")
         print(f"keys       {keys}")

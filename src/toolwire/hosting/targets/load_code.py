@@ -134,8 +134,8 @@ def _choose_name(names: Sequence[str], where: str, things: str) -> str:
 
 def _find_integration(found: object) -> str:
     """Return the module of toolwire.integrations for a web application, or ``""``. No framework is imported."""
-    homes = [base.__module__.partition(".")[0] for base in type(found).__mro__] if callable(found) else []
-    return next((_INTEGRATIONS[home] for home in homes if home in _INTEGRATIONS), "")
+    homes = [base.__module__.partition(".")[0] for base in type(found).__mro__]
+    return next((_INTEGRATIONS[home] for home in homes if home in _INTEGRATIONS and callable(found)), "")
 
 
 def _explain_application(found: object, name: str, where: str) -> str:
