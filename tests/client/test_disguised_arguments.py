@@ -31,6 +31,9 @@ class Bank:
             {"name": "more", "in": "query", "schema": OPEN, **SPREAD},
             {"name": "kept", "in": "cookie", "schema": OPEN, **SPREAD},
             {"name": "who", "in": "cookie", "schema": {}},
+            {"name": "piped", "in": "query", "schema": OPEN, "style": "pipeDelimited", "explode": True},
+            {"name": "deep", "in": "query", "schema": OPEN, "style": "deepObject", "explode": True},
+            {"name": "deep[account]", "in": "query", "schema": {}},
         ]
         form = {"type": "object", "properties": {"account": {}, "more": OPEN}, "additionalProperties": True}
         content = {FORM: {"schema": form, "encoding": {"more": SPREAD}}}
@@ -136,6 +139,8 @@ def test_rule_of_the_operator_against_an_account_holds_in_any_form(
         ("pay", {"account": 5, "more": {"from": "you"}}, "from"),
         ("pay", {"account": 5, "more": {"api_key": "mine"}}, "api_key"),
         ("pay", {"account": 5, "kept": {"who": "you"}}, "who"),
+        ("pay", {"account": 5, "piped": {"account": 7}}, "account"),
+        ("pay", {"deep_account": 5, "deep": {"account": 7}}, "deep[account]"),
         ("fill", {"account": 5, "more": {"account": 7}}, "account"),
         ("fill", {"account": 5, "more": {"_method": "DELETE"}}, "_method"),
         ("fill", {"account": 5, "account[]": 7}, "account[]"),
@@ -157,6 +162,7 @@ def test_key_of_an_open_object_cannot_become_another_argument(
     [
         ("pay", {"account": 5, "more": {"accounts": 7, "note[a]": "x"}}, "from=me&account=5&accounts=7&note%5Ba%5D=x"),
         ("pay", {"account": 5, "kept": {"account": 7}}, "from=me&account=5&account=7"),
+        ("pay", {"account": 5, "deep": {"to": 7}}, "from=me&account=5&deep%5Bto%5D=7"),
         ("fill", {"account": 5, "more": {"note": 7}}, "account=5&note=7"),
         ("fill", {"account": {"account": 7}}, "account=%7B%22account%22%3A7%7D"),
         ("fill", {"account": 5, "note": 7}, "note=7&account=5"),

@@ -13,7 +13,7 @@ from toolwire.framing import jsontext, stream_types
 from . import files, forms, parameter_styles
 from .forms import Unsendable
 from .media_types import get_essence, is_json, is_text, is_xml
-from .override_names import describe_override, find_taken_key, is_override
+from .override_names import SPREADING, describe_override, find_taken_key, is_override
 from .plan import PLAIN, Plan
 
 
@@ -62,7 +62,7 @@ def _check_form_names(plan: Plan, data: Mapping[str, Json], errors: dict[str, st
         return
     for name, value in data.items():
         encoding = plan.encodings.get(name, PLAIN)
-        is_spread = isinstance(value, Mapping) and encoding.style == "form" and encoding.explode
+        is_spread = isinstance(value, Mapping) and encoding.style in SPREADING and encoding.explode
         keys, others = (
             (value, declared.keys() - {name}) if is_spread else ([name] if name not in declared else [], declared)
         )

@@ -33,6 +33,8 @@ _NAMES: Final = frozenset(
         *("x_host", "x_real_ip", "x_client_ip", "x_cluster_client_ip", "true_client_ip"),
     )
 )
+SPREADING: Final = ("form", "spaceDelimited", "pipeDelimited", "cookie", "matrix")
+"""The styles in which the properties of an object become names, if it is exploded."""
 _STARTS: Final = ("x_forwarded_", "x_original_", "x_rewrite_")
 
 
@@ -44,18 +46,16 @@ def is_override(name: str) -> bool:
 
 def find_overriding_key(plan: Plan, parameter: Parameter, value: Mapping[str, Json]) -> str:
     """Return the first key of ``value`` that would become an override, or another field of its place, or ``""``."""
-    if not has_spread_properties(parameter):
+    is_deep = parameter.style == "deepObject"
+    if not is_deep and not has_spread_properties(parameter):
         return ""
-    is_cookie = parameter.place is Place.COOKIE
-    taken = [
-        one.name for _, one in plan.parameters if (one.place is Place.COOKIE) is is_cookie and one is not parameter
-    ]
-    taken += [
-        one.name for some in plan.security for one in some if one.place is (Place.COOKIE if is_cookie else Place.QUERY)
-    ]
-    if not is_cookie:
+    place = Place.QUERY if parameter.place is Place.QUERYSTRING else parameter.place
+    taken = [one.name for _, one in plan.parameters if one.place is place and one is not parameter]
+    taken += [one.name for some in plan.security for one in some if one.place is place]
+    if place is Place.QUERY:
         taken += [unquote_plus(pair.partition("=")[0]) for pair in plan.fixed_query.split("&") if pair]
-    return next(filter(is_override, value), "") or find_taken_key(value, taken)
+    keys = [f"{parameter.name}[{key}]" for key in value] if is_deep else list(value)
+    return next(filter(is_override, keys), "") or find_taken_key(keys, taken)
 
 
 def describe_override(key: str) -> str:
@@ -77,9 +77,7 @@ def find_taken_key(keys: Iterable[str], taken: Iterable[str]) -> str:
 
 
 def has_spread_properties(parameter: Parameter) -> bool:
-    """Return whether the properties of an object become names in the query, or cookies."""
+    """Return whether the properties of an object become names in the query, in a path, or of cookies."""
     if parameter.place is Place.QUERYSTRING:
         return parameter.media_type == FORM
-    return (
-        parameter.place in (Place.QUERY, Place.COOKIE) and parameter.style in ("form", "cookie") and parameter.explode
-    )
+    return parameter.explode and parameter.style in SPREADING and not parameter.media_type
