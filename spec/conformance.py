@@ -101,7 +101,7 @@ def _lines(bare: tuple[CheckReport, ...], keyed: tuple[CheckReport, ...], theirs
 INTRODUCTION = """\
 # Conformance
 
-`toolwire conform URL` checks over HTTP whether a server conforms to its protocols. The server may be written in any
+`toolwire conform URL` checks over HTTP whether a server conforms to its protocols. The server can be written in any
 language. Each check has a number and the id of its requirement (`spec/requirements.toml`).
 
 | option | effect |
@@ -128,9 +128,9 @@ Each check is one test. A check that does not apply is skipped.
 """
 
 THEIRS = """\
-This server grew from the same RFC, and differs from it: its list is a plain array, its ids have no toolkit, it has only
-`/tools/call`, and its responses are flat and have other statuses. Our client reads all of it, and our server has paths
-for its clients below `/uts`.
+This server grew from the same RFC but differs from it. Its list is a plain array, its IDs contain no toolkit, it serves
+only `/tools/call`, and its responses are flat, with other statuses. Our client reads all of it, and our server has
+paths for its clients below `/uts`.
 """
 
 if __name__ == "__main__":

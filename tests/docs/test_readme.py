@@ -75,7 +75,7 @@ def test_times_of_conversion_are_those_of_the_benchmarks(start: str, document: s
 
 
 def test_refused_bodies_are_those_of_the_corpus() -> None:
-    row = read_row("[Refused bodies]")
+    row = read_row("[Valid request bodies that are refused]")
     assert row[1] == CORPUS["refused bodies"]
-    assert f"among {CORPUS['bodies that their document accepts, at most 30 for an operation']} that" in row[0]
-    assert f"that {CORPUS['documents']} documents" in row[0]
+    assert f"of {CORPUS['bodies that their document accepts, at most 30 for an operation']} in" in row[0]
+    assert f"in {CORPUS['documents']} documents" in row[0]

@@ -130,9 +130,7 @@ def test_document_and_challenges_name_the_sign_in_and_the_scopes(tmp_path: Path)
 def test_callers_come_from_one_place(tmp_path: Path) -> None:
     shop = Shop(tmp_path)
     options = ServerOptions(callers=shop.sign_in.callers)
-    with pytest.raises(
-        DefinitionError, match="Callers come from either sign_in or callers of options\\. Leave one out"
-    ):
+    with pytest.raises(DefinitionError, match="sign_in and the option callers both identify callers\\. Leave one out"):
         publish_tools(shop.app, sign_in=shop.sign_in, options=options)
 
 

@@ -513,7 +513,7 @@ def _name_faults(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _add_work(parser: Parser) -> None:
-    _add_words(parser, "targets", "TARGET", f"the targets of the servers: {_TARGET}")
+    _add_words(parser, "targets", "TARGET", f"the servers' targets: {_TARGET}")
     _add_options(parser, ServerOptions, "state", "wake", "limits")
     _add_value(parser, "--jobs", "N", "how many calls run at the same time (10)", type=_workers, default=10)
     _add_value(
@@ -673,7 +673,7 @@ def _add_calls(parser: Parser) -> None:
     )
     _add_value(parser, "target", "URL", "the server, over any of its protocols")
     _add_optional(parser, "id", "ID", "the id that `call --start` or list printed")
-    _add_value(parser, "--limit", "N", "list: the largest number of calls (%(default)s)", type=_count, default=20)
+    _add_value(parser, "--limit", "N", "list: how many calls to list (%(default)s)", type=_count, default=20)
     text = f"time limit in seconds; wait: none by default, otherwise {TOTAL_S}"
     _add_option(parser, replace(_TIMEOUT, default=None, help=text))
     _add_flag(parser, "--json", "print JSON")
@@ -840,7 +840,7 @@ def _add_approvals(parser: Parser) -> None:
     _add_value(parser, "--times", "N", "allow: do not ask again for this number of calls")
     _add_flag(parser, "--similar", "allow: also for the other tools that the question lists")
     _add_value(parser, "--until", "TIME", "allow: do not ask again until then; friday, 2026-12-24 or 12h")
-    _add_value(parser, "--reason", "TEXT", "deny: the reason; the assistant is told", default="")
+    _add_value(parser, "--reason", "TEXT", "deny: the reason, which the assistant gets", default="")
     _add_value(
         parser, "--since", "TIME", "log: only entries since then; 2026-11-30, 2026-11-30T08:00, or 7d, 12h or 30m ago"
     )
@@ -882,7 +882,7 @@ def _add_settings(parser: Parser) -> None:
         default="",
         choices=["", *sorted(WITH_SETTINGS)],
     )
-    _add_optional(parser, "target", "TARGET", "show: with this target")
+    _add_optional(parser, "target", "TARGET", "show: the settings for this target")
     _add_flag(parser, "--json", "show, check: print JSON")
     parser.of_actions = {"json": ("show", "check")}
 

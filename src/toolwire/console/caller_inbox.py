@@ -52,7 +52,7 @@ def add_caller_inbox(
     """Add to ``app`` the page where the questions about its callers' calls are answered, and return ``app``.
 
     Callers are identified by ``api_keys`` and ``callers``, as on the server. A key or token shows its own questions,
-    but cannot answer them, because the program that asks has it, too. The callers in ``answered_by`` of
+    but cannot answer them, because the program that makes the call also holds it. The callers in ``answered_by`` of
     ``caller_rules`` can answer. Users who are signed in answer the questions of their own apps.
 
     - ``place``: where the server stores its questions: a folder, or the URL of a PostgreSQL database.

@@ -45,7 +45,7 @@ class SessionUser(NamedTuple):
 
 
 class OneTimeKey:
-    """A key that signs in one browser. After each use, ``announce`` gets the next key."""
+    """A key for one sign-in in a browser. After each use, ``announce`` gets the next key."""
 
     def __init__(self, name: str, announce: Callable[[str], object] = lambda _: None) -> None:
         self._name, self._announce = name, announce

@@ -218,7 +218,9 @@ def _read_safe(options: Options, approval: Approval | None, where: str) -> bool:
 
 def _read_question(text: str, where: str) -> str:
     if len(text) > MAX_QUESTION:
-        raise DefinitionError(f"{where}: the question has {len(text):,} characters; at most {MAX_QUESTION} are shown.")
+        raise DefinitionError(
+            f"{where}: the question has {len(text):,} characters, but at most {MAX_QUESTION} are allowed."
+        )
     return text
 
 

@@ -229,7 +229,7 @@ class SignInPages:
             return _build_page("Too many sign-ins wait", Html("<p>Try again in ten minutes.</p>"), 503)
         site, host = get_host(upstream.toolbox.url), get_host(target.server.authorization_url)
         there, calls = Html(f"<b>{escape_text(host)}</b>"), Html(f"<b>{escape_text(name)}</b>")
-        lines = [Html(f"You sign in at {there}, for your calls of {calls} through this gateway.")]
+        lines = [Html(f"You sign in at {there}. The gateway then uses this sign-in for your calls of {calls}.")]
         if site != host:
             lines.append(Html(f"{escape_text(site)} sends users to another host to sign in."))
         if target.code_receiver:  # AT-39
@@ -357,7 +357,7 @@ def _build_key_field(*, is_required: bool = False) -> Html:
 
 
 def _build_entry(name: str, identity_html: Html, notice_html: Html = NO_HTML, *, status: int = 200) -> Response:
-    about = Html("<p>You sign in at a site, for your own calls of it through this gateway.</p>")
+    about = Html("<p>You sign in at a server. The gateway then uses this sign-in for your calls.</p>")
     button = Html('<div class="actions bar"><button class="primary">Continue</button></div>')
     form = build_form(_link_here(name[:100]), Html(f"{identity_html}{button}"))
     return _build_page("Sign in for your calls", Html(f"{about}{notice_html}{form}"), status)

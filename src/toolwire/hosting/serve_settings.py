@@ -153,7 +153,7 @@ class ServeSettings:
 
     Workers receive the settings in the environment, because other users can read a command line.
 
-    - ``targets``: what to serve. ``upstreams`` serves a gateway instead.
+    - ``targets``: what to serve. For a gateway, set ``upstreams`` instead.
     - ``server``: server options that are plain text or numbers.
     - ``api_keys``, ``limits``, ``consent``: further options, as written. ``build_app`` reads them.
 

@@ -40,7 +40,7 @@ def choose_callers(options: ServerOptions | None, sign_in: AuthorizationServer |
     if sign_in is None or not isinstance(options, ServerOptions):
         return options
     if options.callers is not None:
-        raise DefinitionError("Callers come from either sign_in or callers of options. Leave one out.")
+        raise DefinitionError("sign_in and the option callers both identify callers. Leave one out.")
     return replace(options, callers=sign_in.callers)
 
 

@@ -273,9 +273,9 @@ def _write_inbox_visit(
     if not is_own or not can_open_pages(asked.params) or _VISIT in get_object(asked.params, "inputResponses"):
         return None
     host = get_authority(page)
-    message = f"{call.tool.name} waits for your decision, and does not run before. Look at the call in your inbox at"
+    message = f"{call.tool.name} waits for your decision. Open the call in your inbox at"
     subject = f"{page} {get_text(get_object(problem.details, 'inbox'), 'id')}"
-    params = _write_page(_clean(f"{message} {host}, and allow it there or not."), page, asked, subject)
+    params = _write_page(_clean(f"{message} {host}, and allow or deny it."), page, asked, subject)
     return _write_input(asked.id, {_VISIT: {"method": "elicitation/create", "params": params}}, server)
 
 

@@ -175,14 +175,14 @@ def _check_ids(probe: ServerProbe) -> str | None:
 
 CHECKS: Final = (
     Check("XL-001", "GET /.well-known/llm.json answers 200 with an object, without credentials.", _check_llm),
-    Check("XL-018", "HEAD of llm.json is answered as GET is.", _require_llm(_check_head)),
-    Check("XL-018", "llm.json has an ETag, and is answered 304 if the client sends it.", _require_llm(_check_etag)),
+    Check("XL-018", "HEAD of llm.json gets 200.", _require_llm(_check_head)),
+    Check("XL-018", "llm.json has an ETag. A client that sends it gets 304.", _require_llm(_check_etag)),
     Check("XL-018", "llm.json has Cache-Control.", _require_llm(_check_cache_control)),
-    Check("XL-018", "llm.json may be read from pages of any origin.", _require_llm(_check_cors)),
+    Check("XL-018", "Pages of any origin can read llm.json.", _require_llm(_check_cors)),
     Check("XL-020", "llm.json has the URL of the document.", _require_llm(_check_document_url)),
     Check("XL-021", "auth in llm.json is a string or an object.", _require_llm(_check_auth)),
     Check("XL-015", "The document has the same origin as llm.json.", _require_llm(_check_origin)),
-    Check("XL-014", "The document is answered 200, without credentials.", _check_document),
+    Check("XL-014", "The document needs no credentials.", _check_document),
     Check("XL-019", "The well-known document is the same as the one that llm.json names.", _check_same_bytes),
     Check("XL-009", "The document is OpenAPI 3.", _check_openapi_version),
     Check("XL-004", "The document has x-llm at its root.", _check_root),

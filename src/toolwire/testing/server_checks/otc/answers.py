@@ -173,7 +173,7 @@ def _check_answer_family(probe: ServerProbe) -> str | None:
 
 
 ANSWERS: Final = (
-    Check("OTC-036", "The call is answered 200.", _check_call, needs_call=True),
+    Check("OTC-036", "The call gets 200.", _check_call, needs_call=True),
     Check(
         "OTC-026",
         "The answer contains the call id, success, and no invalid duration.",
@@ -189,7 +189,7 @@ ANSWERS: Final = (
     Check("OXP-007", "A tool can be called by its id, with and without a version.", _check_tool_names, needs_call=True),
     Check("OTC-023", "A context that the tool does not need is ignored.", _check_unneeded_context, needs_call=True),
     Check("OTC-020", "A trace id is accepted.", _check_trace_id, needs_call=True),
-    Check("OXP-009", "Invalid arguments are answered 422.", _check_invalid_arguments, needs_call=True),
+    Check("OXP-009", "Invalid arguments get 422.", _check_invalid_arguments, needs_call=True),
     Check("A-42", "The same call with the same id gets the same answer.", _check_replay, needs_call=True),
     Check("A-42", "Another call under a used id is refused.", _check_reused_id, needs_call=True),
 )

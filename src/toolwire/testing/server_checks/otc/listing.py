@@ -84,7 +84,7 @@ def _check_version_order(probe: ServerProbe) -> str | Skip | None:
 LISTING: Final = (
     Check("OTC-033", "GET /health answers 200.", _check_health),
     Check("OXP-010", "GET /health requires no credentials.", _check_health_without_key),
-    Check("A-50", "GET /health answers a JSON object.", _check_health_json),
+    Check("A-50", "GET /health returns a JSON object.", _check_health_json),
     Check("OTC-034", "GET /tools answers 200 with an object that lists the tools.", _check_list),
     Check("OTC-044", "The list of tools contains its $schema.", _check_list_schema),
     Check("OXP-003", "The list also contains the tools as items, as OXP requires.", _check_items),

@@ -97,13 +97,13 @@ def _check_content_type(probe: ServerProbe) -> str | None:
 REFUSALS: Final = (
     Check("OTC-036", "The server has POST /call.", _check_path("/call")),
     Check("OXP-001", "The server has POST /tools/call.", _check_path("/tools/call")),
-    Check("OTC-040", "A call of an unknown tool is answered 400 or 422.", _check_unknown_tool),
-    Check("OXP-008", "A call of an unknown tool is answered 400 with a message.", _check_unknown_tool_status),
+    Check("OTC-040", "A call of an unknown tool gets 400 or 422.", _check_unknown_tool),
+    Check("OXP-008", "A call of an unknown tool gets 400 with a message.", _check_unknown_tool_status),
     Check("OTC-044", "A refusal contains its $schema.", _check_refusal_schema),
-    Check("OXP-013", "An unknown major version of the standard is answered 400.", _check_other_major),
-    Check("OTC-025", "A malformed version in an id is answered 400.", _check_malformed_versions),
+    Check("OXP-013", "An unknown major version of the standard gets 400.", _check_other_major),
+    Check("OTC-025", "A malformed version in an id gets 400.", _check_malformed_versions),
     Check("OTC-043", "Unknown members are ignored.", _check_unknown_members),
-    Check("OTC-040", "A body that is not a call is answered 400 or 422.", _check_invalid_calls),
+    Check("OTC-040", "A body that is not a call gets 400 or 422.", _check_invalid_calls),
     Check("S-16", "No malformed body causes a 5xx.", _check_malformed_bodies),
     Check("A-29", "A body whose content type is not JSON is refused.", _check_content_type),
 )
@@ -139,7 +139,7 @@ def _check_ignored_key(probe: ServerProbe) -> str | Skip | None:
 KEYS: Final = (
     Check("OXP-010", "GET /tools requires the key.", _check_list_key, needs_key=True),
     Check("OTC-042", "A call requires the key.", _check_call_key, needs_key=True),
-    Check("OXP-010", "A wrong key is answered 401.", _check_wrong_key, needs_key=True),
+    Check("OXP-010", "A wrong key gets 401.", _check_wrong_key, needs_key=True),
     Check("S-7", "A 401 has WWW-Authenticate.", _check_challenge, needs_key=True),
     Check("OXP-012", "A server without authentication ignores credentials.", _check_ignored_key),
 )
