@@ -46,7 +46,7 @@ def check_story(said: dict[str, Any], revision: str) -> None:
     assert said["version"] == revision
     assert said["tools"] == TOOLS
     assert said["sum"] == {"result": 3}
-    assert said["progress"] == [{"progress": one, "total": 3, "message": f"{one} of 3"} for one in (1, 2, 3)]
+    assert said["progress"] == [{"progress": one, "total": 3, "message": f"{one} of 3"} for one in (0, 1, 2)]
     assert said["quiet"] == "done"
     assert (said["image"]["type"], said["image"]["mimeType"]) == ("image", "image/png")
     assert b64decode(said["image"]["data"]) == PNG

@@ -34,7 +34,7 @@ def build_kit(notes: Notes) -> Toolkit:
     @kit.tool(approval="auto")
     async def count(to: int, context: Context) -> str:
         """Count up with progress, and wait for a call of step after each number."""
-        for number in range(1, to + 1):
+        for number in range(to):  # from 0, as most tools report
             await context.progress({"progress": number, "total": to, "message": f"{number} of {to}"})
             await steps.acquire()
         return "done"

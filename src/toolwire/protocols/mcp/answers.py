@@ -104,6 +104,16 @@ def build_refusal(id_: bytes, problem: Problem) -> Response:
     return Response(status, headers, b'{"jsonrpc":"2.0","id":' + id_ + b',"error":' + body + b"}")
 
 
+def refuse_method(asked: AskedMethod, problem: Problem) -> Response:
+    """Return ``problem`` as the answer to a request; up to 2025-11-25 with status 200, unless it is about credentials.
+
+    Clients of these revisions take another status for the end of the connection, and the Python SDK 1.x ends it.
+    """
+    response = build_refusal(asked.id, problem)
+    is_plain = asked.status or problem.kind in (Kind.UNAUTHORIZED, Kind.FORBIDDEN)
+    return response if is_plain else response._replace(status=200)
+
+
 def build_error(id_: bytes, code: int, text: str, status: int, data: Json = None) -> Response:
     """Return a JSON-RPC error."""
     body = _write_error(code, text, data)

@@ -34,7 +34,7 @@ from .answers import (
     build_answer,
     build_error,
     build_invalid,
-    build_refusal,
+    refuse_method,
     write_pages,
     write_static,
 )
@@ -259,7 +259,7 @@ def _build_pending(
             # MC-09: the function behind a prompt or resource may ask the user, as a tool may.
             if result.kind is Kind.MISSING_REQUIREMENTS and (question := consent_question.read_question(result)):
                 return Response(200, JSON_HEADERS, consent_question.write_form(asked.id, question, server))
-            return refuse(result) or build_refusal(asked.id, result)
+            return refuse(result) or refuse_method(asked, result)
         return make_response((200, JSON_HEADERS, write_opening(asked.id) + write(result)))
 
     context = consent_question.add_input(envelope.read_trace(asked.params), asked.params)

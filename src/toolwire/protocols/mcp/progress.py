@@ -8,7 +8,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import isfinite
+from math import inf, isfinite, nextafter
 from typing import Any, TypeGuard
 
 from toolwire.core.model import LOG_EVENT, PROGRESS_EVENT, Json, Progress, reaches_level
@@ -22,17 +22,19 @@ LOG_METHOD = "notifications/message"
 
 _MAX_MESSAGE_LENGTH = 2_000
 _MAX_NAME_LENGTH = 200
+_MAX_EXACT = 2**53
 
 
 class Notifications:
     """Makes the notifications of one call, for a client that wants progress by ``token`` and a log from ``level``."""
 
-    __slots__ = ("_last", "_level", "_token")
+    __slots__ = ("_last", "_level", "_said", "_token")
 
     def __init__(self, token: str | int | None, level: str = "") -> None:
         self._token = token
         self._level = level
-        self._last = 0.0
+        self._last: float | None = None  # sent, and what the tool said for it
+        self._said: float | None = None
 
     def write(self, progress: Progress) -> dict[str, Json] | None:
         """Return the notification of ``progress``, or None if the client did not ask for it."""
@@ -43,9 +45,16 @@ class Notifications:
         value = progress.value
         data: Mapping[str, Any] = value if isinstance(value, dict) else {"progress": value}
         number, total = data.get("progress"), data.get("total")
-        self._last = number if _is_number(number) and number > self._last else self._last + 1.0
+        last = self._last
+        is_same = _is_number(number) and number == self._said  # many tools say a number twice, with another message
+        if _is_number(number) and (last is None or number > last):
+            self._last = self._said = number
+        elif last is None:
+            self._last = 1
+        else:
+            self._last = nextafter(last, inf) if _is_number(number) and abs(last) < _MAX_EXACT else last + 1
         params: dict[str, Json] = {"progressToken": self._token, "progress": self._last}
-        if total is not None and _is_number(total) and number == self._last:
+        if _is_number(total) and (is_same or number == self._last):
             params["total"] = total
         message = _write_message(value, data)
         if message:

@@ -55,6 +55,7 @@ from .answers import (
     build_invalid,
     build_refusal,
     make_asked,
+    refuse_method,
     write_pages,
     write_static,
 )
@@ -526,7 +527,7 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, texts: _Se
         # A host that stays connected is still asked for its user's decision, and that must be told from an answer.
         is_new = asked.status or problem.kind is Kind.UNCONFIRMED
         return Response(200, JSON_HEADERS, write_failure(asked.id, problem, texts.server if is_new else None))
-    return build_refusal(asked.id, problem)
+    return refuse_method(asked, problem)
 
 
 def _find_streaming(asked: AskedMethod, call: Call, reply: Callable[[Result, float], Response]) -> Streaming | None:
