@@ -47,10 +47,10 @@ class ForeignSchema(NamedTuple):
     findings: tuple[str, ...]
 
 
-def read_foreign_schema(schema: dict[str, Json], otherwise: Dialect = Dialect.DRAFT_2020_12) -> ForeignSchema:
-    """Return ``schema`` in JSON Schema 2020-12, mended. One that names no dialect is of the dialect ``otherwise``."""
+def read_foreign_schema(schema: dict[str, Json]) -> ForeignSchema:
+    """Return ``schema`` in JSON Schema 2020-12, mended. One that names no dialect is of that one too."""
     reader = _Reader()
-    built = reader.read(schema, read_dialect(schema, otherwise), 0)
+    built = reader.read(schema, read_dialect(schema, Dialect.DRAFT_2020_12), 0)
     built = _add_published(built, reader)
     built = _remove_dead_references(built, reader.note)
     built = break_cycles(built, reader.note)

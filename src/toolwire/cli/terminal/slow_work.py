@@ -14,14 +14,14 @@ SLOW_S: Final = 1.0
 
 
 @contextmanager
-def announce_if_slow(text: str, *, after_s: float = SLOW_S) -> Generator[None, None, None]:
-    """Print ``text`` on standard error if the block takes longer than ``after_s`` and standard error is a terminal."""
+def announce_if_slow(text: str) -> Generator[None, None, None]:
+    """Print ``text`` on standard error if the block takes longer than a second and standard error is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
     # A whole line, never rewritten: a question of the same command may follow on the screen.
     line = apply_style(f"{escaped(text)} ...", "dim", sys.stderr)
-    timer = Timer(after_s, lambda: print(line, file=sys.stderr, flush=True))
+    timer = Timer(SLOW_S, lambda: print(line, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
     try:

@@ -51,10 +51,10 @@ def fetch_documents(
     return intercept(flow, fetcher.prepare, fetcher.receive)
 
 
-def limit_time(flow: Flow[T], total_s: float, *, clock: Callable[[], float] = time.monotonic) -> Flow[T]:
+def limit_time(flow: Flow[T], total_s: float) -> Flow[T]:
     """Run ``flow`` and return its value. After ``total_s`` seconds no request begins: each gets a Problem instead."""
-    until = clock() + total_s
-    return intercept(flow, lambda step: step if clock() < until else _timeout(), lambda _, reply: reply)
+    until = time.monotonic() + total_s
+    return intercept(flow, lambda step: step if time.monotonic() < until else _timeout(), lambda _, reply: reply)
 
 
 class _Fetcher:

@@ -81,14 +81,9 @@ class OperationToolSet(NamedTuple):
     memo: OperationState
 
 
-def explain_unfit(
-    document: dict[str, Any], selection: Selection = DEFAULT_SELECTION, site: SitePolicy | None = None
-) -> str:
-    """Return why ``document`` cannot be read, as the rest of a sentence, or ``""``.
-
-    ``site`` is its policy, if known.
-    """
-    return find_misfit(document, selection, site).text
+def explain_unfit(document: dict[str, Any], selection: Selection = DEFAULT_SELECTION) -> str:
+    """Return why ``document`` cannot be read, as the rest of a sentence, or ``""``."""
+    return find_misfit(document, selection).text
 
 
 class Misfit(NamedTuple):
