@@ -6,6 +6,7 @@ Rules:
 - Before a call that a grant would let run without a question, if the documents are ten seconds old.
 - Else at most once in ten seconds for the same reason, as after a fetch that failed. Concurrent calls wait for the same
   fetch.
+- In a gateway, also without a call, as soon as the documents are stale, but at most once in a minute.
 - If a fetch shows that the site withdrew a tool, its grants are void and it is not called any more.
 """
 
@@ -26,6 +27,7 @@ from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
 from .connection import Connection
 
 MIN_INTERVAL_S = 10.0
+POLL_S = 60.0
 _DOUBTFUL = frozenset({404, 405, 410, 415, 422})
 _UNKNOWN = frozenset({Kind.UNKNOWN_TOOL})
 _UNFIT = frozenset({Kind.UNKNOWN_TOOL, Kind.INVALID_ARGUMENTS})
@@ -133,6 +135,10 @@ class Freshness:
     def find_pause_s(self) -> float:
         """Return the seconds until the documents may be fetched for a doubt again."""
         return max(0.0, self._doubted_at + MIN_INTERVAL_S - self._session.clock())
+
+    def find_poll_s(self) -> float:
+        """Return the seconds until the documents are to be fetched again without a call, at least a minute."""
+        return max(POLL_S, self.connection.snapshot.fresh_until - self._session.wall())
 
     def replace_connection(self, fetched: Connection | Problem) -> Problem | None:
         """Take the outcome of a fetch, and return its Problem. If the fetch failed, the old connection still serves."""

@@ -99,6 +99,9 @@ class Remote(RemoteCore[Transport, Notify]):
         """Return what the caller of a gateway must confirm before ``call``, or None. See ``AsksCallers``."""
         if not isinstance(self._approve, AsksCaller):
             return None
+        refusal = await self._ensure_fresh(call.tool.id)  # so that the question is about what would run
+        if refusal is not None:
+            return refusal
         await self._look_at_trust(call)
         current = self._connection.find_current(call)
         question = None if isinstance(current, Problem) else self._connection.pipeline.find_question(current)

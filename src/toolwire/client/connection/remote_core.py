@@ -435,6 +435,7 @@ class RemoteCore(Generic[TransportT, NotifyT]):
             begun_s = monotonic()
             flow = admit_stream_input(listen_for_changes(self._connection.peer), self._running)
             if not await self._driver.run(flow, self._transport, None, notify, ask):
+                await self._poll_documents(listening)
                 return
             if monotonic() - begun_s > _MAX_PAUSE_S:
                 pause_s = _FIRST_PAUSE_S
@@ -442,6 +443,15 @@ class RemoteCore(Generic[TransportT, NotifyT]):
                 return
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
             await self._refresh()  # what changed while nothing was heard
+
+    async def _poll_documents(self, listening: Listening) -> None:
+        """Fetch the documents again whenever they are no longer fresh: their server tells nobody of changes."""
+        # OQ-4: clients that only list the tools hear of a change, and a gateway in front need not wait for a call.
+        listening.open()
+        while not self.closed and self._connection.snapshot.digests:
+            if not await listening.pause(self._freshness.find_poll_s()):
+                return
+            await self._ensure_fresh("")
 
 
 def _always() -> bool:
