@@ -500,3 +500,10 @@ def test_install_names_the_tools_that_its_target_offers(home: Path, desk: Path, 
     missing = toolwire("install", "cursor", "stdio:no-such-program-here")
     assert (missing.code, "was not found. Install it, or give its path" in missing.err) == (2, True)
     assert toolwire("install", "cursor", home / "none.json").code != 0
+
+
+def test_entry_is_removed_by_its_name_without_an_option(home: Path, desk: Path, toolwire: Run) -> None:
+    assert toolwire("install", "cursor", desk, "--name", "my-desk").code == 0
+    assert toolwire("install", "cursor", "--remove", "my-desk").code == 0
+    assert read(home / ".cursor" / "mcp.json")["mcpServers"] == {}
+    assert toolwire("install", "cursor", "--remove", "my-desk").code == 2

@@ -29,6 +29,8 @@ from toolwire.hosting.targets.target import UrlTarget, read_target
         ("--json tools shop.py", "Write --json after the command: toolwire tools --json."),
         ("--versoin", "toolwire has no option --versoin. Did you mean --version?"),
         ("gateway run --port 9", "toolwire gateway has no option --port: it stands in the file, as port."),
+        ("call", "The following arguments are required: TARGET, NAME. Usage: toolwire call"),
+        ("install", "The following arguments are required: HOST. Usage: toolwire install"),
         ("gateway chk", "did you mean 'check'? `toolwire"),
         ("convert shop.py --to opntool", "did you mean 'opentool'?"),
         ("install claude shop.py", "did you mean 'claude-code'? `toolwire"),

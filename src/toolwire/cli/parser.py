@@ -161,6 +161,11 @@ class Parser(argparse.ArgumentParser):
         self._print_message(f"toolwire: {sentence}\n", sys.stderr)
         raise CommandLineError(sentence)
 
+    def _get_positional_kwargs(self, dest: str, **kwargs: Any) -> dict[str, Any]:
+        # argparse would name a list that can be empty among what is required.
+        known: dict[str, Any] = super()._get_positional_kwargs(dest, **kwargs)
+        return {**known, "required": False} if known.get("nargs") == "*" else known
+
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         value = super()._get_value(action, arg_string)
         if (

@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Add, replace or remove one entry of the file of the host."""
     host = HOSTS[arguments.host]
     file = read_host_file(host, _find_file(arguments, host))
-    name = arguments.name or _choose_name(arguments.targets, arguments.account)
+    is_named = arguments.remove and len(arguments.targets) == 1 and arguments.targets[0] in file.servers()
+    name = arguments.name or (arguments.targets[0] if is_named else _choose_name(arguments.targets, arguments.account))
     if _NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is not a valid server name: use 1 to 64 letters, digits, '.', '_' and '-'.")
     if arguments.remove:
