@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.types import ElicitRequest, ElicitRequestFormParams, ElicitRequestURLParams, InputRequiredResult
+from mcp.types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    InputRequiredResult,
+    ToolAnnotations,
+)
 from pydantic import BaseModel
 
 from tests.interop.mcp_revisions import of_2025
@@ -35,6 +41,10 @@ class Answer(BaseModel):
 
 def ask_form(message: str, schema: dict[str, Any] = SIZE) -> ElicitRequest:
     return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+
+
+runs: list[str] = []
+"""The tools that ran and asked in the stream of their call."""
 
 
 def build_server() -> MCPServer:
@@ -76,13 +86,26 @@ def build_server() -> MCPServer:
             return InputRequiredResult(input_requests={"page": ElicitRequest(params=page)})
         return str(given.action)
 
+    add_tools_that_ask_as_before(server)
+    return server
+
+
+def add_tools_that_ask_as_before(server: MCPServer) -> None:
+    """Add tools that ask in the stream of their call, which 2026-07-28 has no more."""
+
+    @server.tool(annotations=ToolAnnotations(readOnlyHint=True))
+    async def look(context: Context[Any]) -> str:
+        """Change nothing, and ask in the stream of the call."""
+        runs.append("look")
+        answer = await context.elicit("How close?", Answer)
+        return f"{answer.action} {getattr(answer, 'data', None)}"
+
     @server.tool()
     async def elicit(context: Context[Any]) -> str:
         """Ask in the stream of the call, as servers did before."""
+        runs.append("elicit")
         answer = await context.elicit("How large?", Answer)
         return f"{answer.action} {getattr(answer, 'data', None)}"
-
-    return server
 
 
 class Person:
@@ -163,6 +186,33 @@ def test_input_form_reaches_the_user_and_the_answer_reaches_the_call(
         ("size", "integer", True, None),
         ("color", "choice", False, "red"),
     ]
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_tool_that_asks_as_before_is_called_in_a_session(url: str) -> None:
+    runs.clear()
+    person = Person({"size": 3})
+    with connect_sync(
+        url, approve=lambda _: True, agree=lambda _: True, provide_input=person, protocol="mcp"
+    ) as remote:
+        assert remote.call("look") == Value("accept size=3"), "it changes nothing, so it may run twice"
+        assert runs == ["look", "look"]
+        refused = remote.call("elicit")
+        assert isinstance(refused, Problem)
+        assert refused.can_retry
+        assert "Call it again" in refused.message
+        assert runs.count("elicit") == 1, "what it did before it asked is not known"
+        assert remote.call("elicit") == Value("accept size=3")
+        assert runs.count("elicit") == 2
+        assert remote.call("measure", {"cloth": "wool"}) == Value("accept {'size': 3} s"), "it asks by its answer"
+    assert [asked.message for asked in person.shown] == ["How close?", "How large?", "How large, in wool?"]
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_tool_that_asks_as_before_ends_with_its_server_s_sentence_if_nobody_can_be_asked(url: str) -> None:
+    result = call_blocking(url, "elicit", None)
+    assert isinstance(result, Problem)
+    assert "elicitation/create" in result.message
 
 
 @pytest.mark.requirement("MC-09")

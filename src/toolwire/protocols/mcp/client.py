@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 from toolwire.core.codec import Finding, Flow, Peer, Probe, add_confirmation, fetch
 from toolwire.core.http import Request, Response, get_header
-from toolwire.core.model import NO_REQUIREMENTS, Call, Json, Problem, Result, Tool
+from toolwire.core.model import NO_REQUIREMENTS, Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_display import show_url
 from toolwire.framing import call_context, jsontext
 from toolwire.framing.jsontext import get_object
@@ -19,7 +21,15 @@ from .handshake import SESSION_ENDED, list_tools, open_session, reopen_session
 from .header_arguments import Mirror
 from .headers import write_mirrored
 from .post_message import Conversation, McpClientSession, Refused, is_message
-from .revision import CONFIRMATION_META, CONSENT_META, LOG_LEVEL_META, RECEIPT_META, SESSION_HEADER, STATELESS
+from .revision import (
+    CONFIRMATION_META,
+    CONSENT_META,
+    HANDSHAKE,
+    LOG_LEVEL_META,
+    RECEIPT_META,
+    SESSION_HEADER,
+    STATELESS,
+)
 from .stream_reader import fetch_answer
 
 _FIRST_ID = "call"
@@ -98,13 +108,47 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     A server that has ended the session did not take the call: it is sent once more, in a new one.
     """
     conversation: Conversation = peer.memo
-    used = conversation.session
+    used = conversation.find_session(call.tool)
     result = yield from _send(used, call)
-    if result is not None:
-        return result
-    if conversation.session is used and (problem := (yield from renew_session(conversation, used))) is not None:
-        return problem
-    return (yield from _send(conversation.session, call)) or SESSION_ENDED
+    if result is None:
+        if used in (conversation.session, conversation.asking):
+            problem = yield from renew_session(conversation, used)
+            if problem is not None:
+                return problem
+        return (yield from _send(conversation.find_session(call.tool), call)) or SESSION_ENDED
+    if used.version == STATELESS and used.can_ask and call.context.takes_input and _is_failed_question(result):
+        return (yield from _send_where_it_can_ask(conversation, call, result))
+    return result
+
+
+_WANTED_TO_ASK: Final = re.compile(r"\bback-?channel\b|\bserver-initiated requests?\b", re.IGNORECASE)
+"""How the Python SDK 2 and FastMCP say that a tool asked in a way that 2026-07-28 has no more."""
+
+
+def _is_failed_question(result: Result) -> bool:
+    return isinstance(result, Problem) and _WANTED_TO_ASK.search(result.message[:1_000]) is not None
+
+
+def _send_where_it_can_ask(conversation: Conversation, call: Call, refused: Result) -> Flow[Result]:
+    """Call a tool that asks its user in the stream of a call, in a session of 2025-11-25 of the same server.
+
+    Its server began to run it before it found that it cannot ask. So only a tool that changes nothing is called again
+    at once; of another one, the next call can ask.
+    """
+    tool = call.tool
+    if conversation.asking is None:
+        opened = yield from reopen_session(replace(conversation.session, version=HANDSHAKE[0], id=b""))
+        if isinstance(opened, Problem):
+            return refused
+        conversation.asking = opened
+    conversation.asking_tools.add(tool.id)
+    if not tool.safe:
+        return Problem(
+            kind=Kind.BAD_ANSWER,
+            message=f"{tool.name} had to ask its user and could not, so it ended early. Call it again: it can ask now.",
+            can_retry=True,
+        )
+    return (yield from _send(conversation.asking, call)) or SESSION_ENDED
 
 
 def renew_session(conversation: Conversation, ended: McpClientSession) -> Flow[Problem | None]:
@@ -114,6 +158,8 @@ def renew_session(conversation: Conversation, ended: McpClientSession) -> Flow[P
         return renewed
     if conversation.session is ended:
         conversation.session = renewed
+    elif conversation.asking is ended:
+        conversation.asking = renewed
     else:  # another call was faster: one session is enough
         surplus = post_message.write_end(renewed)
         if surplus is not None:
@@ -228,14 +274,13 @@ def cancel(peer: Peer, request: Request) -> Request | None:
     Up to 2025-11-25 a server must not take a closed connection for it.
     """
     conversation: Conversation = peer.memo
-    session = conversation.session
+    id_ = get_header(request.headers, SESSION_HEADER)
+    session = conversation.asking if id_ and conversation.asking is not None else conversation.session
     message = jsontext.read(request.body)
     if session.version == STATELESS or not isinstance(message, dict) or message.get("method") != "tools/call":
         return None
     params: dict[str, Json] = {"requestId": message.get("id"), "reason": "The caller is no longer waiting."}
-    session = replace(
-        session, id=get_header(request.headers, SESSION_HEADER).encode()
-    )  # another call may have renewed it
+    session = replace(session, id=id_.encode())  # another call may have renewed it
     return post_message.write(session, "notifications/cancelled", params, None)
 
 
@@ -257,7 +302,7 @@ def confirm(request: Request, word: str, receipt: str) -> Request:
 def end_session(peer: Peer) -> Request | None:
     """Return the request that ends the session at ``peer``, or None where the server keeps none."""
     conversation: Conversation = peer.memo
-    return post_message.write_end(conversation.session)
+    return post_message.write_end(conversation.asking or conversation.session)
 
 
 def describe_target(peer: Peer, _: Call) -> str:
@@ -270,7 +315,8 @@ def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
     # XL-049
     found = dict.fromkeys(call.arguments, "in the body")
     conversation: Conversation = peer.memo
-    for path, name in _get_mirror(call.tool) if conversation.session.version == STATELESS else ():
+    session = conversation.find_session(call.tool)
+    for path, name in _get_mirror(call.tool) if session.version == STATELESS else ():
         if path and path[0] in found:
             found[path[0]] += f" and in the header {name.decode('latin-1')}"
     return found

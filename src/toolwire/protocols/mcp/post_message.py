@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from toolwire.core.http import Headers, Request, Response, get_header
-from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.model import Json, Kind, Problem, Tool
 from toolwire.core.no_user_input import REQUIRED_CAPABILITIES
 from toolwire.core.version import __version__
 from toolwire.framing import jsontext, sse
@@ -76,10 +76,17 @@ class Conversation:
     """The session that calls to one endpoint use now. A server may end it; a call then opens the next.
 
     ``has_listener``: the client listens on the stream of this session, on which its server asks and tells of changes.
+    ``asking`` is a session of 2025-11-25 beside a stateless one, for ``asking_tools``, which ask while a call runs.
     """
 
     session: McpClientSession
     has_listener: bool = False
+    asking: McpClientSession | None = None
+    asking_tools: set[str] = field(default_factory=set)
+
+    def find_session(self, tool: Tool) -> McpClientSession:
+        """Return the session in which ``tool`` is called."""
+        return self.asking if self.asking is not None and tool.id in self.asking_tools else self.session
 
 
 class Refused(NamedTuple):
