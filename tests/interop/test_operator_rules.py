@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import html
 import json
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -14,6 +16,10 @@ from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 from mcp import Client
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from tests.support.listed_tools import ListedTools, list_tool
 from toolwire import Kind, connect_sync
@@ -44,7 +50,7 @@ def build_server() -> ListedTools:
     )
 
 
-@contextmanager
+@contextlib.contextmanager
 def run_gateway(folder: Path, server: ListedTools, rules: str, head: str = 'consent = "refuse"') -> Iterator[str]:
     """Give the URL of a gateway whose file has ``rules`` about ``server``; a call that needs consent is refused."""
     with background(server) as there:
@@ -118,6 +124,91 @@ def test_server_that_requires_a_question_wins_over_a_rule_that_lets_run(tmp_path
     with run_gateway(tmp_path, server, rules) as url:
         assert call_by_host(url, *((tool["name"], {}) for tool in server.tools)) == [False, False, False]
     assert server.called == []
+
+
+def build_plain_api(**root: Any) -> Starlette:
+    """An application whose document says nothing of consent, except what ``root`` adds."""
+    called = {"responses": {"200": {"description": "Done."}}}
+    paths = {
+        "/pets": {
+            "get": {"operationId": "listPets", **called},
+            "post": {"operationId": "addPet", **called},
+            "delete": {"operationId": "dropPets", **called},
+        },
+        "/tags": {"post": {"operationId": "addTag", **called}},
+        "/bills": {"post": {"operationId": "pay", "x-openai-isConsequential": True, **called}},
+    }
+    document = {"openapi": "3.1.0", "info": {"title": "Pets", "version": "1.0.0"}, "paths": paths, **root}
+
+    async def answer(_: Request) -> JSONResponse:
+        return JSONResponse("done")
+
+    async def describe(_: Request) -> JSONResponse:
+        return JSONResponse(document)
+
+    methods = ["GET", "POST", "DELETE"]
+    return Starlette(
+        routes=[Route("/openapi.json", describe), *(Route(path, answer, methods=methods) for path in paths)]
+    )
+
+
+PLAIN_RULES = 'run = ["reads", "addPet", "add*", "dropPets", "pay"]\n'
+
+
+@contextlib.contextmanager
+def run_plain_gateway(folder: Path, api: Starlette) -> Iterator[str]:
+    with background(api) as there:
+        file = folder / "toolwire.toml"
+        table = f'[upstreams.pets]\ntarget = "{there}/openapi.json"\ninclude = "all"\n{PLAIN_RULES}'
+        file.write_text(f'consent = "refuse"\nstate = "state"\n{table}')
+        with background(open_gateway(file)) as url:
+            yield url
+
+
+PLAIN_TOOLS = ("listPets", "addPet", "addTag", "dropPets", "pay")
+
+
+def call_unconfirmed(url: str, name: str) -> bool:
+    """Call over Open Tool Calling without a word of confirmation, and return whether the call has run."""
+    body = json.dumps({"request": {"tool_id": f"Pets.{name}", "input": {}}}).encode()
+    request = urllib.request.Request(f"{url}/call", body, {"content-type": "application/json"})
+    with contextlib.suppress(urllib.error.HTTPError), build_opener().open(request) as response:
+        return bool(json.load(response)["success"])
+    return False
+
+
+@pytest.mark.requirement("QF-02")
+def test_rules_let_calls_of_a_document_run_that_says_nothing_of_consent(tmp_path: Path) -> None:
+    # A pattern names no write, what destroys asks, and so does what the document calls consequential.
+    expected = [True, True, False, False, False]
+    with run_plain_gateway(tmp_path, build_plain_api()) as url:
+        assert call_by_host(url, *((name, {}) for name in PLAIN_TOOLS)) == expected
+        assert [call_unconfirmed(url, name) for name in PLAIN_TOOLS] == expected
+
+
+@pytest.mark.requirement("QF-02")
+def test_rules_let_no_call_run_of_which_the_document_says_that_each_asks(tmp_path: Path) -> None:
+    api = build_plain_api(**{"x-llm": {"version": "0.1", "defaultApproval": "per-call"}})
+    with run_plain_gateway(tmp_path, api) as url:
+        assert call_by_host(url, *((name, {}) for name in PLAIN_TOOLS)) == [False] * 5
+
+
+@pytest.mark.requirement("QF-02")
+def test_check_names_rules_that_let_no_call_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
+    monkeypatch.chdir(tmp_path)
+    with background(build_plain_api()) as there:
+        file = tmp_path / "toolwire.toml"
+        rules = 'run = ["addPet", "add*", "sell*", "dropPets"]\n'
+        file.write_text(f'[upstreams.pets]\ntarget = "{there}/openapi.json"\ninclude = "all"\n{rules}')
+        assert main(["gateway", "check", "--file", str(file)]) == 0
+    said = capsys.readouterr().err
+    assert 'The upstream pets: run = "add*" lets no call run: a pattern covers no tool that may change' in said
+    assert 'run = "sell*" lets no call run: no tool has such a name.' in said
+    assert 'run = "dropPets" lets no call run: the server of dropPets requires a question, or the tool destroys' in said
+    assert 'run = "addPet"' not in said
 
 
 @pytest.mark.requirement("QF-02", "QF-01")

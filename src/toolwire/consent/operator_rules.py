@@ -23,6 +23,7 @@ from toolwire.core.write_names import has_write_word, is_named_like_write
 
 from .conditions import describe_condition, is_met
 from .grant import covers_call
+from .policy import can_rule_lift
 
 RuleKind: TypeAlias = Literal["run", "ask", "never"]
 RULE_KINDS: Final[tuple[RuleKind, ...]] = ("never", "ask", "run")
@@ -168,6 +169,23 @@ def _read_rule(kind: RuleKind, number: int, given: Any) -> OperatorRule:
     if not isinstance(when, list | tuple) or ("when" in table and not when):
         raise DefinitionError(f"{place}: when must be a non-empty array of conditions.")
     return OperatorRule(tools, read_ask_when(when, place, "when"))
+
+
+def describe_idle_rules(rules: Sequence[OperatorRule], tools: Sequence[Tool]) -> list[str]:
+    """Return a sentence about each of ``rules`` of ``run`` that lets no call of ``tools`` run, and why."""
+    found: list[str] = []
+    for rule in rules:
+        named = [tool for tool in tools if rule.names(tool)]
+        if any(rule.lets_run(tool) and can_rule_lift(tool) for tool in named):
+            continue
+        if not named:
+            reason = "no tool has such a name" if rule.tools != READS else "no tool only reads"
+        elif not any(map(rule.lets_run, named)):
+            reason = f"a pattern covers no tool that may change something. Name it: {named[0].name}"
+        else:
+            reason = f"the server of {named[0].name} requires a question, or the tool destroys or costs something"
+        found.append(f'run = "{rule.words}" lets no call run: {reason}.')
+    return found
 
 
 def _may_hold(when: Sequence[Condition], tool: Tool, arguments: Mapping[str, Json]) -> bool:

@@ -189,12 +189,16 @@ def effective_level(tool: Tool, preferences: Preferences = NO_PREFERENCES, *, ha
 def can_rule_lift(tool: Tool, preferences: Preferences = NO_PREFERENCES) -> bool:
     """Return whether an operator's rule may let calls of ``tool`` run: nobody requires a question about it.
 
-    A site that declares nothing requires none, but one that declares "per-call" does, and so does a tool that destroys
-    or costs something.
+    A site that declares nothing requires none, whatever its tools read as, but one that declares "per-call" does, and
+    so does a tool that destroys or costs something.
     """
     # QF-02
     is_free = client_level(tool, preferences, has_agreement=True) is Approval.AUTO
-    return is_free and tool.approval in (None, Approval.AUTO) and user_level(tool, preferences) is Approval.AUTO
+    # An operation of a document without x-llm reads as per-call (XL-041), which its site never said.
+    is_required = tool.approval not in (None, Approval.AUTO) and not (
+        tool.approval is Approval.PER_CALL and tool.blanket_allowed is None
+    )
+    return is_free and not is_required and user_level(tool, preferences) is Approval.AUTO
 
 
 def can_allow_always(

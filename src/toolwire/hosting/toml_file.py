@@ -162,7 +162,7 @@ def read_option_value(option: CommandOption, value: Any) -> Any:
         if not all(isinstance(one, str) for one in several):
             raise ValueError(f"{name} must be a string or an array of strings")
         return several if option.read is None else [_read(option.name, option.read, one) for one in several]
-    if option.read is not None:
+    if option.read is not None and not isinstance(option.default, str):
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(f"{name} must be an integer, not {describe_type(value)}")
         return _read(name, option.read, str(value))
@@ -170,7 +170,7 @@ def read_option_value(option: CommandOption, value: Any) -> Any:
         raise ValueError(f"{name} is a string, not {describe_type(value)}")
     if option.choices is not None and value not in option.choices:
         raise ValueError(f"{name} must be one of {', '.join(option.choices)}, not {value[:40]!r}")
-    return value
+    return value if option.read is None else _read(name, option.read, value)
 
 
 def _read(name: str, read: Callable[[str], Any], text: str) -> Any:
