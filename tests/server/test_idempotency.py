@@ -109,7 +109,7 @@ def test_repeated_call_with_one_key_is_replayed_without_running(wire: str, tool:
     assert (is_replayed(first), is_replayed(again)) == (False, True)
 
 
-CONFLICTS = {"rfc": 400, "oxp": 400, "uts": 400, "opentool": 200, "openapi": 409, "mcp": 400}
+CONFLICTS = {"rfc": 400, "oxp": 400, "uts": 400, "opentool": 200, "openapi": 409, "mcp": 200}
 
 
 @pytest.mark.requirement("A-42", "OB-2")

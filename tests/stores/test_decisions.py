@@ -22,7 +22,7 @@ from toolwire.stores.consent.audit import StoredAudit, list_audit_files
 from toolwire.stores.consent.memory import MemoryAudit
 
 QUESTION = Question(
-    Call(Tool(name="note"), {"text": "tea"}), "https://a.example", "POST /note", Approval.PER_CALL, binding="b1"
+    Call(Tool(name="note"), {"text": "tea"}), "https://a.example", "POST /note", Approval.PER_CALL, True, binding="b1"
 )
 RECORD = Decision(at=1.0, principal="ada", connection="a", tool="note", binding="b1", decision="allowed")
 

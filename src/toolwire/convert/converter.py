@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toolwire.core.catalog import Catalog
-from toolwire.core.model import Json, Kind, Problem, Tool
+from toolwire.core.model import Json, Kind, Problem, Tool, copy_tool
 from toolwire.framing import jsontext
 from toolwire.protocols.openapi.document import loading
 
@@ -100,8 +100,13 @@ def read(data: bytes | str | Json, kind: str | None = None) -> ReadDocument | Pr
         return sheet
     meaning = merge_extension(form, document, sheet)
     pointers = {entry.tool.id: where + entry.pointer for entry in meaning.entries}
+    # A document that says nothing of permissions means the same as one that allows none (docs/decisions/0981).
+    tools = tuple(
+        copy_tool(tool, blanket_allowed=False) if tool.blanket_allowed is None else tool
+        for tool in meaning.catalog.tools
+    )
     return ReadDocument(
-        catalog=meaning.catalog,
+        catalog=replace(meaning.catalog, tools=tools),
         source=Source(kind=form.kind, text=text, document=whole, pointers=pointers),
         losses=tuple(loss._replace(pointer=where + loss.pointer) for loss in meaning.losses),
     )

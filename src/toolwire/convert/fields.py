@@ -158,7 +158,7 @@ FIELDS: Mapping[str, ToolField] = {
     ),
     "ask_when": ToolField("conditions to ask", lambda tool: write_conditions(tool.ask_when), _read_conditions),
     "question": ToolField("question", lambda tool: tool.question, _read_text),
-    "blanket_allowed": ToolField("leave to approve in advance", lambda tool: tool.blanket_allowed, _read_flag),
+    "blanket_allowed": ToolField("leave to approve in advance", lambda tool: bool(tool.blanket_allowed), _read_flag),
     "destructive": ToolField("word that it destroys", lambda tool: tool.destructive, _read_flag),
     "idempotent": ToolField("word that it can be repeated", lambda tool: tool.idempotent, _read_flag),
     "hint": ToolField("hint", lambda tool: tool.hint, _read_text),

@@ -108,7 +108,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     A server that has ended the session did not take the call: it is sent once more, in a new one.
     """
     conversation: Conversation = peer.memo
-    used = conversation.find_session(call.tool)
+    used = conversation.find_session(call.tool) if conversation.asking_tools else conversation.session
     result = yield from _send(used, call)
     if result is None:
         if used in (conversation.session, conversation.asking):

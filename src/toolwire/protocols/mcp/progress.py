@@ -52,7 +52,9 @@ class Notifications:
         elif last is None:
             self._last = 1
         else:
-            self._last = nextafter(last, inf) if _is_number(number) and abs(last) < _MAX_EXACT else last + 1
+            # A number that is said again comes a trace later, so that the next one of the tool is still larger.
+            has_said = self._said is not None and abs(last) < _MAX_EXACT
+            self._last = nextafter(last, inf) if has_said else last + 1
         params: dict[str, Json] = {"progressToken": self._token, "progress": self._last}
         if _is_number(total) and (is_same or number == self._last):
             params["total"] = total
