@@ -119,6 +119,42 @@ def test_a_handle_of_one_caller_is_useless_to_another() -> None:
         assert notes["handle"] not in json.dumps(refused)
 
 
+@pytest.mark.parametrize("name", ["list_many", "write_many"])
+def test_a_large_result_is_read_from_its_store_once_and_by_its_caller_alone(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit, found = Toolkit("Many"), list[bytes]()
+
+    @kit.tool(approval="auto")
+    def list_many() -> list[int]:
+        """List many."""
+        return list(range(300_000))
+
+    @kit.tool(approval="auto")
+    def write_many() -> str:
+        """Write many."""
+        return "\n".join(map(str, range(300_000)))
+
+    def find(self: MemoryResults, key: bytes, find: Any = MemoryResults.find) -> bytes | None:
+        found.append(key)
+        body: bytes | None = find(self, key)
+        return body
+
+    monkeypatch.setattr(MemoryResults, "find", find)
+    keys = [ApiKey(key=Secret(letter * 40), name=letter) for letter in "ab"]
+    with background(asgi(kit, result_limit=LIMIT, api_keys=keys)) as url:
+        handle = read(call(url, name, {}, "a" * 40))["notes"]["handle"]
+        parts = [
+            read(call(url, "read_result", {"handle": handle, "from": start, "count": 1}, "a" * 40))["result"]
+            for start in (0, 150_000, 299_999)
+        ]
+        wanted: list[Any] = [[0], [150_000], [299_999]] if name == "list_many" else ["0\n", "150000\n", "299999"]
+        assert parts == wanted
+        assert len(found) == 1, "it stays open for the next part"
+        assert call(url, "read_result", {"handle": handle}, "b" * 40)["isError"], "but not for another caller"
+        assert len(found) == 2
+
+
 def test_replicas_without_a_shared_state_say_where_a_result_is(caplog: pytest.LogCaptureFixture) -> None:
     with (
         background(asgi(build_archive(), result_limit=LIMIT)) as one,

@@ -8,8 +8,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, cast
 
 from toolwire.core.call_by_name import TOOLKIT
 from toolwire.core.catalog import Catalog
@@ -242,9 +242,11 @@ def _or_null(found: Json) -> Json:
 def _read_from(found: Json, path: str, start: int, count: int | None, characters: int) -> Part | Problem:
     """Return the part of ``found``, which is at ``path``, from its item, member or line ``start``."""
     if isinstance(found, str):
-        units: list[Json] = list(_split_lines(found, max(1, min(_LINE_CHARACTERS, characters // 10))))
+        most = _limit_line(characters)
+        is_split = isinstance(found, SplitText) and found.most == most
+        units: Sequence[Json] = cast("SplitText", found).lines if is_split else _split_lines(found, most)
     elif isinstance(found, Mapping):
-        units = [{name: one} for name, one in found.items()]
+        units = list(found)
     elif isinstance(found, list):
         units = found
     else:
@@ -253,7 +255,10 @@ def _read_from(found: Json, path: str, start: int, count: int | None, characters
     if start and start >= total:
         what = "line" if isinstance(found, str) else "member" if isinstance(found, Mapping) else "item"
         return _refuse(f'{path[:200]!r} has {total:,} {what}s. "from" must be 0 to {max(0, total - 1)}.')
-    asked = units[start:] if count is None else units[start : start + count]
+    end = total if count is None else start + count
+    asked: Iterable[Json] = units[start : min(end, start + characters)]  # each takes at least a character
+    if isinstance(found, Mapping):
+        asked = ({str(name): found[str(name)]} for name in asked)
     taken, is_cut = _take(asked, characters - characters // _FOR_NOTES)
     notes: dict[str, Json] = {"from": start, "count": len(taken), "total": total}
     if start + len(taken) < total:
@@ -268,7 +273,7 @@ def _read_from(found: Json, path: str, start: int, count: int | None, characters
     return Part(taken, notes)
 
 
-def _take(units: list[Json], characters: int) -> tuple[list[Json], bool]:
+def _take(units: Iterable[Json], characters: int) -> tuple[list[Json], bool]:
     """Return the first of ``units`` that fit in ``characters``, and whether the only one of them had to be cut."""
     taken: list[Json] = []
     for unit in units:
@@ -288,8 +293,25 @@ def _point_at(path: str, found: Json, start: int) -> str:
     return join_pointer(path, list(found)[start] if isinstance(found, Mapping) else start)
 
 
-def _split_lines(text: str, most: int) -> Iterable[str]:
-    """Yield the lines of ``text`` with their ends; one of more than ``most`` characters counts as several."""
-    for line in text.splitlines(keepends=True):
-        for start in range(0, len(line), most):
-            yield line[start : start + most]
+class SplitText(str):
+    """A text that is read part by part: to split it takes as long as many parts."""
+
+    most: int
+    lines: Sequence[str]
+
+
+def split_text(text: str, characters: int) -> SplitText:
+    """Return ``text`` with its lines, for parts of so many ``characters``."""
+    split = SplitText(text)
+    split.most = _limit_line(characters)
+    split.lines = _split_lines(text, split.most)
+    return split
+
+
+def _limit_line(characters: int) -> int:
+    return max(1, min(_LINE_CHARACTERS, characters // 10))
+
+
+def _split_lines(text: str, most: int) -> Sequence[str]:
+    """Return the lines of ``text`` with their ends; one of more than ``most`` characters counts as several."""
+    return [line[at : at + most] for line in text.splitlines(keepends=True) for at in range(0, len(line), most)]

@@ -13,6 +13,7 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -27,6 +28,7 @@ from anyio import to_thread
 
 from toolwire.core.catalog import Catalog
 from toolwire.core.content import has_content
+from toolwire.core.json_pointer import MISSING
 from toolwire.core.model import Call, Json, Kind, Problem, Result, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource
 from toolwire.core.toolbox import Notify, StoresResources, Toolbox, ignore_progress
@@ -40,10 +42,14 @@ from toolwire.framing.long_result import (
     is_reading,
     read_part,
     says_more,
+    split_text,
 )
 
 if TYPE_CHECKING:  # loads sqlite3
     from toolwire.stores.sessions.session_rows import ResultRows
+
+_OPEN_S: Final = 60.0
+"""How long a large result stays open after it was read: to read its JSON takes as long as many parts."""
 
 STORED_S: Final = 3_600.0
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -94,6 +100,8 @@ class LongResults:
         self._toolbox, self._store, self._keep_s = toolbox, store, keep_s
         self._rule: Final = CutRule(characters is None, not isinstance(store, MemoryResults))
         self._read_characters = characters or DEFAULT_RESULT_LIMITS.characters
+        self._open: tuple[bytes, Json] | None = None
+        self._closing: asyncio.TimerHandle | None = None
         self._prefix: Final = f"result:{store.process}:" if isinstance(store, MemoryResults) else "result:"
 
     def catalog(self) -> Catalog:
@@ -107,7 +115,9 @@ class LongResults:
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
         """Run ``call`` and return its result, or the first part of it."""
         if is_reading(call.tool):
-            return await to_thread.run_sync(self._read, call)
+            result = await to_thread.run_sync(self._read, call)
+            self._close_later()
+            return result
         result = await self._toolbox.run(call, notify)
         characters = call.context.part_characters
         if not characters or isinstance(result, Problem) or call.tool.long or has_content(result.value):
@@ -135,19 +145,34 @@ class LongResults:
         beside = {note: one for note, one in (result.notes or {}).items() if note in MARKS}
         return Value({"result": value, "notes": notes}, {**beside, PART_NOTE: True})
 
+    def _close_later(self) -> None:
+        """Forget the open result once nobody has read it for a while."""
+        if self._closing is not None:
+            self._closing.cancel()
+        self._closing = asyncio.get_running_loop().call_later(_OPEN_S, setattr, self, "_open", None)
+
+    def _load(self, key: bytes, characters: int) -> Json | Problem:
+        """Return the result under ``key`` as data, or ``MISSING``; a large one stays open, because it is read again."""
+        if self._open is not None and self._open[0] == key:
+            return self._open[1]
+        body = self._store.find(key)
+        if body is None:
+            return MISSING
+        whole = jsontext.read(body)
+        if len(body) >= jsontext.LARGE_BYTES and not isinstance(whole, Problem):
+            whole = split_text(whole, characters) if isinstance(whole, str) else whole
+            self._open = key, whole
+        return whole
+
     def _read(self, call: Call) -> Result:
-        handle = call.arguments.get("handle")
+        handle, characters = call.arguments.get("handle"), call.context.part_characters or self._read_characters
         try:
-            body = self._store.find(_make_key(call, handle)) if isinstance(handle, str) else None
+            found = self._load(_make_key(call, handle), characters) if isinstance(handle, str) else MISSING
         except ConnectionError as error:
             _log.warning("a long result cannot be read: %s", error)
             return Problem(kind=Kind.UNREACHABLE, message="The result cannot be read now. Try again.", can_retry=True)
-        whole: Json | Problem = self._explain_miss(str(handle)) if body is None else jsontext.read(body)
-        part = (
-            whole
-            if isinstance(whole, Problem)
-            else read_part(whole, call.arguments, call.context.part_characters or self._read_characters)
-        )
+        whole = self._explain_miss(str(handle)) if found is MISSING else found
+        part = whole if isinstance(whole, Problem) else read_part(whole, call.arguments, characters)
         return part if isinstance(part, Problem) else Value({"result": part.value, "notes": part.notes})
 
     def _explain_miss(self, handle: str) -> Problem:
