@@ -207,7 +207,7 @@ async def _show_consent(
 def _describe_lifetime(settings: OAuthSettings) -> str:
     """Return the lifetime of a grant as a sentence for the user."""
     max_days, idle = (round(seconds / 86_400) for seconds in (settings.grant_s, settings.idle_s))
-    return f"It lasts at most {max_days} days, and ends after {idle} days without use. You can revoke it earlier."
+    return f"It lasts at most {max_days} days, and ends after {idle} days without use."
 
 
 def _compare_earlier(context: ServerContext, user: Account, client: Client, authorization: AuthorizationRequest) -> str:

@@ -67,7 +67,7 @@ def build_consent_page(form: ConsentForm) -> Response:
     rows += [("The answer goes to", form.redirect_host), ("You are signed in as", clean_name(form.user_name))]
     facts = build_facts((term, escape_text(text)) for term, text in rows)
     boxes = join_html(_build_checkbox(scope) for scope in form.scopes)
-    take_back = NO_HTML
+    take_back = Html(" You can revoke it earlier.")
     if form.connected_url:
         link = build_link(form.connected_url, "what you allowed")
         take_back = Html(f" You can revoke it at any time: {link}.")
