@@ -250,8 +250,7 @@ def test_refusals_before_any_message_are_json_rpc_errors(kind):
 def test_overloaded_server_states_when_to_retry(serve, message, wait, seconds):
     problem = Problem(kind=Kind.OVERLOADED, message="Busy.", can_retry=True, retry_after_ms=wait)
     response = serve(run=lambda _: problem)(message("tools/call", {"name": "echo"}, id_=9))
-    # Up to 2025-11-25 an error is HTTP 200: the Python SDK 1.x ends its connection at a 503.
-    assert (response.status, get_header(response.headers, b"retry-after")) == (200, seconds)
+    assert (response.status, get_header(response.headers, b"retry-after")) == (503, seconds)
     assert json.loads(response.body)["id"] == 9
 
 

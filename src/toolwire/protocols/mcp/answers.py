@@ -105,12 +105,13 @@ def build_refusal(id_: bytes, problem: Problem) -> Response:
 
 
 def refuse_method(asked: AskedMethod, problem: Problem) -> Response:
-    """Return ``problem`` as the answer to a request; up to 2025-11-25 with status 200, unless it is about credentials.
+    """Return ``problem`` as the answer to a request; up to 2025-11-25 with status 200.
 
-    Clients of these revisions take another status for the end of the connection, and the Python SDK 1.x ends it.
+    Clients of these revisions take another status for the end of the connection, and the Python SDK 1.x ends it. What
+    is about credentials keeps its status, and so does a busy server (R1), which proxies must see.
     """
     response = build_refusal(asked.id, problem)
-    is_plain = asked.status or problem.kind in (Kind.UNAUTHORIZED, Kind.FORBIDDEN)
+    is_plain = asked.status or problem.kind in (Kind.UNAUTHORIZED, Kind.FORBIDDEN, Kind.OVERLOADED)
     return response if is_plain else response._replace(status=200)
 
 
