@@ -21,7 +21,7 @@ from toolwire.testing import background
 
 
 def sign(app: str, scope: str) -> str:
-    claims = {**CLAIMS, "exp": time.time() + 600, "client_id": app, "scope": scope}
+    claims = {**CLAIMS, "exp": time.time() + 86_400, "client_id": app, "scope": scope}
     return sign_with_secret(claims).decode()
 
 
