@@ -67,6 +67,9 @@ _FOR_NOTES: Final = 5
 MARKS: Final = frozenset({"origin", "untrusted"})
 """The notes of a value that go with each part of it."""
 
+HANDLE_START: Final = "result:"
+"""How the handle of a stored result begins, which the ID of a call does not."""
+
 PART_NOTE: Final = "part"
 """The note of a value that is a part of a result, with what is said of it beside it."""
 

@@ -140,7 +140,10 @@ def _send_where_it_can_ask(conversation: Conversation, call: Call, refused: Resu
         opened = yield from reopen_session(replace(conversation.session, version=HANDSHAKE[0], id=b""))
         if isinstance(opened, Problem):
             return refused
-        conversation.asking = opened
+        if conversation.asking is None:
+            conversation.asking = opened
+        else:  # another call was faster
+            yield from _end_surplus(opened)
     conversation.asking_tools.add(tool.id)
     if not tool.safe:
         return Problem(
@@ -160,11 +163,16 @@ def renew_session(conversation: Conversation, ended: McpClientSession) -> Flow[P
         conversation.session = renewed
     elif conversation.asking is ended:
         conversation.asking = renewed
-    else:  # another call was faster: one session is enough
-        surplus = post_message.write_end(renewed)
-        if surplus is not None:
-            yield from fetch(surplus)
+    else:  # another call was faster
+        yield from _end_surplus(renewed)
     return None
+
+
+def _end_surplus(session: McpClientSession) -> Flow[None]:
+    """End ``session``, because one session is enough."""
+    ending = post_message.write_end(session)
+    if ending is not None:
+        yield from fetch(ending)
 
 
 def reuse_session(before: Peer, after: Peer) -> Flow[Peer]:
@@ -179,9 +187,8 @@ def reuse_session(before: Peer, after: Peer) -> Flow[Peer]:
     new = opened.session
     if not earlier.has_listener or (earlier.session.endpoint, earlier.session.version) != (new.endpoint, new.version):
         return after
-    surplus = post_message.write_end(new)
-    if surplus is not None and new.id != earlier.session.id:
-        yield from fetch(surplus)
+    if new.id != earlier.session.id:
+        yield from _end_surplus(new)
     return replace(after, memo=earlier)
 
 

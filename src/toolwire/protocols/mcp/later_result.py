@@ -23,7 +23,15 @@ from toolwire.core.resources import DEFAULT_RESULT_LIMITS
 from toolwire.framing.call_document import write_status
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.framing.jsontext import write as to_json
-from toolwire.framing.long_result import MARKS, PART_NOTE, READ_RESULT, choose_reading_name, cut_result, read_part
+from toolwire.framing.long_result import (
+    HANDLE_START,
+    MARKS,
+    PART_NOTE,
+    READ_RESULT,
+    choose_reading_name,
+    cut_result,
+    read_part,
+)
 from toolwire.framing.text_cleaning import clean_data
 
 from .answers import AskedMethod
@@ -39,7 +47,6 @@ _DESCRIPTION: Final = (
     f"{READ_RESULT.description} It also returns the result of a call that takes long: pass the call's ID as `handle`."
 )
 _PART_ARGUMENTS: Final = ("path", "from", "count")
-_HANDLE_START: Final = "result:"
 _NO_CALL: Final = Problem(
     kind=Kind.INVALID_ARGUMENTS,
     message="You have no call and no result with this handle on this server. It may be too old: make the call again.",
@@ -71,7 +78,7 @@ def is_call_id(arguments: Mapping[str, Json], limit: int | None) -> bool:
     There are none of these if the ``limit`` of the site is 0.
     """
     handle = arguments.get("handle")
-    return isinstance(handle, str) and (limit == 0 or not handle.startswith(_HANDLE_START))
+    return isinstance(handle, str) and (limit == 0 or not handle.startswith(HANDLE_START))
 
 
 def write_unfinished(asked: AskedMethod, status: Mapping[str, Json], tool: str, reader: str, end: bytes) -> Response:

@@ -34,6 +34,7 @@ from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource
 from toolwire.core.toolbox import Notify, StoresResources, Toolbox, ignore_progress
 from toolwire.framing import jsontext
 from toolwire.framing.long_result import (
+    HANDLE_START,
     MARKS,
     PART_NOTE,
     CutRule,
@@ -102,7 +103,7 @@ class LongResults:
         self._read_characters = characters or DEFAULT_RESULT_LIMITS.characters
         self._open: tuple[bytes, Json] | None = None
         self._closing: asyncio.TimerHandle | None = None
-        self._prefix: Final = f"result:{store.process}:" if isinstance(store, MemoryResults) else "result:"
+        self._prefix: Final = f"{HANDLE_START}{store.process}:" if isinstance(store, MemoryResults) else HANDLE_START
 
     def catalog(self) -> Catalog:
         """Return the tools of the other Toolbox."""
