@@ -22,6 +22,7 @@ def build(request: pytest.FixtureRequest, redis: RedisServer, tmp_path: Path) ->
     """Return a function that returns the application of a server that has a state of this name."""
     url = f"redis://127.0.0.1:{redis.port}"
     if request.param == "wake and folders":
+        pytest.importorskip("docket", reason="pydocket is not here: install toolwire[docket] to prove this")
         return lambda name: asgi(kit(), wake=url, state=str(tmp_path / name))
     postgres: Postgres = request.getfixturevalue("shared_postgres")
     places = {name: postgres.create_database() for name in ("first", "other")}
