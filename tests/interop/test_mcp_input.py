@@ -16,6 +16,8 @@ from mcp.types import (
     ElicitRequestFormParams,
     ElicitRequestURLParams,
     InputRequiredResult,
+    SamplingMessage,
+    TextContent,
     ToolAnnotations,
 )
 from pydantic import BaseModel
@@ -41,10 +43,6 @@ class Answer(BaseModel):
 
 def ask_form(message: str, schema: dict[str, Any] = SIZE) -> ElicitRequest:
     return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
-
-
-runs: list[str] = []
-"""The tools that ran and asked in the stream of their call."""
 
 
 def build_server() -> MCPServer:
@@ -92,6 +90,12 @@ def build_server() -> MCPServer:
 
 def add_tools_that_ask_as_before(server: MCPServer) -> None:
     """Add tools that ask in the stream of their call, which 2026-07-28 has no more."""
+    runs: list[str] = []
+
+    @server.tool(annotations=ToolAnnotations(readOnlyHint=True))
+    async def count_runs() -> list[str]:
+        """Return the tools that ran."""
+        return runs
 
     @server.tool(annotations=ToolAnnotations(readOnlyHint=True))
     async def look(context: Context[Any]) -> str:
@@ -106,6 +110,20 @@ def add_tools_that_ask_as_before(server: MCPServer) -> None:
         runs.append("elicit")
         answer = await context.elicit("How large?", Answer)
         return f"{answer.action} {getattr(answer, 'data', None)}"
+
+    @server.tool()
+    async def cut(context: Context[Any]) -> str:
+        """Ask in the stream of the call, too."""
+        runs.append("cut")
+        answer = await context.elicit("How deep?", Answer)
+        return f"{answer.action} {getattr(answer, 'data', None)}"
+
+    @server.tool(annotations=ToolAnnotations(readOnlyHint=True))
+    async def sample(context: Context[Any]) -> str:
+        """Ask for what no version of this client gives."""
+        runs.append("sample")
+        message = SamplingMessage(role="user", content=TextContent(type="text", text="Hello"))
+        return str(await context.session.create_message([message], max_tokens=9))
 
 
 class Person:
@@ -188,24 +206,50 @@ def test_input_form_reaches_the_user_and_the_answer_reaches_the_call(
     ]
 
 
+class CarefulPerson(Person):
+    """A user who enters a size, and decides whether a tool runs again."""
+
+    runs_again: Any = True
+
+    def __call__(self, asked: InputRequest) -> Any:
+        given = super().__call__(asked)
+        return given if asked.fields else self.runs_again
+
+
 @pytest.mark.requirement("MC-09")
-def test_a_tool_that_asks_as_before_is_called_in_a_session(url: str) -> None:
-    runs.clear()
-    person = Person({"size": 3})
+@pytest.mark.parametrize("target", ["url", "program"])
+def test_a_tool_that_asks_as_before_is_called_in_a_session(target: str, request: pytest.FixtureRequest) -> None:
+    person = CarefulPerson({"size": 3})
     with connect_sync(
-        url, approve=lambda _: True, agree=lambda _: True, provide_input=person, protocol="mcp"
+        request.getfixturevalue(target),
+        approve=lambda _: True,
+        agree=lambda _: True,
+        approve_command=lambda _: True,
+        provide_input=person,
+        protocol="mcp",
     ) as remote:
+        before = remote.call("count_runs").unwrap()
         assert remote.call("look") == Value("accept size=3"), "it changes nothing, so it may run twice"
-        assert runs == ["look", "look"]
+        person.runs_again = False
         refused = remote.call("elicit")
         assert isinstance(refused, Problem)
         assert refused.can_retry
         assert "Call it again" in refused.message
-        assert runs.count("elicit") == 1, "what it did before it asked is not known"
-        assert remote.call("elicit") == Value("accept size=3")
-        assert runs.count("elicit") == 2
+        remote.refresh()
+        assert remote.call("elicit") == Value("accept size=3"), "what was found out outlives a new list of tools"
+        person.runs_again = True
+        assert remote.call("cut") == Value("accept size=3"), "the user decided that it may run twice"
         assert remote.call("measure", {"cloth": "wool"}) == Value("accept {'size': 3} s"), "it asks by its answer"
-    assert [asked.message for asked in person.shown] == ["How close?", "How large?", "How large, in wool?"]
+        assert isinstance(remote.call("sample"), Problem)
+        ran = remote.call("count_runs").unwrap()[len(before) :]
+    shown = [asked.message for asked in person.shown]
+    again = "{} tried to ask you something before this connection allowed that, so it ended early. "
+    again += "Some of its work may be done already. Run it again?"
+    assert shown == [
+        *("How close?", again.format("elicit"), "How large?", again.format("cut"), "How deep?", "How large, in wool?")
+    ]
+    if target == "url":  # a program has a process for each version
+        assert ran == ["look", "look", "elicit", "elicit", "cut", "cut", "sample"]
 
 
 @pytest.mark.requirement("MC-09")

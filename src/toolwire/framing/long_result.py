@@ -165,6 +165,12 @@ def cut_result(whole: Json, characters: int, name: str, handle: str) -> Part:
     return Part(part.value, {**notes, "handle": handle, "advice": advice})
 
 
+def mark_part(part: Part, whole: Value) -> Value:
+    """Return ``part`` as a value beside its notes, with the marks of the ``whole``."""
+    marks = {note: one for note, one in (whole.notes or {}).items() if note in MARKS}
+    return Value({"result": part.value, "notes": part.notes}, {**marks, PART_NOTE: True})
+
+
 def describe_shape(value: Json, depth: int = _SHAPE_DEPTH) -> str:
     """Return what ``value`` consists of, such as ``{orders: 3200 of {id, total}, next}``, without its contents."""
     if isinstance(value, str):

@@ -23,7 +23,7 @@ from toolwire.core.model import Json, Kind, Problem
 from toolwire.core.url_origin import get_origin, has_same_origin
 from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
-from toolwire.protocols.mcp.revision import SESSION_HEADER
+from toolwire.protocols.mcp.revision import DISCOVER, SESSION_HEADER
 
 from .failures import bad_response, local_close, unreachable
 from .limits import DEFAULT_LIMITS, TransportLimits
@@ -93,7 +93,7 @@ class EventStreamServer:
         if not isinstance(message, dict):
             return NO_STREAM
         method = message.get("method")
-        if method == "server/discover":
+        if method == DISCOVER:
             return _refuse_discovery(message.get("id"))
         if not isinstance(method, str) or "id" not in message:
             return self._notify(request, message)

@@ -24,6 +24,7 @@ from toolwire.core.http import Headers, Request, Response
 from toolwire.core.model import Problem
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
+from toolwire.protocols.mcp.revision import DISCOVER
 
 from .drivers import PieceHandler, SyncPieceHandler
 from .failures import timeout
@@ -152,7 +153,7 @@ class _ProgramAnswer:
     def __init__(self, server: MessageServer, exchange: MessageExchange, *, streams: bool) -> None:
         self._server, self._begun = server, exchange
         self._streams, self._has_events = streams, False
-        self._is_discovery = exchange.method == "server/discover"
+        self._is_discovery = exchange.method == DISCOVER
 
     def take(self, item: bytes | ExchangeEnd) -> bytes:
         """Return ``item`` as an event of a stream, or ``b""`` if it is not one."""

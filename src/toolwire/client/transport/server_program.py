@@ -3,6 +3,7 @@
 Rules:
 - The program runs in a process group and session of its own, which end with it: nothing that it started is left.
 - A program that ends is started again for the next request: at once, then after 1 s, 2 s, and so on up to a minute.
+- A program that speaks 2026-07-28 is run a second time for a session of an earlier version: many lock each run to one.
 - Everything that it writes has a limit: a line, messages that no request waits for, lines that are no JSON, and the
   error output.
 - Threads read and write, so the blocking and the asynchronous client share one implementation.
@@ -31,7 +32,7 @@ from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.framing.text_cleaning import clean
-from toolwire.protocols.mcp.revision import SESSION_HEADER
+from toolwire.protocols.mcp.revision import DISCOVER, SESSION_HEADER, STATELESS, VERSION_HEADER
 from toolwire.telemetry.redaction import redact_text
 
 from .failures import bad_response, unreachable
@@ -91,6 +92,8 @@ class ServerProgram:
         self._failures = 0
         self._not_before = 0.0
         self._closed = False
+        self._is_stateless = False
+        self._for_sessions: ServerProgram | None = None
         _running.add(self)
 
     def begin(self, request: Request, deliver: Deliver) -> MessageExchange | Response | Problem:  # noqa: PLR0911
@@ -98,13 +101,17 @@ class ServerProgram:
         message = jsontext.read(request.body) if request.method == "POST" else None
         session = get_header(request.headers, SESSION_HEADER)
         with self.lock:
+            method = message.get("method") if isinstance(message, dict) else None
+            if get_header(request.headers, VERSION_HEADER) == STATELESS:
+                self._is_stateless = self._is_stateless or method != DISCOVER
+            elif self._is_stateless and (session or method == "initialize") and not self._closed:
+                return self._run_for_sessions().begin(request, deliver)
             if self._closed:
                 return unreachable(f"{self.name} was ended.", "closed", sent=False)
             if request.method == "GET":
                 return self._listen(session, deliver)
             if not isinstance(message, dict):
                 return NO_STREAM
-            method = message.get("method")
             if not isinstance(method, str) or "id" not in message:
                 return self._notify(message)
             if session and (session != str(self._generation) or self._find_process() is None):
@@ -118,16 +125,19 @@ class ServerProgram:
         """Stop waiting for the answer of ``exchange``, and tell the program."""
         with self.lock:
             process = self._process
-            if exchange.table.remove(exchange) and process is not None and process.exchanges is exchange.table:
-                process.write(build_cancellation(exchange))
+            if process is not None and process.exchanges is exchange.table:
+                if exchange.table.remove(exchange):
+                    process.write(build_cancellation(exchange))
+            elif self._for_sessions is not None:
+                self._for_sessions.cancel(exchange)
 
     def close(self) -> None:
         """End the program and everything that it started; this takes up to a few seconds."""
-        _close([self])
+        _close(self._list_programs())
 
     def stop(self) -> None:
         """End the program as ``close`` does; the next request starts it again."""
-        _end([process for process in (self.take_process(),) if process is not None])
+        _end([process for one in self._list_programs() if (process := one.take_process()) is not None])
 
     def take_process(self, *, close: bool = False) -> _Process | None:
         """Return the process, for the caller to end, or None if none runs; with ``close``, no other is started."""
@@ -143,6 +153,18 @@ class ServerProgram:
         """What messages call the program: its command, shortened."""
         text = self.given_name or self.command.name
         return text if len(text) <= 100 else f"{text[:100]}..."
+
+    def _list_programs(self) -> list[ServerProgram]:
+        return [self] if self._for_sessions is None else [self, self._for_sessions]
+
+    def _run_for_sessions(self) -> ServerProgram:
+        """Return the same program, in another process, for a session beside the requests without one."""
+        if self._for_sessions is None:
+            self._for_sessions = ServerProgram(
+                self.command, limits=self._limits, name=self.given_name, clock=self._clock
+            )
+            self._for_sessions.lock = self.lock
+        return self._for_sessions
 
     def _find_process(self) -> _Process | None:
         process = self._process

@@ -12,6 +12,7 @@ from toolwire.core.codec import Finding, Flow, Peer, Probe, add_confirmation, fe
 from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import NO_REQUIREMENTS, Call, Json, Kind, Problem, Result, Tool
 from toolwire.core.url_display import show_url
+from toolwire.core.user_input import InputAction, InputRequest, InputResponse
 from toolwire.framing import call_context, jsontext
 from toolwire.framing.jsontext import get_object
 
@@ -121,19 +122,26 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
     return result
 
 
-_WANTED_TO_ASK: Final = re.compile(r"\bback-?channel\b|\bserver-initiated requests?\b", re.IGNORECASE)
-"""How the Python SDK 2 and FastMCP say that a tool asked in a way that 2026-07-28 has no more."""
+_WANTED_TO_ASK: Final = re.compile(
+    r"(?=.*\belicitation\b).*\b(?:back-?channel|server-(?:initiated|to-client) requests?)\b", re.IGNORECASE | re.DOTALL
+)
+"""How the Python SDK 2, FastMCP and the TypeScript SDK 2 say that a tool asked in a way that 2026-07-28 has no more."""
+
+_RUN_AGAIN: Final = (
+    "{} tried to ask you something before this connection allowed that, so it ended early. "
+    "Some of its work may be done already. Run it again?"
+)
 
 
 def _is_failed_question(result: Result) -> bool:
-    return isinstance(result, Problem) and _WANTED_TO_ASK.search(result.message[:1_000]) is not None
+    return isinstance(result, Problem) and _WANTED_TO_ASK.match(result.message[:1_000]) is not None
 
 
 def _send_where_it_can_ask(conversation: Conversation, call: Call, refused: Result) -> Flow[Result]:
     """Call a tool that asks its user in the stream of a call, in a session of 2025-11-25 of the same server.
 
-    Its server began to run it before it found that it cannot ask. So only a tool that changes nothing is called again
-    at once; of another one, the next call can ask.
+    Its server began to run it before it found that it cannot ask. So the user decides whether a tool is called again
+    that may have changed something.
     """
     tool = call.tool
     if conversation.asking is None:
@@ -146,11 +154,10 @@ def _send_where_it_can_ask(conversation: Conversation, call: Call, refused: Resu
             yield from _end_surplus(opened)
     conversation.asking_tools.add(tool.id)
     if not tool.safe:
-        return Problem(
-            kind=Kind.BAD_ANSWER,
-            message=f"{tool.name} had to ask its user and could not, so it ended early. Call it again: it can ask now.",
-            can_retry=True,
-        )
+        answer: InputResponse = yield InputRequest(message=_RUN_AGAIN.format(tool.name))
+        if answer.action is not InputAction.ACCEPT:
+            text = f"{tool.name} could not ask its user, so it ended early. Call it again: it can ask now."
+            return Problem(kind=Kind.BAD_ANSWER, message=text, can_retry=True)
     return (yield from _send(conversation.asking, call)) or SESSION_ENDED
 
 
@@ -179,13 +186,18 @@ def reuse_session(before: Peer, after: Peer) -> Flow[Peer]:
     """Return ``after``, found where ``before`` was, with the session of ``before`` if its own stream is open.
 
     On that stream the server asks and tells of changes, so calls stay in its session. The one that was opened to fetch
-    the lists ends.
+    the lists ends. Where each request stands alone, the session for tools that ask stays, and which tools these are.
     """
     # MC-06, MC-09
     earlier: Conversation = before.memo
     opened: Conversation = after.memo
     new = opened.session
-    if not earlier.has_listener or (earlier.session.endpoint, earlier.session.version) != (new.endpoint, new.version):
+    if (earlier.session.endpoint, earlier.session.version) != (new.endpoint, new.version):
+        return after
+    if new.version == STATELESS:
+        earlier.session = new
+        return replace(after, memo=earlier)
+    if not earlier.has_listener:
         return after
     if new.id != earlier.session.id:
         yield from _end_surplus(new)

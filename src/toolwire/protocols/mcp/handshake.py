@@ -14,7 +14,7 @@ from toolwire.framing.jsontext import get_object
 
 from .header_arguments import find_fault
 from .post_message import CLIENT, McpClientSession, Refused, get_capabilities, read, write
-from .revision import HANDSHAKE, SERVER_META, SESSION_HEADER, SKILLS, STATELESS, TASKS, UNSUPPORTED_VERSION
+from .revision import DISCOVER, HANDSHAKE, SERVER_META, SESSION_HEADER, SKILLS, STATELESS, TASKS, UNSUPPORTED_VERSION
 from .stream_reader import fetch_answer
 
 MAX_PAGES = 100
@@ -155,7 +155,7 @@ def _list_revisions(refused: Refused) -> Sequence[Json]:
 
 
 def _discover(session: McpClientSession, probes: list[Probe]) -> Flow[OpenedEndpoint | Refused | Problem | None]:
-    answered = yield from _ask(session, "server/discover", {}, 1, probes)
+    answered = yield from _ask(session, DISCOVER, {}, 1, probes)
     if not isinstance(answered, AnsweredRequest):
         return answered
     versions = answered.result.get("supportedVersions")

@@ -18,18 +18,17 @@ from toolwire.core.catalog import Catalog
 from toolwire.core.codec import CallAction, CallQuery
 from toolwire.core.content import has_content
 from toolwire.core.http import JSON_HEADERS, Response
-from toolwire.core.model import Json, Kind, Problem, Result, Tool, Value
+from toolwire.core.model import Json, Kind, Problem, Result, Tool
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS
 from toolwire.framing.call_document import write_status
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.framing.jsontext import write as to_json
 from toolwire.framing.long_result import (
     HANDLE_START,
-    MARKS,
-    PART_NOTE,
     READ_RESULT,
     choose_reading_name,
     cut_result,
+    mark_part,
     read_part,
 )
 from toolwire.framing.text_cleaning import clean_data
@@ -135,10 +134,7 @@ def _take_part(result: Result, chosen: Mapping[str, Json], characters: int, read
         return result
     else:
         part = cut_result(value, characters, reader, handle)
-    if isinstance(part, Problem):
-        return part
-    marks = {note: one for note, one in (result.notes or {}).items() if note in MARKS}
-    return Value({"result": part.value, "notes": part.notes}, {**marks, PART_NOTE: True})
+    return part if isinstance(part, Problem) else mark_part(part, result)
 
 
 def _describe(status: Mapping[str, Json], tool: str) -> str:

@@ -45,6 +45,7 @@ TASKS = "io.modelcontextprotocol/tasks"
 SKILLS = "io.modelcontextprotocol/skills"
 """The extension by which a call can go on as a task."""
 
+DISCOVER = "server/discover"
 LISTEN = "subscriptions/listen"
 LISTENED = "notifications/subscriptions/acknowledged"
 NOTICES = {

@@ -35,12 +35,11 @@ from toolwire.core.toolbox import Notify, StoresResources, Toolbox, ignore_progr
 from toolwire.framing import jsontext
 from toolwire.framing.long_result import (
     HANDLE_START,
-    MARKS,
-    PART_NOTE,
     CutRule,
     cut_result,
     find_reading_name,
     is_reading,
+    mark_part,
     read_part,
     says_more,
     split_text,
@@ -142,9 +141,7 @@ class LongResults:
             _log.warning("a long result cannot be kept: %s", error)
             return result
         name = find_reading_name(self.catalog(), self._rule)
-        value, notes = cut_result(result.value, call.context.part_characters, name, handle)
-        beside = {note: one for note, one in (result.notes or {}).items() if note in MARKS}
-        return Value({"result": value, "notes": notes}, {**beside, PART_NOTE: True})
+        return mark_part(cut_result(result.value, call.context.part_characters, name, handle), result)
 
     def _close_later(self) -> None:
         """Forget the open result once nobody has read it for a while."""
