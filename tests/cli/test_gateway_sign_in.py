@@ -10,23 +10,25 @@ import re
 import secrets
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx2
 import pytest
 
 from tests.cli.conftest import Outcome
+from tests.docs.page import ROOT
 from tests.postgres import Postgres, shared_postgres  # noqa: F401 - the fixture
 from tests.programs import find_free_port
 from tests.support.caller_accounts import QUICK, Site, serve_site
 from tests.support.gateway_process import run_gateway, serve_gateway, wait_for_line
 from tests.support.inbox import wait_for
 from tests.support.people import CALLBACK, PASSWORD, Person, read_fields, use, walk
+from tests.support.proxies import run_proxy, trust_certificate
 from tests.support.token_storage import Storage
 from toolwire.console.sessions import OperatorSessions, SessionUser
 from toolwire.hosting.gateway_sign_in import make_user_id
@@ -613,7 +615,7 @@ FAULTS = [
     ('[sign-in.clients.a]\nredirect-uris = ["http://evil.example/"]', "toolwire.toml:3:1: "),
     ("sign-in = 1", "toolwire.toml:2:1: sign-in is a table, not a number."),
     ('public-url = "http://tools.example"\n[sign-in]', "toolwire.toml:2:1: people send passwords there, so"),
-    ('public-url = "https://tools.example/a"\n[sign-in]', "toolwire.toml:2:1: where people sign in, public-url has"),
+    ('public-url = "https://tools.example/?a=1"\n[sign-in]', "toolwire.toml:2:1: where people sign in, public-url has"),
     ('[callers.a]\nmembers = ["b"]\n[callers.b]', "toolwire.toml:3:1: 'b' has a table, or is in another group."),
     ("[callers.a]\nmembers = 1", "toolwire.toml:3:1: members is an array of names of callers."),
     ('[sign-in]\nissuer = "http://login.example"\nclient-id = "a"', "toolwire.toml:3:1: issuer is an https URL"),
@@ -674,3 +676,68 @@ def test_users_command_says_what_is_wrong_in_a_sentence(
     assert toolwire("users", "password", "ann").out.startswith("Password changed for ann.")
     (folder / "toolwire.toml").write_text('[upstreams.desk]\ntarget = "desk.py"\n')
     assert "Users cannot sign in at this gateway" in toolwire("users", "list").err
+
+
+@pytest.mark.requirement("CR-02", "GW-02")
+def test_people_sign_in_at_a_gateway_below_a_path(folder: Path, tasks: Site) -> None:
+    front, port = find_free_port(), find_free_port()
+    url = f"https://127.0.0.1:{front}/team"
+    write_file(folder, tasks)
+    head = f'port = {port}\npublic-url = "{url}"\nroot-path = "/team"\ntrusted-proxies = ["127.0.0.1"]\n'
+    head += 'key-file = "vault.key"\nstate = "kept"\nconsent = "inbox"\n'
+    section = 'operators = ["ann"]'
+    (folder / "toolwire.toml").write_text(head + TABLES.format(section=section, tasks=tasks.url))
+    publish = '@desk.tool(approval="per-call")\ndef publish() -> str:\n    """Publish it."""\n    return "published"\n'
+    long = (
+        '@desk.tool(safe=True, approval="auto", long=True)\ndef build() -> str:\n    """Build."""\n    return "built"\n'
+    )
+    (folder / "desk.py").write_text(f"{DESK}\n\n{publish}\n\n{long}")
+    add_people(folder)
+    with run_gateway(), run_proxy("nginx", folder, port, front, put_below("/team")):
+        trust = trust_certificate(folder)
+        with httpx2.Client(timeout=30, verify=trust) as browser, httpx2.Client(timeout=30, verify=trust) as stranger:
+            ann = Person("ann", browser, Storage())
+            seen = ["publish", "tell_name", "who_am_i_at_tasks", "write_at_tasks"]
+            assert set(asyncio.run(use(url, ann, verify=trust))) >= set(seen)
+            assert f"{url}/sign-in/tasks" in asyncio.run(use(url, ann, "who_am_i_at_tasks", verify=trust))
+            # who is not signed in is led to the page below the path, and back
+            for page in ("sign-in/tasks", "inbox/", "console/"):
+                led = stranger.get(f"{url}/{page}")
+                found = led.headers.get("location") or html.unescape(led.text)
+                back = quote(f"/team/{page}", safe="")
+                assert f"/team/oauth/login?next={back}" in found, led.text
+            led = stranger.get(f"{url}/oauth/login", params={"next": "/team/sign-in/tasks"})
+            assert 'action="/team/oauth/login"' in led.text
+            done = walk(ann, f"{url}/sign-in/tasks", f"{url}/sign-in/return", name="Ada")
+            assert "You are signed in to tasks" in browser.get(str(done.headers["location"])).text
+            assert re.fullmatch(r"[0-9a-f]{32}", asyncio.run(use(url, ann, "who_am_i_at_tasks", verify=trust)))
+            # the inbox, the console and the page of a long call know the user of the browser
+            assert f"{url}/inbox" in asyncio.run(use(url, ann, "publish", verify=trust))
+            browser.get(f"{url}/inbox/")
+            page = browser.get(f"{url}/inbox/").text
+            form = dict(re.findall(r'name="(token|id)" value="([^"]*)"', page.partition("<article")[2]))
+            origin = {"origin": f"https://127.0.0.1:{front}"}
+            assert browser.post(f"{url}/inbox/", data={**form, "answer": "allow"}, headers=origin).status_code == 303
+            assert asyncio.run(use(url, ann, "publish", verify=trust)) == "published"
+            browser.get(f"{url}/console/")
+            assert browser.get(f"{url}/console/").status_code == 200
+            assert ann.storage.tokens is not None
+            fields = {"authorization": f"Bearer {ann.storage.tokens.access_token}", "prefer": "respond-async"}
+            address = str(browser.get(f"{url}/api/build", headers=fields).headers["location"])
+            asked = {"accept": "text/html"}
+            call = httpx2.URL(f"{url}/").join(address)
+            led = stranger.get(call, headers=asked)
+            assert f"/team/oauth/login?next={quote(call.path, safe='')}" in html.unescape(led.text)
+            assert "build" in browser.get(call, headers=asked).text
+
+
+def put_below(path: str) -> Callable[[str], str]:
+    """Return what changes the configuration of nginx as behind-a-proxy.md says for a server below ``path``."""
+
+    def change(text: str) -> str:
+        text = text.replace("proxy_pass http://toolwire;", "proxy_pass http://toolwire/;")
+        well_known = "location /.well-known/oauth- { proxy_pass http://toolwire; }"
+        assert well_known in (ROOT / "docs/how-to/behind-a-proxy.md").read_text("utf-8")
+        return text.replace("    location / {", f"    {well_known}\n    location {path}/ {{")
+
+    return change

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import re
+import ssl
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
@@ -54,7 +55,9 @@ def walk(person: Person, url: str, end: str, seen: list[str] | None = None, name
     raise AssertionError(answer.text)
 
 
-async def use(url: str, person: Person, tool: str = "", seen: list[str] | None = None) -> Any:
+async def use(
+    url: str, person: Person, tool: str = "", seen: list[str] | None = None, verify: ssl.SSLContext | bool = True
+) -> Any:
     """Sign in with the client of the MCP SDK, and return the text of a call, or the names of the tools."""
     back = ""
 
@@ -70,7 +73,7 @@ async def use(url: str, person: Person, tool: str = "", seen: list[str] | None =
     metadata = OAuthClientMetadata(redirect_uris=[CALLBACK], client_name="Host", token_endpoint_auth_method="none")
     provider = OAuthClientProvider(f"{url}/mcp", metadata, person.storage, redirect, callback)
     async with (
-        httpx2.AsyncClient(auth=provider, timeout=30) as http,
+        httpx2.AsyncClient(auth=provider, timeout=30, verify=verify) as http,
         streamable_http_client(f"{url}/mcp", http_client=http) as streams,
         ClientSession(streams[0], streams[1]) as session,
     ):

@@ -40,6 +40,10 @@ class SignInServer(Protocol):
     paths: frozenset[str]
     """The paths that it answers."""
 
+    def find_path(self, scope: Scope) -> str:
+        """Return the path of a request as ``paths`` has it, or the part below a root path."""
+        ...
+
     async def answer(self, scope: Scope, exchange: Exchange) -> Response:
         """Return the response to one HTTP request."""
         ...
@@ -80,8 +84,14 @@ class GatewayFront:
         """Return whether a request is for a page or the sign-in, and keep its token if the gateway exchanges tokens."""
         if self._stores_tokens:
             CALLER_TOKEN.set(Secret(read_credential(dict(scope["headers"])).decode("latin-1")))
-        path = _find_path(scope)
+        path = self._find_path(scope)
         return path in self._sign_in_paths or path.startswith(self._prefixes)
+
+    def _find_path(self, scope: Scope) -> str:
+        """Return the path of a request below its root path, or as the sign-in has it."""
+        if self._sign_in is not None:
+            return self._sign_in.find_path(scope)
+        return split_mount_path(scope.get("root_path") or "", scope["path"])[1]
 
     async def begin(self) -> None:
         """Begin what serves beside the application."""
@@ -99,7 +109,7 @@ class GatewayFront:
     async def serve(self, scope: Scope, exchange: Exchange) -> None:
         """Answer a request for a page or the sign-in."""
         fields: Fields = dict(scope["headers"])
-        path = _find_path(scope)
+        path = self._find_path(scope)
         if path in self._sign_in_paths and self._sign_in is not None:
             response = await self._answer_sign_in(self._sign_in, scope, exchange, fields)
         else:
@@ -128,11 +138,6 @@ class GatewayFront:
         request = PageRequest(scope["method"], path, query, scope["headers"], fields, body, self._public_url)
         prefix = next(one for one in self._prefixes if path.startswith(one))
         return await self._pages[prefix](request)
-
-
-def _find_path(scope: Scope) -> str:
-    """Return the path of a request below that at which the gateway is mounted."""
-    return split_mount_path(scope.get("root_path") or "", scope["path"])[1]
 
 
 def _build_refusal(problem: Problem) -> Response:

@@ -200,7 +200,9 @@ class SignInPages:
         return Html(f"<p>{link}, or give your key of it.</p>{key_field}")
 
     def _link_login(self, name: str) -> str:
-        return f"{self._login_path}?next={quote(_link_page(name[:100]), safe='')}"
+        # The page of the sign-in and this one are below the same path, and a browser goes from there to here.
+        here = self._login_path.removesuffix("/oauth/login") + _link_page(name[:100])
+        return f"{self._login_path}?next={quote(here, safe='')}"
 
     async def _start(
         self, request: PageRequest, upstream: SignInUpstream, name: str, caller: Caller, key_field: Html

@@ -217,23 +217,17 @@ class _Reader:
             webhook=webhook,
             key_file=self._read_text((), content, "key-file"),
             public_url=public_url,
-            sign_in=self._read_sign_in(content, public_url, arguments, upstreams),
+            sign_in=self._read_sign_in(content, public_url, upstreams),
         )
 
     def _read_sign_in(
-        self,
-        content: Mapping[str, Any],
-        public_url: str,
-        arguments: Namespace,
-        upstreams: Sequence[UpstreamSettings],
+        self, content: Mapping[str, Any], public_url: str, upstreams: Sequence[UpstreamSettings]
     ) -> SignInSettings | None:
         """Return how people sign in at the gateway, or None if they do not."""
         if _SIGN_IN not in content:
             return None
         place = (_SIGN_IN,)
         table = self._read_table(place, content[_SIGN_IN], _OF_A_SIGN_IN, _SIGN_IN)
-        if arguments.root_path.strip("/"):
-            self._fail((_SIGN_IN,), "people sign in at the root of a host: leave out root-path")
         issuer = self._read_issuer(public_url)
         scopes = self._read_supported_scopes(table, upstreams)
         defaults = self._read_scopes(place, table, "what the page preselects", "default-scopes")
@@ -294,8 +288,8 @@ class _Reader:
             self._fail(
                 (_SIGN_IN,), f"people sign in at the address of the gateway, which the file must name: {NAME_IT}"
             )
-        if urlsplit(public_url).path.strip("/") or urlsplit(public_url).query:
-            self._fail(("public-url",), "where people sign in, public-url has a host and no path")
+        if urlsplit(public_url).query:
+            self._fail(("public-url",), "where people sign in, public-url has no query")
         if origin.scheme != "https" and get_host(public_url) not in LOCAL_HOSTS:
             self._fail(("public-url",), "people send passwords there, so public-url is https (http on this machine)")
         return public_url.rstrip("/")

@@ -142,7 +142,7 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
         caller = apply_rules(_build_caller(person, person.id), rules)
         return BrowserUser(caller, person.name, groups=list_groups(caller, rules, groups_claim))
 
-    return OpenSignIn(server, find_user, "/oauth/login")
+    return OpenSignIn(server, find_user, f"{server.settings.base_path}/login")
 
 
 def _build_caller(account: object, name: str) -> Caller:
