@@ -13,7 +13,6 @@ from typing import Any
 import jsonschema_rs
 
 from tests.adapters.provider_rules import faults
-from tests.support.model_arguments import write_arguments
 from toolwire.adapters.schema import Provider, build_tool_schema
 from toolwire.core.codec import Finding
 from toolwire.core.http import Request, Response
@@ -215,11 +214,11 @@ def _shaped(tool: Tool, counts: Counter[str]) -> Iterator[str]:
     for provider in Provider:
         shaped = build_tool_schema(schema, provider)
         counts["shapes"] += 1
-        for fault in faults(shaped.schema, provider.removesuffix("-strict"), strict=shaped.is_strict):
+        for fault in faults(shaped.schema, provider):
             yield f"{tool.name} for {provider}: {fault}"
         for arguments in made:
             counts["reversed"] += 1
-            back = shaped.read_arguments(write_arguments(shaped, arguments))
+            back = shaped.read_arguments(shaped.write_arguments(arguments))
             if back != arguments:
                 counts["astray"] += 1
                 said, heard = jsontext.write(arguments), jsontext.write(back)

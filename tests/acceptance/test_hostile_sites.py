@@ -193,7 +193,7 @@ def test_hostile_site_causes_no_write_and_no_hidden_text_for_a_model(
         with suppress(ToolwireError):
             remote = open_.enter_context(asked)
         if remote is not None:
-            for provider in (Provider.OPENAI, Provider.ANTHROPIC_STRICT):
+            for provider in (Provider.OPENAI, Provider.ANTHROPIC):
                 for one in declare_tools(remote.catalog(), provider):
                     replies = [one.name, one.description, dict(one.input_schema.schema)]
                     assert list(find_hidden(json.loads(json.dumps(replies)))) == []

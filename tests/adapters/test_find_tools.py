@@ -113,17 +113,16 @@ def test_tools_are_deferred_to_the_search_of_the_provider_except_the_pinned_ones
         call = {"type": "tool_use", "id": "c1", "name": "erase_order", "input": {"order": "o1"}}
         assert "o1 is gone" in str(anthropic.run_tool_call_sync(remote, call)["content"])
         assert ran == ["o1"]
-        for strict in (False, True):
-            deferred = openai_responses.build_deferred_tools(remote, strict=strict, pins=["list_orders"])
-            erasing, listing, reading = openai_responses.build_tools(remote, strict=strict)
-            namespace = {
-                "type": "namespace",
-                "name": "Shop",
-                "description": "Shop: erase_order",
-                "tools": [{**erasing, "defer_loading": True}],
-            }
-            assert deferred == [{"type": "tool_search"}, listing, reading, namespace]
-            TypeAdapter(list[ToolParam]).validate_python(deferred)
+        deferred = openai_responses.build_deferred_tools(remote, pins=["list_orders"])
+        erasing, listing, reading = openai_responses.build_tools(remote)
+        namespace = {
+            "type": "namespace",
+            "name": "Shop",
+            "description": "Shop: erase_order",
+            "tools": [{**erasing, "defer_loading": True}],
+        }
+        assert deferred == [{"type": "tool_search"}, listing, reading, namespace]
+        TypeAdapter(list[ToolParam]).validate_python(deferred)
         asked = ResponseFunctionToolCall(
             type="function_call", call_id="c2", name="erase_order", namespace="Shop", arguments='{"order": "o2"}'
         )
@@ -155,20 +154,19 @@ def test_namespaces_are_the_servers_and_the_subjects_of_a_large_one() -> None:
         TypeAdapter(list[ToolParam]).validate_python(tools)
 
 
-def list_examples(kit: Toolkit, *, strict: bool = False) -> dict[str, list[dict[str, object]]]:
+def list_examples(kit: Toolkit) -> dict[str, list[dict[str, object]]]:
     with connect_sync(kit) as remote:
-        tools: Any = anthropic.build_deferred_tools(remote, strict=strict)
+        tools: Any = anthropic.build_deferred_tools(remote)
         TypeAdapter(list[ToolUnionParam]).validate_python(tools)
         for one in tools:
             for example in one.get("input_examples", ()):
                 jsonschema_rs.validate(one["input_schema"], example)
-        assert all("input_examples" not in one for one in anthropic.build_tools(remote, strict=strict))
+        assert all("input_examples" not in one for one in anthropic.build_tools(remote))
         return {one["name"]: list(one["input_examples"]) for one in tools if "input_examples" in one}
 
 
 @pytest.mark.requirement("FI-06")
-@pytest.mark.parametrize("strict", [False, True])
-def test_the_examples_of_a_tool_are_the_input_examples_of_anthropic(strict: bool) -> None:
+def test_the_examples_of_a_tool_are_the_input_examples_of_anthropic() -> None:
     kit = Toolkit("Shop")
 
     @kit.tool
@@ -187,8 +185,7 @@ def test_the_examples_of_a_tool_are_the_input_examples_of_anthropic(strict: bool
     def plain(to: str) -> None:
         """Send without an example."""
 
-    rest = {"copies": None} if strict else {}
-    assert list_examples(kit, strict=strict) == {"send": [{"to": "ada@example.com", **rest}]}
+    assert list_examples(kit) == {"send": [{"to": "ada@example.com"}]}
 
 
 @pytest.mark.requirement("FI-06")
@@ -196,17 +193,16 @@ def test_example_calls_fit_have_declared_names_and_are_few_and_short() -> None:
     inner = {"type": "object", "properties": {"x-to": {"type": "string"}, "copies": {"type": "integer"}}}
     calls = [{"x-to": "a"}, {"copies": "no"}, {"x-to": "b", "copies": 1}, {"x-to": "c" * 2_000}, {"x-to": "a"}]
     schema = {**inner, "required": ["x-to"], "examples": [*calls, "no call", {"x-to": "d\u200b"}, {"x-to": "e"}]}
-    for provider_ in (Provider.ANTHROPIC, Provider.ANTHROPIC_STRICT):
-        built = build_tool_schema(schema, provider_)
-        found = list_example_calls(built)
-        assert [built.read_arguments(one) for one in found] == [
-            {"x-to": "a"},
-            {"x-to": "b", "copies": 1},
-            {"x-to": "d"},
-        ]
-        assert all("x_to" in one for one in found)
-        for one in found:
-            jsonschema_rs.validate(built.schema, one)
+    built = build_tool_schema(schema, Provider.ANTHROPIC)
+    found = list_example_calls(built)
+    assert [built.read_arguments(one) for one in found] == [
+        {"x-to": "a"},
+        {"x-to": "b", "copies": 1},
+        {"x-to": "d"},
+    ]
+    assert all("x_to" in one for one in found)
+    for one in found:
+        jsonschema_rs.validate(built.schema, one)
     nested = {"type": "object", "properties": {"mail": {**inner, "examples": [{"x-to": "a"}]}}}
     assert list_example_calls(build_tool_schema(nested, Provider.ANTHROPIC)) == [{"mail": {"x_to": "a"}}]
 

@@ -37,9 +37,6 @@ def test_openai_chat_calls_tools(box: Any, sync_box: Any) -> None:
     first, *_ = openai.build_tools(box)
     definition = FunctionDefinition.model_validate(first["function"])
     assert (definition.name, definition.description, definition.strict) == (NAME, TOLD, False)
-    strict = openai.build_tools(box, strict=True)[0]["function"]
-    assert strict["strict"] is True
-    assert strict["parameters"]["required"] == ["page_size", "query"]
     call = ChatCompletionMessageFunctionToolCall.model_validate(
         {"id": "c1", "type": "function", "function": {"name": NAME, "arguments": json.dumps(SAID)}}
     )
@@ -49,21 +46,6 @@ def test_openai_chat_calls_tools(box: Any, sync_box: Any) -> None:
     assert box.calls == sync_box.calls == [MEANT]
 
 
-def test_openai_strict_mode_represents_omitted_arguments_by_null(box: Any) -> None:
-    from openai.types.responses import FunctionTool, ResponseFunctionToolCall
-
-    from toolwire.adapters import openai_responses
-
-    tool = FunctionTool.model_validate(openai_responses.build_tools(box, strict=True)[0])
-    assert (tool.name, tool.strict) == (NAME, True)
-    call = ResponseFunctionToolCall(
-        call_id="r1", name=NAME, type="function_call", arguments='{"page_size": null, "query": "x"}'
-    )
-    answer = asyncio.run(openai_responses.run_tool_call(box, call, strict=True))
-    assert (answer["type"], answer["call_id"]) == ("function_call_output", "r1")
-    assert box.calls == [("1st-search", {"query": "x"})]
-
-
 def test_anthropic_calls_tools(box: Any, sync_box: Any) -> None:
     from anthropic.types import ToolUseBlock
 
@@ -71,8 +53,6 @@ def test_anthropic_calls_tools(box: Any, sync_box: Any) -> None:
 
     first, second, *_ = anthropic.build_tools(box)
     assert (first["name"], first["description"], second["name"]) == (NAME, TOLD, "save")
-    assert "strict" not in first
-    assert anthropic.build_tools(box, strict=True)[0]["strict"] is True
     call = ToolUseBlock(id="t1", name=NAME, input=SAID, type="tool_use")
     answer = asyncio.run(anthropic.run_tool_call(box, call))
     assert (answer["tool_use_id"], answer["is_error"]) == ("t1", False)
@@ -82,26 +62,21 @@ def test_anthropic_calls_tools(box: Any, sync_box: Any) -> None:
     assert box.calls == [MEANT]
 
 
-@pytest.mark.parametrize("json_schema", [True, False])
-def test_gemini_calls_tools(box: Any, sync_box: Any, json_schema: bool) -> None:
+def test_gemini_calls_tools(box: Any, sync_box: Any) -> None:
     from google.genai import types
 
     from toolwire.adapters import gemini
 
-    first, *_ = gemini.build_tools(box, json_schema=json_schema).function_declarations or []
+    first, *_ = gemini.build_tools(box).function_declarations or []
     assert (first.name, first.description) == (NAME, TOLD)
-    if json_schema:
-        assert first.parameters_json_schema["properties"]["page_size"] == {
-            "type": "integer",
-            "minimum": 1,
-            "description": "page[size]",  # its own name, which Gemini refuses as a key
-        }
-    else:
-        assert first.parameters is not None
-        assert (first.parameters.properties or {})["page_size"].type == types.Type.INTEGER
+    assert first.parameters_json_schema["properties"]["page_size"] == {
+        "type": "integer",
+        "minimum": 1,
+        "description": "page[size]",  # its own name, which Gemini refuses as a key
+    }
     call = types.FunctionCall(id="g1", name=NAME, args=SAID)
-    part = asyncio.run(gemini.run_tool_call(box, call, json_schema=json_schema))
-    assert part == gemini.run_tool_call_sync(sync_box, call, json_schema=json_schema)
+    part = asyncio.run(gemini.run_tool_call(box, call))
+    assert part == gemini.run_tool_call_sync(sync_box, call)
     assert part.function_response is not None
     assert part.function_response.response == {"output": FOUND}
     assert box.calls == [MEANT]

@@ -32,21 +32,17 @@ from .find_tools import ToolList
 from .images import encode_image
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
+_PROVIDER: Final = Provider.ANTHROPIC
 _MAX_TOKENS: Final = 4_096
 
 
-def build_tools(toolbox: Toolbox | NamedCaller, *, strict: bool = False, **listed: Unpack[ToolList]) -> list[ToolParam]:
-    """Return the tools of ``toolbox`` for ``messages.create(tools=...)``.
-
-    With ``strict``, tools whose schema allows it are declared as strict, up to the limit of a request.
-    """
+def build_tools(toolbox: Toolbox | NamedCaller, **listed: Unpack[ToolList]) -> list[ToolParam]:
+    """Return the tools of ``toolbox`` for ``messages.create(tools=...)``."""
     # XL-090
-    return [_build_tool(one) for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)]
+    return [_build_tool(one) for one in declare_toolbox(toolbox, _PROVIDER, listed)]
 
 
-def build_deferred_tools(
-    toolbox: Toolbox | NamedCaller, *, pins: Iterable[str] = (), strict: bool = False
-) -> list[ToolUnionParam]:
+def build_deferred_tools(toolbox: Toolbox | NamedCaller, *, pins: Iterable[str] = ()) -> list[ToolUnionParam]:
     """Return the tools of ``toolbox`` for a model that finds them with Anthropic's tool search.
 
     The model reads the definitions that it finds, and those of the tools in ``pins``. Example calls that a tool
@@ -55,7 +51,7 @@ def build_deferred_tools(
     # FI-06
     tools: list[ToolUnionParam] = [{"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}]
     pinned = frozenset(pins)
-    for one in declare_toolbox(toolbox, _choose_provider(strict=strict)):
+    for one in declare_toolbox(toolbox, _PROVIDER):
         tool = _build_tool(one)
         if one.name not in pinned and one.tool is not READ_RESULT:  # what a long result refers to is not searched for
             tool["defer_loading"] = True
@@ -67,30 +63,27 @@ def build_deferred_tools(
 
 
 def _build_tool(one: ToolDeclaration) -> ToolParam:
-    tool = ToolParam(name=one.name, description=one.description, input_schema=dict(one.input_schema.schema))
-    if one.input_schema.is_strict:
-        tool["strict"] = True
-    return tool
+    return ToolParam(name=one.name, description=one.description, input_schema=dict(one.input_schema.schema))
 
 
 async def run_tool_call(
-    toolbox: Toolbox, call: ToolUseBlock | Mapping[str, Any], *, strict: bool = False, images: bool = False
+    toolbox: Toolbox, call: ToolUseBlock | Mapping[str, Any], *, images: bool = False
 ) -> ToolResultBlockParam:
-    """Run ``call`` and return the block that answers it. Pass the ``strict`` of ``build_tools``.
+    """Run ``call`` and return the block that answers it.
 
     ``call`` can be a dict of the API's JSON. With ``images``, the model sees up to 4 PNG, JPEG, GIF or WebP images of
     the result, each at most 3,750,000 bytes. Otherwise, and for other content, it reads a sentence instead.
     """
-    asked, provider = _read_call(call), _choose_provider(strict=strict)
-    return _build_block(asked.id, await run_named_call(toolbox, provider, asked.name, asked.arguments, images=images))
+    asked = _read_call(call)
+    return _build_block(asked.id, await run_named_call(toolbox, _PROVIDER, asked.name, asked.arguments, images=images))
 
 
 def run_tool_call_sync(
-    remote: NamedCaller, call: ToolUseBlock | Mapping[str, Any], *, strict: bool = False, images: bool = False
+    remote: NamedCaller, call: ToolUseBlock | Mapping[str, Any], *, images: bool = False
 ) -> ToolResultBlockParam:
     """Do the same as ``run_tool_call``, blocking."""
-    asked, provider = _read_call(call), _choose_provider(strict=strict)
-    return _build_block(asked.id, run_named_call_sync(remote, provider, asked.name, asked.arguments, images=images))
+    asked = _read_call(call)
+    return _build_block(asked.id, run_named_call_sync(remote, _PROVIDER, asked.name, asked.arguments, images=images))
 
 
 class MessagesModel:
@@ -169,7 +162,3 @@ def _build_block(call_id: str, result: ModelResult) -> ToolResultBlockParam:
 def _build_image(image: Image) -> ImageBlockParam:
     source: Any = {"type": "base64", "media_type": image.media_type.lower(), "data": encode_image(image)}
     return ImageBlockParam(type="image", source=source)
-
-
-def _choose_provider(*, strict: bool) -> Provider:
-    return Provider.ANTHROPIC_STRICT if strict else Provider.ANTHROPIC

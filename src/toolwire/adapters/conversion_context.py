@@ -1,4 +1,4 @@
-"""Hold the state of one schema conversion: the dialect, the definitions to write, and the losses so far.
+"""Hold the state of one schema conversion: the dialect, the definitions to write, and how much may still be written.
 
 Rules:
 - A schema inside another is written by ``write_inner``, so that no module imports the one that calls it.
@@ -10,14 +10,13 @@ import json
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
-from toolwire.core.json_pointer import join_pointer
 from toolwire.core.model import Json, Schema
 from toolwire.core.subschemas import LISTED, NAMED, SINGLE
 
 from .dialects import SchemaDialect
-from .schema_walk import NullCache, find_recursive_references
+from .schema_walk import find_recursive_references
 
 _NODES: Final = 20_000
 _LEVELS: Final = 100
@@ -27,27 +26,8 @@ _EXAMPLE_CHARACTERS: Final = 1_200
 """The examples of an argument are data, which is of no use when it is cut."""
 _SUBSCHEMAS: Final = frozenset((*LISTED, *NAMED, *SINGLE))
 
-
-class SchemaLoss(NamedTuple):
-    """A limit that a provider's schema does not state: its JSON Pointer, and its text as ``keyword: value``.
-
-    ``narrows`` marks a loss by which valid values could not be written. All other losses only leave a limit out.
-    """
-
-    pointer: str
-    text: str
-    narrows: bool = False
-
-
-class WriterPosition(NamedTuple):
-    """The writer's position in the schema: its JSON Pointer, and the references it followed where they are replaced."""
-
-    pointer: str = ""
-    followed: tuple[str, ...] = ()
-
-    def enter(self, *steps: str | int) -> WriterPosition:
-        """Return the position that ``steps`` lead to."""
-        return self._replace(pointer=join_pointer(self.pointer, *steps))
+References: TypeAlias = tuple[str, ...]
+"""The references that were followed up to a schema, each replaced by its target."""
 
 
 class ConversionContext:
@@ -60,8 +40,6 @@ class ConversionContext:
         self.recursive: frozenset[str] = find_recursive_references(root)
         self.pending: deque[str] = deque()
         self.definitions: dict[str, str] = {}
-        self.losses: list[SchemaLoss] = []
-        self.nulls: NullCache = {}
         self._used: set[str] = set()
         self._counts: defaultdict[str, int] = defaultdict(lambda: 1)
         self._write = write
@@ -70,13 +48,13 @@ class ConversionContext:
         self._sizes: dict[int, tuple[Json, int]] = {}
         self._level = 0
 
-    def write_inner(self, node: Json, position: WriterPosition) -> dict[str, Json]:
+    def write_inner(self, node: Json, followed: References) -> dict[str, Json]:
         """Write the schema ``node`` and return it."""
         self._nodes -= 1
         self._characters -= self._weigh(node) if self._characters >= 0 and isinstance(node, Mapping) else 0
         self._level += 1
         try:
-            return self._write(self, node, position)
+            return self._write(self, node, followed)
         finally:
             self._level -= 1
 
@@ -85,15 +63,12 @@ class ConversionContext:
         """Whether the limit of nodes, characters or levels is reached."""
         return self._nodes < 0 or self._characters < 0 or self._level > _LEVELS
 
-    def record_loss(self, position: WriterPosition, key: str, value: Json, *, narrows: bool = False) -> str:
-        """Record a limit that the written schema does not state, and return it as text."""
+    def describe_limit(self, key: str, value: Json) -> str:
+        """Return a limit that the written schema does not state as text."""
         written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         self._characters -= len(written)  # writing it took work for all of it, though little is kept
         most = _EXAMPLE_CHARACTERS if key == "examples" else _NOTE_CHARACTERS
-        text = f"{key}: {written}" if len(written) <= most else f"{key}: {written[:most]}..."
-        if key not in ("default", "examples"):
-            self.losses.append(SchemaLoss(position.pointer, text, narrows))
-        return text
+        return f"{key}: {written}" if len(written) <= most else f"{key}: {written[:most]}..."
 
     def reference_definition(self, reference: str) -> str:
         """Return the reference to write for ``reference``, and put its definition on the list to write."""
@@ -130,7 +105,7 @@ class ConversionContext:
         return name
 
 
-WriteNode: TypeAlias = Callable[[ConversionContext, Json, WriterPosition], dict[str, Json]]
+WriteNode: TypeAlias = Callable[[ConversionContext, Json, References], dict[str, Json]]
 """Writes one node of a schema."""
 
 

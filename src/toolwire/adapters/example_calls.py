@@ -35,7 +35,7 @@ def list_example_calls(schema: ToolSchema) -> list[dict[str, Json]]:
             checks = checks or [compile_schema(schema.schema), compile_schema(schema.source)]
         except ValueError:  # nothing can be checked, so nothing is shown
             return []
-        written = _write_call(given, schema)
+        written = schema.write_arguments(given)
         if checks[0](written) or checks[1](given) or schema.read_arguments(written) != given or written in found:
             continue
         if len(jsontext.write(written)) <= _MAX_BYTES:
@@ -71,16 +71,3 @@ def _iterate_calls(schema: Schema) -> Iterator[dict[str, Json]]:
 def _clean(call: Mapping[str, Json]) -> dict[str, Json]:
     cleaned = clean_data(dict(call))
     return cleaned if isinstance(cleaned, dict) else {}
-
-
-def _write_call(call: Mapping[str, Json], schema: ToolSchema) -> dict[str, Json]:
-    """Return ``call`` by the declared names, and in a strict schema with null for what it leaves out."""
-    declared = {original: name for name, original in schema.original_names.items()}
-    absent: dict[str, Json] = dict.fromkeys(get_object(schema.schema, "properties")) if schema.is_strict else {}
-    return absent | {declared.get(name, name): _rename(value, declared) for name, value in call.items()}
-
-
-def _rename(value: Json, declared: Mapping[str, str]) -> Json:
-    if isinstance(value, dict):
-        return {declared.get(name, name): _rename(one, declared) for name, one in value.items()}
-    return [_rename(one, declared) for one in value] if isinstance(value, list) else value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -20,60 +20,39 @@ from .dialects import Provider
 from .find_tools import ToolList
 from .tool_declarations import NamedCaller, ToolDeclaration, declare_toolbox, run_named_call, run_named_call_sync
 
+_PROVIDER: Final = Provider.GEMINI
 
-def build_tools(toolbox: Toolbox | NamedCaller, *, json_schema: bool = True, **listed: Unpack[ToolList]) -> types.Tool:
-    """Return the tools of ``toolbox`` for ``GenerateContentConfig(tools=[...])``.
 
-    ``json_schema`` declares parameters as ``parameters_json_schema``. Without it, the older ``parameters`` is used.
-    """
+def build_tools(toolbox: Toolbox | NamedCaller, **listed: Unpack[ToolList]) -> types.Tool:
+    """Return the tools of ``toolbox`` for ``GenerateContentConfig(tools=[...])``."""
     # XL-090
-    declarations = declare_toolbox(toolbox, _choose_provider(json_schema=json_schema), listed)
-    return types.Tool(function_declarations=[_build_declaration(one, json_schema=json_schema) for one in declarations])
+    declarations = declare_toolbox(toolbox, _PROVIDER, listed)
+    return types.Tool(function_declarations=[_build_declaration(one) for one in declarations])
 
 
 async def run_tool_call(
-    toolbox: Toolbox, call: types.FunctionCall | Mapping[str, Any], *, json_schema: bool = True, images: bool = False
+    toolbox: Toolbox, call: types.FunctionCall | Mapping[str, Any], *, images: bool = False
 ) -> types.Part:
-    """Run ``call`` and return the part that answers it. Pass the ``json_schema`` of ``build_tools``.
+    """Run ``call`` and return the part that answers it.
 
     ``call`` can be a dict of the API's JSON. With ``images``, the model sees up to 4 PNG, JPEG, GIF or WebP images of
     the result, each at most 3,750,000 bytes. Otherwise, and for other content, it reads a sentence instead.
     """
-    asked, provider = _read_call(call), _choose_provider(json_schema=json_schema)
-    return _build_part(asked, await run_named_call(toolbox, provider, asked.name, asked.arguments, images=images))
+    asked = _read_call(call)
+    return _build_part(asked, await run_named_call(toolbox, _PROVIDER, asked.name, asked.arguments, images=images))
 
 
 def run_tool_call_sync(
-    remote: NamedCaller, call: types.FunctionCall | Mapping[str, Any], *, json_schema: bool = True, images: bool = False
+    remote: NamedCaller, call: types.FunctionCall | Mapping[str, Any], *, images: bool = False
 ) -> types.Part:
     """Do the same as ``run_tool_call``, blocking."""
-    asked, provider = _read_call(call), _choose_provider(json_schema=json_schema)
-    return _build_part(asked, run_named_call_sync(remote, provider, asked.name, asked.arguments, images=images))
+    asked = _read_call(call)
+    return _build_part(asked, run_named_call_sync(remote, _PROVIDER, asked.name, asked.arguments, images=images))
 
 
-def _build_declaration(declaration: ToolDeclaration, *, json_schema: bool) -> types.FunctionDeclaration:
+def _build_declaration(declaration: ToolDeclaration) -> types.FunctionDeclaration:
     name, description, schema = declaration.name, declaration.description, declaration.input_schema.schema
-    if json_schema:
-        return types.FunctionDeclaration(name=name, description=description, parameters_json_schema=dict(schema))
-    parameters = types.Schema.model_validate(_capitalize_types(schema))
-    return types.FunctionDeclaration(name=name, description=description, parameters=parameters)
-
-
-def _capitalize_types(node: Any) -> Any:
-    """Return a schema with its types in capitals, as the enum of the SDK has them."""
-    if isinstance(node, list):
-        return [_capitalize_types(one) for one in node]
-    if not isinstance(node, dict):
-        return node
-    schema: dict[str, Any] = {}
-    for key, value in node.items():
-        if key == "type" and isinstance(value, str):
-            schema[key] = value.upper()
-        elif key == "properties":
-            schema[key] = {name: _capitalize_types(one) for name, one in value.items()}
-        else:
-            schema[key] = _capitalize_types(value) if key in ("items", "anyOf") else value
-    return schema
+    return types.FunctionDeclaration(name=name, description=description, parameters_json_schema=dict(schema))
 
 
 def _read_call(call: types.FunctionCall | Mapping[str, Any]) -> ModelCall:
@@ -90,7 +69,3 @@ def _build_part(call: ModelCall, result: ModelResult) -> types.Part:
     return types.Part(
         function_response=types.FunctionResponse(id=call.id or None, name=call.name, response=response, parts=parts)
     )
-
-
-def _choose_provider(*, json_schema: bool) -> Provider:
-    return Provider.GEMINI_JSON if json_schema else Provider.GEMINI

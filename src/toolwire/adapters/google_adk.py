@@ -36,7 +36,7 @@ from .tool_declarations import ToolDeclaration, declare_toolbox
 
 __all__ = ["Deferral", "build_tools"]
 
-_PROVIDER = Provider.GEMINI_JSON
+_PROVIDER = Provider.GEMINI
 
 
 def build_tools(toolbox: Toolbox, *, deferral: Deferral | None = None, **listed: Unpack[ToolList]) -> list[BaseTool]:

@@ -7,7 +7,7 @@ A tool message holds text only, so images go to the model in a user message afte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Unpack, cast
+from typing import Any, Final, Unpack, cast
 
 from toolwire.core.lazy_import import explain_missing_module
 
@@ -33,14 +33,11 @@ from .find_tools import ToolList
 from .images import encode_image
 from .tool_declarations import NamedCaller, declare_toolbox, run_named_call, run_named_call_sync
 
+_PROVIDER: Final = Provider.OPENAI
 
-def build_tools(
-    toolbox: Toolbox | NamedCaller, *, strict: bool = False, **listed: Unpack[ToolList]
-) -> list[ChatCompletionFunctionToolParam]:
-    """Return the tools of ``toolbox`` for ``chat.completions.create(tools=...)``.
 
-    With ``strict``, tools whose schema allows it are declared as strict.
-    """
+def build_tools(toolbox: Toolbox | NamedCaller, **listed: Unpack[ToolList]) -> list[ChatCompletionFunctionToolParam]:
+    """Return the tools of ``toolbox`` for ``chat.completions.create(tools=...)``."""
     # XL-090
     return [
         ChatCompletionFunctionToolParam(
@@ -49,31 +46,31 @@ def build_tools(
                 name=one.name,
                 description=one.description,
                 parameters=dict(one.input_schema.schema),
-                strict=one.input_schema.is_strict,
+                strict=False,
             ),
         )
-        for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)
+        for one in declare_toolbox(toolbox, _PROVIDER, listed)
     ]
 
 
 async def run_tool_call(
-    toolbox: Toolbox, call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any], *, strict: bool = False
+    toolbox: Toolbox, call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any]
 ) -> ChatCompletionToolMessageParam:
-    """Run ``call`` and return the message that answers it. Pass the ``strict`` of ``build_tools``.
+    """Run ``call`` and return the message that answers it.
 
     ``call`` can be a dict of the API's JSON.
     """
     asked = _read_call(call)
-    result = await run_named_call(toolbox, _choose_provider(strict=strict), asked.name, asked.arguments)
+    result = await run_named_call(toolbox, _PROVIDER, asked.name, asked.arguments)
     return _build_message(asked.id, result)
 
 
 def run_tool_call_sync(
-    remote: NamedCaller, call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any], *, strict: bool = False
+    remote: NamedCaller, call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any]
 ) -> ChatCompletionToolMessageParam:
     """Do the same as ``run_tool_call``, blocking."""
     asked = _read_call(call)
-    result = run_named_call_sync(remote, _choose_provider(strict=strict), asked.name, asked.arguments)
+    result = run_named_call_sync(remote, _PROVIDER, asked.name, asked.arguments)
     return _build_message(asked.id, result)
 
 
@@ -81,7 +78,6 @@ async def run_tool_calls(
     toolbox: Toolbox,
     calls: Iterable[ChatCompletionMessageFunctionToolCall | Mapping[str, Any]],
     *,
-    strict: bool = False,
     images: bool = False,
 ) -> list[ChatCompletionMessageParam]:
     """Run all ``calls`` of one model message in order, and return the messages that answer them.
@@ -90,9 +86,9 @@ async def run_tool_calls(
     sees up to 4 PNG, JPEG, GIF or WebP images of each result, each at most 3,750,000 bytes. Otherwise, and for other
     content, it reads a sentence instead.
     """
-    provider, results = _choose_provider(strict=strict), list[tuple[str, ModelResult]]()
+    results = list[tuple[str, ModelResult]]()
     for call in map(_read_call, calls):
-        result = await run_named_call(toolbox, provider, call.name, call.arguments, images=images)
+        result = await run_named_call(toolbox, _PROVIDER, call.name, call.arguments, images=images)
         results.append((call.id, result))
     return list(_build_messages(results))
 
@@ -101,13 +97,12 @@ def run_tool_calls_sync(
     remote: NamedCaller,
     calls: Iterable[ChatCompletionMessageFunctionToolCall | Mapping[str, Any]],
     *,
-    strict: bool = False,
     images: bool = False,
 ) -> list[ChatCompletionMessageParam]:
     """Do the same as ``run_tool_calls``, blocking."""
-    provider, results = _choose_provider(strict=strict), list[tuple[str, ModelResult]]()
+    results = list[tuple[str, ModelResult]]()
     for call in map(_read_call, calls):
-        result = run_named_call_sync(remote, provider, call.name, call.arguments, images=images)
+        result = run_named_call_sync(remote, _PROVIDER, call.name, call.arguments, images=images)
         results.append((call.id, result))
     return list(_build_messages(results))
 
@@ -199,7 +194,3 @@ def _read_call(call: ChatCompletionMessageFunctionToolCall | Mapping[str, Any]) 
         return ModelCall(id=call.id, name=call.function.name, arguments=call.function.arguments)
     function = call.get("function")
     return read_call_data({**call, **function} if isinstance(function, Mapping) else {})
-
-
-def _choose_provider(*, strict: bool) -> Provider:
-    return Provider.OPENAI_STRICT if strict else Provider.OPENAI

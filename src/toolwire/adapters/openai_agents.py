@@ -33,20 +33,18 @@ __all__ = ["Deferral", "build_tools", "describe_question"]
 def build_tools(
     toolbox: Toolbox,
     *,
-    strict: bool = False,
     images: bool = False,
     deferral: Deferral | None = None,
     **listed: Unpack[ToolList],
 ) -> list[Tool]:
     """Return the tools of ``toolbox`` for ``Agent(tools=...)``; the runner runs their calls.
 
-    ``strict`` declares as strict each tool whose schema allows it. With ``images``, the model sees the images of a
+    With ``images``, the model sees the images of a
     result: PNG, JPEG, GIF and WebP, at most 4, of 3,750,000 bytes each. With ``deferral``, a call that needs approval
     is an interruption of the run: ``deferral.find_question(interruption.call_id)`` is what its user must see.
     """
-    provider = Provider.OPENAI_STRICT if strict else Provider.OPENAI
-    calls = ModelCalls(toolbox, provider, deferral, images=images)
-    return [_Builder(calls, one).build() for one in declare_toolbox(toolbox, provider, listed)]
+    calls = ModelCalls(toolbox, Provider.OPENAI, deferral, images=images)
+    return [_Builder(calls, one).build() for one in declare_toolbox(toolbox, Provider.OPENAI, listed)]
 
 
 class _Builder:
@@ -62,7 +60,7 @@ class _Builder:
             description=declaration.description,
             params_json_schema=dict[str, Any](declaration.input_schema.schema),
             on_invoke_tool=self._invoke,
-            strict_json_schema=declaration.input_schema.is_strict,
+            strict_json_schema=False,
             needs_approval=False if self._deferral is None else self._needs_approval,
         )
 

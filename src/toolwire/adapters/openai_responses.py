@@ -31,24 +31,18 @@ from .tool_declarations import (
     run_named_call_sync,
 )
 
+_PROVIDER: Final = Provider.OPENAI
 _NAMESPACE_CHARACTERS: Final = 600
 """How much the model reads about a namespace before it searches."""
 
 
-def build_tools(
-    toolbox: Toolbox | NamedCaller, *, strict: bool = False, **listed: Unpack[ToolList]
-) -> list[FunctionToolParam]:
-    """Return the tools of ``toolbox`` for ``responses.create(tools=...)``.
-
-    With ``strict``, tools whose schema allows it are declared as strict.
-    """
+def build_tools(toolbox: Toolbox | NamedCaller, **listed: Unpack[ToolList]) -> list[FunctionToolParam]:
+    """Return the tools of ``toolbox`` for ``responses.create(tools=...)``."""
     # XL-090
-    return [_build_function(one) for one in declare_toolbox(toolbox, _choose_provider(strict=strict), listed)]
+    return [_build_function(one) for one in declare_toolbox(toolbox, _PROVIDER, listed)]
 
 
-def build_deferred_tools(
-    toolbox: Toolbox | NamedCaller, *, pins: Iterable[str] = (), strict: bool = False
-) -> list[ToolParam]:
+def build_deferred_tools(toolbox: Toolbox | NamedCaller, *, pins: Iterable[str] = ()) -> list[ToolParam]:
     """Return the tools of ``toolbox`` for a model that finds them with OpenAI's tool search.
 
     The tools are grouped into namespaces: one for each server, or for each subject of a large server. The model reads
@@ -60,7 +54,7 @@ def build_deferred_tools(
     groups = {catalog.names[name].id: group for name, group in group_tools(catalog.names).items()}
     tools: list[ToolParam] = [{"type": "tool_search"}]
     deferred: dict[str, list[FunctionToolParam]] = {}
-    for one in declare_toolbox(toolbox, _choose_provider(strict=strict)):
+    for one in declare_toolbox(toolbox, _PROVIDER):
         function = _build_function(one)
         if one.name in pinned or one.tool is READ_RESULT:  # what a long result refers to is not searched for
             tools.append(function)
@@ -81,32 +75,31 @@ def _build_function(one: ToolDeclaration) -> FunctionToolParam:
         name=one.name,
         description=one.description,
         parameters=dict[str, Any](one.input_schema.schema),
-        strict=one.input_schema.is_strict,
+        strict=False,
     )
 
 
 async def run_tool_call(
-    toolbox: Toolbox, call: ResponseFunctionToolCall | Mapping[str, Any], *, strict: bool = False, images: bool = False
+    toolbox: Toolbox, call: ResponseFunctionToolCall | Mapping[str, Any], *, images: bool = False
 ) -> FunctionCallOutput:
-    """Run ``call`` and return the input item that answers it. Pass the ``strict`` of ``build_tools``.
+    """Run ``call`` and return the input item that answers it.
 
     ``call`` can be a dict of the API's JSON. With ``images``, the model sees up to 4 PNG, JPEG, GIF or WebP images of
     the result, each at most 3,750,000 bytes. Otherwise, and for other content, it reads a sentence instead.
     """
-    asked, provider = _read_call(call), _choose_provider(strict=strict)
-    return _build_output(asked, await run_named_call(toolbox, provider, asked.name, asked.arguments, images=images))
+    asked = _read_call(call)
+    return _build_output(asked, await run_named_call(toolbox, _PROVIDER, asked.name, asked.arguments, images=images))
 
 
 def run_tool_call_sync(
     remote: NamedCaller,
     call: ResponseFunctionToolCall | Mapping[str, Any],
     *,
-    strict: bool = False,
     images: bool = False,
 ) -> FunctionCallOutput:
     """Do the same as ``run_tool_call``, blocking."""
-    asked, provider = _read_call(call), _choose_provider(strict=strict)
-    return _build_output(asked, run_named_call_sync(remote, provider, asked.name, asked.arguments, images=images))
+    asked = _read_call(call)
+    return _build_output(asked, run_named_call_sync(remote, _PROVIDER, asked.name, asked.arguments, images=images))
 
 
 def _read_call(call: ResponseFunctionToolCall | Mapping[str, Any]) -> ModelCall:
@@ -124,7 +117,3 @@ def _build_output(call: ModelCall, result: ModelResult) -> FunctionCallOutput:
         ]
         output["output"] = [{"type": "input_text", "text": result.text}, *shown]
     return output
-
-
-def _choose_provider(*, strict: bool) -> Provider:
-    return Provider.OPENAI_STRICT if strict else Provider.OPENAI

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -10,7 +9,7 @@ from toolwire.core.model import Json, Schema
 from toolwire.framing.text_cleaning import cap_text, clean_data
 from toolwire.framing.tool_description import DESCRIPTION_CHARACTERS
 
-from .conversion_context import ConversionContext, WriterPosition
+from .conversion_context import ConversionContext
 from .schema_walk import get_type, is_type, list_types
 
 DATA: Final = frozenset(("const", "default", "enum", "examples"))
@@ -38,55 +37,42 @@ SILENT: Final = frozenset(
 _BUILT: Final = frozenset(
     ("type", "properties", "required", "additionalProperties", "items", "enum", "const", "description")
 )
-_COMBINED: Final = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
-_LOOKAROUND: Final = re.compile(r"\(\?(?:[=!]|<[=!])")
 
 
-def write_keywords(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
+def write_keywords(context: ConversionContext, node: Schema) -> dict[str, Json]:
     """Return the limits and texts of ``node`` that the dialect accepts, and a description with the others."""
     written: dict[str, Json] = {}
     notes: list[str] = []
     for key, value in node.items():
-        if key == "title" and "title" in context.dialect.keywords and isinstance(value, str):
+        if key in SILENT or key.startswith("x-"):
+            continue
+        if key in ("enum", "const"):
+            notes += [] if write_enum(context, node) else [context.describe_limit(key, value)]
+        elif key in _BUILT:
+            continue
+        elif key in (context.dialect.keywords or ()) and (key != "format" or isinstance(value, str)):
             written[key] = value
-        elif key in SILENT or key.startswith("x-"):
-            continue
-        elif key in ("enum", "const"):
-            notes.extend(_note_enum(context, node, key, position))
-        elif key in _BUILT and not (key == "additionalProperties" and _is_dropped(context, value)):
-            continue
-        elif key in context.dialect.keywords and _accepts(context, key, value):
-            written[key] = rename_keys(value, context.names) if key in DATA else value
         else:
-            notes.append(context.record_loss(position, key, value))
+            notes.append(context.describe_limit(key, value))
     description = node.get("description")
     text = _join_notes(description if isinstance(description, str) else "", notes)
     return {**written, "description": text} if text else written
 
 
-def write_any_value(context: ConversionContext, node: Schema, position: WriterPosition, note: str) -> dict[str, Json]:
+def write_any_value(context: ConversionContext, node: Schema, note: str) -> dict[str, Json]:
     """Return a schema of any value. ``note`` describes which values were meant."""
-    if context.dialect.strict:
-        context.record_loss(position, note or "any value", True, narrows=True)
-    elif note:
-        context.record_loss(position, "instead", note)
     allowed = {key: value for key, value in node.items() if key not in ("$ref", "type")}
-    return write_keywords(context, add_notes(allowed, [note] if note else []), position)
+    return write_keywords(context, add_notes(allowed, [note] if note else []))
 
 
-def write_enum(context: ConversionContext, node: Schema, kind: str) -> dict[str, Json]:
+def write_enum(context: ConversionContext, node: Schema) -> dict[str, Json]:
     """Return ``enum`` with the values of ``node``, or nothing where the dialect accepts no such values."""
     values = [node["const"]] if "const" in node else node.get("enum")
     if not isinstance(values, list):
         return {}
     values = [one for one in values if "type" not in node or any(is_type(one, each) for each in list_types(node))]
-    allowed = context.dialect.enum
     sorts = {"number" if (one := get_type(value)) == "integer" else one for value in values}
-    if context.dialect.nullable:
-        values, sorts = [value for value in values if value is not None], sorts - {"null"}
-    if values and sorts <= allowed and not (kind not in ("string", "null") and "number" not in allowed):
-        return {"enum": rename_keys(values, context.names)}
-    return {}
+    return {"enum": rename_keys(values, context.names)} if values and sorts <= context.dialect.enum else {}
 
 
 def add_notes(node: Schema, notes: list[str]) -> dict[str, Json]:
@@ -108,8 +94,7 @@ def note_original_name(context: ConversionContext, name: str, node: Json) -> Jso
     title = name if name in context.names else own if isinstance(own, str) and _simplify(own) != _simplify(name) else ""
     if not title or node is False:
         return node
-    takes_title = context.dialect.full or ("title" in context.dialect.keywords and _COMBINED.isdisjoint(schema))
-    if takes_title:
+    if context.dialect.keywords is None:
         return {**schema, "title": own if isinstance(own, str) and title in own else title}
     description = schema.get("description")
     if isinstance(description, str) and title in description:
@@ -136,28 +121,6 @@ def clean_schema(schema: dict[str, Json]) -> dict[str, Json]:
     # XL-071, D-01
     plain: dict[str, Json] = _cap_descriptions(clean_data(schema))
     return plain
-
-
-def _note_enum(context: ConversionContext, node: Schema, key: str, position: WriterPosition) -> list[str]:
-    several = [kind for kind in list_types(node) if kind != "null"]
-    if write_enum(context, node, several[0] if several else "null"):
-        return []
-    return [context.record_loss(position, key, node[key])]
-
-
-def _is_dropped(context: ConversionContext, rest: Json) -> bool:
-    return not context.dialect.maps and not context.dialect.strict and rest is not True
-
-
-def _accepts(context: ConversionContext, key: str, value: Json) -> bool:
-    dialect = context.dialect
-    if key == "format":
-        return isinstance(value, str) and (dialect.formats is None or value in dialect.formats)
-    if key == "pattern":
-        return isinstance(value, str) and not (dialect.strict and _LOOKAROUND.search(value))
-    if key == "minItems" and dialect.strict and not dialect.recursion:
-        return value in (0, 1)
-    return True
 
 
 def _join_notes(text: str, notes: list[str]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from toolwire.core.json_pointer import resolve_reference
 from toolwire.core.model import Json, Schema
@@ -41,10 +41,8 @@ _OF_SOME_TYPE: Final = _OF_OBJECTS | _OF_ARRAYS | _OF_STRINGS | _OF_NUMBERS
 _LOWER: Final = frozenset(("maxLength", "maxItems", "maxProperties", "maximum", "exclusiveMaximum"))
 _HIGHER: Final = frozenset(("minLength", "minItems", "minProperties", "minimum", "exclusiveMinimum"))
 _WORDS: Final = frozenset(("title", "description", "default", "examples", "deprecated", "$comment"))
-_UNIONS: Final = ("anyOf", "oneOf")
 _MAX_BRANCHES: Final = 1_000
 _MAX_REFERENCES: Final = 100
-_NULL_LEVELS: Final = 20
 
 
 def resolve(root: Schema, reference: Json) -> Schema | None:
@@ -54,22 +52,6 @@ def resolve(root: Schema, reference: Json) -> Schema | None:
     if isinstance(node, bool):
         return ANY if node else {"not": {}}
     return node if isinstance(node, Mapping) else None
-
-
-def iterate_branches(root: Schema, nodes: Iterable[Json]) -> Iterator[Schema]:
-    """Yield ``nodes`` and every schema that applies to the same value: references, ``allOf``, unions and conditions."""
-    waiting = list(nodes)
-    seen: set[int] = set()
-    while waiting and len(seen) < _MAX_BRANCHES:
-        node = waiting.pop(0)
-        if not isinstance(node, Mapping) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield node
-        waiting.append(resolve(root, node.get("$ref")))
-        for key in ("allOf", "anyOf", "oneOf"):
-            waiting.extend(_list_schemas(node.get(key)))
-        waiting.extend(node.get(key) for key in ("then", "else"))
 
 
 def list_types(node: Schema) -> tuple[str, ...]:
@@ -111,40 +93,6 @@ def is_type(data: Json, kind: str) -> bool:
     """Return whether ``data`` is of the JSON Schema type ``kind``."""
     own = get_type(data)
     return own == kind or (kind == "number" and own == "integer")
-
-
-NullCache: TypeAlias = dict[tuple[int, int], tuple[Schema, bool]]
-"""What ``takes_null`` found, by the id of a schema and the levels that were left; the schema is kept with it, so that
-no other has its id."""
-
-
-def accepts_null(root: Schema, node: Json, known: NullCache | None = None) -> bool:
-    """Return whether null is valid by ``node``, looking at most ``_NULL_LEVELS`` deep and without a validator.
-
-    Each schema is looked at once for all calls with the same ``known``.
-    """
-    return _accepts_null(root, node, _NULL_LEVELS, {} if known is None else known)
-
-
-def _accepts_null(root: Schema, node: Json, levels: int, known: NullCache) -> bool:
-    if not isinstance(node, Mapping) or not levels:
-        return node is not False
-    found = known.get((id(node), levels))
-    if found is None:
-        found = known[id(node), levels] = node, _compute_accepts_null(root, node, levels, known)
-    return found[1]
-
-
-def _compute_accepts_null(root: Schema, node: Schema, levels: int, known: NullCache) -> bool:
-    parts = [node.get("allOf"), [target] if (target := resolve(root, node.get("$ref"))) is not None else None]
-    every = [one for part in parts for one in _list_schemas(part)]
-    if not all(_accepts_null(root, one, levels - 1, known) for one in every):
-        return False
-    for key in _UNIONS:
-        if inner := _list_schemas(node.get(key)):
-            return any(_accepts_null(root, one, levels - 1, known) for one in inner)
-    named = list_types(node)
-    return "null" in named or not named
 
 
 def split_by_type(node: Schema) -> list[dict[str, Json]]:

@@ -14,11 +14,11 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from inspect import iscoroutinefunction
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 from uuid import uuid4
 
 from toolwire.consent.consent_check import NO_APPROVER_REASON
@@ -32,7 +32,7 @@ from toolwire.framing import jsontext
 from toolwire.framing.cut_notice import describe_cut
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.long_result import READ_RESULT, find_reading_name
-from toolwire.framing.next_steps import NextStep, list_next_steps
+from toolwire.framing.next_steps import list_next_steps
 from toolwire.framing.text_cleaning import clean_data
 from toolwire.framing.tool_description import describe_tool
 from toolwire.validation import find_schema_fault
@@ -59,9 +59,6 @@ _CONTINUATION: Final = (
     "second call. Give the user the call's ID, with which the result can be read later."
 )
 _DETAIL_CHARACTERS: Final = 4_000
-_STRICT_TOOLS: Final = 20
-_STRICT_OPTIONAL: Final = 24
-_STRICT_UNIONS: Final = 16
 
 
 class NamedCaller(Protocol):
@@ -91,7 +88,6 @@ def declare_tools(catalog: Catalog, provider: Provider) -> tuple[ToolDeclaration
 
     A tool that cannot be called, because its input schema cannot be used, is left out, and a warning is logged.
     """
-    budget = _StrictBudget()
     limit, characters = DIALECTS[provider].max_tools, DIALECTS[provider].description or sys.maxsize
     if limit is not None and len(catalog.names) > limit:
         text = "%s takes at most %s tools in one request, and there are %s: connect with fewer, or filter the list"
@@ -102,8 +98,6 @@ def declare_tools(catalog: Catalog, provider: Provider) -> tuple[ToolDeclaration
             _log.warning("%s is not declared to the model, because it cannot be called: %s", tool.name, fault)
             continue
         schema = build_tool_schema(tool.input_schema, provider)
-        if provider is Provider.ANTHROPIC_STRICT and schema.is_strict and not budget.reserve(schema):
-            schema = build_tool_schema(tool.input_schema, Provider.ANTHROPIC)
         text = describe_tool(tool, characters)
         declarations.append(ToolDeclaration(name=name, description=text, input_schema=schema, tool=tool))
     return tuple(declarations)
@@ -122,8 +116,6 @@ def declare_toolbox(
     if not name or find_long_results(toolbox) is None or (limit is not None and len(declared) >= limit):
         return declared
     schema = build_tool_schema(READ_RESULT.input_schema, provider)
-    if provider is Provider.ANTHROPIC_STRICT:  # what a request may declare strict is for the tools of the user
-        schema = build_tool_schema(READ_RESULT.input_schema, Provider.ANTHROPIC)
     text = describe_tool(READ_RESULT)
     return (*declared, ToolDeclaration(name=name, description=text, input_schema=schema, tool=READ_RESULT))
 
@@ -277,7 +269,9 @@ def write_result(
             {
                 "tool": tools[step.operation][0],
                 "when": step.when,
-                "arguments": _write_arguments(step, tools, provider),
+                "arguments": build_tool_schema(tools[step.operation][1].input_schema, provider).write_arguments(
+                    step.arguments
+                ),
             }
             for step in list_next_steps(call.tool, call.arguments, result.value, list(tools))
         ]
@@ -307,13 +301,6 @@ def _find_next_tools(catalog: Catalog, after: Tool, home: ToolHome) -> dict[str,
     declared = {tool.id: name for name, (_, tool) in name_tools(catalog).items()}
     tools = list_own_names(catalog, after) if home.tools is None else home.tools
     return {name: (declared[tool.id], tool) for name, tool in tools.items() if tool.id in declared}
-
-
-def _write_arguments(step: NextStep, tools: Mapping[str, tuple[str, Tool]], provider: Provider) -> dict[str, Json]:
-    """Return the arguments of ``step`` by the names that are declared to the model."""
-    schema = build_tool_schema(tools[step.operation][1].input_schema, provider)
-    declared = {original: name for name, original in schema.original_names.items()}
-    return {declared.get(name, name): value for name, value in step.arguments.items()}
 
 
 def _describe_problem(problem: Problem) -> dict[str, Json]:
@@ -346,40 +333,6 @@ def _describe_continuation(problem: Problem) -> dict[str, Json]:
 
 def _write_text(data: Json) -> str:
     return json.dumps(clean_data(data), ensure_ascii=False, separators=(",", ":"), default=str)
-
-
-class _StrictBudget:
-    """How much more one request may declare strict: tools, optional properties and unions."""
-
-    def __init__(self) -> None:
-        self._left: dict[Literal["tools", "optional", "unions"], int] = {
-            "tools": _STRICT_TOOLS,
-            "optional": _STRICT_OPTIONAL,
-            "unions": _STRICT_UNIONS,
-        }
-
-    def reserve(self, schema: ToolSchema) -> bool:
-        """Return whether one more tool fits, and count it if so."""
-        nodes = list(_iterate_objects(schema.schema))
-        unions = sum(isinstance(node.get("anyOf"), list) for node in nodes)
-        choices = [one for node in nodes if isinstance(found := node.get("anyOf"), list) for one in found]
-        optional = sum(isinstance(one, Mapping) and one.get("type") == "null" for one in choices)
-        needed: dict[Literal["tools", "optional", "unions"], int] = {"tools": 1, "optional": optional, "unions": unions}
-        if any(self._left[key] < count for key, count in needed.items()):
-            return False
-        for key, count in needed.items():
-            self._left[key] -= count
-        return True
-
-
-def _iterate_objects(data: Json) -> Iterator[Mapping[str, Json]]:
-    if isinstance(data, Mapping):
-        yield data
-        for one in data.values():
-            yield from _iterate_objects(one)
-    elif isinstance(data, list):
-        for one in data:
-            yield from _iterate_objects(one)
 
 
 CHARACTERS_A_TOKEN: Final = 4

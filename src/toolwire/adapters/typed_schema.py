@@ -1,108 +1,74 @@
-"""Write a schema without references and unions: its types, and the schemas inside objects and arrays."""
+"""Write a schema without references: its types, its unions, and the schemas inside objects and arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from toolwire.core.model import Json, Schema
 
-from .conversion_context import ConversionContext, WriterPosition
-from .schema_texts import note_original_name, write_any_value, write_enum, write_keywords
-from .schema_walk import accepts_null, find_references, list_types, split_by_type
-from .unions import allow_null, write_union
+from .conversion_context import ConversionContext, References
+from .schema_texts import SILENT, add_notes, note_original_name, write_any_value, write_enum, write_keywords
+from .schema_walk import find_references, list_types, split_by_type
+
+UNIONS: Final = ("anyOf", "oneOf")
+_TEXTS: Final = ("description", "default")
 
 
-def write_typed_schema(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
-    """Return ``node``; several types become ``anyOf`` where the dialect accepts no list of types."""
+def write_typed_schema(context: ConversionContext, node: Schema, followed: References) -> dict[str, Json]:
+    """Return ``node``; several types besides null become ``anyOf``."""
     kinds = list_types(node)
-    several = [kind for kind in kinds if kind != "null"]
     if not kinds:
-        return write_any_value(context, node, position, "")
-    if len(several) > 1 or (len(kinds) > 1 and not context.dialect.type_lists and not context.dialect.nullable):
-        return _write_each_type(context, node, position)
-    if context.dialect.nullable and not several:
-        return write_any_value(context, node, position, "null only")
+        return write_any_value(context, node, "")
+    if len([kind for kind in kinds if kind != "null"]) > 1:
+        inner = {key: value for key, value in node.items() if key not in (*_TEXTS, "title")}
+        texts = {key: node[key] for key in _TEXTS if key in node}
+        return write_union(context, {"anyOf": split_by_type(inner), **texts}, "anyOf", followed)
     written: dict[str, Json] = {"type": kinds[0] if len(kinds) == 1 else list(kinds)}
-    if context.dialect.nullable and len(kinds) > 1:
-        written = {"type": several[0], "nullable": True}
-    written |= write_enum(context, node, several[0] if several else "null")
+    written |= write_enum(context, node)
     if "object" in kinds:
-        written |= _write_object(context, node, position)
+        written |= _write_object(context, node, followed)
     if "array" in kinds:
-        written |= _write_array(context, node, position)
-    return {**written, **write_keywords(context, node, position)}
+        items = node.get("items")
+        written["items"] = context.write_inner(items, followed) if isinstance(items, Mapping) else {}
+    return {**written, **write_keywords(context, node)}
 
 
-def _write_each_type(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
-    inner = {key: value for key, value in node.items() if key not in ("description", "default", "title")}
-    texts = {key: node[key] for key in ("description", "default") if key in node}
-    return write_union(context, {"anyOf": split_by_type(inner), **texts}, "anyOf", position)
-
-
-def _write_object(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
+def _write_object(context: ConversionContext, node: Schema, followed: References) -> dict[str, Json]:
     inner = node.get("properties")
     properties = inner if isinstance(inner, Mapping) else {}
-    declared = node.get("required")
-    required = [name for name in declared if name in properties] if isinstance(declared, list) else []
     written = {
-        context.names.get(name, name): context.write_inner(
-            note_original_name(context, name, one), position.enter("properties", name)
-        )
+        context.names.get(name, name): context.write_inner(note_original_name(context, name, one), followed)
         for name, one in properties.items()
     }
-    if context.dialect.strict:
-        return _write_closed_object(context, node, position, written)
-    if context.dialect.references and not context.dialect.full:
-        required = [name for name in required if not _drop_required(context, properties[name], position, name)]
-    built: dict[str, Json] = {"properties": written} if written or not position.pointer else {}
+    built: dict[str, Json] = {"properties": written} if written else {}
+    declared = node.get("required")
+    # A property that leads back to its own object is accepted only where it is optional.
+    required = [
+        context.names.get(name, name)
+        for name in (declared if isinstance(declared, list) else ())
+        if name in properties and not find_references(properties[name]) & context.recursive
+    ]
     if required:
-        built["required"] = [context.names.get(name, name) for name in required]
+        built["required"] = required
     rest = node.get("additionalProperties")
-    if rest is not None and context.dialect.maps:
-        built["additionalProperties"] = (
-            rest if isinstance(rest, bool) else context.write_inner(rest, position.enter("additionalProperties"))
-        )
+    if rest is not None:
+        built["additionalProperties"] = rest if isinstance(rest, bool) else context.write_inner(rest, followed)
     return built
 
 
-def _write_closed_object(
-    context: ConversionContext, node: Schema, position: WriterPosition, written: dict[str, Json]
-) -> dict[str, Json]:
-    """Return the object as strict dialects need it: no other properties, and every property required."""
-    properties = node.get("properties", {})
-    declared = node.get("required")
-    required = set(declared) if isinstance(declared, list) and all(isinstance(one, str) for one in declared) else set()
-    rest = node.get("additionalProperties", not properties and position.pointer != "")
-    if rest is not False:
-        context.record_loss(position, "additionalProperties", rest, narrows=True)
-    if "patternProperties" in node:
-        context.record_loss(position, "patternProperties", node["patternProperties"], narrows=True)
-    for name in properties:
-        if name in required:
-            continue
-        own = context.names.get(name, name)
-        inner = properties[name]
-        if accepts_null(context.root, inner, context.nulls) and not (
-            isinstance(inner, Mapping) and inner.get("default", True) is None
-        ):
-            context.record_loss(position.enter("properties", name), "null", "told from leaving it out", narrows=True)
-        written[own] = allow_null(written[own], context.dialect)
-    return {"properties": written, "required": list(written), "additionalProperties": False}
-
-
-def _drop_required(context: ConversionContext, inner: Json, position: WriterPosition, name: str) -> bool:
-    if not find_references(inner) & context.recursive:
-        return False
-    context.record_loss(position.enter("required"), "required", name)
-    return True
-
-
-def _write_array(context: ConversionContext, node: Schema, position: WriterPosition) -> dict[str, Json]:
-    items = node.get("items")
-    if isinstance(items, Mapping):
-        return {"items": context.write_inner(items, position.enter("items"))}
-    if context.dialect.strict:
-        context.record_loss(position, "items", "of any kind", narrows=True)
-    if "prefixItems" in node:
-        context.record_loss(position, "prefixItems", node["prefixItems"])
-    return {"items": {}}
+def write_union(context: ConversionContext, node: Schema, key: str, followed: References) -> dict[str, Json]:
+    """Return ``node``, whose branches are under ``key``. The keywords beside them go into each branch."""
+    shared = {name: value for name, value in node.items() if name not in (key, *_TEXTS, "title")}
+    texts = {name: node[name] for name in _TEXTS if name in node}
+    choices = [one for one in node[key] if isinstance(one, Mapping | bool)]
+    if not choices:
+        return write_any_value(context, texts, "")
+    notes = [context.describe_limit("oneOf", "exactly one of the choices")] if key == "oneOf" and choices[1:] else []
+    if shared.keys() - SILENT:
+        choices = [{"allOf": [shared, one]} if isinstance(one, Mapping) else shared for one in choices]
+    written = [context.write_inner(one, followed) for one in choices]
+    united = written[0] if len(written) == 1 else {"anyOf": written}
+    beside = write_keywords(context, add_notes(texts, notes))
+    # Nothing may stand beside a reference.
+    return {"anyOf": [united], **beside} if beside and "$ref" in united else {**united, **beside}
