@@ -241,10 +241,12 @@ CIRCLE = {"type": "object", "anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"a
 class Upstream:
     """An MCP server whose tools break their own output schemas. ``calls`` are the names of the tools that ran."""
 
-    def __init__(self) -> None:
-        self.results = {f"order_{number}": result for number, result in enumerate(list_results())}
-        self.results["fits"] = {"content": [{"type": "text", "text": "Done."}], "structuredContent": FITTING}
-        self.results["circle"] = {"content": [{"type": "text", "text": "{}"}], "structuredContent": {}}
+    def __init__(self, results: dict[str, Any] | None = None) -> None:
+        self.results: dict[str, Any] = results or {
+            **{f"order_{number}": result for number, result in enumerate(list_results())},
+            "fits": {"content": [{"type": "text", "text": "Done."}], "structuredContent": FITTING},
+            "circle": {"content": [{"type": "text", "text": "{}"}], "structuredContent": {}},
+        }
         self.calls: list[str] = []
 
     def answer(self, method: str, params: Mapping[str, Any]) -> Any:
@@ -253,7 +255,8 @@ class Upstream:
             return {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": server}
         if method == "tools/list":
             tools = [{"name": name, "inputSchema": {"type": "object"}, "outputSchema": ORDER} for name in self.results]
-            return {"tools": [{**tool, "outputSchema": CIRCLE} if tool["name"] == "circle" else tool for tool in tools]}
+            schemas = {"circle": {"outputSchema": CIRCLE}, "unpromised": {"outputSchema": None}}
+            return {"tools": [tool | schemas.get(tool["name"], {}) for tool in tools]}
         self.calls.append(params["name"])
         return self.results[params["name"]]
 
@@ -394,3 +397,54 @@ def test_no_client_loses_an_answer_whose_schema_leads_back_to_itself(client: str
     for one in reply.values():
         assert "lost" not in one, one
         assert json.loads(one["content"][0]["text"]) == {"kind": "circle", "r": 1}
+
+
+IMAGE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+LONG = "x" * 5_000
+FAILURES: dict[str, dict[str, Any]] = {
+    "text": {"content": [{"type": "text", "text": "No."}]},
+    "data_too": {"content": [{"type": "text", "text": "No."}], "structuredContent": {"code": 7}},
+    "unpromised": {"content": [{"type": "text", "text": "No."}], "structuredContent": {"code": 7}},
+    "image": {"content": [IMAGE]},
+    "both": {"content": [{"type": "text", "text": "No."}, IMAGE]},
+    "long": {"content": [{"type": "text", "text": LONG}]},
+    "meta": {"content": [{"type": "text", "text": "No."}], "_meta": {"vendor/x": [1]}},
+}
+
+
+@needs_clients
+@each_client
+def test_no_client_loses_what_came_with_a_failure_of_an_upstream(client: str, tmp_path: Path) -> None:
+    upstream = Upstream({name: {**one, "isError": True} for name, one in FAILURES.items()})
+    with background(upstream) as there:
+        toolbox = connect_without_user(f"{there}/mcp", UNLIMITED, protocol="mcp", approve=allow)
+        with background(asgi(toolbox)) as url:
+            reply = call_all(client, url, tmp_path)
+    for name, sent in FAILURES.items():
+        assert reply[name]["isError"]
+        blocks = [{key: one for key, one in block.items() if one is not None} for block in reply[name]["content"]]
+        promised = [{"type": "text", "text": '{"code":7}'}] if name == "data_too" else []
+        assert blocks == sent["content"] + promised
+        if name == "unpromised":
+            assert reply[name]["structuredContent"] == {"code": 7}
+        assert sent.get("_meta", {}).items() <= (reply[name].get("_meta") or {}).items()
+
+
+def test_our_client_reads_failures_and_results_of_any_form() -> None:
+    text = [{"type": "text", "text": "Done."}]
+    failures = {"data": {"structuredContent": {"code": 7}}, "image": FAILURES["image"], "text": FAILURES["text"]}
+    odd = {
+        "no_list": {"content": text[0]},
+        "plain": {"content": "Done."},
+        "null": {"content": None, "structuredContent": {"a": 1}},
+        "not_an_object": "Done.",
+    }
+    upstream = Upstream({**{name: {**one, "isError": True} for name, one in failures.items()}, **odd})
+    with background(upstream) as url, connect_sync(f"{url}/mcp", protocol="mcp", approve=allow) as remote:
+        found: dict[str, Any] = {name: remote.call(name) for name in upstream.results}
+    assert [found[name] for name in ("no_list", "plain", "not_an_object")] == [Value("Done.")] * 3
+    assert found["null"] == Value({"a": 1})
+    assert found["data"].message == 'data failed: {"code":7}'
+    assert found["data"].details == {"mcp": {"structuredContent": {"code": 7}}}
+    assert found["image"].details == {"mcp": {"content": [IMAGE]}}
+    assert (found["text"].message, found["text"].details) == ("No.", {})

@@ -6,6 +6,7 @@ import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import anyio
 import httpx2
@@ -409,6 +410,27 @@ def test_reader_gets_the_context_of_its_caller() -> None:
         failed = remote.get_prompt("fail")
         assert isinstance(failed, Problem)
         assert failed.message == "Not today."
+
+
+def test_official_client_reads_what_an_upstream_lists_with_characters_beyond_ascii() -> None:
+    server = MCPServer("Foreign")
+    plain = "notes://r\u00e9sum\u00e9 1/\u6587"
+
+    @server.resource(plain)
+    def note() -> str:
+        return "Read."
+
+    async def read_all(url: str) -> list[str]:
+        async with Client(f"{url}/mcp") as client:
+            (listed,) = (await client.list_resources()).resources
+            encoded = quote(listed.uri, safe=":/+")  # as the clients write it that take each URI for a URL
+            found = [await client.read_resource(uri) for uri in (listed.uri, encoded)]
+        return [listed.uri, *(str(getattr(one.contents[0], "text", "")) for one in found)]
+
+    with run_app(server.streamable_http_app()) as there:
+        upstream = connect_without_user(f"{there}/mcp", Session(), protocol="mcp", agree=lambda _: True)
+        with background(asgi(upstream)) as url:
+            assert anyio.run(read_all, url) == [plain, "Read.", "Read."]
 
 
 def build_completing_server(*, completes: bool) -> MCPServer:

@@ -39,8 +39,15 @@ MAX_SKILL_BYTES: Final = 16 * 1024 * 1024
 PAGE_URIS: Final = "page_uris"
 """The hint of a tool that names the URIs of its pages, as a tuple."""
 
+_PLAIN: Final = "".join(map(chr, range(0x21, 0x7F)))
+
 URI_PREFIX: Final = "uri_prefix"
 """The hint of a tool that says what a gateway puts before the URIs of the tool's server."""
+
+
+def _escape(uri: str) -> str:
+    """Return ``uri`` with what is not ASCII percent-encoded, as some clients send what another server lists plainly."""
+    return quote(uri, safe=_PLAIN) if uri.isprintable() else uri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +74,14 @@ class ResourceDefinition:
     template: UriTemplate = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        text = _escape(self.uri) if self.takes_uri else self.uri
         try:
-            template = UriTemplate(self.uri)
+            template = UriTemplate(text)
         except ValueError:
             if not self.takes_uri or "{" not in self.uri:
                 raise
             # Another server may use all of RFC 6570: it gets the whole URI, so only the beginning must be known here.
-            template = UriTemplate(self.uri.partition("{")[0] + "{+rest}")
+            template = UriTemplate(text.partition("{")[0] + "{+rest}")
         object.__setattr__(self, "template", template)
 
     @property
@@ -108,9 +116,9 @@ class ResourceDefinition:
         own = self.find_own_uri(uri)
         if own is None:
             return None
-        values = self.template.match(own)
+        values = self.template.match(_escape(own) if self.takes_uri else own)
         if values is None or self.takes_uri:
-            return None if values is None else {"uri": own}
+            return None if values is None else {"uri": own if self.is_template else self.uri}
         return read_texts(values, self.reader)
 
 

@@ -10,7 +10,7 @@ from toolwire.core.model import Json, Kind, Problem
 from .jsontext import get_object
 from .rate_headers import parse_wait_ms
 
-_MAX_TEXT = 4_000
+MAX_TEXT = 4_000
 
 
 class MemberNames(NamedTuple):
@@ -52,10 +52,10 @@ def read(members: Mapping[str, Json], kind: Kind, message: str, names: MemberNam
     errors = get_object(members, names.parameter_errors)
     return Problem(
         kind=kind,
-        message=message[:_MAX_TEXT],
+        message=message[:MAX_TEXT],
         can_retry=members.get(names.can_retry) is True,
         retry_after_ms=parse_wait_ms(members.get(names.retry_after_ms)),
-        additional_prompt_content=more[:_MAX_TEXT] if isinstance(more, str) and more else None,
+        additional_prompt_content=more[:MAX_TEXT] if isinstance(more, str) and more else None,
         parameter_errors={name: text for name, text in errors.items() if isinstance(text, str)},
         details=get_object(members, "details"),
     )

@@ -10,11 +10,12 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from toolwire.core.model import Json, Result, Tool, Value
+from toolwire.core.model import Json, Problem, Result, Tool, Value
 from toolwire.core.server_features import PAGE_SCHEME, URI_PREFIX, add_uri_prefix
-from toolwire.framing import jsontext
+from toolwire.framing import jsontext, problem_members
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.response_fields import HEADERS, list_passed_fields
 from toolwire.validation.json_size import is_within_size
@@ -113,6 +114,55 @@ def add_result_members(value: Value, answer: Mapping[str, Json], blocks: list[di
         return _add_notes(value, {"members": members, "blocks": more}) if members or more else value
     content = [{**block, "_meta": _without_marks(block["_meta"])} if "_meta" in block else block for block in blocks]
     return _add_notes(value, {"members": members, "content": content, "is_structured": True})
+
+
+def read_failure(answer: Mapping[str, Json], blocks: list[dict[str, Any]]) -> dict[str, Json]:
+    """Return what the ``answer`` of a failed call says beside a text that its problem holds whole, for its details."""
+    texts = [block["text"] for block in blocks if block.keys() <= {"type", "text"} and isinstance(block["text"], str)]
+    is_text = len(texts) == len(blocks) and sum(map(len, texts), len(texts)) <= problem_members.MAX_TEXT
+    return _build_failure(answer, None if is_text else blocks)
+
+
+def read_error(code: int, data: Json) -> dict[str, Json]:
+    """Return what a JSON-RPC error says beside its sentence, for the details of its problem."""
+    found = _leave_out_large({"code": code, "data": data}, MAX_RESULT_PARTS)
+    return {NOTE: found} if "data" in found else {}
+
+
+def write_failure_members(
+    answer: dict[str, Any], problem: Problem, translate: Callable[[Json], Json], *, has_schema: bool
+) -> Problem:
+    """Add to the ``answer`` for ``problem`` what another server said beside its text; return what is left of it.
+
+    With ``has_schema`` a schema is listed for what the tool returns. Some clients discard a failure whose structured
+    content does not fit it, so that goes as text.
+    """
+    notes = get_object(problem.details, NOTE)
+    content = notes.get("content")
+    # The details may be of a server of another protocol, so they are read like an answer.
+    said = {**get_object(notes, "members"), "structuredContent": notes.get("structuredContent")}
+    found = _build_failure(said, content if isinstance(content, list) else None)
+    passed = get_object(found, NOTE)
+    if "content" in passed:
+        answer["content"] = [translate(block) for block in passed["content"]]
+    data = passed.get("structuredContent")
+    if data is not None and not has_schema:
+        answer["structuredContent"] = data
+    elif data is not None:
+        answer["content"] = [*answer["content"], {"type": "text", "text": jsontext.write(data).decode()}]
+    answer.update(_merge(answer, get_object(passed, "members")))
+    details = {**problem.details, NOTE: {name: notes[name] for name in ("code", "data") if name in notes}}
+    return replace(problem, details={name: one for name, one in details.items() if one or name != NOTE})
+
+
+def _build_failure(answer: Mapping[str, Json], blocks: list[Json] | None) -> dict[str, Json]:
+    found: dict[str, Json] = {
+        "content": blocks or None,
+        "structuredContent": answer.get("structuredContent"),
+        "members": _read_members(answer, _RESULT, MAX_RESULT_PARTS) or None,
+    }
+    found = _leave_out_large({name: one for name, one in found.items() if one is not None}, MAX_RESULT_PARTS)
+    return {NOTE: found} if found else {}
 
 
 def add_contents_members(value: Value, answer: Mapping[str, Json], contents: Sequence[Mapping[str, Json]]) -> Value:

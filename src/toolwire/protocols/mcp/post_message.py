@@ -14,6 +14,7 @@ from toolwire.framing import jsontext, sse
 from toolwire.framing.jsonrpc import INVALID_PARAMS
 from toolwire.framing.rate_headers import read_retry_after_ms
 
+from . import foreign_members
 from . import headers as fields
 from .elicitation import CAPABILITIES
 from .result import read_problem
@@ -169,7 +170,7 @@ def read(response: Response, id_: str | int) -> dict[str, Json] | Refused | Prob
             return Refused(code if type(code) is int else 0, text, error.get("data"))
         if "result" in message and message.get("id") == id_:
             result = message["result"]
-            return result if isinstance(result, dict) else _build_bad_answer("its result is not an object")
+            return result if isinstance(result, dict) else {"content": result}  # a call has run all the same
     if response.status >= 400:
         kind = _KINDS.get(response.status, Kind.BAD_ANSWER)
         return Problem(kind=kind, message=f"The server answered {response.status} without saying why.")
@@ -192,6 +193,8 @@ def build_problem(response: Response, refused: Refused) -> Problem:
     if refused.code == MISSING_CAPABILITY:  # I-29: a gateway tells it to its caller, whose client may have it
         details = {REQUIRED_CAPABILITIES: dict(jsontext.get_object(data, "requiredCapabilities"))}
         return Problem(kind=Kind.MISSING_REQUIREMENTS, message=refused.message, details=details)
+    if refused.data is not None and "kind" not in data:
+        data = {**data, "details": foreign_members.read_error(refused.code, refused.data)}
     return read_problem(
         {**data, "retryAfterMs": data.get("retryAfterMs", read_retry_after_ms(response))}, kind, refused.message
     )

@@ -131,22 +131,34 @@ def _write_misfit(id_: bytes, content: bytes, fault: str, end: bytes) -> bytes:
     return write_opening(id_) + b'"content":' + blocks + b',"isError":true' + end
 
 
-def write_failure(id_: bytes, problem: Problem, server: Mapping[str, Json] | None) -> bytes:
+def write_failure(
+    id_: bytes,
+    problem: Problem,
+    server: Mapping[str, Json] | None,
+    version: str = STATELESS,
+    *,
+    has_schema: bool = False,
+) -> bytes:
     """Return the answer for a problem that a model should hear of: its sentence, then what may help.
 
     Without ``server``, it is for a client up to 2025-11-25: the text and any header fields of another server, because
-    frameworks hand the rest to models.
+    frameworks hand the rest to models. What another MCP server answered is passed on as ``version`` says it;
+    ``has_schema``: the list has a schema for the tool's results.
     """
     texts = [problem.message, problem.additional_prompt_content]
     result: dict[str, Json] = {
         "content": [{"type": "text", "text": text} for text in texts if text],
         "isError": True,
     }
+    if foreign_members.NOTE in problem.details:
+        problem = foreign_members.write_failure_members(
+            result, problem, lambda block: content_blocks.translate(block, version), has_schema=has_schema
+        )
     if server is not None:
-        meta: Json = {SERVER_META: server, PROBLEM_META: write_problem(problem)}
-        result |= {"resultType": "complete", "_meta": meta}
+        meta: dict[str, Json] = {SERVER_META: server, PROBLEM_META: write_problem(problem)}
+        result |= {"resultType": "complete", "_meta": {**get_object(result, "_meta"), **meta}}
     elif fields := get_response_fields(problem):  # CR-04
-        result["_meta"] = {HEADERS_META: dict(fields)}
+        result["_meta"] = {**get_object(result, "_meta"), HEADERS_META: dict(fields)}
     return b'{"jsonrpc":"2.0","id":' + id_ + b',"result":' + jsontext.write(result) + b"}"
 
 
@@ -178,15 +190,15 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
             "to provide it."
         )
         return Problem(kind=Kind.MISSING_REQUIREMENTS, message=why)
-    content = result.get("content", [])
-    if not isinstance(content, list) or set(map(type, content)) - {dict}:
-        return Problem(kind=Kind.BAD_ANSWER, message=f'The answer to {tool.name} contains no list of "content".')
+    content = _read_content(result.get("content"))
     text = _join_text(content)
     meta = result.get("_meta")
     fields: dict[str, Json] = {HEADERS: meta[HEADERS_META]} if isinstance(meta, dict) and HEADERS_META in meta else {}
     if result.get("isError") is True:
-        problem = get_object(get_object(result, "_meta"), PROBLEM_META) or {"details": fields}
-        return read_problem(problem, Kind.TOOL_FAILED, text or f"{tool.name} failed without a reason.")
+        problem = get_object(get_object(result, "_meta"), PROBLEM_META)
+        details = get_object(problem, "details") if problem else fields
+        problem = {**problem, "details": {**foreign_members.read_failure(result, content), **details}}
+        return read_problem(problem, Kind.TOOL_FAILED, _describe_failure(tool, result, content))
     structured = result.get("structuredContent")
     # Some servers repeat their blocks there, which would hide an image in data.
     if structured is not None and not (structured == {"content": content} and is_untyped(tool)):
@@ -197,6 +209,30 @@ def read(tool: Tool, result: Mapping[str, Json]) -> Result:
         value = Value(text if _is_text(tool, content) else _parse(text))
     value = foreign_members.add_result_members(value, result, content)
     return Value(value.value, {**(value.notes or {}), **fields}) if fields else value
+
+
+def _read_content(content: Json) -> list[dict[str, Any]]:
+    """Return the blocks of ``content``. A server that writes them otherwise has run the call too."""
+    if content is None:
+        return []
+    blocks = content if isinstance(content, list) else [content]
+    if not set(map(type, blocks)) - {dict}:
+        return blocks
+    texts = (one if isinstance(one, str) else _write_text(one) for one in blocks)
+    return [{"type": "text", "text": text} for text in texts]
+
+
+def _describe_failure(tool: Tool, result: Mapping[str, Json], content: list[dict[str, Any]]) -> str:
+    """Return what a failed call says in words: its texts, or else its data as JSON."""
+    texts = [text for block in content if isinstance(text := block.get("text"), str)]
+    if "".join(texts).strip():
+        return "\n".join(texts)
+    data = result.get("structuredContent")
+    return f"{tool.name} failed without a reason." if data is None else f"{tool.name} failed: {_write_text(data)}"
+
+
+def _write_text(data: Json) -> str:
+    return jsontext.write(data).decode()
 
 
 def _find_mark(form: OutputForm, value: Json) -> bytes:

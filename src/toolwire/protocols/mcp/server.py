@@ -417,7 +417,7 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
     def reply(result: Result, _: float) -> Response:
         if isinstance(result, Value):
             return _write_value(asked, tool, form, result, texts)
-        return _answer_problem(asked, call, result, texts)
+        return _answer_problem(asked, call, result, texts, has_schema=form.schema is not None)
 
     call = make_call((tool, arguments, request.id, context, ""))
     streaming = None if is_plain else _find_streaming(asked, call, reply)
@@ -508,7 +508,9 @@ def _read_confirmation(params: Mapping[str, Json], texts: _ServerWords) -> Conte
     return context
 
 
-def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, texts: _ServerWords) -> Response:
+def _answer_problem(
+    asked: AskedMethod, call: Call, problem: Problem, texts: _ServerWords, *, has_schema: bool
+) -> Response:
     """Return the answer to a call that has no value: a question to its user, a result with an error, or an error."""
     wanted = consent_question.write_wanted_input(asked, call, problem, texts.server, texts.find_inbox_page)
     if wanted is not None:
@@ -526,7 +528,9 @@ def _answer_problem(asked: AskedMethod, call: Call, problem: Problem, texts: _Se
     if is_tool_error(problem):
         # A host that stays connected is still asked for its user's decision, and that must be told from an answer.
         is_new = asked.status or problem.kind is Kind.UNCONFIRMED
-        return Response(200, JSON_HEADERS, write_failure(asked.id, problem, texts.server if is_new else None))
+        version = STATELESS if asked.status else read_handshake_version(asked.request)
+        server = texts.server if is_new else None
+        return Response(200, JSON_HEADERS, write_failure(asked.id, problem, server, version, has_schema=has_schema))
     return refuse_method(asked, problem)
 
 

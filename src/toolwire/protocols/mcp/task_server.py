@@ -179,7 +179,8 @@ def _write_end(status: CallStatus, tool: Tool | None, form: OutputForm, server: 
         return {"status": "completed", "result": _take_member(written, "result")}
     # What a call without a task would be told as a JSON-RPC error is one here too.
     if is_tool_error(result):
-        return {"status": "completed", "result": _take_member(write_failure(b"0", result, server), "result")}
+        written = write_failure(b"0", result, server, has_schema=form.schema is not None)
+        return {"status": "completed", "result": _take_member(written, "result")}
     error = _take_member(build_refusal(b"0", result).body, "error")
     return {"status": "failed", "statusMessage": result.message, "error": error}
 
