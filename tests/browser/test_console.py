@@ -221,6 +221,25 @@ def test_news_comes_to_an_open_page_and_moves_nothing_that_is_in_use(page: Any, 
     assert cards.nth(1).get_by_role("button", name="Allow this call").is_enabled()
 
 
+@pytest.mark.requirement("CO-02")
+def test_news_keeps_what_was_wrong_with_an_entry_and_the_entry(page: Any, show: Callable[..., Shown]) -> None:
+    console = show()
+    console.source.approvals.ask(replace(build_question(), binding="pay", always_allowed=None))
+    console.open(page, "inbox")
+    card = page.locator("article").last
+    card.get_by_text("Later calls", exact=True).click()
+    card.get_by_label("Do not ask again within the bounds below").check()
+    card.get_by_label("How many later calls").fill("many")
+    with page.expect_response(lambda one: one.url.endswith("/inbox") and one.request.method == "GET"):
+        card.get_by_role("button", name="Allow this call").click()
+    refused = page.locator("article").nth(1)
+    assert page.get_by_role("alert").count() == 1
+    console.source.approvals.ask(replace(build_question(), binding="third"))
+    page.locator("article").nth(2).wait_for()
+    assert page.get_by_role("alert").is_visible()
+    assert refused.get_by_label("How many later calls").input_value() == "many"
+
+
 @pytest.mark.requirement("CO-02", "CO-04")
 def test_console_works_without_script(chromium: Any, show: Callable[..., Shown]) -> None:
     console = show()

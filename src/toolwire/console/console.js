@@ -19,8 +19,10 @@ const note = (event) => {
 };
 document.addEventListener("input", note);
 document.addEventListener("toggle", note, true);
-// A part that someone reads or fills in stays as it is: nothing moves under a finger that is about to press.
-const isBusy = (part) => touched.has(part) || part.contains(document.activeElement);
+// A part that someone reads or fills in, or that says what is wrong with an entry, stays as it is: nothing moves under a
+// finger that is about to press.
+const isBusy = (part) =>
+  touched.has(part) || part.contains(document.activeElement) || part.querySelector("[role=alert]");
 const endPart = (part) => {
   for (const control of part.querySelectorAll("button, input, select, textarea")) control.disabled = true;
   if (part.dataset.over && !part.querySelector(".over")) {
