@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from tests.support import gateway_process
 from tests.support.listed_tools import ListedTools, list_tool
 from toolwire import Kind, connect_sync
 from toolwire.cli import main
@@ -194,21 +195,29 @@ def test_rules_let_no_call_run_of_which_the_document_says_that_each_asks(tmp_pat
 
 
 @pytest.mark.requirement("QF-02")
-def test_check_names_rules_that_let_no_call_run(
+def test_check_start_and_console_name_rules_that_let_no_call_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TOOLWIRE_SETTINGS", "trust")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "keys.txt").write_text("key-of-olga olga toolwire:console\n")
+    (tmp_path / "keys.txt").chmod(0o600)
+    expected = [
+        'The upstream pets: run = "add*" lets no call run: a pattern covers no tool that may change something.',
+        'The upstream pets: run = "sell*" lets no call run: no tool has such a name.',
+        'The upstream pets: run = "dropPets" lets no call run: the server of dropPets requires a question, or',
+    ]
     with background(build_plain_api()) as there:
-        file = tmp_path / "toolwire.toml"
         rules = 'run = ["addPet", "add*", "sell*", "dropPets"]\n'
-        file.write_text(f'[upstreams.pets]\ntarget = "{there}/openapi.json"\ninclude = "all"\n{rules}')
-        assert main(["gateway", "check", "--file", str(file)]) == 0
-    said = capsys.readouterr().err
-    assert 'The upstream pets: run = "add*" lets no call run: a pattern covers no tool that may change' in said
-    assert 'run = "sell*" lets no call run: no tool has such a name.' in said
-    assert 'run = "dropPets" lets no call run: the server of dropPets requires a question, or the tool destroys' in said
-    assert 'run = "addPet"' not in said
+        table = f'[upstreams.pets]\ntarget = "{there}/openapi.json"\ninclude = "all"\n{rules}'
+        (tmp_path / "toolwire.toml").write_text(f'port = 0\napi-key-file = "keys.txt"\nstate = "state"\n{table}')
+        assert main(["gateway", "check"]) == 0
+        said = capsys.readouterr().err
+        with gateway_process.run_gateway() as (process, url):
+            page = read_console(url, "/")
+            lines = [gateway_process.wait_for_line(process, "lets no call run") for _ in expected]
+    assert all(one in said and one in line and one in page for one, line in zip(expected, lines, strict=True))
+    assert 'run = "addPet"' not in said + page
 
 
 @pytest.mark.requirement("QF-02", "QF-01")

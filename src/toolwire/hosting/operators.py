@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias
 
-from toolwire.consent.operator_rules import RULE_KINDS, OperatorRule, OperatorRules, RuleKind, read_rules
+from toolwire.consent.operator_rules import (
+    RULE_KINDS,
+    OperatorRule,
+    OperatorRules,
+    RuleKind,
+    describe_idle_rules,
+    read_rules,
+)
 from toolwire.core.model import Tool
+from toolwire.core.toolbox import Toolbox
 from toolwire.gateway import CallerConsent
 from toolwire.limits import RulesByCaller
 from toolwire.server.access.api_keys import ApiKey, ApiKeyCallers
@@ -60,6 +68,14 @@ def list_rules(rules: OperatorRules) -> Iterator[tuple[RuleKind, OperatorRule]]:
         of_kind: tuple[OperatorRule, ...] = getattr(rules, kind)
         for rule in of_kind:
             yield kind, rule
+
+
+def list_idle_rules(upstreams: Iterable[UpstreamSettings], boxes: Iterable[Toolbox]) -> Iterator[str]:
+    """Yield a sentence about each rule of ``run`` that lets no call run. The tools must be known for that."""
+    for upstream, box in zip(upstreams, boxes, strict=False):
+        if tools := box.catalog().tools:
+            for text in describe_idle_rules(read_rules("run", upstream.run), tools):
+                yield f"The upstream {upstream.name}: {text}"
 
 
 def build_trust(trusted: Literal[True] | Collection[str], rules: OperatorRules | None) -> Trust | None:

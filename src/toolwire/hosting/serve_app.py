@@ -46,7 +46,7 @@ from .caller_consent import find_inbox, find_receipt_keys, find_webhook_faults
 from .gateway_callers import open_caller_vault, read_identity
 from .gateway_sign_in import OpenSignIn, open_sign_in
 from .open_upstreams import open_toolboxes
-from .operators import find_operators
+from .operators import find_operators, list_idle_rules
 from .serve_settings import SETTINGS, ServeSettings, choose_lasting_state, list_caller_rules, read_settings
 from .telemetry_services import build_telemetry_services
 from .token_options import build_callers
@@ -129,6 +129,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         for one, box in zip(settings.upstreams, toolboxes, strict=False)
     ]
     limits = {one.name: RateLimit.parse(one.rate) for one in settings.upstreams if one.rate}
+    inbox = find_inbox(settings)
     add_console(
         app,
         known,
@@ -138,7 +139,7 @@ def build_app(settings: ServeSettings, toolboxes: Sequence[Toolbox], *, engine: 
         rates=find_rates(settings.server),
         find_limit=build_limit_finder(app.catalog, rules, limits),
         hosts=tuple(settings.server.hosts),
-        find_faults=partial(find_webhook_faults, find_inbox(settings)),
+        find_faults=lambda: [*find_webhook_faults(inbox), *list_idle_rules(settings.upstreams, toolboxes)],
         public_url=settings.server.public_url,
     )
     return app

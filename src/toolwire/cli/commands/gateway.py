@@ -21,7 +21,6 @@ from toolwire.cli.terminal.slow_work import announce_if_slow
 from toolwire.cli.terminal.table import print_table
 from toolwire.cli.terminal.terminal_user import CHANNEL, find_user_name
 from toolwire.client.transport.server_command import read_server_command
-from toolwire.consent.operator_rules import describe_idle_rules, read_rules
 from toolwire.core.codec import ConnectError
 from toolwire.core.errors import ToolwireError, UsageError
 from toolwire.core.model import Kind
@@ -50,6 +49,7 @@ from toolwire.hosting.gateway_file import (
 from toolwire.hosting.gateway_sign_in import list_issuer_faults
 from toolwire.hosting.gateway_trust import trust_gateway
 from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, open_upstream, refuse_nameless_callers
+from toolwire.hosting.operators import list_idle_rules
 from toolwire.hosting.running_gateway import Reloads, RunningGateway
 from toolwire.hosting.serve_app import build_app
 from toolwire.hosting.serve_settings import UpstreamSettings
@@ -101,7 +101,6 @@ def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:
     refuse_nameless_callers(settings)
     opened: dict[int, Toolbox] = {}
     rows: list[dict[str, Any]] = []
-    faults: list[str] = []
     for number, upstream in enumerate(file.upstreams):
         if only not in ("", upstream.name):
             continue
@@ -112,8 +111,6 @@ def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:
             opened[number] = box
             asking = count_asking_tools([box]) + count_own_asking_tools([box])
             row |= {"tools": len(box.catalog().tools), "asking": asking}
-            idle = describe_idle_rules(read_rules("run", upstream.run), box.catalog().tools)
-            faults += [f"The upstream {upstream.name}: {text}" for text in idle]
         except ToolwireError as error:
             row |= {"ok": False, "tools": 0, "asking": 0, "fault": str(error)}
         rows.append(row)
@@ -130,7 +127,7 @@ def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:
         ]
         print_table(("upstream", "target", "tools", "need consent", "state"), cells, sys.stdout)
     for fault in (
-        *faults,
+        *list_idle_rules(some.upstreams, opened.values()),
         *list_deployment_faults(file.arguments, settings),
         *list_issuer_faults(settings.sign_in, settings.server.state),
     ):

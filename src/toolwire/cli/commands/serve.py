@@ -24,6 +24,7 @@ from toolwire.core.toolbox import Toolbox
 from toolwire.hosting.build_settings import build_settings, is_loopback, read_root_path, read_tls
 from toolwire.hosting.deployment_faults import list_deployment_faults
 from toolwire.hosting.open_upstreams import count_asking_tools
+from toolwire.hosting.operators import list_idle_rules
 from toolwire.hosting.running_gateway import RunningGateway
 from toolwire.hosting.serve_app import FACTORY, prepare
 from toolwire.hosting.serve_settings import (
@@ -121,7 +122,7 @@ def _serve(
     settings, boxes, app = prepare(given, confirm_command, stdio=arguments.stdio)
     targets = [read_target(text) for text in settings.targets]
     _warn(arguments.host, settings, count_asking_tools(boxes))
-    for fault in list_deployment_faults(arguments, settings):
+    for fault in (*list_deployment_faults(arguments, settings), *list_idle_rules(settings.upstreams, boxes)):
         print_warning(fault)
     _warn_of_faults(boxes)
     places = find_state_places(settings.server.state)
