@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from toolwire import Answer, Kind, Problem, Question, Result, Toolkit, asgi, connect, connect_sync
+from tests.support.clock import Clock
+from toolwire import Answer, Kind, Problem, Question, Result, Session, Toolkit, asgi, connect, connect_sync
 from toolwire.testing.loopback import background
 
 WINDOWS: dict[str, bool] = {
@@ -21,16 +22,17 @@ COUNTS: dict[Any, bool] = {1: True, 1_000_000: True, 0: False, -1: False, 1_000_
 
 @pytest.mark.requirement("XL-054", "D-19")
 def test_of_twenty_concurrent_calls_ten_cause_questions_and_the_rest_a_retry_time() -> None:
-    kit, ran, asked = Toolkit("Kit"), list[int](), list[Question]()
+    kit, ran, asked, clock = Toolkit("Kit"), list[int](), list[Question](), Clock(100.0)
     for number in range(20):
         kit.add(lambda number=number: ran.append(number), name=f"act{number}", description="Act.", approval="per-call")
 
     def approve(question: Question) -> Answer:
         asked.append(question)
+        clock.now += 1  # a person reads it
         return Answer(allowed=True)
 
     async def call_all(url: str) -> list[Result]:
-        async with connect(url, approve=approve) as remote:
+        async with connect(url, approve=approve, session=Session(clock=clock)) as remote:
             return list(await asyncio.gather(*(remote.call(f"act{number}") for number in range(20))))
 
     with background(asgi(kit)) as url:

@@ -56,7 +56,8 @@ class ClientRules:
 
     - ``always_destructive``, ``always_costly``, ``always_elsewhere``: whether one approval can cover later calls of
       this kind. ``always_elsewhere`` is about calls that change something at another origin than the document's.
-    - ``questions_a_minute``: how often the user can be asked. Raise it if a program answers.
+    - ``questions_a_minute``: how often the user can be asked. A question that is answered within 0.25 seconds
+      does not count: a program answers it.
     - ``costly_calls``: how many calls that cost credits or money one connection can make, even with approval. None
       means no limit.
 

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable
 
 _MAX_DENIALS = 3
+# No person reads a question and answers it so fast.
+_READING_S = 0.25
 _WINDOW_S = 60.0
 _MAX_TOOLS = 10_000
 
@@ -32,9 +34,9 @@ class PromptLimit:
         if tool in self._denials or len(self._denials) < _MAX_TOOLS:
             self._denials[tool] = self._denials.get(tool, 0) + 1
 
-    def undo_prompt(self) -> None:
-        """Uncount the last question, which was not shown to any user."""
-        if self._prompt_times:
+    def end_prompt(self, took_s: float) -> None:
+        """Uncount a question that was answered after ``took_s``, if no person can have read it in that time."""
+        if took_s < _READING_S and self._prompt_times:
             self._prompt_times.pop()
 
     def reserve_prompt(self) -> float:

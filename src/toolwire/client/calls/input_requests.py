@@ -94,7 +94,9 @@ class CallInput:
         asked_at = session.clock()
 
         def respond(response: InputResponse) -> Any:
-            return asked.respond(self._record(asked, response, session.clock() - asked_at))
+            took_s = session.clock() - asked_at
+            session.prompt_limit.end_prompt(took_s)
+            return asked.respond(self._record(asked, response, took_s))
 
         parties = self._parties
         return replace(

@@ -167,16 +167,14 @@ class Questions:
         took_s = session.clock() - asked_at
         # Before the answer itself is judged: a user can deny this call and all later ones at once.
         self._store_level(tool, answer)
+        is_unasked = answer is NO_APPROVER or answer.problem is not None
+        session.prompt_limit.end_prompt(0.0 if is_unasked else took_s)
         if answer.allowed is not True:
-            is_unasked = answer is NO_APPROVER or answer.problem is not None
             decision = "unasked" if is_unasked else "timeout" if answer.reason == "timeout" else "denied"
             record(tool, bound, decision, answer, took_s)
             if decision == "denied":
                 session.prompt_limit.record_denial(self._subject(tool))
                 state.note_answer(is_refused=True)
-            elif decision == "unasked":
-                # The user did not see the question, so it must not count against those that they will see.
-                session.prompt_limit.undo_prompt()
             return answer.problem or build_refusal(tool, answer)
         state.refund = answer.refund
         # An approver may ignore the time limit of the question.
@@ -341,6 +339,6 @@ def _explain_limit(tool: Tool, most: int) -> str:
     """Return why no question was asked, and which setting a program that answers questions can change."""
     return (
         f"{tool.name} was not called. {max(most, 1)} questions were asked within a minute, which is the "
-        "limit. If a program answers them, raise it with "
+        "limit. If a slow program answers them, raise it with "
         "Session(rules=ClientRules(questions_a_minute=...))."
     )
