@@ -1,11 +1,12 @@
 """Keep which tests of requirements passed, were skipped or failed, for ``make requirements``.
 
 The results of one session replace those of the same tests in ``.cache/requirements.json``; others stay, so that the
-two sessions of ``make test`` add up.
+sessions of ``make test``, which run beside each other, add up.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,12 +43,14 @@ class RequirementResults:
         if not self._tests:
             return
         date, commit = datetime.now(UTC).date().isoformat(), read_commit()
-        tests: dict[str, Any] = {}
-        if self._path.exists():
-            tests = json.loads(self._path.read_text(encoding="utf-8"))["tests"]
-        tests |= {name: {**test, "date": date, "commit": commit} for name, test in self._tests.items()}
         self._path.parent.mkdir(exist_ok=True)
-        self._path.write_text(json.dumps({"tests": tests}) + "\n", encoding="utf-8")
+        with self._path.open("a+", encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            tests = json.loads(file.read() or '{"tests": {}}')["tests"]
+            tests |= {name: {**test, "date": date, "commit": commit} for name, test in self._tests.items()}
+            file.truncate(0)
+            file.write(json.dumps({"tests": tests}) + "\n")
 
 
 def note_requirements(items: list[Any]) -> None:

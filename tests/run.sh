@@ -1,10 +1,12 @@
 #!/bin/bash
 # Run every test, which is what `make test` does: tests/run.sh VENV [COMMAND...].
 #
-# 1. Most tests, four at a time: they wait for other processes most of their time, so four keep two cores busy.
-# 2. Those in browsers, three files at a time, because not much may run beside a browser.
-# 3. Those that kill and stall real processes: they have bounds of time, so two files of them at a time and nothing else
-#    but a newcomer's path, which mostly waits for pip.
+# Three lanes run beside each other, so that no core waits at the end:
+#
+# - Tests that kill and stall real processes, and then a newcomer's path. They have bounds of time, so they run one at a
+#   time and before others.
+# - Tests in browsers, likewise.
+# - All other tests, three at a time, in what the others leave of the processor.
 #
 # The last lines say what did not run, and what failed beside other tests but passed alone.
 # COMMAND runs pytest in another way: `tests/run.sh .venv coverage run -m` measures the coverage.
@@ -13,47 +15,61 @@ cd "$(dirname "$0")/.." || exit 2
 bin=$1/bin
 shift
 export TOOLWIRE_NOT_RUN=.cache/not-run.txt
-mkdir -p .cache && : >"$TOOLWIRE_NOT_RUN"
+rm -rf .cache/lanes && mkdir -p .cache/lanes && : >"$TOOLWIRE_NOT_RUN"
 
 runner=("$@" pytest)
 
-run_pytest() {
-  "$bin/python" -m "${runner[@]}" "$@"
+# Run pytest with the name of a lane, under which it keeps what failed, how much it leaves to other lanes, and arguments.
+run_lane() {
+  nice -n "$2" "$bin/python" -m "${runner[@]}" -o "cache_dir=.cache/lanes/$1" "${@:3}"
+}
+
+# Without xdist, the variable says which ports and databases are those of this lane.
+run_processes() {
+  PYTEST_XDIST_WORKER=gw8 run_lane processes 0 tests/process tests/crossings
+  local code=$?
+  "$bin/python" newcomer/walk.py || return 2
+  return $code
+}
+
+run_browsers() {
+  [ ! -d tests/browser ] || PYTEST_XDIST_WORKER=gw7 run_lane browsers 0 tests/browser
 }
 
 # A test that fails beside others may pass alone. Up to three such tests do not end the run, but its last lines name them:
 # each is a fault to find, of the test or of what it tests.
-run_lane() {
-  local code failed
-  rm -f .pytest_cache/v/cache/lastfailed
-  run_pytest "$@"
-  code=$?
-  [ $code -eq 1 ] || return $code
-  failed=$("$bin/python" -c 'import json, sys; print(*json.load(open(".pytest_cache/v/cache/lastfailed")), sep="\n")') || return 1
-  [ "$(wc -l <<<"$failed")" -le 3 ] || return 1
+run_failed_alone() {
+  local failed
+  mapfile -t failed < <("$bin/python" -c '
+import glob, json
+
+for lane in glob.glob(".cache/lanes/*/v/cache/lastfailed"):
+    print(*json.load(open(lane)), sep="\n")')
+  [ ${#failed[@]} -ge 1 ] && [ ${#failed[@]} -le 3 ] || return 1
   echo "These tests failed beside others, and run again alone:"
-  echo "$failed"
-  run_pytest --last-failed --last-failed-no-failures none || return 1
-  sed 's/^/unstable: failed beside other tests, and passed alone: /' <<<"$failed" >>"$TOOLWIRE_NOT_RUN"
+  printf '%s\n' "${failed[@]}"
+  run_lane alone 0 "${failed[@]}" || return 1
+  printf 'unstable: failed beside other tests, and passed alone: %s\n' "${failed[@]}" >>"$TOOLWIRE_NOT_RUN"
 }
 
-run_browsers() {
-  [ ! -d tests/browser ] || run_lane --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/browser
-}
-
-run_processes() {
-  "$bin/python" newcomer/walk.py >.cache/newcomer.txt 2>&1 &
-  local walk=$! code
-  trap 'kill $walk' INT TERM
-  run_lane --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/process tests/crossings
-  code=$?
-  wait $walk || code=1
-  cat .cache/newcomer.txt
-  return $code
-}
-
-run_lane --numprocesses 4 --dist worksteal --ignore=tests/process --ignore=tests/crossings --ignore=tests/browser && run_browsers && run_processes
-code=$?
+run_processes >.cache/lanes/processes.txt 2>&1 &
+processes=$!
+run_browsers >.cache/lanes/browsers.txt 2>&1 &
+browsers=$!
+trap 'kill $processes $browsers' INT TERM
+run_lane others 5 --numprocesses 3 --dist worksteal --ignore=tests/process --ignore=tests/crossings --ignore=tests/browser
+codes=$?
+for lane in browsers processes; do
+  wait "${!lane}"
+  codes+=" $?"
+  cat ".cache/lanes/$lane.txt"
+done
+case $codes in
+  "0 0 0") code=0 ;;
+  # 1 says that tests failed; anything else is none of their faults
+  *[2-9]*) code=1 ;;
+  *) run_failed_alone; code=$? ;;
+esac
 tests/pythons.sh --list >>"$TOOLWIRE_NOT_RUN"
 sort -u "$TOOLWIRE_NOT_RUN"
 exit $code

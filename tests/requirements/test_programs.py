@@ -113,13 +113,13 @@ def test_run_names_up_to_three_tests_that_passed_only_alone(tmp_path: Path, flak
     (tmp_path / "tests" / "process" / "test_processes.py").write_text("def test_passes():\n    assert True\n")
     (tmp_path / "tests" / "test_flaky.py").write_text(FLAKY.format(flaky=flaky))
     command = [tmp_path / "tests" / "run.sh", Path(sys.executable).parent.parent]
-    # Of the plugins, this needs one; each of 14 processes would load all of them.
+    # Of the plugins, this needs one; each of the processes would load all of them.
     plugins = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p xdist"}
     done = subprocess.run(
         command, cwd=tmp_path, env=os.environ | plugins, capture_output=True, text=True, check=False, timeout=200
     )
     assert done.returncode == code, done.stdout + done.stderr
-    assert ("walked" in done.stdout) is (code == 0)
+    assert "walked" in done.stdout
     named = [line for line in done.stdout.splitlines() if line.startswith("unstable: ")]
     assert len(named) == (flaky if code == 0 else 0)
     assert all("test_flaky.py::test_passes_the_second_time" in line for line in named)
