@@ -59,6 +59,9 @@ class Response(NamedTuple):
     body: bytes = b""
 
 
+REDIRECTED_TO: Final = b"toolwire-redirected-to"
+"""The header field that the network adds to a page that a redirect led to, with its path."""
+
 _RequestFields: TypeAlias = (
     "tuple[str, str, Headers, bytes, str, bool, bool, tuple[Secret, ...], bool, tuple[str, ...] | None]"
 )

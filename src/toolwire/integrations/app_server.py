@@ -26,7 +26,7 @@ from toolwire.client.calls.session import Session
 from toolwire.client.connection.connect import connect
 from toolwire.client.connection.remote import Remote
 from toolwire.client.discovery.required_scopes import find_required_scopes, list_sign_in_schemes
-from toolwire.client.transport.in_process import APP_ORIGIN, Asgi
+from toolwire.client.transport.in_process import APP_ORIGIN, UNFINISHED, Asgi
 from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Deny, Verdict
@@ -66,7 +66,10 @@ PATHS: Final[Mapping[str, Sequence[str]]] = {"mcp": (MCP,), "opentool": OPENTOOL
 _log: Final = logging.getLogger("toolwire.integrations")
 _MANY: Final = 1_000_000
 _USUAL_CREDENTIALS: Final = (b"authorization", b"cookie")
-_PASSED_ON: Final = (b"host", b"accept-language")
+# Where a proxy ends TLS, an application may read from its fields who calls, and that it was by https.
+_OF_PROXIES: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-port", b"x-forwarded-prefix",
+    b"x-forwarded-proto", b"x-forwarded-ssl", b"x-real-ip", b"x-request-id")  # fmt: skip
+_PASSED_ON: Final = (b"host", b"accept-language", *_OF_PROXIES)
 _SAME: Final = ("client", "server", "scheme", "state")
 """What of the ASGI scope of a request is the same for the call of a route."""
 
@@ -150,6 +153,8 @@ class AppServer:
         app = self._app or await self._begin()
         challenges: list[bytes] = []
         token, challenges_token = _REQUEST.set(scope), _CHALLENGES.set(challenges)
+        unfinished: set[asyncio.Task[None]] = set()
+        unfinished_token = UNFINISHED.set(unfinished)
 
         async def send_challenged(message: MutableMapping[str, Any]) -> None:
             await send(_add_challenges(message, challenges) if challenges else message)
@@ -159,6 +164,9 @@ class AppServer:
         finally:
             _REQUEST.reset(token)
             _CHALLENGES.reset(challenges_token)
+            UNFINISHED.reset(unfinished_token)
+        if unfinished:  # a server that stops waits for the background tasks of a request
+            await asyncio.wait(unfinished)
 
     async def _identify(self, scope: Any) -> Caller | Problem:
         """Return who makes the request, with a session of the application or with other credentials."""

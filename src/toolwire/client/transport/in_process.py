@@ -4,14 +4,17 @@ Rules:
 - All rules of ``request_rules`` hold: credentials, header fields, redirects, sizes and time limits.
 - The asynchronous application runs in the event loop of the caller, so that it can share what belongs to that loop.
 - Leaving a call cancels the application's task, as a server does when its client disconnects.
+- A response is returned once it is complete. What the application does afterwards, such as a background task, goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeAlias, Unpack, cast
 from urllib.parse import unquote
 
@@ -33,6 +36,9 @@ Message: TypeAlias = MutableMapping[str, Any]
 Asgi: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """An ASGI application of any framework."""
 
+UNFINISHED: ContextVar[set[asyncio.Task[None]]] = ContextVar("toolwire_unfinished")
+"""Gets the tasks of an application that has responded and goes on, if someone waits for them."""
+_log = logging.getLogger("toolwire")
 APP_ORIGIN = "http://127.0.0.1"
 """The address of an application of this process: a server believes it without a setting for its host name."""
 
@@ -58,32 +64,37 @@ class AppNetwork(Network):
     def __init__(self, app: Asgi, **settings: Unpack[NetworkSettings]) -> None:
         super().__init__(**settings)
         self._app = app
+        self._unfinished: set[asyncio.Task[None]] = set()
 
     async def _send_to_address(self, hop: SendRequest, on_piece: PieceHandler | None) -> Response | Problem:
         limits, origin = self._exchange.limits, hop.target.origin
         incoming = ResponseCollector(origin, limits, streaming=on_piece is not None, echoes=hop.echoes)
         exchange = _AppExchange(hop, incoming, on_piece)
         # A task of its own, so that what the application sets in its context does not reach the caller.
-        running = asyncio.ensure_future(_run_app(self._app, exchange))
+        running = asyncio.create_task(exchange.run(self._app))
         try:
-            await asyncio.wait_for(running, hop.within_s)
+            await asyncio.wait_for(exchange.ended.wait(), hop.within_s)
         except TimeoutError:
             return timeout(origin, sent=True)
-        except _ResponseEnded:
-            pass
-        except Exception:  # noqa: BLE001 - a server answers 500 or hangs up where its application raises
-            return early_close(origin, answered=exchange.started)
+        finally:
+            if exchange.complete and not running.done():
+                for tasks in (self._unfinished, UNFINISHED.get(self._unfinished)):
+                    tasks.add(running)
+                    running.add_done_callback(tasks.discard)
+            elif running.cancel():
+                await asyncio.wait((running,))
         if exchange.problem is not None:
             return exchange.problem
         return incoming.build_response() if exchange.complete else early_close(origin, answered=exchange.started)
 
+    async def aclose(self) -> None:
+        """Wait for what the application still does after its responses."""
+        if self._unfinished:
+            await asyncio.wait(self._unfinished)
+
 
 class _ResponseEnded(Exception):
     """The reader of a stream wants no more of it."""
-
-
-async def _run_app(app: Asgi, exchange: _AppExchange) -> None:
-    await app(exchange.scope, exchange.receive, exchange.send)
 
 
 class _AppExchange:
@@ -113,14 +124,25 @@ class _AppExchange:
         self.problem: Problem | None = None
         self._incoming, self._pass_piece = incoming, on_piece
         self._requested = False
-        self._ended = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    async def run(self, app: Asgi) -> None:
+        """Let ``app`` answer; what it raises is logged, as a server does it."""
+        try:
+            await app(self.scope, self.receive, self.send)
+        except _ResponseEnded:
+            pass
+        except Exception:  # noqa: BLE001 - a server answers 500 or hangs up where its application raises
+            _log.exception("%s %s failed", self.scope["method"], self.scope["path"])
+        finally:
+            self.ended.set()
 
     async def receive(self) -> Message:
         """Return the request body, and after the response the disconnection of the client."""
         if not self._requested:
             self._requested = True
             return {"type": "http.request", "body": self._body, "more_body": False}
-        await self._ended.wait()
+        await self.ended.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
@@ -136,12 +158,12 @@ class _AppExchange:
                 self._refuse(await self._pass_piece(self._incoming.drain()))
             if not message.get("more_body", False):
                 self.complete = True
-                self._ended.set()
+                self.ended.set()
 
     def _refuse(self, problem: Problem | None) -> None:
         if problem is not None:
             self.problem = problem
-            self._ended.set()
+            self.ended.set()
             raise _ResponseEnded
 
 
@@ -177,7 +199,8 @@ class SyncAppNetwork:
         return self._portal.call(listen)
 
     def close(self) -> None:
-        """Do nothing: there is no connection to close."""
+        """Wait for what the application still does after its responses."""
+        self._portal.call(self._network.aclose)
 
 
 class AppLifespan:

@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from toolwire.core.http import Response, get_header
+from toolwire.core.http import REDIRECTED_TO, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 
 from .failures import bad_response, invalid_request
@@ -61,6 +61,13 @@ def is_same_resource(target: Target, url: str) -> bool:
     here, there = target.url, parse_url(url)
     # TE-03: another query is another call, such as ``?all=1``.
     return (here.path.removesuffix("/"), here.query) == (there.path.removesuffix("/"), there.query)
+
+
+def note_page(response: Response, target: Target) -> Response:
+    """Return ``response``, whose header says that it is a page at the path of ``target``, if it is an HTML page."""
+    if not get_header(response.headers, b"content-type").lower().startswith("text/html"):
+        return response
+    return response._replace(headers=((REDIRECTED_TO, target.url.path.encode("ascii", "replace")), *response.headers))
 
 
 def redirect_without_approval(method: str, origin: str, url: str) -> Problem:

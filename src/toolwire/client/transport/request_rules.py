@@ -31,7 +31,7 @@ from .circuit_breaker import CircuitBreaker
 from .credential_echoes import NO_ECHOES, CredentialEchoes, find_echoes
 from .failures import forbidden_target, offline, timeout, unreachable
 from .limits import TransportLimits
-from .redirects import REDIRECTS, find_redirect, is_same_resource, redirect_loop, redirect_without_approval
+from .redirects import REDIRECTS, find_redirect, is_same_resource, note_page, redirect_loop, redirect_without_approval
 from .request_headers import NAME, VALUE, Fields, check_headers
 from .url_policy import Target, admit, allow_origins_in_private_networks, origin_of, refuse_address
 
@@ -168,6 +168,7 @@ class RequestRules:
             return target
         # One deadline for all redirects and addresses together.
         deadline = self._clock() + (self.limits.total_s if total_s is None else total_s)
+        asked = target
         for _ in range(self.limits.redirects + 1):
             if self._breaker.circuits and (refusal := self._breaker.refuse(target.origin)) is not None:
                 return refusal
@@ -175,7 +176,7 @@ class RequestRules:
             if self._breaker.circuits or isinstance(response, Problem):
                 self._breaker.record(target.origin, response)
             if isinstance(response, Problem) or response.status not in REDIRECTS:
-                return response
+                return response if target is asked or isinstance(response, Problem) else note_page(response, target)
             following = self._find_next_target(request, target, response)
             if not isinstance(following, Target):
                 return response if following is None else following

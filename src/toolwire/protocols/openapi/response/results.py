@@ -23,7 +23,7 @@ from toolwire.core.content import (
     clean_file_name,
     read_content,
 )
-from toolwire.core.http import JSON_HEADERS, Response, get_header
+from toolwire.core.http import JSON_HEADERS, REDIRECTED_TO, Response, get_header
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, Resources, ResultLimits
 from toolwire.framing import jsontext, rate_headers, stream_types, text_cleaning
@@ -41,6 +41,8 @@ _INERT: Final = (
 )
 """For bytes that a tool returns: an HTML page or an SVG among them must not run as a page of this server."""
 
+_SIGN_IN_PATH = re.compile(r"/(?:log|sign)[-_]?in\b", re.IGNORECASE)
+_PASSWORD = re.compile(rb"<input\b[^>]{0,500}\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
 _FILE_NAME = re.compile(r"""filename\*\s*=\s*UTF-8'[^']*'([^;\s]+)""", re.IGNORECASE)
 _PLAIN_FILE_NAME = re.compile(r"""filename\s*=\s*(?:"([^"]*)"|([^;\s]+))""", re.IGNORECASE)
 
@@ -98,6 +100,11 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
         return problems.read(response) if status >= 400 else _build_problem(text)
     media_type, _, parameters = get_header(response.headers, b"content-type").lower().partition(";")
     media_type = media_type.strip()
+    if media_type == "text/html" and (page := _find_sign_in_page(response)):
+        text = (
+            f"The server redirected this call to its sign-in page, {page}. Call again with credentials that it accepts."
+        )
+        return Problem(kind=Kind.FORBIDDEN, message=text, details={"reason": "redirect"})
     notes = _build_notes(response, media_type, expected)
     if expected.content and (content := _read_content(response, expected, notes)) is not None:
         return content
@@ -110,6 +117,13 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
         body = response.body if remover is None else _remove_write_only(response, media_type, remover, expected, notes)
         return _read_json(body, media_type, expected, notes)
     return _read_other(response.body, media_type, parameters, expected, notes)
+
+
+def _find_sign_in_page(response: Response) -> str:
+    """Return the path of the page that asks for a password, if a redirect led there, else an empty text."""
+    # Web applications send browsers there instead of refusing them. As a result, a model would take it for the answer.
+    path = text_cleaning.clean(get_header(response.headers, REDIRECTED_TO)[:200]).text
+    return path if path and (_SIGN_IN_PATH.search(path) or _PASSWORD.search(response.body)) else ""
 
 
 def _read_content(response: Response, expected: Expected, notes: dict[str, Json]) -> Value | None:
