@@ -106,7 +106,7 @@ language. Each check has a number and the id of its requirement (`spec/requireme
 
 | option | effect |
 |---|---|
-| `--protocol P` | checks only this protocol: `openapi`, `opentool`, `otc` or `mcp`; default: each protocol of the server |
+| `--protocol P` | checks only this protocol: `openapi`, `opentool` or `otc`; default: each protocol of the server |
 | `--call TOOL ARGS` | names a tool that may be called, and valid arguments as a JSON object; the tool is called about twenty times. Without it, the checks call only tools that cannot exist |
 | `--key KEY`, `--key-env NAME` | the key of the server, sent as a bearer token to this server only; the checks of keys need it |
 | `--json`, `--markdown` | print the report as JSON, or as Markdown like this page |

@@ -32,7 +32,7 @@ def test_each_protocol_is_reported_and_a_conforming_server_gives_exit_code_0(
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
     assert lines[0].split() == ["CHECK", "REQUIREMENT", "OUTCOME", "WHAT"]
-    assert [line.partition(":")[0] for line in lines if " checks, " in line] == ["openapi", "opentool", "otc", "mcp"]
+    assert [line.partition(":")[0] for line in lines if " checks, " in line] == ["openapi", "opentool", "otc"]
     assert "otc-01" in outcome.out
 
 
@@ -44,11 +44,11 @@ def test_failed_check_gives_exit_code_1_and_its_reason(url: str, toolwire: Calla
 
 
 def test_reports_can_be_json_or_markdown(url: str, toolwire: Callable[..., Any]) -> None:
-    outcome = toolwire("conform", url, "--key", "K1", "--protocol", "mcp", "--json")
+    outcome = toolwire("conform", url, "--key", "K1", "--protocol", "openapi", "--json")
     (report,) = json.loads(outcome.out)
-    assert (report["protocol"], report["failed"], len(report["checks"])) == ("mcp", 0, 13)
-    outcome = toolwire("conform", url, "--key", "K1", "--protocol", "mcp", "--markdown")
-    assert "| mcp-01 | R17 | " in outcome.out
+    assert (report["protocol"], report["failed"], len(report["checks"])) == ("openapi", 0, 16)
+    outcome = toolwire("conform", url, "--key", "K1", "--protocol", "openapi", "--markdown")
+    assert "| openapi-01 | XL-001 | " in outcome.out
 
 
 @pytest.mark.parametrize(

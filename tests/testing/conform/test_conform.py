@@ -80,7 +80,7 @@ def test_our_server_conforms_in_every_protocol(serve: Callable[..., str], keys: 
     for report in (*looked, *called):
         assert report.failures == ()
     with_key = [report.count(CheckStatus.SKIPPED) for report in called]
-    assert with_key == ([0, 1, 1, 0] if keys else [0, 2, 4, 1])
+    assert with_key == ([0, 1, 1] if keys else [0, 2, 4])
 
 
 def test_checks_fail_on_servers_that_are_wrong(serve: Callable[..., str]) -> None:
@@ -93,7 +93,6 @@ def test_checks_fail_on_servers_that_are_wrong(serve: Callable[..., str]) -> Non
         Response(200, JSON_HEADERS, _ODD_EVERYTHING),
         Response(200, JSON_HEADERS, b'{"opentool": 1, "server": 1, "functions": [{"parameters": [{}], "return": {}}]}'),
         Response(200, JSON_HEADERS, _ODD_FUNCTIONS),
-        Response(200, ((b"content-type", b"text/event-stream"),), b"data: 7\n\n"),
         Response(204),
     ):
         url = serve(Silly(response))
@@ -101,14 +100,14 @@ def test_checks_fail_on_servers_that_are_wrong(serve: Callable[..., str]) -> Non
             (report,) = conform(url, protocol=protocol, key="K1", call=CALL)
             failed[protocol] |= {one.number for one in report.failures}
     never = {name: len(checks) - len(failed[name]) for name, checks in PROTOCOLS.items()}
-    assert never == {"openapi": 3, "opentool": 2, "otc": 9, "mcp": 0}  # those that one answer to everything passes
+    assert never == {"openapi": 3, "opentool": 2, "otc": 9}  # those that one answer to everything passes
 
 
 _ODD_EVERYTHING = b"""{
     "openapi": 7, "auth": 7, "version": "1", "opentool": 7, "functions": 7,
     "x-llm": {"defaultApproval": "never"},
     "paths": {"/a": {"get": {"x-llm": {"enabled": 1, "approval": 1, "blanketApprovalAllowed": 1, "destructive": 1,
-        "rateLimit": 1, "hint": 1, "cost": 1}}}},
+        "rateLimit": 1, "hint": 1, "costIndicator": 1}}}},
     "tools": [
         {"id": "A.b@2.0.0", "name": "b c", "version": "2.0.0", "requirements": 7},
         {"id": "A.b@2.0.0", "version": "1.0.0", "output_schema": {"$ref": "#"}, "input_schema":
@@ -131,7 +130,7 @@ def test_checks_fail_on_an_unreachable_server() -> None:
 
 
 def test_unknown_protocol_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"'ftp' is not a protocol\. Choose one of: openapi, opentool, otc, mcp"):
+    with pytest.raises(ValueError, match=r"'ftp' is not a protocol\. Choose one of: openapi, opentool, otc"):
         conform("http://127.0.0.1:9", protocol="ftp")
 
 
@@ -145,11 +144,11 @@ def test_each_check_names_an_existing_requirement() -> None:
 
 
 def test_report_can_be_a_summary_json_or_markdown(serve: Callable[..., str]) -> None:
-    (report,) = conform(serve(toolwire.asgi(calculator([]))), protocol="mcp")
-    assert summarize_report(report) == "mcp: 13 checks, 11 passed, 0 failed, 2 skipped."
+    (report,) = conform(serve(toolwire.asgi(calculator([]))), protocol="openapi")
+    assert summarize_report(report) == "openapi: 16 checks, 16 passed, 0 failed, 0 skipped."
     (data,) = reports_to_json([report])
-    assert (data["protocol"], data["passed"], data["checks"][0]["standing"]) == ("mcp", 11, "passed")
-    assert list(format_markdown(report))[2].startswith("| mcp-01 | R17 | ")
+    assert (data["protocol"], data["passed"], data["checks"][0]["standing"]) == ("openapi", 16, "passed")
+    assert list(format_markdown(report))[2].startswith("| openapi-01 | XL-001 | ")
     assert isinstance(report, CheckReport)
 
 
@@ -176,11 +175,11 @@ def test_as_a_plugin_each_check_is_a_test(pytester: pytest.Pytester, serve: Call
         f"""
         import pytest
 
-        @pytest.mark.conform("mcp")
+        @pytest.mark.conform("openapi")
         def test_good(conformance):
             conformance("{url}", call=("add", {{"a": 1, "b": 2}}))
 
-        @pytest.mark.conform("mcp")
+        @pytest.mark.conform("openapi")
         def test_bad(conformance):
             conformance("http://127.0.0.1:9")
 
@@ -190,5 +189,5 @@ def test_as_a_plugin_each_check_is_a_test(pytester: pytest.Pytester, serve: Call
     )
     loaded = ("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "toolwire.testing.server_checks")
     result = pytester.runpytest_inprocess(*loaded)
-    result.assert_outcomes(passed=13, failed=11, skipped=3)
-    result.stdout.fnmatch_lines(["*R17 ping is answered.*refused the connection*"])
+    result.assert_outcomes(passed=19, failed=6, skipped=8)
+    result.stdout.fnmatch_lines(["*XL-001 GET*refused the connection*"])

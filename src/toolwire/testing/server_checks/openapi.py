@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
+from toolwire.core.json_pointer import build_pointer
 from toolwire.core.model import Json
 from toolwire.core.url_origin import get_origin, has_same_origin
 from toolwire.framing.jsontext import describe_type, get_object
+from toolwire.framing.xllm_faults import XllmFault, check_operation, check_root
 
 from .check import Check, CheckFunction, Skip
 from .probe import ProbeAnswer, ServerProbe
@@ -16,8 +18,6 @@ from .probe import ProbeAnswer, ServerProbe
 _LLM: Final = "/.well-known/llm.json"
 _DOCUMENT: Final = "/.well-known/openapi.json"
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
-_APPROVALS: Final = ("auto", "per-call", "deny")
-_COSTS: Final = ("free", "credits", "paid")
 
 
 def _get_llm(probe: ServerProbe) -> ProbeAnswer:
@@ -110,15 +110,9 @@ def _check_root(probe: ServerProbe) -> str | None:
 
 
 def _check_root_members(probe: ServerProbe) -> str | None:
-    for name in ("version", "name", "description"):
-        if not isinstance(_get_root_policy(probe).get(name), str):
-            return f'"{name}" of the root x-llm is {describe_type(_get_root_policy(probe).get(name))}'
-    return None
-
-
-def _check_default_approval(probe: ServerProbe) -> str | None:
-    value = _get_root_policy(probe).get("defaultApproval", "per-call")
-    return None if value in ("auto", "per-call") else f'"defaultApproval" is {value!r}'
+    root = _get_root_policy(probe)
+    missing = [name for name in ("version", "name", "description") if name not in root]
+    return f"the root x-llm has no {missing[0]}" if missing else _find_error(check_root(dict(root)))
 
 
 def _list_operations(probe: ServerProbe) -> Iterator[tuple[str, Mapping[str, Json]]]:
@@ -128,38 +122,18 @@ def _list_operations(probe: ServerProbe) -> Iterator[tuple[str, Mapping[str, Jso
                 yield f"{method.upper()} {path}", operation
 
 
-def _check_member(member: str) -> CheckFunction:
-    """Return a check that ``member`` of the x-llm of each operation has a valid value."""
-
-    def check(probe: ServerProbe) -> str | Skip | None:
-        policies = [(name, operation["x-llm"]) for name, operation in _list_operations(probe) if "x-llm" in operation]
-        if not policies:
-            return Skip("no operation has x-llm")
-        for name, policy in policies:
-            if isinstance(policy, bool):
-                continue
-            if not isinstance(policy, dict):
-                return f"{name}: x-llm is {describe_type(policy)}"
-            if member in policy and not _VALIDATORS[member](policy[member]):
-                return f'{name}: "{member}" is {policy[member]!r}'
-        return None
-
-    return check
+def _check_operations(probe: ServerProbe) -> str | Skip | None:
+    policies = {name: operation["x-llm"] for name, operation in _list_operations(probe) if "x-llm" in operation}
+    if not policies:
+        return Skip("no operation has x-llm")
+    errors = (_find_error(check_operation(policy), name) for name, policy in policies.items())
+    return next(filter(None, errors), None)
 
 
-def _is_rate(value: Json) -> bool:
-    return isinstance(value, dict) and type(value.get("max")) is int and isinstance(value.get("window"), str)
-
-
-_VALIDATORS: Final[Mapping[str, Callable[[Json], bool]]] = {
-    "enabled": lambda value: isinstance(value, bool),
-    "approval": lambda value: value in _APPROVALS,
-    "blanketApprovalAllowed": lambda value: isinstance(value, bool),
-    "destructive": lambda value: isinstance(value, bool),
-    "rateLimit": _is_rate,
-    "hint": lambda value: isinstance(value, str),
-    "cost": lambda value: value in _COSTS,
-}
+def _find_error(faults: Iterable[XllmFault], name: str = "the root") -> str | None:
+    """Return the first error among ``faults``, and where it is."""
+    error = next((one for one in faults if one.severity == "error"), None)
+    return None if error is None else f"{name}: x-llm{build_pointer(error.path)}: {error.message}"
 
 
 def _check_exposed(probe: ServerProbe) -> str | None:
@@ -186,15 +160,8 @@ CHECKS: Final = (
     Check("XL-019", "The well-known document is the same as the one that llm.json names.", _check_same_bytes),
     Check("XL-009", "The document is OpenAPI 3.", _check_openapi_version),
     Check("XL-004", "The document has x-llm at its root.", _check_root),
-    Check("XL-025", "The root x-llm has a version, a name and a description.", _check_root_members),
-    Check("XL-027", "The default approval is auto or per-call.", _check_default_approval),
+    Check("XL-025", "The members of the root x-llm are valid.", _check_root_members),
     Check("XL-034", "At least one operation has x-llm.", _check_exposed),
-    Check("XL-031", "enabled is true or false.", _check_member("enabled")),
-    Check("XL-031", "approval is auto, per-call or deny.", _check_member("approval")),
-    Check("XL-031", "blanketApprovalAllowed is true or false.", _check_member("blanketApprovalAllowed")),
-    Check("XL-031", "destructive is true or false.", _check_member("destructive")),
-    Check("XL-031", "rateLimit has max and window.", _check_member("rateLimit")),
-    Check("XL-031", "hint is a string.", _check_member("hint")),
-    Check("XL-031", "cost is free, credits or paid.", _check_member("cost")),
+    Check("XL-031", "The members of the x-llm of each operation are valid.", _check_operations),
     Check("XL-028", "Each operation with x-llm has a unique operationId.", _check_ids),
 )

@@ -11,14 +11,14 @@ from typing import Final, Unpack
 from toolwire.client.transport.network import NetworkAccess
 from toolwire.core.model import Json, Secret
 
-from . import mcp, openapi, opentool, otc
+from . import openapi, opentool, otc
 from .check import Check, CheckStatus, Outcome, run_check
 from .probe import WAIT_S, ProbeTool, ServerProbe, open_probe
 
 _NO_HEADERS: Final[Mapping[str, str | Secret]] = {}
 
 PROTOCOLS: Final[Mapping[str, tuple[Check, ...]]] = MappingProxyType(
-    {"openapi": openapi.CHECKS, "opentool": opentool.CHECKS, "otc": otc.CHECKS, "mcp": mcp.CHECKS}
+    {"openapi": openapi.CHECKS, "opentool": opentool.CHECKS, "otc": otc.CHECKS}
 )
 """The checks of each protocol, in the order of the report. The position of a check is its number."""
 
@@ -89,15 +89,9 @@ def run_protocol_checks(probe: ServerProbe, protocol: str) -> CheckReport:
 
 def _has_protocol(probe: ServerProbe, protocol: str) -> bool:
     """Return whether the server answers at a path that only this protocol has."""
-    path = {
-        "openapi": "/.well-known/llm.json",
-        "opentool": "/opentool/version",
-        "otc": "/tools",
-    }.get(protocol)
-    if path is not None:
-        answer = probe.get(path)
-        return answer.status in (200, 401) and answer.data is not None
-    return mcp.CHECKS[0].run(probe) is None
+    path = {"openapi": "/.well-known/llm.json", "opentool": "/opentool/version", "otc": "/tools"}[protocol]
+    answer = probe.get(path)
+    return answer.status in (200, 401) and answer.data is not None
 
 
 def reports_to_json(reports: Sequence[CheckReport]) -> list[dict[str, Json]]:
