@@ -44,7 +44,6 @@ POSITIONALS = {
     "check": ["shop.json"],
     "conform": [NOWHERE],
     "convert": ["shop.json", "--to", "openapi"],
-    "overlay": [NOWHERE],
     "size": [NOWHERE],
     "publish": [NOWHERE, "--server-json"],
     "approvals": ["verify", "receipts.json"],
@@ -188,54 +187,3 @@ def test_every_command_with_a_file_is_here() -> None:
 
     found = {name for name, parser in list_commands("1").items() if any(map(names_file, parser._actions))}
     assert found - POSITIONALS.keys() == {"console"}  # it serves, and shows on its page what is wrong with the lock
-
-
-@pytest.mark.requirement("CL-02")
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        ("gateway check --overlay x.json", "`gateway check` does not accept --overlay. That option is for `add`."),
-        ("gateway list --timeout 30", "`gateway list` does not accept --timeout. That option is for `add`."),
-        ("gateway run --key-env KEY", "`gateway run` does not accept --key-env. That option is for `add`."),
-        ("gateway run --name a", "`gateway run` does not accept --name. That option is for `add`."),
-        ("gateway run --json", "`gateway run` does not accept --json. That option is for `check` and `list`."),
-        (
-            f"gateway add {NOWHERE} --json",
-            ("`gateway add` does not accept --json. That option is for `check` and `list`."),
-        ),
-        ("approvals --site a", "`approvals list` does not accept --site. That option is for `log`."),
-        ("approvals log --always", "`approvals log` does not accept --always. That option is for `allow`."),
-        ("approvals allow x --reason no", "`approvals allow` does not accept --reason. That option is for `deny`."),
-        ("approvals deny x --times 3", "`approvals deny` does not accept --times. That option is for `allow`."),
-        ("approvals list --rotate", "`approvals list` does not accept --rotate. That option is for `key`."),
-        ("approvals log --keys k.json", "`approvals log` does not accept --keys. That option is for `verify`."),
-        (
-            "approvals revoke x --json",
-            ("`approvals revoke` does not accept --json. That option is for `list` and `log` and `verify`."),
-        ),
-        (f"calls show {NOWHERE} x --limit 20", "`calls show` does not accept --limit. That option is for `list`."),
-        ("settings trust --json", "`settings trust` does not accept --json. That option is for `show` and `check`."),
-    ],
-)
-def test_option_of_another_action_is_refused_and_not_ignored(
-    words: str, sentence: str, folder: Path, toolwire: Callable[..., Any]
-) -> None:
-    before = list_names(folder)
-    outcome = toolwire(*words.split())
-    assert (outcome.code, outcome.err) == (2, f"toolwire: {sentence}\n")
-    assert (sentence in outcome.out) is ("--json" in words)
-    assert list_names(folder) == before
-
-
-@pytest.mark.requirement("CL-02")
-@pytest.mark.parametrize("text", ["{}", '{"info": {"title": "A"}, "paths": {}}', '{"overlay": "1.0.0"}'])
-def test_overlay_is_written_only_for_a_document_that_says_it_is_openapi(
-    text: str, folder: Path, toolwire: Callable[..., Any]
-) -> None:
-    (folder / "odd.json").write_text(text, encoding="utf-8")
-    outcome = toolwire("overlay", "odd.json", "-o", "new.json")
-    assert outcome.code == 2
-    assert outcome.err == (
-        "toolwire: odd.json is not an OpenAPI document: it declares no version, such as openapi: 3.1.0.\n"
-    )
-    assert not (folder / "new.json").exists()

@@ -389,26 +389,6 @@ def test_fault_of_an_overlay_has_line_and_column(
     assert line.replace(" : ", ": ") in found.replace("] : ", "]: "), found
 
 
-@pytest.mark.requirement("CL-04")
-def test_starter_overlay_of_a_document_has_no_fault(toolwire: Callable[..., Any], tmp_path: Path) -> None:
-    operation = {name: value for name, value in SHOP["paths"]["/orders"]["get"].items() if name != "x-llm"}
-    bare = {"openapi": "3.1.0", "info": SHOP["info"], "paths": {"/orders": {"get": operation}}}
-    (tmp_path / "shop.json").write_text(json.dumps(bare), encoding="utf-8")
-    assert toolwire("overlay", tmp_path / "shop.json", "-o", tmp_path / "ours.json").code == 0
-    outcome = toolwire("check", tmp_path / "ours.json", "--strict")
-    assert (outcome.code, outcome.out) == (0, "1 file checked: 0 errors, 0 warnings.\n")
-
-
-@pytest.mark.requirement("CL-04")
-def test_document_that_decides_everything_itself_gets_no_empty_overlay(
-    toolwire: Callable[..., Any], tmp_path: Path
-) -> None:
-    (tmp_path / "shop.json").write_text(json.dumps(SHOP), encoding="utf-8")
-    outcome = toolwire("overlay", tmp_path / "shop.json", "-o", tmp_path / "ours.json")
-    assert (outcome.code, (tmp_path / "ours.json").exists()) == (2, False)
-    assert "already declares x-llm for each operation, so an overlay has nothing to add" in outcome.err
-
-
 @pytest.mark.requirement("CL-04", "D-17")
 def test_overlay_with_too_much_work_is_a_fault_and_no_crash(toolwire: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "shop.json").write_text(json.dumps(SHOP | {"x-many": list(range(1_500))}), encoding="utf-8")

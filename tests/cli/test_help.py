@@ -41,7 +41,7 @@ def test_help_all_lists_every_option(name: str, toolwire: Callable[..., Any]) ->
 def test_help_of_the_program_lists_the_usual_commands(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("--help")
     shown = {line.split()[0] for line in outcome.out.split("\n") if line.startswith("  ")}
-    assert shown == set(COMMANDS) - {"completion", "overlay", "publish", "work"}
+    assert shown == set(COMMANDS) - {"completion", "publish", "work"}
     assert len(outcome.out.rstrip("\n").split("\n")) <= LINES
     assert all(name in toolwire("--help-all").out for name in COMMANDS)
 

@@ -21,7 +21,7 @@ from toolwire.consent import DefinitionLock, write_lock
 COMMANDS = list_commands("1")
 SETTABLE = frozenset(name for options in list_settable_options("1").values() for name in options)
 SITES = ("serve", "work", "gateway", "install", "tools", "show", "call", "calls", "resources", "prompts", "chat")
-SITES += ("explain", "conform", "convert", "overlay", "size", "lock", "diff")
+SITES += ("explain", "conform", "convert", "size", "lock", "diff")
 """The commands that send requests to a site that the user names."""
 
 NETWORK = {"--allow-private", "--allow-http", "--ca-file", "--timeout"}
@@ -29,19 +29,18 @@ CREDENTIALS = {"--key", "--key-env", "--header", "--header-env"}
 SELECTION = {"--include", "--tag", "--path", "--method", "--match", "--safe-only", "--no-deprecated", "--server"}
 SELECTION |= {"--overlay", "--follow", "--any-version", "--document-bytes"}
 SIGN_IN = {"--client-id", "--client-secret-env", "--client-document", "--sign-in-at"}
-WITHOUT_PROTOCOL = {"explain": "it tries each", "overlay": "its document is OpenAPI"}
-WITHOUT_ACCOUNT = dict.fromkeys(("explain", "overlay", "conform"), "it uses the key that it is given, and no sign-in")
+WITHOUT_PROTOCOL = {"explain": "it tries each"}
+WITHOUT_ACCOUNT = dict.fromkeys(("explain", "conform"), "it uses the key that it is given, and no sign-in")
 WITHOUT_SELECTION = {
     "calls": "calls go on whatever is selected now",
     "resources": "what is selected are tools",
     "prompts": "what is selected are tools",
     "explain": "it shows how a site is found, before anything is selected",
     "conform": "it checks the whole server",
-    "overlay": "it writes down every operation, to be decided about",
 }
 WITHOUT_JSON = {
     *("serve", "work", "install", "chat", "console", "login", "logout", "lock", "example", "completion"),
-    *("convert", "overlay", "publish"),
+    *("convert", "publish"),
 }
 """They write a document, or do something and print a sentence about it, with an exit code for scripts."""
 
@@ -85,7 +84,7 @@ def test_every_command_that_a_script_reads_prints_json() -> None:
 
 
 @pytest.mark.requirement("CL-01")
-@pytest.mark.parametrize("name", ["call", "calls", "resources", "convert", "overlay", "example"])
+@pytest.mark.parametrize("name", ["call", "calls", "resources", "convert", "example"])
 def test_command_that_writes_a_file_replaces_none_unasked(name: str) -> None:
     assert list_options(name).keys() >= {"--output", "--force"}
 
@@ -277,7 +276,6 @@ READING = {
     "explain": ["URL"],
     "conform": ["URL"],
     "convert": ["URL", "--to", "mcp"],
-    "overlay": ["URL"],
     "size": ["URL"],
     "login": ["URL"],
     "lock": ["URL"],

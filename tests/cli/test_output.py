@@ -33,7 +33,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "check": ("check", "{document}", "--json"),
     "convert": ("convert", "{desk}", "--to", "opentool"),
     "conform": ("conform", "{site}", "--json"),
-    "overlay": ("overlay", "{document}"),
     "size": ("size", "{desk}", "--json"),
     "lock": ("lock", "{site}", "--file", "{folder}/locked"),
     "connections": ("connections", "--json"),

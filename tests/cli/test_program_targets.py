@@ -159,7 +159,7 @@ def test_program_is_installed_in_a_host_with_a_reference_to_its_key(
         assert remote.call("add", {"a": 2, "b": 3}).unwrap() == 5
 
 
-@pytest.mark.parametrize("words", [("login",), ("conform",), ("overlay",)])
+@pytest.mark.parametrize("words", [("login",), ("conform",)])
 def test_command_for_urls_refuses_a_program(target: str, toolwire: Run, words: tuple[str, ...]) -> None:
     outcome = toolwire(*words, target)
     assert outcome.code == 2

@@ -10,7 +10,6 @@ import pytest
 
 from toolwire import ConnectError, connect_sync
 from toolwire.client.discovery.overlays import MAX_BYTES, read_overlay
-from toolwire.protocols.openapi.document import overlay
 from toolwire.testing.loopback import background
 
 DOCUMENT: dict[str, Any] = {
@@ -22,8 +21,12 @@ DOCUMENT: dict[str, Any] = {
 
 
 def test_connect_reads_a_document_with_an_overlay(tmp_path: Path) -> None:
-    reply = overlay.build_starter(DOCUMENT)
-    reply["actions"][1]["update"] |= {"summary": "List the pets"}
+    update = {"summary": "List the pets", "x-llm": True}
+    reply = {
+        "overlay": "1.0.0",
+        "info": {"title": "Ours", "version": "1"},
+        "actions": [{"target": "$.paths.*.*", "update": update}],
+    }
     (tmp_path / "overlay.json").write_text(json.dumps(reply), encoding="utf-8")
     (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
     for given in (tmp_path / "overlay.json", str(tmp_path / "overlay.json"), reply):

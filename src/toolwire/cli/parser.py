@@ -40,7 +40,7 @@ _MAX_OTHER_COMMANDS: Final = 4
 WITH_SETTINGS: Final = frozenset(
     (
         *("call", "calls", "chat", "conform", "convert", "diff", "explain", "install", "lock", "login", "logout"),
-        *("overlay", "prompts", "resources", "serve", "show", "size", "tools", "find"),
+        *("prompts", "resources", "serve", "show", "size", "tools", "find"),
     )
 )
 """The commands whose options can stand in ``toolwire.toml``."""
@@ -369,7 +369,6 @@ def _create_parser(version: str) -> Parser:
     _add_check(_add_command(add, "check", "list the faults in documents and tools"))
     _add_conform(_add_command(add, "conform", "check that a server conforms to its protocols"))
     _add_convert(_add_command(add, "convert", "convert tools from one kind of document to another"))
-    _add_overlay(_add_command(add, "overlay", "write a first overlay for another organization's API"))
     _add_publish(_add_command(add, "publish", "write the registry entry of an MCP server"))
     _add_size(_add_command(add, "size", "count the tokens that the tools use with each provider"))
     _add_approvals(_add_command(add, "approvals", "answer questions, and list permissions and decisions"))
@@ -795,14 +794,6 @@ def _add_convert(parser: Parser) -> None:
     _add_flag(parser, "--strict", "write nothing and exit with 1 if anything is lost")
     _add_value(parser, "--losses", "FILE", "write the list of losses to this file, as JSON")
     _add_reading(parser)
-
-
-def _add_overlay(parser: Parser) -> None:
-    _add_value(parser, "target", "URL", "a server, or a file with an OpenAPI document")
-    text = "write the overlay to this file instead of standard output"
-    _add_output(parser, text, "overwrite the file if it exists")
-    _add_reading_timeout(parser)
-    _add_keys(parser)
 
 
 def _add_publish(parser: Parser) -> None:

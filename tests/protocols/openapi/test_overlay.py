@@ -1,4 +1,4 @@
-"""Overlays: read, applied in order, and a starter that says what a person should decide."""
+"""Overlays: read, and applied in order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from toolwire.protocols.openapi.discovery import find
 from toolwire.protocols.openapi.document import overlay
 from toolwire.protocols.openapi.document.overlay import Action, Overlay, OverlayOutcome
 from toolwire.protocols.openapi.document.overlay_target import MIN_STEPS, StepBudget, find_locations
-from toolwire.protocols.openapi.tools import operations
 
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",
@@ -125,32 +124,10 @@ def test_any_overlay_update_raises_no_exception(target: str, update: Any) -> Non
     assert isinstance(apply_overlay(make_overlay({"target": target, "update": update}), DOCUMENT).document, dict)
 
 
-def test_overlay_starter_makes_tools_of_a_foreign_document() -> None:
-    start = overlay.build_starter(DOCUMENT)
-    reply = {action["target"]: action["update"] for action in start["actions"]}
-    assert reply["$['paths']['/pets']['get']"]["x-llm"] == {
-        "enabled": True, "approval": "auto", "hint": "",
-    }  # fmt: skip
-    assert reply["$['paths']['/pets/{it\\'s}']['delete']"] == {
-        "summary": "",
-        "x-llm": {
-            "enabled": True, "approval": "per-call", "blanketApprovalAllowed": False, "destructive": True, "hint": "",
-        },
-    }  # fmt: skip
-    found = overlay.read(start)
-    assert isinstance(found, Overlay)
-    done = apply_overlay(found, DOCUMENT)
-    assert done.notes == []
-    tools = {
-        tool.name: tool
-        for tool in operations.read_operations(done.document, "https://pets.example/openapi.json").catalog.tools
-    }
-    assert (tools["listPets"].approval, tools["deletePet"].approval) == (Approval.AUTO, Approval.PER_CALL)
-    assert overlay.build_starter(done.document)["actions"] == []
-
-
 def test_document_is_read_with_its_overlay() -> None:
-    look = find("https://pets.example/openapi.json", Selection(overlay=overlay.build_starter(DOCUMENT)))
+    action = {"target": "$.paths.*.*", "update": {"x-llm": True}}
+    start = {"overlay": "1.0.0", "info": {"title": "O", "version": "1"}, "actions": [action]}
+    look = find("https://pets.example/openapi.json", Selection(overlay=start))
     request = next(look)
     assert isinstance(request, Request)
     with pytest.raises(StopIteration) as stopped:
@@ -177,36 +154,6 @@ def test_unparsed_invalid_target_matches_nothing() -> None:
     done = apply_overlay(by_hand, DOCUMENT)
     assert done.document == DOCUMENT
     assert [note.text for note in done.notes] == ["The overlay's target paths[ is not in the document"]
-
-
-def test_a_starter_finds_operations_behind_references() -> None:
-    shared = {"get": {"operationId": "look"}, "delete": {"operationId": "drop"}}
-    document = {
-        "openapi": "3.1.0",
-        "info": {"title": "T", "version": "1"},
-        "servers": [{"url": "https://a.example"}],
-        "paths": {
-            "/a": {"$ref": "#/components/pathItems/Shared~1one", "put": {"operationId": "put_a"}},
-            "/b": {"$ref": "#/paths/~1a"},
-            "/c": {"post": {"$ref": "#/components/x-operations/add"}},
-            "/d": {"$ref": "#/paths/~1d"},
-            "/e": {"$ref": "https://other.example/e.json"},
-        },
-        "components": {"pathItems": {"Shared/one": shared}, "x-operations": {"add": {"operationId": "add"}}},
-    }
-    start = overlay.build_starter(document)
-    assert [action["target"] for action in start["actions"]] == [
-        "$",
-        "$['components']['pathItems']['Shared/one']['get']",
-        "$['paths']['/a']['put']",
-        "$['components']['pathItems']['Shared/one']['delete']",
-        "$['components']['x-operations']['add']",
-    ]
-    made = overlay.read(start)
-    assert isinstance(made, overlay.Overlay)
-    done = apply_overlay(made, document)
-    assert done.notes == []
-    assert overlay.build_starter(done.document)["actions"] == []
 
 
 def nest(levels: int, inner: dict[str, Any]) -> dict[str, Any]:

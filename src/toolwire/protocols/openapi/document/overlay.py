@@ -14,20 +14,16 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from toolwire.core.json_pointer import parse_reference
 from toolwire.core.model import Json, Kind, Problem
 from toolwire.framing.jsontext import MAX_DEPTH, describe_type
 
-from .consent_policy import SAFE_METHODS, get_extension
 from .findings import Note
 
-_METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace", "query")
 _VERSION: Final = re.compile(r"1\.(\d{1,3})\.\d{1,3}", re.ASCII)
 _LATEST_MINOR: Final = 1
 _MAX_ACTIONS: Final = 10_000
 _MAX_ADDED: Final = 1_000_000
 _CHARACTERS_OF_VALUE: Final = 32
-_MAX_HOPS: Final = 32
 _Step: TypeAlias = str | int
 
 
@@ -183,74 +179,6 @@ def _find_places(find: Any, target: str, document: Json, budget: Any) -> list[tu
     return places
 
 
-def build_starter(document: Mapping[str, Any]) -> dict[str, Json]:
-    """Return an overlay for ``document`` to be edited: for each operation whether to offer it, its approval, a hint.
-
-    The first values are cautious: only safe methods are ``auto``, and DELETE is destructive.
-    """
-    info = document.get("info")
-    title = info.get("title") if isinstance(info, dict) else None
-    name = title if isinstance(title, str) and title else "Tools"
-    actions: list[Json] = []
-    if not isinstance(get_extension(dict(document)), dict):
-        root = {"version": "0.1", "name": name, "description": "", "defaultApproval": "per-call"}
-        actions.append({"target": "$", "update": {"x-llm": root}})
-    for method, steps, node in _list_operations(document):
-        if get_extension(node) is None:
-            actions.append({"target": _write_path(steps), "update": _build_starter_update(method, node)})
-    return {
-        "overlay": "1.0.0",
-        "info": {"title": f"What models may do with {name}", "version": "1.0.0"},
-        "actions": actions,
-    }
-
-
-def _list_operations(document: Mapping[str, Any]) -> Iterator[tuple[str, tuple[_Step, ...], dict[str, Any]]]:
-    """Yield each operation once: method, steps to its place (the target of a reference), and node."""
-    paths = document.get("paths")
-    seen: set[tuple[_Step, ...]] = set()
-    for path, item in paths.items() if isinstance(paths, dict) else ():
-        for method in _METHODS:
-            place = _locate_operation(document, ("paths", path), item, method)
-            if place is None or place[0] in seen:
-                continue
-            seen.add(place[0])
-            yield method.upper(), *place
-
-
-def _locate_operation(
-    document: Mapping[str, Any], steps: tuple[_Step, ...], item: Json, method: str
-) -> tuple[tuple[_Step, ...], dict[str, Any]] | None:
-    """Return the steps to the operation ``method`` of a path item, and its node; None if there is none.
-
-    A sibling of a reference wins over the target.
-    """
-    inside = False
-    for _ in range(_MAX_HOPS):
-        if not isinstance(item, dict):
-            return None
-        if not inside and method in item:
-            steps, item, inside = (*steps, method), item[method], True
-            continue
-        reference = item.get("$ref")
-        if not isinstance(reference, str):
-            return (steps, item) if inside else None
-        found = parse_reference(reference)
-        if not found:
-            return None
-        steps = tuple(found)
-        item = _get_node(document, steps)
-    return None
-
-
-def _build_starter_update(method: str, node: Mapping[str, Any]) -> dict[str, Json]:
-    policy: dict[str, Json] = {"enabled": True, "approval": "auto" if method in SAFE_METHODS else "per-call"}
-    if method not in SAFE_METHODS:
-        policy |= {"blanketApprovalAllowed": False, "destructive": method == "DELETE"}
-    policy["hint"] = ""
-    return {"x-llm": policy} if node.get("summary") else {"summary": "", "x-llm": policy}
-
-
 def _measure(data: Json) -> _Size:
     """Return how large and how deep ``data`` is."""
     values, characters, max_depth = 0, 0, 0
@@ -312,14 +240,6 @@ def _get_node(document: Any, steps: tuple[_Step, ...]) -> Any:
         else:
             document = document[step] if isinstance(document, list) and step < len(document) else None
     return document
-
-
-def _write_path(steps: tuple[_Step, ...]) -> str:
-    """Return the normalised JSONPath of ``steps``."""
-    return "$" + "".join(
-        f"[{step}]" if isinstance(step, int) else "['" + step.replace("\\", "\\\\").replace("'", "\\'") + "']"
-        for step in steps
-    )
 
 
 def _build_problem(reason: str) -> Problem:
