@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.types import ElicitRequestParams, ElicitResult
 
 from tests.support.refusing_server import RefusingServer
-from toolwire import RateLimit, Toolkit, asgi
+from toolwire import Toolkit, asgi
 from toolwire.core.check import Answer
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Secret
@@ -169,12 +169,10 @@ def test_inbox_lists_the_kinds_of_own_tools_that_the_caller_may_call(tmp_path: P
 
 
 @pytest.mark.parametrize("way", ["server", "gateway"])
-def test_sum_of_payments_is_bounded_in_the_inbox_and_a_refused_call_is_given_back(tmp_path: Path, way: str) -> None:
+def test_sum_of_payments_is_bounded_in_the_inbox_whatever_the_server_says_of_them(tmp_path: Path, way: str) -> None:
     bank, paid = Toolkit("Bank"), list[float]()
-    # A gateway counts what it asks about too, so that its upstream refuses by itself.
-    limit = RateLimit(max=3, window="1h") if way == "server" else None
 
-    @bank.tool(approval="per-call", blanket_allowed=True, rate_limit=limit)
+    @bank.tool(approval="per-call", blanket_allowed=True)
     def pay(to: str, amount: float) -> str:
         """Pay somebody."""
         paid.append(amount)
@@ -201,6 +199,6 @@ def test_sum_of_payments_is_bounded_in_the_inbox_and_a_refused_call_is_given_bac
         assert Approvals(tmp_path).answer(asked.id, Answer(allowed=True, always=True, bounds=bounds))
         assert [send(70), send(60), send(50), send(30)] == [True, True, False, True]
         far.status = 403
-        assert not send(10), "the server allows three within an hour"
+        assert [send(10), send(1)] == [way == "server", False]
         (stored,) = open_grants(tmp_path).list_grants()
-        assert (stored.covered, stored.total, paid) == (2, 90, [70, 60, 30])
+        assert (stored.covered, stored.total, paid) == (3, 100, [70, 60, 30, 10])

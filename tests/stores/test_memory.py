@@ -286,18 +286,6 @@ def test_what_is_not_an_amount_is_not_covered_by_a_sum(grants: Grants, amount: A
 
 
 @pytest.mark.requirement("QF-03")
-def test_amount_of_a_call_that_did_not_run_is_given_back_once(grants: Grants) -> None:
-    grants.add(KEY, SUM)
-    call = {"to": "Ada", "amount": 100}
-    id_ = grants.spend(KEY, call)
-    grants.give_back(id_, call)
-    grants.give_back(id_, call)
-    assert [(one.covered, one.total) for one in grants.list_grants()] == [(0, 0)]
-    assert [take(grants, call), take(grants, call)] == [True, False]
-    grants.give_back("unknown", call)
-
-
-@pytest.mark.requirement("QF-03")
 def test_tools_that_share_their_bounds_share_the_sum(grants: Grants) -> None:
     other = KEY._replace(tool="other")
     grants.add(KEY, SUM, ["to", "amount"], [(other, ["to", "amount"])])

@@ -197,10 +197,6 @@ class Grants(Protocol):
         """
         ...
 
-    def give_back(self, id_: str, arguments: Mapping[str, Json]) -> None:
-        """Take the amount of a call with ``arguments`` out of the sum of a grant: the call did not run."""
-        ...
-
     def add(
         self,
         key: GrantKey,
@@ -263,13 +259,6 @@ def add_amount(total: Decimal, conditions: Conditions, arguments: Mapping[str, J
     amount = _read_amount(bound, arguments)
     added = None if amount is None else _EXACT.add(total, Decimal(repr(amount)))
     return added if added is not None and added <= Decimal(repr(bound.value)) else None
-
-
-def take_amount(total: Decimal, conditions: Conditions, arguments: Mapping[str, Json]) -> Decimal:
-    """Return ``total`` without the amount of a call with ``arguments``."""
-    bound = find_sum(conditions)
-    amount = None if bound is None else _read_amount(bound, arguments)
-    return total if amount is None else max(_EXACT.subtract(total, Decimal(repr(amount))), Decimal(0))
 
 
 def _read_amount(bound: Condition, arguments: Mapping[str, Json]) -> float | None:

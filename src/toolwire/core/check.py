@@ -113,7 +113,6 @@ class Answer:
       the server.
     - ``decided_by``: who answered, if not the user of the session.
     - ``receipt``: set by the client, never by an approver.
-    - ``refund``: returns what the call used up of a permission, if the call does not run.
     """
 
     allowed: bool
@@ -127,7 +126,6 @@ class Answer:
     unseen: bool = False
     decided_by: str = ""
     receipt: str = field(default="", repr=False)
-    refund: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
 
 @runtime_checkable
@@ -141,13 +139,9 @@ class AsksCaller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """Continue with the next check. ``by_permission``: an earlier "always" of the user covers the call.
-
-    ``refund`` gives back what it was charged, if the call then does not run.
-    """
+    """Continue with the next check. ``by_permission``: an earlier "always" of the user covers the call."""
 
     by_permission: bool = False
-    refund: Callable[[], None] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -562,8 +562,6 @@ class Kind(StrEnum):
 
 AFTER_START = frozenset({Kind.TOOL_FAILED, Kind.TIMEOUT, Kind.CANCELLED, Kind.INTERRUPTED, Kind.INTERNAL})
 """The kinds that mean that the tool had started. Whether it did its work is then as the tool says, or unknown."""
-# OTC-041
-_PERHAPS_RUN: Final = AFTER_START | {Kind.ACCEPTED, Kind.UNREACHABLE, Kind.BAD_ANSWER}
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,11 +629,6 @@ class CallError(ToolwireError):
 
 Result: TypeAlias = Value | Problem
 """The result of a call: a ``Value``, or a ``Problem`` that says why there is none."""
-
-
-def did_not_run(result: object) -> bool:
-    """Return whether ``result`` says for certain that the tool did not start."""
-    return isinstance(result, Problem) and result.kind not in _PERHAPS_RUN
 
 
 def reaches_level(level: object, wanted: str) -> bool:

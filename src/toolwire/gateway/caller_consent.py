@@ -143,7 +143,6 @@ class CallerConsent:
             channel=given.channel,
             problem=problem,
             decided_by=given.decided_by,
-            refund=given.refund,
         )
 
     def _name_site(self, question: Question) -> str:

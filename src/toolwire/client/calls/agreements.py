@@ -259,11 +259,6 @@ class Agreements:
         # CC-03
         return self._session.grants.spend(self.define(call.tool).key, call.arguments)
 
-    def give_back(self, id_: str, call: Call) -> None:
-        """Take the amount of ``call``, which did not run, out of the sum of a grant."""
-        # QF-03
-        self._session.grants.give_back(id_, call.arguments)
-
     def remember(
         self,
         call: Call,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -25,7 +25,7 @@ from toolwire.core.codec import (
 )
 from toolwire.core.http import Request, Response
 from toolwire.core.interpreter import pause_collection
-from toolwire.core.model import Call, Json, Problem, Result, Tool, Value, did_not_run
+from toolwire.core.model import Call, Json, Problem, Result, Tool, Value
 
 from .asked_calls import AskedCall
 from .long_calls import LongCall, WaitLimits, prefer_async
@@ -41,7 +41,7 @@ class CallState:
     with the call after its answer, the caller waits as long as ``waits`` says; if that is None, the caller only starts
     the call. ``long_call`` is then the call that goes on. ``can_ask`` says that the server may ask the user meanwhile.
     ``asked`` is this call for others like it while its user is asked. ``always_fault`` says why an "always" of the
-    user was not kept. ``refund`` gives back what a permission was charged.
+    user was not kept.
     """
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
@@ -58,7 +58,6 @@ class CallState:
         "is_large",
         "long_call",
         "prefers_async",
-        "refund",
         "status",
         "waits",
     )
@@ -73,7 +72,6 @@ class CallState:
         self.status: int | None = None
         self.asked: AskedCall | None = None
         self.always_fault: str = ""
-        self.refund: Callable[[], None] | None = None
         self.is_large: bool = False
         self._binding = ""
         self._reasons: frozenset[str] = frozenset()
@@ -87,9 +85,6 @@ class CallState:
 
     def end(self, result: Result | None) -> None:
         """Give ``result`` to the same calls that wait; None if this call was given up."""
-        if self.refund is not None and did_not_run(result):
-            self.refund()
-        self.refund = None
         if self.asked is not None:
             self.asked.end(result)
             self.asked = None

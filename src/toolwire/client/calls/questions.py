@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 
 from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
@@ -150,7 +149,6 @@ class Questions:
         id_ = self.agreements.spend_grant(prepared.call)
         if not id_:
             return False
-        state.refund = partial(self.agreements.give_back, id_, prepared.call)
         # QF-03: the log names the permission.
         self.agreements.record(tool, bound, "allowed", Answer(allowed=True, channel=f"grant {id_}"))
         state.add_approval(question, bound, self.parties.session.clock(), unseen=True)
@@ -176,7 +174,6 @@ class Questions:
                 session.prompt_limit.record_denial(self._subject(tool))
                 state.note_answer(is_refused=True)
             return answer.problem or build_refusal(tool, answer)
-        state.refund = answer.refund
         # An approver may ignore the time limit of the question.
         if took_s >= DECISION_VALID_S:
             record(tool, bound, "timeout", answer, took_s)

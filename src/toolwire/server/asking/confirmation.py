@@ -23,7 +23,7 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple, TypeAlias
 
-from toolwire.core.check import ALLOW, Allow, Answer, Deny, SimilarTool, Verdict
+from toolwire.core.check import ALLOW, Answer, Deny, SimilarTool, Verdict
 from toolwire.core.codec import CONFIRMATION_FIELD, RECEIPT_FIELD
 from toolwire.core.errors import DefinitionError
 from toolwire.core.model import Call, Json, Kind, Problem, Tool, UserAnswer
@@ -356,12 +356,10 @@ class _DecisionCheck(NamedTuple):
         # A receipt was kept as what was decided.
         is_decided = (refusal is None or answers) and self.confirmations.receipts is None
         if is_decided and not self.decisions.record(call, subject.hex(), answer):
-            if answer.refund is not None:
-                answer.refund()
             return Deny(build_store_problem(call, _UNKEPT))
         if refusal is not None:
             return Deny(refusal)
-        return ALLOW if answer.refund is None else Allow(refund=answer.refund)
+        return ALLOW
 
     def record(self, call: Call, answer: UserAnswer) -> Verdict:
         """Return whether ``call`` runs, whose user answered a question that has no word, or allowed nothing."""

@@ -92,8 +92,7 @@ class CallerPermissions:
             grants.count_use(key)
             return Answer(allowed=True, channel=PERMISSION)
         id_ = grants.spend(key, call.arguments)
-        refund = partial(grants.give_back, id_, call.arguments)
-        return Answer(allowed=True, channel=f"{PERMISSION} {id_}", refund=refund) if id_ else None
+        return Answer(allowed=True, channel=f"{PERMISSION} {id_}") if id_ else None
 
     def add(self, key: GrantKey, call: Call, bounds: GrantBounds | None, upstream: UpstreamTool | None) -> None:
         """Store that later calls run without a question: all of the tool, or those within ``bounds``.

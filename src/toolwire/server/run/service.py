@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple, assert_never
 
 from toolwire.core.call_by_name import TOOLKIT
 from toolwire.core.check import ALLOW, Allow, Ask, Check, Deny, KnownResult, Verdict
-from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result, did_not_run
+from toolwire.core.model import ANONYMOUS, Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, StoresResources, Toolbox, embed_stored_bytes, ignore_progress
 from toolwire.framing.response_fields import HEADERS, REFUSED_BY
 from toolwire.limits import RulesByCaller
@@ -165,10 +165,10 @@ class Service:
         if is_named:
             self._active_by_caller[caller] = self._active_by_caller.get(caller, 0) + 1
         try:
-            stopped, refund = await _pass_checks(self._checks, call)
+            stopped = await _pass_checks(self._checks, call)
             if stopped is not None:
                 return stopped, 0.0
-            result = await _run_charged(self._run_checked(call, notify), refund)
+            result = await self._run_checked(call, notify)
         finally:
             self.active_calls -= 1
             if is_named:
@@ -207,13 +207,13 @@ class Service:
             asyncio.CancelledError: the call was cancelled, or the server stops.
         """
         # LC-04
-        stopped, refund = await _pass_checks(self._checks_of_accepted, call)
+        stopped = await _pass_checks(self._checks_of_accepted, call)
         if stopped is not None:
             return stopped
         limit = call.tool.timeout_s or self._long_s
         # A connection to another server waits for it so long, and has the rest of the time to cancel the call there.
         context = replace(call.context, wait_s=max(limit - _CANCELLING_S, limit / 2))
-        return await _run_charged(self._run_tool(call._replace(context=context), notify, limit), refund)
+        return await self._run_tool(call._replace(context=context), notify, limit)
 
     def _run_checked(self, call: Call, notify: Notify) -> Coroutine[Any, Any, Result]:
         """Run a call that passed its checks; one of a long tool is only started."""
@@ -232,8 +232,8 @@ class Service:
             return work
 
         async def run(call: Call, notify: Notify) -> Result:
-            stopped, refund = await _pass_checks((check,), call)
-            return await _run_charged(work(call, notify), refund) if stopped is None else stopped
+            stopped = await _pass_checks((check,), call)
+            return await work(call, notify) if stopped is None else stopped
 
         return run
 
@@ -304,11 +304,8 @@ def _build_timeout(call: Call, limit: float) -> Problem:
     )
 
 
-async def _pass_checks(
-    checks: Sequence[Check | ConfirmationCheck], call: Call
-) -> tuple[Result | None, Callable[[], None] | None]:
-    """Return the result of a call that does not run, else None; and what gives back what a permission was charged."""
-    refund = None
+async def _pass_checks(checks: Sequence[Check | ConfirmationCheck], call: Call) -> Result | None:
+    """Return the result of a call that does not run, else None."""
     for check in checks:
         verdict = check(call)
         if verdict is ALLOW:
@@ -316,18 +313,8 @@ async def _pass_checks(
         if isinstance(verdict, DeferredVerdict):
             verdict = await decide_in_thread(verdict)
         if (stopped := _convert_verdict(verdict)) is not None:
-            return stopped, None
-        refund = verdict.refund if isinstance(verdict, Allow) else None
-    return None, refund
-
-
-async def _run_charged(running: Awaitable[Result], refund: Callable[[], None] | None) -> Result:
-    """Return the result of a call, after ``refund`` if it did not run."""
-    # QF-03
-    result = await running
-    if refund is not None and did_not_run(result):
-        await asyncio.to_thread(refund)
-    return result
+            return stopped
+    return None
 
 
 def _convert_verdict(verdict: Verdict) -> Result | None:

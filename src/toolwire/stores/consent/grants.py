@@ -28,7 +28,6 @@ from toolwire.consent.grant import (
     find_sum,
     is_set_back,
     list_grant_rows,
-    take_amount,
 )
 from toolwire.core.condition import read_grant_conditions, write_conditions
 from toolwire.core.grant_bounds import GrantBounds
@@ -218,19 +217,6 @@ class StoredGrants:
         except (sqlite3.Error, ConnectionError) as error:
             self._note_failure(error)
         return ""
-
-    def give_back(self, id_: str, arguments: Mapping[str, Json]) -> None:
-        """Take the amount of a call that did not run out of the sum of a grant. Where that fails, the amount stays."""
-        try:
-            with self._database.transaction() as cursor:
-                row = cursor.execute("SELECT conditions FROM bounded_grants WHERE id = ?", (id_,)).fetchone()
-                if row is not None:
-                    conditions = _read_conditions(row[0])
-                    total = _find_total(cursor, id_, conditions)
-                    _set_total(cursor, id_, total, take_amount(total, conditions, arguments))
-                    cursor.execute("UPDATE grant_uses SET covered = covered - 1 WHERE id = ? AND covered > 0", (id_,))
-        except (sqlite3.Error, ConnectionError) as error:
-            _log.warning("A call that did not run still counts against its permission: %s.", error)
 
     def add(
         self,

@@ -24,7 +24,6 @@ from toolwire.consent.grant import (
     find_group,
     is_set_back,
     list_grant_rows,
-    take_amount,
 )
 from toolwire.core.grant_bounds import GrantBounds
 from toolwire.core.model import Json
@@ -111,13 +110,6 @@ class MemoryGrants:
                     self._change_group(grant, left, total)
                     return grant.id
         return ""
-
-    def give_back(self, id_: str, arguments: Mapping[str, Json]) -> None:
-        """Take the amount of a call that did not run out of the sum of a grant."""
-        with self._lock:
-            if (grant := self._bounded.get(id_)) is not None:
-                self._bounded[id_] = replace(grant, covered=max(grant.covered - 1, 0))
-                self._change_group(grant, grant.uses_left, take_amount(grant.total, grant.conditions, arguments))
 
     def _change_group(self, grant: Grant, left: int | None, total: Decimal) -> None:
         """Set what is left of the uses of ``grant`` and of those that share its bounds, and their sum."""
