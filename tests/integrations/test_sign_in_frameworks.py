@@ -18,6 +18,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse
@@ -184,7 +185,8 @@ def test_app_acts_for_the_user_of_an_application(name: str, tmp_path: Path, monk
     opened, path, tool, scopes, expected, change = APPS[name]
     with opened() as client:
         url = str(client.base_url).rstrip("/")
-        for refused in (client.get(path), call_over_mcp(client, "", tool)):
+        asked = {"origin": "https://other.example", "access-control-request-method": "GET"}
+        for refused in (client.get(path), client.options(path, headers=asked), call_over_mcp(client, "", tool)):
             assert refused.status_code == 401
             assert (
                 f'resource_metadata="{url}/.well-known/oauth-protected-resource"' in refused.headers["www-authenticate"]
@@ -219,7 +221,7 @@ def test_app_acts_for_the_user_of_an_application(name: str, tmp_path: Path, monk
         ("HEAD", "/api/orders", ["read"]),
         ("GET", "/api//Orders/", ["read"]),
         ("PUT", "/api/orders", ["read", "write"]),
-        ("OPTIONS", "/api/orders", None),
+        ("OPTIONS", "/api/orders", ["read", "write"]),
         ("POST", "/api/me", []),
         pytest.param("PUT", "/api/me", [], id="a method without a name, where the sign-in needs no scope"),
         ("get", "/api/me", []),
@@ -249,7 +251,7 @@ def test_path_that_may_be_one_of_a_protected_route_is_protected(
 
 
 @pytest.mark.requirement("AO-01", "D-09")
-@pytest.mark.parametrize("method", ["POST", "PUT", "GET", "delete", "X"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "GET", "delete", "X", "OPTIONS"])
 def test_route_that_ignores_the_method_needs_the_sign_in_of_its_operation(tmp_path: Path, method: str) -> None:
     async def close_account(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -276,9 +278,41 @@ def test_route_that_ignores_the_method_needs_the_sign_in_of_its_operation(tmp_pa
     async def send(message: Any) -> None:
         replies.append(message)
 
-    scope = {"type": "http", "method": method, "path": "/account", "query_string": b"", "headers": []}
+    headers = [(b"origin", b"https://other.example"), (b"access-control-request-method", b"POST")]
+    scope = {"type": "http", "method": method, "path": "/account", "query_string": b"", "headers": headers}
     anyio.run(app, scope, receive, send)
     assert replies[0]["status"] == 401
+
+
+@pytest.mark.requirement("AO-01", "D-09")
+@pytest.mark.parametrize("origin", ["https://desk.example", "https://other.example"])
+def test_preflight_is_answered_as_the_application_says_and_no_view_runs(tmp_path: Path, origin: str) -> None:
+    ran = list[str]()
+
+    async def close_account(scope: Any, _receive: Any, send: Any) -> None:
+        ran.append(scope["path"])
+        status = 200 if scope["path"] == "/account" else 404
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b"closed"})
+
+    sign_in = authorization_server(
+        issuer=URL,
+        store=tmp_path / "a.db",
+        scopes={"read": "Read"},
+        users=lambda _: None,
+        login_url="/login",
+        identify_user=lambda _: None,
+    )
+    operation = {"operationId": "closeAccount", "security": [{"oauth": []}], "responses": {}}
+    document = {"openapi": "3.1.0", "info": {"title": "A", "version": "1"}, "paths": {"/account": {"post": operation}}}
+    inner = CORSMiddleware(close_account, allow_origins=["https://desk.example"], allow_headers=["authorization"])
+    client = TestClient(asgi.publish_tools(inner, document, sign_in=sign_in), base_url=URL)
+    asked = {"origin": origin, "access-control-request-method": "POST"}
+    reply = client.options("/account", headers={**asked, "access-control-request-headers": "authorization"})
+    assert client.options("/account", headers={"origin": origin}).status_code == 401
+    assert ran == []
+    assert reply.status_code == (204 if origin == "https://desk.example" else 401)
+    assert (reply.headers.get("access-control-allow-origin") == origin) is (reply.status_code == 204)
 
 
 async def answer_nothing(scope: Any, receive: Any, send: Any) -> None:

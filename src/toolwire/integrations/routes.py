@@ -3,8 +3,7 @@
 Rules:
 - Frameworks read paths in different ways. So a path that might be one of a route counts as one of it: one with another
   case, more slashes, or slashes where the route has its last parameter.
-- A method that the document does not name for a path needs the scopes of all others, except OPTIONS: browsers send it
-  without credentials.
+- A method that the document does not name for a path needs the scopes of all others.
 """
 # AO-01, AO-04
 
@@ -48,8 +47,6 @@ class Routes:
         one = _choose_operation(matching, method)
         if one is not None:
             return list_required_scopes(one.node, self._document)
-        if method == "OPTIONS":
-            return None
         others = [each for by_method in matching for each in by_method.values()]
         needed = [list_required_scopes(each.node, self._document) for each in others]
         # A sign-in without scopes is required too.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from inspect import isawaitable
+from secrets import token_urlsafe
 from typing import Any, TypeAlias
 
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
@@ -30,9 +31,11 @@ def protect_app(
     ``scope["state"]["caller"]`` is the caller. A request without a valid token gets 401. A request that lacks scopes
     gets 403, which names the required scopes. ``identify_user`` also admits users who are signed in at the application
     itself. Their requests have no Authorization field and no scopes. If such a request changes something, it must come
-    from a page of the application.
+    from a page of the application. A browser's CORS preflight is answered as ``app`` answers it for an unknown path.
     """
     # AS-15, XL-115
+    # D-09: an unknown path, because a view may ignore the method, and anybody can send what a browser sends.
+    preflight_path = f"/.toolwire-{token_urlsafe(16)}"
 
     async def check_and_call(scope: Scope, receive: Receive, send: Send) -> None:
         scopes = _list_needed(scope, required_scopes) if scope["type"] == "http" else None
@@ -41,12 +44,30 @@ def protect_app(
             return
         caller = await identify_request(scope, callers, scopes, identify_user)
         if isinstance(caller, Problem):
-            await send_response(scope, get_exchange(receive, send), build_refusal(callers, caller, scope["path"]))
+            refusal = build_refusal(callers, caller, scope["path"])
+            if scope["method"] == "OPTIONS" and b"access-control-request-method" in dict(scope["headers"]):
+                refusal = await _ask_preflight(app, scope, receive, preflight_path) or refusal
+            await send_response(scope, get_exchange(receive, send), refusal)
             return
         state: dict[str, Any] = {**scope.get("state", {}), "caller": caller}
         await app({**scope, "state": state}, receive, send)
 
     return check_and_call
+
+
+async def _ask_preflight(app: Asgi, scope: Scope, receive: Receive, path: str) -> Response | None:
+    """Return what ``app`` allows browsers on other sites, as a preflight at ``path`` says; None if that is nothing."""
+    allowed: list[tuple[bytes, bytes]] = []
+
+    async def note(message: Any) -> None:
+        found = message.get("headers", ())
+        allowed.extend((name, text) for name, text in found if name.startswith(b"access-control-") or name == b"vary")
+
+    await app({**scope, "path": path, "raw_path": path.encode(), "query_string": b""}, receive, note)
+    return Response(204, tuple(allowed)) if any(name == _ALLOW_ORIGIN for name, _ in allowed) else None
+
+
+_ALLOW_ORIGIN = b"access-control-allow-origin"
 
 
 def _list_needed(scope: Scope, required_scopes: RequiredScopes) -> tuple[str, ...] | None:
