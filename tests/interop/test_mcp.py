@@ -11,7 +11,7 @@ from mcp.server.mcpserver import MCPServer
 from pydantic import BaseModel
 
 import toolwire
-from toolwire import Kind, Problem, Toolkit, Value
+from toolwire import Context, Kind, Problem, Toolkit, Value
 
 from .conftest import run_app
 
@@ -72,6 +72,27 @@ def test_the_official_client_lists_and_calls_our_server(serve: Callable[..., str
             assert (called.is_error, called.structured_content) == (False, {"result": 3})
             called = await client.call_tool("divide", {"a": 1, "b": 4})
             assert called.structured_content == {"quotient": 0.25}
+
+    anyio.run(talk)
+
+
+@pytest.mark.requirement("O-21")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_official_client_that_wants_progress_receives_a_large_result(serve: Callable[..., str], mode: str) -> None:
+    toolkit = Toolkit("Library")
+
+    @toolkit.tool(approval="auto")
+    async def read(context: Context) -> str:
+        """Read a book, which could report progress."""
+        return "x" * 2_000_000  # more than the client accepts in one event
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        """Do nothing."""
+
+    async def talk() -> None:
+        async with Client(f"{serve(toolkit)}/mcp", mode=mode) as client:
+            called = await client.call_tool("read", {}, progress_callback=hear)
+            assert len(called.content[0].text) == 2_000_000
 
     anyio.run(talk)
 

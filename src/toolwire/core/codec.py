@@ -49,8 +49,9 @@ make_pending: Final = cast(
 class Streaming(NamedTuple):
     """A call that streams: the body is ``opening``, one ``frame`` for each Progress, then ``closing``.
 
-    ``refuse`` returns the whole response to a problem that arose before the tool ran. ``comment`` is what a client
-    skips, for times in which the call reports nothing; empty if the format has no such thing.
+    ``refuse`` returns the whole response to a problem that arose before the tool ran, and ``answer`` that to a result
+    before which nothing was sent, if it need not be a stream. ``comment`` is what a client skips, for times in which the
+    call reports nothing; empty if the format has no such thing.
     """
 
     call: Call
@@ -60,6 +61,7 @@ class Streaming(NamedTuple):
     closing: Callable[[Result, float], bytes]
     refuse: Callable[[Problem], Response]
     comment: bytes = b""
+    answer: Callable[[Result, float], Response] | None = None
 
 
 class RemoteChanges(NamedTuple):

@@ -558,7 +558,10 @@ def _build_streaming(call: Call, reply: Callable[[Result, float], Response], not
         message = notifications.write(progress)
         return b"" if message is None else sse.write("message", to_json(message))
 
-    return Streaming(call, EVENT_HEADERS, b"", frame, write_closing, lambda problem: reply(problem, 0.0), sse.COMMENT)
+    # Some clients refuse an event of more than a mebibyte, but not a response.
+    return Streaming(
+        call, EVENT_HEADERS, b"", frame, write_closing, lambda problem: reply(problem, 0.0), sse.COMMENT, reply
+    )
 
 
 def _initialize(

@@ -177,6 +177,8 @@ async def _stream_call(
         # Nothing was sent yet, so the status can still say what went wrong.
         if isinstance(result, Problem) and result.kind not in AFTER_START and not body.is_open:
             await send_response(scope, exchange, streaming.refuse(result))
+        elif streaming.answer is not None and not body.is_open:
+            await send_response(scope, exchange, streaming.answer(result, duration))
         else:
             await body.write(build_stream_end(streaming, result, duration))
             await exchange.send({"type": "http.response.body", "body": b""})
