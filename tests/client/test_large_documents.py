@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -126,6 +127,28 @@ def test_flow_steps_can_run_in_a_thread_and_raise_errors() -> None:
     anyio.run(both)
     assert len(threads) == 4
     assert loop not in threads
+
+
+def test_flow_step_in_a_thread_outlasts_a_cancellation() -> None:
+    goes_on = threading.Event()
+
+    async def cancel_within_a_step() -> None:
+        loop, has_begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def flow() -> Flow[str]:
+            loop.call_soon_threadsafe(has_begun.set)
+            goes_on.wait(60)
+            yield Request("GET", "https://a.example")
+            return "done"
+
+        task = asyncio.create_task(arun(flow(), None, in_thread=True))  # type: ignore[arg-type]
+        await has_begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        goes_on.set()
+
+    asyncio.run(cancel_within_a_step())
 
 
 @pytest.mark.requirement("D-16", "CV-33")

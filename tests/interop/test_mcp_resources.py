@@ -423,14 +423,14 @@ def test_official_client_reads_what_an_upstream_lists_with_characters_beyond_asc
     async def read_all(url: str) -> list[str]:
         async with Client(f"{url}/mcp") as client:
             (listed,) = (await client.list_resources()).resources
-            encoded = quote(listed.uri, safe=":/+")  # as the clients write it that take each URI for a URL
-            found = [await client.read_resource(uri) for uri in (listed.uri, encoded)]
-        return [listed.uri, *(str(getattr(one.contents[0], "text", "")) for one in found)]
+            assert listed.uri == quote(plain, safe=":/")  # some clients discard a list with another URI
+            found = [await client.read_resource(uri) for uri in (listed.uri, plain)]
+        return [str(getattr(one.contents[0], "text", "")) for one in found]
 
     with run_app(server.streamable_http_app()) as there:
         upstream = connect_without_user(f"{there}/mcp", Session(), protocol="mcp", agree=lambda _: True)
         with background(asgi(upstream)) as url:
-            assert anyio.run(read_all, url) == [plain, "Read.", "Read."]
+            assert anyio.run(read_all, url) == ["Read.", "Read."]
 
 
 def build_completing_server(*, completes: bool) -> MCPServer:

@@ -50,8 +50,8 @@ class Streaming(NamedTuple):
     """A call that streams: the body is ``opening``, one ``frame`` for each Progress, then ``closing``.
 
     ``refuse`` returns the whole response to a problem that arose before the tool ran, and ``answer`` that to a result
-    before which nothing was sent, if it need not be a stream. ``comment`` is what a client skips, for times in which the
-    call reports nothing; empty if the format has no such thing.
+    before which nothing was sent, if it need not be a stream. ``comment`` is what a client skips, for times in which
+    the call reports nothing; empty if the format has no such thing.
     """
 
     call: Call

@@ -46,7 +46,7 @@ URI_PREFIX: Final = "uri_prefix"
 
 
 def _escape(uri: str) -> str:
-    """Return ``uri`` with what is not ASCII percent-encoded, as some clients send what another server lists plainly."""
+    """Return ``uri`` with blanks and what is not ASCII percent-encoded."""
     return quote(uri, safe=_PLAIN) if uri.isprintable() else uri
 
 
@@ -101,8 +101,8 @@ class ResourceDefinition:
 
     @property
     def public_uri(self) -> str:
-        """The URI or template by which callers read it."""
-        return add_uri_prefix(self.uri, self.prefix)
+        """The URI or template by which callers read it: ASCII, because some clients discard a list with another URI."""
+        return add_uri_prefix(_escape(self.uri), self.prefix)
 
     def find_own_uri(self, uri: str) -> str | None:
         """Return the server's own form of ``uri``, or None if it belongs to another server."""
@@ -335,11 +335,11 @@ class ServerFeatures(NamedTuple):
         """Return the URI by which callers read what its server calls ``own``; ``own`` if they cannot read it here."""
         for unlisted in self.unlisted:
             if unlisted.has(own):
-                return unlisted.prefix + own
+                return unlisted.prefix + _escape(own)
         listed = (*self.resources, *(one.resource for one in self.skills))
         for one in listed:
             if own == one.uri or (one.is_template and one.template.match(own) is not None):
-                return add_uri_prefix(own, one.prefix)
+                return add_uri_prefix(_escape(own), one.prefix)
         return own
 
     def find_prompt(self, name: str) -> PromptDefinition | Problem:

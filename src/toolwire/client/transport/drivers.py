@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias, TypeVar, TypeVarTuple
 
 import anyio
@@ -157,7 +158,8 @@ async def arun(
         raise
     finally:
         # The flow's own cleanup runs now, also after an error or a cancellation, and not when it is collected.
-        flow.close()
+        with suppress(ValueError):  # it is running: a step in a thread outlasts a cancellation by asyncio
+            flow.close()
 
 
 async def _pass_on(step: Pause | Progress, notify: Notify, sleep: Sleep) -> None:
