@@ -394,14 +394,27 @@ def test_texts_that_a_database_cannot_store_do_no_harm(make: Open) -> None:
 
 
 @pytest.mark.requirement("RE-03")
-def test_calls_in_memory_close_their_database_with_the_object_that_has_it() -> None:
-    store = SqliteLongCalls(None)
+@pytest.mark.parametrize("name", [None, "calls.sqlite"])
+def test_calls_close_their_database_with_the_object_that_has_it(tmp_path: Path, name: str | None) -> None:
+    store = SqliteLongCalls(name and tmp_path / name)
     accept(store)
-    do(store.end())
+    if name is None:
+        do(store.end())  # keeps what is in memory
     connection = store._connection
     stored = weakref.ref(store)
     del store
     wait_until(lambda: gc.collect() >= 0 and stored() is None, within=30)  # its thread ends when it has been idle
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        connection.execute("SELECT 1")
+
+
+@pytest.mark.requirement("RE-03")
+def test_ledger_closes_its_database_with_the_object_that_has_it(tmp_path: Path) -> None:
+    ledger = SqliteLedger(tmp_path / "calls.sqlite")
+    connection = ledger._connection
+    stored = weakref.ref(ledger)
+    del ledger
+    wait_until(lambda: gc.collect() >= 0 and stored() is None, within=30)
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         connection.execute("SELECT 1")
 

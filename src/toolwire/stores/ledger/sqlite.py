@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from types import MethodType
 from typing import Any, Final, NamedTuple, cast
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from toolwire.core.ledger import (
     UNAVAILABLE,
@@ -284,6 +284,8 @@ class SqliteLedger:
 
     def _open_file(self) -> None:
         self._connection = open_file(self._path, CALLS_FILE, busy_s=_BUSY_S).connection
+        # RE-03: end() is not called if what is built on this ledger cannot be built.
+        finalize(self, self._connection.close).atexit = False
         try:
             self._begin_transaction()
             self._attach()

@@ -118,14 +118,14 @@ class SqliteLongCalls(StoredLongCalls):
     def _open_file(self) -> None:
         if self._path is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            # RE-03: end() keeps what is in memory, so the connection is closed with the object that alone knows it.
-            finalize(self, self._connection.close)
+            self._close_when_forgotten()
             create_tables(self._connection, CALLS_FILE)
             self._owner = secrets.randbits(62) | 1
             self._calls.attach(self._connection)
             self._is_open = True
             return
         self._connection = open_file(self._path, CALLS_FILE, busy_s=_BUSY_S).connection
+        self._close_when_forgotten()
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             mark = self._connection.execute(AGE).fetchone()
@@ -143,6 +143,11 @@ class SqliteLongCalls(StoredLongCalls):
         self._connection.execute("PRAGMA busy_timeout = 0")  # from here on GroupCommit repeats, with its own limit
         self._calls.attach(self._connection)
         self._is_open = True
+
+    def _close_when_forgotten(self) -> None:
+        """Close the connection with this object: end() keeps what is in memory, and is not called if a server fails."""
+        # RE-03
+        finalize(self, self._connection.close).atexit = False
 
 
 def _return_none() -> None:
