@@ -17,6 +17,7 @@ import pytest
 from tests.postgres import shared_postgres  # noqa: F401 - the fixture
 from tests.process.killed_server import KILLS, Server
 from tests.support.waiting import wait_until_async
+from toolwire.stores.ledger.postgres import LEASE_S
 
 from .amounts import report
 from .peer import Answer, Gone, dial, message, until
@@ -24,6 +25,7 @@ from .peer import Answer, Gone, dial, message, until
 KIT = Path(__file__).with_name("long_accounts.py")
 CALLERS = 6
 PATIENCE_S = 60.0
+MAX_SHORT_LIVES = 8
 
 
 @pytest.fixture(params=["folder", "postgresql"])
@@ -84,6 +86,28 @@ def test_killed_workers_lose_no_long_call_and_run_none_twice(server: Server) -> 
         interrupted=states["interrupted"],
         run_again=sum(times > 1 for times in ran.values()),
     )
+
+
+@pytest.mark.requirement("LC-04", "ST-02")
+@pytest.mark.parametrize("server", ["postgresql"], indirect=True)
+def test_call_is_taken_over_though_no_process_lives_for_a_lease(server: Server) -> None:
+    body = {"request": {"tool_id": "Accounts.put", "call_id": "1", "input": {"number": "1"}}}
+
+    async def story() -> None:
+        await ask(server, message("POST", "/call", json.dumps(body).encode(), b"prefer: respond-async"))
+        await until(lambda: bool(read_runs(server)))
+        server.kill()
+        for _ in range(MAX_SHORT_LIVES):
+            server.start()
+            await ask(server, message("GET", "/health", b""))
+            with contextlib.suppress(TimeoutError):
+                await wait_until_async(lambda: len(read_runs(server)) > 1, within=LEASE_S / 3)
+            server.kill()
+            if len(read_runs(server)) > 1:
+                return
+        raise AssertionError("the call waits for a process that lives for a whole lease")
+
+    asyncio.run(story())
 
 
 async def call_often(server: Server, caller: int, stopping: asyncio.Event, ends: dict[tuple[str, str], Any]) -> None:

@@ -423,18 +423,27 @@ class PostgresLedger:
         return self._now
 
     def _is_alive(self, owner: int) -> bool:
-        """Return whether process ``owner`` has its lease.
-
-        Leases may have ended while the database itself stood still. So a process whose lease had ended when this one
-        connected gets the time of one more lease to renew it.
-        """
+        """Return whether process ``owner`` has its lease."""
         if self._connection is None:
             return True
-        row = self._connection.execute(sql.FIND_LEASE, (owner,)).fetchone()
-        if row is None:
-            return False
-        (until,) = row
-        return bool(self._now < (until if until > self._connected_at else self._connected_at + self._lease_s))
+        return is_lease_held(self._connection, owner, self._now, self._connected_at, self._lease_s)
+
+
+def is_lease_held(connection: PostgresConnection, owner: int, now: float, connected_at: float, lease_s: float) -> bool:
+    """Return whether process ``owner`` has its lease, for a process that connected at ``connected_at``.
+
+    Leases may have ended while the database itself stood still. So a process whose lease had ended when this one
+    connected gets the time of one more lease to renew it. That is kept in the row of the owner with the other sign: it
+    passes too if no process lives for so long.
+    """
+    found = dict(connection.execute(sql.FIND_LEASES, (owner, -owner)).fetchall())
+    until, more = found.get(owner), found.get(-owner, 0.0)
+    if until is None or now < until or until > connected_at or now >= connected_at + lease_s:
+        return until is not None and now < until
+    if more <= until:  # nobody has granted it since the last renewal
+        connection.execute(sql.BEGIN_SESSION, (-owner, 0, lease_s))
+        return True
+    return bool(now < more)
 
 
 def _refuse() -> ClaimOutcome:

@@ -35,7 +35,7 @@ from toolwire.stores.postgres import (
 )
 
 from . import postgres_statements as sql
-from .postgres import LEASE_S
+from .postgres import LEASE_S, is_lease_held
 from .sql_long_calls import SqlLongCalls, StoredLongCalls
 from .tables import CALLS, LONG_CALLS
 
@@ -232,18 +232,10 @@ class PostgresLongCalls(StoredLongCalls):
         return self._wall
 
     def _is_alive(self, owner: int) -> bool:
-        """Return whether process ``owner`` has its lease.
-
-        Leases may have ended while the database itself stood still. So a process whose lease had ended when this one
-        connected gets the time of one more lease to renew it.
-        """
+        """Return whether process ``owner`` has its lease."""
         if owner == self._owner:
             return True
-        row = self._require_connection().execute(sql.FIND_LEASE, (owner,)).fetchone()
-        if row is None:
-            return False
-        (until,) = row
-        return bool(self._now < (until if until > self._connected_at else self._connected_at + self._lease_s))
+        return is_lease_held(self._require_connection(), owner, self._now, self._connected_at, self._lease_s)
 
 
 def _return_none() -> None:

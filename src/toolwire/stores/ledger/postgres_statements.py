@@ -23,7 +23,7 @@ BEGIN_SESSION = (
 RENEW_LEASE = "UPDATE toolwire_owners SET until = toolwire_now() + %s WHERE owner = %s AND session = %s"
 END_LEASE = "DELETE FROM toolwire_owners WHERE owner = %s AND session = %s"
 LOCK_SESSION = "SELECT toolwire_now(), toolwire_wall() FROM toolwire_owners WHERE owner = %s AND session = %s FOR SHARE"
-FIND_LEASE = "SELECT until FROM toolwire_owners WHERE owner = %s"
+FIND_LEASES = "SELECT owner, until FROM toolwire_owners WHERE owner IN (%s, %s)"
 FIND_OWN = "SELECT principal, tool, call_id, attempt FROM toolwire_calls WHERE owner = %s AND until IS NULL"
 FORGET_OWNERS = (
     "DELETE FROM toolwire_owners WHERE owner IN (SELECT owner FROM toolwire_owners o WHERE until < %s"
