@@ -114,4 +114,4 @@ def test_input_page_of_a_site_is_a_link_with_its_host() -> None:
 
     assert anyio.run(run).action is InputAction.ACCEPT
     assert 'href="https://pay.example/1?a=b" target="_blank" rel="noopener noreferrer"' in pages[0]
-    assert "The page is at pay.example. It is not the server that asks." in pages[0]
+    assert "The page is at pay.example. That is not the server that asks." in pages[0]

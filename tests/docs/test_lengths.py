@@ -44,7 +44,7 @@ def test_deploying_begins_with_whether_you_need_it() -> None:
 
 def test_one_table_tells_the_words_for_a_yes_apart() -> None:
     (rows,) = re.findall(
-        r"## The words, and which is which\n\n(.*?)\n\n", (ROOT / "docs/concepts/consent.md").read_text("utf-8"), re.S
+        r"## Which word means what\n\n(.*?)\n\n", (ROOT / "docs/concepts/consent.md").read_text("utf-8"), re.S
     )
     for word in ("--agree", "approve=", "--yes", '"always"', "approvals set", 'approval="auto"'):
         assert word in rows

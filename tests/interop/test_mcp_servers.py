@@ -115,8 +115,8 @@ def test_server_without_sessions_that_asks_is_left_at_once(target: str) -> None:
             problem = await remote.call("delete")
             assert problem.kind == Kind.BAD_ANSWER
             assert problem.message == (
-                "The server asks for input during the call, but keeps no session in which an answer could reach it. "
-                "It must be run with sessions: in the SDK for Python, without stateless_http."
+                "The server asks for input during the call, but has no session in which an answer could reach it. "
+                "Run the server with sessions: in the Python SDK, without stateless_http."
             )
 
     asyncio.run(talk())

@@ -250,7 +250,7 @@ def test_other_protocols_have_no_skills(shop: str) -> None:
     [
         ("no frontmatter", "does not begin with frontmatter"),
         ("---\nname: git-workflow\n---\n", "needs description"),
-        ("---\nname: other\ndescription: x\n---\n", "that of its folder"),
+        ("---\nname: other\ndescription: x\n---\n", "the folder's name"),
         ("---\n- 1\n---\n", "not a mapping"),
         ("---\nname: [\n---\n", "cannot be read"),
         ("---\nname: git-workflow\ndescription: ' '\n---\n", "1 to 1,024 characters"),
@@ -287,7 +287,7 @@ def test_links_and_large_skills_are_refused(folder: Path) -> None:
 
 
 def test_folder_without_a_skill_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match="has no skill"):
+    with pytest.raises(DefinitionError, match="contains no skill"):
         build_kit(tmp_path)
     with pytest.raises(DefinitionError, match="There is no folder"):
         build_kit(tmp_path / "nowhere")

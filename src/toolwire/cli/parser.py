@@ -524,7 +524,7 @@ def _add_work(parser: Parser) -> None:
         parser,
         "--grace",
         "SECONDS",
-        "seconds that running calls get after SIGTERM; after that, other workers run them again if that is safe (30)",
+        "seconds for running calls after SIGTERM; after that, other workers run them again if that is safe (30)",
         type=_seconds,
         default=30,
     )
@@ -542,7 +542,7 @@ def _add_gateway(parser: Parser) -> None:
             "list": "print them",
             "add": "connect to one and add it to the file",
             "remove": "remove one from the file",
-            "agree": "agree to the program of one, in the file. A running gateway takes what add and remove change",
+            "agree": "trust an upstream's program, in the file. A running gateway applies what add and remove change",
         },
     )
     _add_optional(parser, "target", "TARGET", f"add: {_TARGET}; remove, check, agree: the name of an upstream")
@@ -583,7 +583,7 @@ def _add_state(parser: Parser) -> None:
             "check": "read all of FILE or, without it, of the state",
         },
     )
-    _add_optional(parser, "backup", "FILE", "the file of the backup")
+    _add_optional(parser, "backup", "FILE", "the backup file")
     _add_value(parser, "--state", "WHERE", "a folder, or postgresql://HOST/DATABASE (TOOLWIRE_STATE)", default="")
     _add_flag(
         parser,
@@ -700,7 +700,7 @@ def _add_resources(parser: Parser) -> None:
 def _add_prompts(parser: Parser) -> None:
     _add_value(parser, "target", "TARGET", _TARGET)
     _add_value(parser, "name", "NAME", "the prompt to fill in; without it, all are listed", nargs="?")
-    _add_words(parser, "values", "KEY=VALUE", "an argument of the prompt, a text")
+    _add_words(parser, "values", "KEY=VALUE", "an argument of the prompt, as text")
     _add_flag(parser, "--json", "print the list or the messages as JSON")
     _add_timeout(parser, TOTAL_S, "time limit for reading, in seconds")
     _add_remote(parser)
@@ -762,7 +762,7 @@ def _add_check(parser: Parser) -> None:
         "FILE",
         "also check this OpenAPI Overlay; it is applied to each OpenAPI document. Repeat for more",
     )
-    _add_flag(parser, "--strict", "exit with 1 for warnings too")
+    _add_flag(parser, "--strict", "exit with 1 if there are warnings")
     how = parser.add_mutually_exclusive_group()
     _add_flag(how, "--json", "print the faults as JSON")
     _add_flag(how, "--sarif", "print the faults as SARIF 2.1.0, for code hosts")
@@ -831,14 +831,17 @@ def _add_approvals(parser: Parser) -> None:
         parser,
         "--bound",
         "TEXT",
-        'allow: do not ask again if this is true; such as "amount <= 50" or "to in Ada, Bob". Repeat for more',
+        'allow: do not ask again if this condition is met; such as "amount <= 50" or "to in Ada, Bob". Repeat for more',
     )
     _add_value(parser, "--times", "N", "allow: do not ask again for this number of calls")
     _add_flag(parser, "--similar", "allow: also for the other tools that the question lists")
     _add_value(parser, "--until", "TIME", "allow: do not ask again until then; friday, 2026-12-24 or 12h")
-    _add_value(parser, "--reason", "TEXT", "deny: the reason, which the assistant gets", default="")
+    _add_value(parser, "--reason", "TEXT", "deny: a reason for the assistant", default="")
     _add_value(
-        parser, "--since", "TIME", "log: only entries since then; 2026-11-30, 2026-11-30T08:00, or 7d, 12h or 30m ago"
+        parser,
+        "--since",
+        "TIME",
+        "log: only entries since this time; 2026-11-30, 2026-11-30T08:00, or 7d, 12h or 30m ago",
     )
     _add_value(parser, "--site", "TEXT", "log: only servers and connections that contain this text", default="")
     _add_value(parser, "--tool", "TEXT", "log: only tools whose ID contains this text", default="")
@@ -863,7 +866,7 @@ def _add_settings(parser: Parser) -> None:
         parser,
         {
             "show": "print the settings",
-            "check": "print the faults of the files",
+            "check": "print the errors in the files",
             "trust": "use all settings of this project",
             "forget": "ignore them again (show)",
         },

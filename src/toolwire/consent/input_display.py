@@ -38,7 +38,7 @@ def describe_asker(asked: InputRequest) -> str:
 def describe_page(asked: InputRequest) -> str:
     """Return what stands beside the URL of a page: its host, and a warning if that looks like another one."""
     warning = find_lookalike_warning(asked.url)
-    elsewhere = "" if asked.url.startswith(f"{asked.site}/") else " It is not the server that asks."
+    elsewhere = "" if asked.url.startswith(f"{asked.site}/") else " That is not the server that asks."
     return f"The page is at {asked.host}.{elsewhere}{f' {warning}' if warning else ''}"
 
 

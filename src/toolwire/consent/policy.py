@@ -245,12 +245,12 @@ def explain_unkept(bounds: GrantBounds | None, *, always_allowed: bool | None) -
     if always_allowed:
         return ""
     if always_allowed is not None:
-        return "Its tool can only be allowed one call at a time, so no permission would be kept."
+        return "This tool can only be allowed one call at a time, so no permission can be stored."
     if bounds is not None and not bounds.tools and any(op in _LIMITS for _, op, _ in bounds.conditions or ()):
         return ""
     return (
-        "Its server does not say that later calls need no question, so a permission needs a condition that limits an"
-        " argument, or a sum."
+        "The server does not declare that later calls can run without a question, so a permission needs a condition"
+        " that limits an argument or a sum."
     )
 
 

@@ -67,7 +67,7 @@ def build_permissions(grants: Permissions, request: PageRequest) -> Page:
         "calls” in a question."
     )
     html = Html(
-        f"{build_heading('Permissions', 'These calls run without a question. What you take back asks again at once.')}"
+        f"{build_heading('Permissions', 'These calls run without a question. If you revoke one, they ask again.')}"
         f"{build_part('permissions', build_table(header, rows, empty))}"
         f"{_link_pages(request, number, len(permissions))}"
     )

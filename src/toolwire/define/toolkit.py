@@ -265,7 +265,7 @@ class Toolkit:
         skill: SkillDefinition
         for skill, reader in define_skills(folder, scopes, toolkit=toolkit, version=self.version):
             if skill.uri in self._resources:
-                raise DefinitionError(f"There is already a resource at {skill.uri}: rename the skill.")
+                raise DefinitionError(f"There is already a resource at {skill.uri}. Rename the skill.")
             self._add_reader(reader)
             self._skills[skill.uri] = skill
             self._resources[skill.uri] = skill.resource

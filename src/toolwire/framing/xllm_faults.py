@@ -197,7 +197,7 @@ def _check_version(data: Json) -> Iterator[XllmFault]:
     elif data != "0.1":
         yield _build_warning(
             "XL-028",
-            (f"Version {data} is not 0.1. No call can be always allowed, and only reads run without a question."),
+            (f"Version {data} is not 0.1. Calls cannot be always allowed, and only reads run without a question."),
         )
 
 

@@ -53,7 +53,7 @@ _WORDS: Final = SignInWords(
     "Your API key for this server. It needs the scope toolwire:console.",
     "This key does not belong to an operator of this server.",
 )
-CHANGED_MEANWHILE: Final = "The site has changed some of these tools meanwhile: look at them again."
+CHANGED_MEANWHILE: Final = "The server has changed some of these tools meanwhile. Check them again."
 _MAX_WINDOW_S: Final = 86_400.0
 _MAX_CALLS: Final = 100
 

@@ -105,7 +105,7 @@ class Throttle:
             if key == tool.id:
                 return f"Its server {allows}."
             name = "tool" if key else "connection"
-            return f"This client {allows} for one {name}: raise it with Session(limits=ClientRateLimits({name}=...))."
+            return f"This client {allows} for one {name}. Raise it with Session(limits=ClientRateLimits({name}=...))."
         return ""
 
     def _get_pause(self, tool: Tool) -> float:

@@ -16,7 +16,7 @@ from toolwire.framing.text_faults import Fault
 RULES: Final[Mapping[str, str]] = {
     "no-description": "A tool has a description.",
     "untyped-argument": "Every argument has a type.",
-    "unasked-write": "A tool whose name looks like a write is not declared as a read without a question.",
+    "unasked-write": "A tool whose name looks like a write is not declared read-only without a question.",
     "similar-tools": "A model can tell tools apart by their names and descriptions.",
     "large-tool": "Each tool's declaration costs at most 400 tokens.",
     "large-list": "All declarations together cost at most 10,000 tokens.",

@@ -75,7 +75,7 @@ def read_skill(connection: Connection, skill: SkillDefinition, path: str) -> Flo
     """Return the file at ``path`` of ``skill``, if it is the one that the entry of the skill describes."""
     uri = skill.find_uri(path)
     if uri is None:
-        text = f"The skill {skill.name} has no file {path[:200]!r}: get_skill() returns its present files."
+        text = f"The skill {skill.name} has no file {path[:200]!r}. get_skill() lists its files."
         return Problem(kind=Kind.NOT_FOUND, message=text)
     result = yield from read_feature(connection, build_resource_call(uri))
     if not isinstance(result, Value):

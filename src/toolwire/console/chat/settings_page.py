@@ -88,7 +88,7 @@ def build_settings(choice: ModelChoice, request: PageRequest, rules: Html, *, pr
     secret = Html(' type="password" autocomplete="off"')
     fields = Html(
         f"{build_select('Protocol of its provider', 'api', _APIS.items(), api)}"
-        f"{build_input('URL', 'base_url', base_url, 'Empty: that of the provider.', url)}"
+        f"{build_input('URL', 'base_url', base_url, 'Leave it empty to use the URL of the provider.', url)}"
         f"{build_input('Name of the model', 'model', model, more=name)}"
         f"{build_input('Key', 'key', hint=state, more=secret)}{forget}{build_submit('Keep')}"
     )

@@ -131,7 +131,7 @@ def read(peer: Peer, call: Call) -> Flow[Result]:
 def _get_skill(peer: Peer, uri: Json) -> Flow[Result]:
     # QF-09
     if "skills" not in _get_session(peer).server_capabilities:
-        return Problem(kind=Kind.NOT_FOUND, message="The server does not declare that it has skills.")
+        return Problem(kind=Kind.NOT_FOUND, message="The server does not declare any skills.")
     answer = yield from _ask(peer, "skills/get", {"uri": uri})
     if isinstance(answer, Problem):
         return answer

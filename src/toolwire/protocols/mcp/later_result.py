@@ -48,7 +48,7 @@ _DESCRIPTION: Final = (
 _PART_ARGUMENTS: Final = ("path", "from", "count")
 _NO_CALL: Final = Problem(
     kind=Kind.INVALID_ARGUMENTS,
-    message="You have no call and no result with this handle on this server. It may be too old: make the call again.",
+    message="You have no call and no result with this handle on this server. It might be too old. Make the call again.",
 )
 _NO_RESULT: Final = Problem(kind=Kind.TOOL_FAILED, message="Cannot read the call's result.")
 

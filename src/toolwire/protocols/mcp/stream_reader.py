@@ -30,8 +30,8 @@ MAX_REPLIES: Final = 100
 STREAM: Final = (b"content-type", b"text/event-stream")
 _HEAD: Final = 200  # characters, in which a notification names its method
 _NO_SESSION: Final = (
-    "The server asks for input during the call, but keeps no session in which an answer could reach it. "
-    "It must be run with sessions: in the SDK for Python, without stateless_http."
+    "The server asks for input during the call, but has no session in which an answer could reach it. "
+    "Run the server with sessions: in the Python SDK, without stateless_http."
 )
 _TOO_LARGE: Final = (
     f"Cannot read the answer: this client accepts at most {MAX_EVENT_BYTES:,} bytes in one message of an "

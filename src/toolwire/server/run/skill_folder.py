@@ -50,7 +50,7 @@ def define_skills(
     root = Path(folder)
     if not root.is_dir():
         raise DefinitionError(
-            f"There is no folder {str(folder)!r}: for one beside your file, write Path(__file__).with_name('skills')."
+            f"There is no folder {str(folder)!r}. Beside your file, it is Path(__file__).with_name('skills')."
         )
     try:
         files = _list_files(root)
@@ -61,7 +61,7 @@ def define_skills(
     except OSError as error:
         raise DefinitionError(f"{error.filename} cannot be read: {error.strerror}.") from None
     if not homes:
-        raise DefinitionError(f"{root} has no skill: each is a folder with a file {SKILL_FILE}.")
+        raise DefinitionError(f"{root} contains no skill. A skill is a folder with a file {SKILL_FILE}.")
     return [
         _define_skill(
             root / home,
@@ -84,11 +84,11 @@ def _list_files(root: Path) -> dict[str, Path]:
             mode = path.lstat().st_mode
             count += 1
             if count > _MAX_ENTRIES:
-                raise DefinitionError(f"{root} has more than {_MAX_ENTRIES:,} files: name the folder of the skills.")
+                raise DefinitionError(f"{root} contains more than {_MAX_ENTRIES:,} files. Name the skill folder.")
             if stat.S_ISREG(mode):
                 found[path.relative_to(root).as_posix()] = path
             elif not stat.S_ISDIR(mode):
-                raise DefinitionError(f"{path} is a link or a device: put the file or folder itself there.")
+                raise DefinitionError(f"{path} is a link or a device. Replace it with a file or a folder.")
     return found
 
 
@@ -107,8 +107,8 @@ def _select(files: dict[str, Path], homes: Sequence[str]) -> Iterator[str]:
         total = sum(files[path].lstat().st_size for path in own)
         if len(own) > MAX_SKILL_FILES or total > MAX_SKILL_BYTES:
             raise DefinitionError(
-                f"The skill {home or '.'} has {len(own)} files of {total:,} bytes, and hosts load at most "
-                f"{MAX_SKILL_FILES} files of {MAX_SKILL_BYTES // 1024**2} MiB: make it smaller."
+                f"The skill {home or '.'} has {len(own)} files with {total:,} bytes, but hosts load at most "
+                f"{MAX_SKILL_FILES} files and {MAX_SKILL_BYTES // 1024**2} MiB. Make it smaller."
             )
     yield from (path for path in files if any(path.startswith(home) for home in homes))
 
@@ -128,19 +128,19 @@ def _define_skill(
     name, description = str(frontmatter["name"]), str(frontmatter["description"])
     if _NAME.fullmatch(name) is None or name != folder.resolve().name:
         raise DefinitionError(
-            f"{where}: its name is {name[:100]!r}: write that of its folder, with small letters, digits and single "
+            f"{where}: the name must be the folder's name, not {name[:100]!r}: lowercase letters, digits and single "
             "hyphens, at most 64 characters."
         )
     if not description.strip() or len(description) > _MAX_DESCRIPTION:
-        raise DefinitionError(f"{where}: its description needs 1 to {_MAX_DESCRIPTION:,} characters.")
+        raise DefinitionError(f"{where}: the description must have 1 to {_MAX_DESCRIPTION:,} characters.")
     try:
         uris = {path: f"skill://{quote(path)}" for path in files}
     except UnicodeEncodeError:
-        raise DefinitionError(f"{folder} has a file whose name is not UTF-8: rename it.") from None
+        raise DefinitionError(f"{folder} contains a file whose name is not UTF-8. Rename it.") from None
     contents = {uri: _build_content(path, files[path]) for path, uri in uris.items()}
 
     if not isinstance(contents[uris[main]], str):
-        raise DefinitionError(f"{where}: it is not UTF-8 text.")
+        raise DefinitionError(f"{where} is not UTF-8 text.")
 
     def read(uri: str) -> Any:
         return contents[uri]
