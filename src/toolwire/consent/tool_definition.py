@@ -79,6 +79,11 @@ _PLAIN: Final = frozenset((NoneType, bool, int, float, str))
 
 def to_plain_json(data: Any) -> Json:
     """Return ``data`` as JSON data. Equal data give equal JSON in every process."""
+    # GR-04: nearly all of a definition is schemas, which are dicts and lists already.
+    if type(data) is dict:
+        return {str(name): value if type(value) in _PLAIN else to_plain_json(value) for name, value in data.items()}
+    if type(data) is list:
+        return [item if type(item) in _PLAIN else to_plain_json(item) for item in data]
     result: Json
     match data:
         case Enum():
@@ -86,14 +91,11 @@ def to_plain_json(data: Any) -> Json:
         case None | bool() | int() | float() | str():
             result = data
         case Mapping():
-            # Most members are texts and numbers, which are JSON already.
-            result = {
-                str(name): value if type(value) in _PLAIN else to_plain_json(value) for name, value in data.items()
-            }
+            result = to_plain_json(dict(data))
         case set() | frozenset():
             result = sorted((to_plain_json(item) for item in data), key=repr)
         case list() | tuple():
-            result = [to_plain_json(item) for item in data]
+            result = to_plain_json([*data])
         case bytes():
             result = data.hex()
         case _ if hasattr(data, "__dataclass_fields__"):

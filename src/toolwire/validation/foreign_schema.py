@@ -377,6 +377,17 @@ def break_cycles(schema: dict[str, Json], note: Callable[[str], None]) -> dict[s
     return _as_object(_change_all(schema, change), schema)
 
 
+def applies_reference(schema: Json) -> bool:
+    """Return whether ``schema`` applies a ``$ref`` to the same value, by itself or in a branch.
+
+    Where all references lead to definitions, none of which does, no schema leads back to itself.
+    """
+    if not isinstance(schema, dict):
+        return False
+    branches = (one for key in _SAME_VALUE & schema.keys() for _, _, one in list_subschemas({key: schema[key]}))
+    return "$ref" in schema or any(map(applies_reference, branches))
+
+
 def _find_cycles(schema: dict[str, Json]) -> set[int]:
     """Return the ids of the schema objects whose reference leads back to a schema that is being applied already."""
     index = _Index(schema)
