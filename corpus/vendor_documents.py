@@ -26,7 +26,7 @@ from toolwire.validation import build_arguments_check
 from toolwire.validation.example_arguments import build_example_arguments
 
 from .bodies import judge_examples, judge_reach
-from .documents import ROOT
+from .documents import ROOT, documents_in
 from .judge import operations_data, read
 from .workers import each
 
@@ -122,7 +122,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="read only documents with this text in their path; record nothing")
     parser.add_argument("--folder", type=Path, help="read the documents of this folder instead; record nothing")
     options = parser.parse_args()
-    every = list_documents() if options.folder is None else sorted(options.folder.rglob("*.json"))
+    every = list_documents() if options.folder is None else documents_in(options.folder)
     paths = [path for path in every if options.only in str(path)]
     if not paths:
         print("vendor-documents: there are no documents: run make vendor-documents.", file=sys.stderr)

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from toolwire.core.check import ALLOW
 from toolwire.core.codec import Listen
 from toolwire.core.http import Request, get_header
 from toolwire.core.model import Call, Problem
 from toolwire.core.resources import Resource, Resources
 from toolwire.protocols.openapi import CODEC
+from toolwire.validation import build_arguments_check
 
 
 def send_first(peer: Any, **arguments: Any) -> Request:
@@ -192,3 +194,83 @@ def test_required_header_is_sent_without_text_for_an_empty_value(peer: Any, one:
     headers = dict(send_first(found, **{config: empty, more: empty}).headers)
     assert headers[b"x-config"] == b""
     assert b"x-more" not in headers
+
+
+PNG, TEXT = "data:image/png;name=c.png;base64,Y2F0", b'name="photo"\r\n\r\n'
+
+
+@pytest.mark.requirement("CV-13")
+@pytest.mark.parametrize("is_list", [False, True])
+def test_a_part_whose_type_is_open_takes_a_file_and_any_other_value(peer: Any, one: Any, is_list: bool) -> None:
+    photo = {"type": "array", "items": {}} if is_list else {}
+    schema = {"type": "object", "properties": {"photo": photo, "note": {"type": "string"}}}
+    found = peer(one(method="post", requestBody=body("multipart/form-data", schema=schema)))
+
+    def send(value: Any) -> bytes:
+        arguments = {"photo": [value] if is_list else value, "note": PNG}
+        assert build_arguments_check()(Call(found.catalog.tools[0], arguments)) is ALLOW
+        return send_first(found, **arguments).body
+
+    assert b'name="photo"; filename="c.png"\r\ncontent-type: image/png\r\n\r\ncat\r\n' in send(PNG)
+    assert b'name="note"\r\n\r\n' + PNG.encode() in send(PNG), "a text is no file"
+    assert TEXT + b"hello\r\n" in send("hello")
+    assert b'content-type: application/json\r\n\r\n{"a":1}\r\n' in send({"a": 1})
+
+
+@pytest.mark.requirement("CV-14", "CV-13")
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [("data:image/png;base64,Y2F0", "image/png"), ("data:image/gif;base64,Y2F0", "image/jpeg"), ("Y2F0", "image/jpeg")],
+)
+def test_a_file_says_which_of_the_declared_types_it_is(peer: Any, one: Any, given: str, sent: str) -> None:
+    file = {"type": "string", "format": "binary"}
+    found = peer(one(method="post", requestBody=body("image/png", "image/jpeg", schema=file)))
+    assert get_header(send_first(found, body=given).headers, b"content-type") == sent
+    schema = {"type": "object", "properties": {"photo": file}}
+    encoding = {"photo": {"contentType": "image/jpeg, image/png"}}
+    found = peer(one(method="post", requestBody=body("multipart/form-data", schema=schema, encoding=encoding)))
+    assert f"content-type: {sent}\r\n\r\ncat".encode() in send_first(found, photo=given).body
+
+
+@pytest.mark.requirement("CV-14")
+@pytest.mark.parametrize("file", [{"type": "string", "format": "binary"}, {"contentMediaType": "*/*"}])
+def test_a_file_of_any_type_is_sent_as_its_bytes(peer: Any, one: Any, file: dict[str, str]) -> None:
+    found = peer(one(method="post", requestBody=body("*/*", schema=file)))
+    request = send_first(found, body=PNG)
+    assert (get_header(request.headers, b"content-type"), request.body) == ("image/png", b"cat")
+
+
+@pytest.mark.requirement("O-22")
+@pytest.mark.parametrize("others", ["additionalProperties", "unevaluatedProperties"])
+def test_null_removes_a_member_in_a_merge_patch_and_only_there(one: Any, others: str, peer: Any) -> None:
+    inner = {"type": "object", "properties": {"name": {"type": "string"}}}
+    schema = {
+        "type": "object",
+        "properties": {"text": {"type": "string", "enum": ["a"]}, "inner": {"$ref": "#/components/schemas/Inner"}}
+        | {"map": {"type": "object", others: {"$ref": "#/components/schemas/Inner"}}},
+    }
+    arguments = {"text": None, "inner": {"name": None}, "map": {"a": None}}
+    for kind, accepted in (("application/merge-patch+json", True), ("application/json", False)):
+        whole = one(method="patch", requestBody=body(kind, schema=schema))
+        found = peer({**whole, "components": {"schemas": {"Inner": inner}}})
+        verdicts = [
+            build_arguments_check()(Call(found.catalog.tools[0], {name: value})) is ALLOW
+            for name, value in arguments.items()
+        ]
+        assert verdicts == [accepted] * 3
+        if accepted:
+            assert send_first(found, **arguments).body == b'{"text":null,"inner":{"name":null},"map":{"a":null}}'
+
+
+@pytest.mark.requirement("O-33")
+@pytest.mark.parametrize("word", ["allOf", "oneOf", "anyOf"])
+def test_null_is_sent_where_nullable_stands_beside_a_type_and_branches(one: Any, word: str, peer: Any) -> None:
+    schema = {"type": "object", word: [{"$ref": "#/components/schemas/Inner"}], "nullable": True}
+    whole = {"type": "object", "properties": {"inner": schema}}
+    inner = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    declared = one(method="post", requestBody=body("application/json", schema=whole))
+    found = peer({**declared, "openapi": "3.0.3", "components": {"schemas": {"Inner": inner}}})
+    check, tool = build_arguments_check(), found.catalog.tools[0]
+    assert check(Call(tool, {"inner": None})) is ALLOW
+    assert check(Call(tool, {"inner": {}})) is not ALLOW
+    assert send_first(found, inner=None).body == b'{"inner":null}'

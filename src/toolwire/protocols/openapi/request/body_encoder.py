@@ -12,7 +12,7 @@ from toolwire.framing import jsontext, stream_types
 
 from . import files, forms, parameter_styles
 from .forms import Unsendable
-from .media_types import get_essence, is_json, is_text, is_xml
+from .media_types import choose_type, get_essence, is_json, is_text, is_xml
 from .override_names import SPREADING, describe_override, find_taken_key, is_override
 from .plan import PLAIN, Plan
 
@@ -144,4 +144,4 @@ def _encode_file(plan: Plan, data: Json, resources: Resources | None) -> Payload
         file = files.read_file(data, resources)
     except ValueError as error:
         raise Unsendable("", str(error)) from None
-    return Payload(file.data, file.media_type if "*" in (plan.media_type or "*") else plan.media_type or "")
+    return Payload(file.data, choose_type(plan.media_type or "", file.media_type))

@@ -52,6 +52,11 @@ def read_file(value: Json, resources: Resources | None) -> Resource:
     return Resource(data=data, media_type=media_type, name=unquote(name[1]) if name else "")
 
 
+def is_data_url(text: Json) -> bool:
+    """Return whether ``text`` is a ``data:`` URL with base64."""
+    return isinstance(text, str) and _DATA_URL.match(text) is not None
+
+
 def choose_file_name(resource: Resource, otherwise: str) -> str:
     """Return the file name to send, in any script, without a folder.
 

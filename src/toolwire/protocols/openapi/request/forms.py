@@ -20,7 +20,7 @@ from toolwire.core.resources import Resources
 from toolwire.framing import jsontext
 
 from . import files, parameter_styles
-from .media_types import is_json
+from .media_types import ANY_TYPE, choose_type, is_json
 from .plan import PLAIN, Encoding, Parameter, Place
 
 _MEDIA_TYPE = re.compile(r"[!#$&^_.+A-Za-z0-9-]+/[!#$&^_.+A-Za-z0-9-]+(?:;[ !-~]*)?")
@@ -136,13 +136,16 @@ def _list_parts(name: str, value: Json, encoding: Encoding, resources: Resources
 
 def _build_part(name: str, item: Json, encoding: Encoding, resources: Resources | None) -> Part:
     declared = encoding.media_type if "*" not in encoding.media_type else ""
-    # A handle is known to us alone, so a text that is one can only mean its file.
-    if encoding.binary or _is_handle(item, resources):
+    # A handle is known to us alone, so a text that is one can only mean its file. Where the document leaves the type of
+    # a part open, a data: URL is one too.
+    is_open = encoding.media_type == ANY_TYPE
+    if encoding.binary or _is_handle(item, resources) or (is_open and files.is_data_url(item)):
         try:
             file = files.read_file(item, resources)
         except ValueError as error:
             raise Unsendable(name, str(error)) from None
-        return Part(name, file.data, declared or file.media_type, files.choose_file_name(file, name), encoding.headers)
+        media_type = choose_type(encoding.media_type, file.media_type)
+        return Part(name, file.data, media_type, files.choose_file_name(file, name), encoding.headers)
     if isinstance(item, dict | list) or is_json(declared):
         media_type = declared if is_json(declared) else "application/json"
         return Part(name, jsontext.write(item), media_type, headers=encoding.headers)

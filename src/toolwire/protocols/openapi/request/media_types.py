@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+ANY_TYPE = "*/*"
+
 _TYPE = r"[!#$&^_.+A-Za-z0-9-]+/[!#$&^_.+A-Za-z0-9-]+"
 # D-15: possessive, so that many spaces take no time of their number squared.
 _PARAMETER = re.compile(r'\s*+;\s*+([!#$&^_.+A-Za-z0-9-]+)=("(?:[^"\\\r\n]|\\[ -~])*"|[!#$&\'*+.^_`|~0-9A-Za-z/:-]+)')
@@ -33,6 +35,18 @@ def get_essence(media_type: str) -> str:
 def get_first(media_types: str) -> str:
     """Return the first of a comma-separated list."""
     return media_types.partition(",")[0].strip() if '"' not in media_types else media_types.strip()
+
+
+def choose_type(declared: str, actual: str) -> str:
+    """Return the type to send data of type ``actual`` as: ``actual`` or the first, of the list ``declared``."""
+    types = [one.strip() for one in declared.split(",")] if '"' not in declared else [declared.strip()]
+    kind = get_essence(actual)
+    for one in types:
+        essence = get_essence(one)
+        if essence in (kind, ANY_TYPE) or (essence.endswith("/*") and kind.startswith(essence[:-1])):
+            return actual if "*" in essence else one
+    # A range cannot be sent.
+    return next((one for one in types if one and "*" not in one), actual)
 
 
 def is_json(media_type: str) -> bool:

@@ -22,7 +22,7 @@ from toolwire.protocols.openapi.document.findings import SHOWN, Note
 from toolwire.protocols.openapi.document.references import References, Unusable
 from toolwire.validation import PatternBudget
 from toolwire.validation.exclusive import are_exclusive
-from toolwire.validation.foreign_schema import break_cycles
+from toolwire.validation.foreign_schema import applies_reference, break_cycles
 from toolwire.validation.schema_dialects import Dialect, read_dialect, upgrade_node
 from toolwire.validation.schema_keywords import NAMED, ONE, SEVERAL, WORDS, fits, is_type
 
@@ -60,6 +60,7 @@ from .schema_size import (
 )
 
 _TEXTS = frozenset(("description", "title"))
+_NULL: Json = {"type": "null"}
 _COMBINED = frozenset(("$ref", "allOf", "anyOf", "oneOf"))
 _DATA = frozenset(("const", "default", "enum"))
 _HANDLED_KEYWORDS = frozenset(("$ref", "discriminator", "example", "nullable"))
@@ -80,6 +81,7 @@ class SchemaConverter:
     """Converts the schemas of one document for use in requests or in responses.
 
     ``hides``: the document has hidden characters, so each text is cleaned. Each change is added to ``notes``.
+    ``removes``: it is used in a merge patch, in which null removes a property, so each of them can be null.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class SchemaConverter:
         used_in: Literal["request", "response"],
         notes: list[Note],
         hides: bool = True,
+        removes: bool = False,
         sizes: Sizes = Sizes(),  # noqa: B008 - a frozen value
     ) -> None:
         self._references = references
@@ -99,6 +102,7 @@ class SchemaConverter:
         self._part = "in its input" if used_in == "request" else "in its output"
         self._notes = notes
         self._hides = hides
+        self._removes = removes
         self._sizes = sizes
         self._where = ""
         self._names: dict[str, str] = {}
@@ -153,6 +157,8 @@ class SchemaConverter:
         if not definitions:
             return schema
         full = {**schema, "$defs": dict(sorted(definitions.items()))}
+        if not any(map(applies_reference, definitions.values())):
+            return full  # the usual case: to look for cycles takes longer than all the rest
         return break_cycles(full, lambda text: self._note(where, text))
 
     def count_room(self, schema: dict[str, Json]) -> int:
@@ -380,6 +386,8 @@ class SchemaConverter:
     ) -> None:
         if key in ONE and isinstance(value, dict | bool):
             built[key] = value if isinstance(value, bool) else self._convert(value, names)
+            if key in ("additionalProperties", "unevaluatedProperties") and isinstance(value, dict):
+                built[key] = self.accept_removal(built[key])
         elif key in SEVERAL and isinstance(value, list):
             if value:
                 # Branches describe the same object as the schema around them; items of an array do not.
@@ -486,8 +494,20 @@ class SchemaConverter:
             if key == "patternProperties" and not self._fits("pattern", name):
                 self._approximate("a pattern for names of properties in it cannot be used")
                 continue
-            built[name] = self._convert(one, names)
+            schema = self._convert(one, names)
+            built[name] = self.accept_removal(schema) if key == "properties" else schema
         return built
+
+    def accept_removal(self, schema: dict[str, Json]) -> dict[str, Json]:
+        """Return ``schema``, the converted one of a property, which accepts null too in a merge patch."""
+        # RFC 7396, 2
+        kinds, choices = schema.get("type"), schema.get("anyOf")
+        is_nullable = isinstance(kinds, list) and "null" in kinds and "enum" not in schema
+        if not self._removes or not schema.keys() - _TEXTS or is_nullable or _NULL in (choices or ()):
+            return schema
+        self._loosen(WIDER)
+        texts = {key: schema[key] for key in _TEXTS & schema.keys()}
+        return {"anyOf": [{key: one for key, one in schema.items() if key not in texts}, _NULL], **texts}
 
     def _find_hidden_names(self, node: dict[str, Json]) -> Set[str]:
         """Return the hidden properties in ``node``, in branches of its allOf, and in their targets."""
@@ -592,6 +612,8 @@ def _upgrade_schema(schema: dict[str, Json], node: dict[str, Json]) -> dict[str,
         schema["type"] = ["integer", "string"]  # the format of Kubernetes for two types: 3.0 has no list of types
     if node.get("nullable") is not True:
         return schema
+    if (SEVERAL | {"$ref"}) & schema.keys():  # branches and targets do not allow null, whatever stands beside them
+        return {"anyOf": [schema, _NULL]}
     kinds = schema.get("type")
     if isinstance(kinds, str | list):
         enum = schema.get("enum")
@@ -599,5 +621,4 @@ def _upgrade_schema(schema: dict[str, Json], node: dict[str, Json]) -> dict[str,
         # Nullable allows null beside the values of an enum, although 3.0.3 is read both ways.
         if isinstance(enum, list) and None not in enum:
             schema["enum"] = [*enum, None]
-        return schema
-    return {"anyOf": [schema, {"type": "null"}]} if (SEVERAL | {"$ref"}) & schema.keys() else schema
+    return schema

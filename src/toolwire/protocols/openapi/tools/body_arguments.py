@@ -35,6 +35,10 @@ _FILE = (
     "The file as base64 text, or a file handle. A data: URL also sets its type and name: "
     "data:image/png;name=cat.png;base64,..."
 )
+_OPEN_PART = (
+    "A file is given as a file handle or as a data: URL, which sets its type and name: "
+    "data:image/png;name=cat.png;base64,... Any other value is sent as it is."
+)
 _FILE_TEXT: Mapping[str, Json] = {"type": "string", "contentEncoding": "base64", FILE_KEYWORD: {}}
 """The keyword says that a ``data:`` URL is read too."""
 _UNSPLITTABLE_KEYWORDS = frozenset(
@@ -59,6 +63,8 @@ _UNSPLITTABLE_KEYWORDS = frozenset(
 _WRITTEN_AS_TEXT = ("integer", "number", "boolean")
 _STYLE_FIELDS = frozenset(("allowReserved", "explode", "style"))
 _SHAPES = frozenset(("allOf", "anyOf", "const", "enum", "items", "oneOf", "properties"))
+MERGE_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
+"""The media types of a patch in which null removes a member."""
 _PATCHES = (
     "application/strategic-merge-patch+json",
     "application/merge-patch+json",
@@ -167,7 +173,14 @@ def read_body(references: References, node: Json) -> Body | None:
     media = references.follow(content[key], "media type")
     if sort in (BodyKind.TEXT, BodyKind.LINES) and isinstance(media.get("schema"), dict):
         media = {**media, "schema": references.follow_or_empty(media["schema"])}
-    return Body(_choose_content_type(key, sort), sort, declared.get("required") is True, media, tuple(sorted(keys)))
+    name = _choose_content_type(key, sort)
+    if sort is BodyKind.ANY and _is_file(_unwrap_single(references, media.get("schema")), ""):
+        name, sort = get_essence(key), BodyKind.BYTES
+    if sort is BodyKind.BYTES:  # CV-14: the file says which of them it is
+        name = ", ".join(
+            dict.fromkeys([name, *(_choose_content_type(one, sort) for each, _, _, one in ranked if each is sort)])
+        )
+    return Body(name, sort, declared.get("required") is True, media, tuple(sorted(keys)))
 
 
 class Kind(NamedTuple):
@@ -318,6 +331,8 @@ def _has_styles(references: References, body: Body) -> bool:
 def build_file_schema(references: References, schema: Json, encoding: Encoding) -> Json:
     """Return ``schema``, replaced by that of a file or of a list of files if ``encoding`` is binary."""
     node = _unwrap_single(references, schema)
+    if encoding.media_type == media_types.ANY_TYPE and not encoding.binary:
+        return _describe_open_part(node)
     if not encoding.binary:
         # O-28: what a part of XML says cannot be made of an object, so the model writes the text.
         is_text = not media_types.is_xml(encoding.media_type) or node.get("type") in ("string", *_WRITTEN_AS_TEXT)
@@ -328,6 +343,13 @@ def build_file_schema(references: References, schema: Json, encoding: Encoding) 
     about = node.get("description")
     description = f"{about} {_FILE}" if isinstance(about, str) else _FILE
     return {**_FILE_TEXT, "description": description}
+
+
+def _describe_open_part(node: dict[str, Any]) -> Json:
+    """Return the schema of a part whose type the document leaves open: a file is possible, as is any other value."""
+    if node.get("type") == "array":
+        return {**node, "items": _describe_open_part({})}
+    return {**node, "description": f"{node.get('description', '')} {_OPEN_PART}".strip(), FILE_KEYWORD: {}}
 
 
 def _read_encoding(references: References, encoding: dict[str, Any], schema: Json, sort: BodyKind) -> Encoding:
@@ -342,12 +364,16 @@ def _read_encoding(references: References, encoding: dict[str, Any], schema: Jso
         explode = style == "form"
     node = _unwrap_single(references, schema)
     item = _unwrap_single(references, node.get("items")) if node.get("type") == "array" else node
+    binary = sort is BodyKind.MULTIPART and not styled and _is_file(item, first)
+    kind = media_type if binary and isinstance(media_type, str) else first
+    if sort is BodyKind.MULTIPART and not kind and not styled and _has_no_shape(item) and "format" not in item:
+        kind = media_types.ANY_TYPE  # since OpenAPI 3.1, a part without a type is bytes
     return Encoding(
-        media_type="" if styled and sort is BodyKind.MULTIPART else first,  # a style takes the place of a content type
+        media_type="" if styled and sort is BodyKind.MULTIPART else kind,  # a style takes the place of a content type
         style=style if styled else "",
         explode=explode is True if styled else True,
         reserved=encoding.get("allowReserved") is True,
-        binary=sort is BodyKind.MULTIPART and not styled and _is_file(item, first),
+        binary=binary,
         headers=tuple(_list_fixed_headers(references, encoding.get("headers"))),
         separators=read_separators(encoding),
     )
@@ -436,7 +462,7 @@ def _is_file(schema: dict[str, Any], media_type: str) -> bool:
         return True
     content = schema.get("contentMediaType")
     if isinstance(content, str):
-        return _classify(content) is BodyKind.BYTES and schema.get("type") in (None, "string")
+        return _classify(content) in (BodyKind.BYTES, BodyKind.ANY) and schema.get("type") in (None, "string")
     if not media_type or _classify(media_type) is not BodyKind.BYTES:
         return False
     if schema.get("type") == "string":

@@ -216,6 +216,8 @@ def _build_schema(
     for one in arguments:
         schema, references = schemas.read(one.schema, where)
         used |= references
+        if one.place == BODY:
+            schema = schemas.accept_removal(schema)
         name = names[one.place, one.name]
         if one.description is _NEEDED_WITH_A_BODY and isinstance(schema.get("description"), str):
             schema = {**schema, "description": f"{schema['description']} {_NEEDED_WITH_A_BODY}"}

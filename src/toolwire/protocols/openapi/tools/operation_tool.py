@@ -74,6 +74,9 @@ class ToolSource:
         self.responses: SchemaConverter = SchemaConverter(
             self.references, used_in="response", notes=self.notes, hides=can_look
         )
+        self.patches: SchemaConverter = SchemaConverter(
+            self.references, used_in="request", notes=self.notes, hides=can_look, removes=True
+        )
         self.answers: DeclaredResponses = DeclaredResponses(self.references)
         self.write_only: WriteOnlyProperties | None = WriteOnlyProperties(self.references) if write_only else None
         self.hides: HiddenTexts = hidden_text.find_hidden_text(document) if hides is None else hides
@@ -144,8 +147,13 @@ class OperationTool:
         # Building the schema is the expensive part of reading, and most tools of a large document are never looked at.
         if self._taken is None:
             source = self._source
+            removes = self.body is not None and self.body.media_type in body_arguments.MERGE_PATCHES
             self._taken = input_schema.build_arguments(
-                source.references, source.requests, self.declared, self.body, self.one.where
+                source.references,
+                source.patches if removes else source.requests,
+                self.declared,
+                self.body,
+                self.one.where,
             )
         return self._taken
 
