@@ -12,22 +12,14 @@ import httpx2
 import pytest
 
 from spec import mcp_hosts
+from tests.support.mcp_hosts import CLIENTS, declare
 from tests.support.mcp_sessions import ALLOW, PATIENCE_S, Desk, Session, build_call, next_message, read_events
 from toolwire import App, asgi
 from toolwire.hosting.mcp_hosts.host_files import HOSTS
-from toolwire.protocols.mcp.host_profiles import HOST_PROFILES, YES, HostProfile
+from toolwire.protocols.mcp.host_profiles import HOST_PROFILES
 from toolwire.testing import background
 
 pytestmark = pytest.mark.requirement("QF-07")
-
-CLIENTS = [(name, client) for name, profile in HOST_PROFILES.items() for client in profile.clients]
-
-
-def declare(profile: HostProfile) -> dict[str, Any]:
-    """Return the capabilities of a client of the host."""
-    modes = {"form": profile.forms, "url": profile.pages}
-    shown: dict[str, Any] = {mode: {} for mode, fact in modes.items() if fact is not None and fact.says == YES}
-    return {"roots": {"listChanged": True}, **({"elicitation": shown} if shown else {})}
 
 
 def call_as(app: App, client_name: str, capabilities: dict[str, Any]) -> tuple[int, str]:

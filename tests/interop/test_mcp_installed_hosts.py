@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.test_mcp_host_profiles import CLIENTS, declare
+from tests.support.mcp_hosts import CLIENTS, declare
 from tests.support.silent_bank import SilentBank
 from toolwire.cli import main
 from toolwire.hosting.mcp_hosts.host_files import HOSTS, read_host_file

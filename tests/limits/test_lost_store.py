@@ -2,78 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.limits.counted_shop import count_run, kit
 from tests.limits.limited_shop import SHOP
 from tests.programs import RedisServer
 from tests.support.serve_process import start_serve, url_in
 from tests.support.waiting import wait_until
-from tests.support.wire import HERE, AppTransport
-from toolwire import App, RateLimit, Toolkit, asgi, connect_sync
+from toolwire import RateLimit, asgi, connect_sync
 from toolwire.client.calls.session import Session
 from toolwire.core.errors import DefinitionError
-from toolwire.core.http import Request, Response, get_header
 from toolwire.core.model import Call, Context, Kind, Problem, Tool, Value
 from toolwire.limits import ClientRateLimits, LocalRates, build_rate_check
 
 pytestmark = pytest.mark.requirement("R11", "XL-066")
 UNLIMITED = ClientRateLimits(tool=None, connection=None)
-
-
-@pytest.fixture
-def redis(tmp_path: Path) -> Iterator[RedisServer]:
-    store = RedisServer(tmp_path)
-    try:
-        wait_until(store.answers)
-        yield store
-    finally:
-        store.kill()
-
-
-def kit() -> Toolkit:
-    kit = Toolkit("Shop")
-    limit = RateLimit(max=30, window="1h")
-
-    @kit.tool(approval="auto", safe=True, rate_limit=limit)
-    def look() -> str:
-        """Look around."""
-        return "tea"
-
-    @kit.tool(approval="auto", destructive=True, rate_limit=limit)
-    def empty() -> str:
-        """Empty the shop."""
-        return "gone"
-
-    @kit.tool(approval="auto", safe=True)
-    def free() -> str:
-        """Look around as often as you like."""
-        return "tea"
-
-    return kit
-
-
-async def ask(app: App, name: str, calls: int) -> list[Response]:
-    """Return the responses to so many calls at once."""
-    method = "GET" if name != "empty" else "POST"
-    transport = AppTransport(app)
-    answers = await asyncio.gather(*(transport.send(Request(method, f"{HERE}/api/{name}")) for _ in range(calls)))
-    return [answer for answer in answers if isinstance(answer, Response)]
-
-
-def count_run(app: App, name: str, calls: int = 50) -> tuple[int, int, int]:
-    """Return how many calls ran, how many were over the limit, and how many were refused with a time to come back."""
-    answers = asyncio.run(ask(app, name, calls))
-    statuses = [answer.status for answer in answers]
-    for answer in answers:
-        assert answer.status == 200 or get_header(answer.headers, b"retry-after")
-    return statuses.count(200), statuses.count(429), statuses.count(503)
 
 
 @pytest.mark.requirement("OB-1")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.limits.test_lost_store import count_run, kit, redis
+from tests.limits.counted_shop import count_run, kit
 from tests.postgres import Postgres, shared_postgres
 from tests.programs import RedisServer
 from toolwire import App, asgi
 
-__all__ = ["redis", "shared_postgres"]  # fixtures
+__all__ = ["shared_postgres"]  # a fixture
 
 pytestmark = pytest.mark.requirement("XL-066", "CR-01")
 
