@@ -28,7 +28,7 @@ listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
 
 BOMB: Final = BOMBS["doubling properties"]
 WRITTEN: Final = 2_500_000
-CONVERTED: Final = {"openapi": ["otc"], "opentool": ["oxp"], "otc": ["jsonschema"], "mcp": ["openapi"]}
+CONVERTED: Final = {"openapi": ["otc"], "opentool": ["oxp"], "otc": ["mcp"], "mcp": ["openapi"]}
 CHILD: Final = """
 import io, json, sys
 from toolwire.cli import main

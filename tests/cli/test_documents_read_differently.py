@@ -14,7 +14,7 @@ from toolwire import connect_sync
 
 listen, encode_response = conftest.listen, conftest.encode_response  # fixtures
 JSON = "content-type: application/json"
-KINDS = ("opentool", "otc", "oxp", "jsonschema", "mcp")
+KINDS = ("opentool", "otc", "oxp", "mcp")
 
 
 @pytest.fixture

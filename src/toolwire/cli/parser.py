@@ -32,7 +32,7 @@ from .help_text import OTHER_WORDS, START, format_command, format_commands, form
 ANSWER_S: Final = 20
 """The time limit of one answer to a check, in seconds."""
 _TARGET: Final = "URL | file.py | file.py:name | package.module:name | stdio:COMMAND | mcp.json:NAME"
-_CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "jsonschema", "mcp")
+_CONVERTED: Final = ("opentool", "otc", "oxp", "openapi", "mcp")
 _HOSTS: Final = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "zed", "codex", "gemini-cli")
 EXAMPLES: Final = ("shop", "wallet", "model", "recipes")
 _MAX_OTHER_COMMANDS: Final = 4

@@ -21,7 +21,6 @@ from toolwire.protocols.openapi.document import loading
 from . import compare_tools, extension
 from .document_kind import DocumentContent, DocumentForm
 from .extension import MAX_SOURCE_BYTES, SourceText
-from .jsonschema import JSONSCHEMA
 from .lists import OTC, OXP, UNIVERSAL
 from .loss import Loss
 from .mcp import MCP
@@ -30,7 +29,7 @@ from .openapi import OPENAPI
 from .opentool import OPENTOOL
 from .source_positions import Source, SourcePointers
 
-_FORMS: Final = {form.kind: form for form in (OPENTOOL, OPENAPI, MCP, JSONSCHEMA, OXP, OTC, UNIVERSAL)}
+_FORMS: Final = {form.kind: form for form in (OPENTOOL, OPENAPI, MCP, OXP, OTC, UNIVERSAL)}
 KINDS: Final = tuple(_FORMS)
 """All kinds of documents, in the order in which they are tried."""
 

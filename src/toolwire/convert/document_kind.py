@@ -70,10 +70,3 @@ POLICY_POINTERS: Mapping[str, str] = {
     "safe": "/x-llm/readOnly",
 }
 """Where an ``x-llm`` beside a tool says what."""
-
-
-def label_every_version(catalog: Catalog) -> dict[str, Tool]:
-    """Return each tool of ``catalog`` by its unique name, the older ones by ``name@version``."""
-    names = {(tool.toolkit, tool.name): name for name, tool in catalog.names.items()}
-    unique = [(names[tool.toolkit, tool.name], tool) for tool in catalog.tools]
-    return {name if catalog.names[name] is tool else f"{name}@{tool.version}": tool for name, tool in unique}
