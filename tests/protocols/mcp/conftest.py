@@ -51,6 +51,9 @@ REMOVE = Tool(
 ECHO = Tool(name="echo", toolkit="Text", input_schema={"type": "object", "properties": {"value": {}}})
 FORGET = Tool(name="forget", toolkit="Text", input_schema={"type": "object"}, output_schema=None)
 
+LONG_STREAM = 65_536
+"""From how many bytes on a stream comes in pieces of so many, and not byte by byte."""
+
 CATALOG = Catalog(title="Desk", version="3.1.0", description="Small things.", tools=(ADD, REMOVE, ECHO, FORGET))
 
 Door = Callable[[Request], Response | Problem]
@@ -101,14 +104,15 @@ def _drive(flow: Flow[Any], door: Door) -> Any:
 
 
 def _feed_stream(asked: Any, door: Door) -> Response | Problem:
-    """Give a stream to whoever hears it, byte by byte; what is sent meanwhile goes to the door too."""
+    """Give a stream to whoever hears it, a long one in pieces, another byte by byte; what is sent goes to the door."""
     assert isinstance(asked, Listen)
     answer = door(asked.request)
     if isinstance(answer, Problem) or not is_stream(answer):
         return answer
+    size = 1 if len(answer.body) < LONG_STREAM else LONG_STREAM
     try:
-        for byte in answer.body:
-            for reply in asked.read_chunk(bytes([byte])):
+        for at in range(0, len(answer.body), size):
+            for reply in asked.read_chunk(answer.body[at : at + size]):
                 if isinstance(reply, Request):
                     door(reply)
     except ValueError as error:
