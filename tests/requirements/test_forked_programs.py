@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -14,9 +15,11 @@ from typing import Any
 import pytest
 
 from tests.support import forked_programs
+from tests.support.serve_process import start_serve
+from tests.support.waiting import wait_until
 
 FACTS = """
-import atexit, json, locale, os, resource, signal, sys, threading
+import atexit, json, locale, multiprocessing, os, resource, signal, sys, threading
 
 def describe(stream):
     names = ("name", "mode", "encoding", "errors", "line_buffering", "write_through", "newlines")
@@ -27,7 +30,7 @@ facts = {
     "argv": [sys.argv, sys.orig_argv],
     "path": sys.path,
     "flags": [str(sys.flags), sys.warnoptions],
-    "main": [main.__name__, main.__file__, main.__spec__.name, main.__package__],
+    "main": [main.__name__, multiprocessing.parent_process() or (main.__file__, main.__spec__.name, main.__package__)],
     "streams": [describe(sys.stdin), describe(sys.stdout), describe(sys.stderr)],
     "first streams": [sys.stdin is sys.__stdin__, sys.stdout is sys.__stdout__, sys.stderr is sys.__stderr__],
     "signals": {str(one): str(signal.getsignal(one)) for one in sorted(signal.valid_signals())},
@@ -44,7 +47,7 @@ facts = {
     "niceness": os.nice(0),
     "input": sys.stdin.readline(),
 }
-with open(os.environ["FACTS"], "w") as file:
+with open(os.environ["FACTS"] + multiprocessing.current_process().name, "w") as file:
     json.dump(facts, file, default=str)
 
 from toolwire import Toolkit
@@ -53,12 +56,19 @@ if os.environ.get("SLEEPS"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
+TOOL = """
+@kit.tool
+def answer() -> int:
+    \"\"\"Answer.\"\"\"
+    return 42
+"""
+
 
 def note_facts(folder: Path, really: bool, **options: Any) -> tuple[dict[str, Any], subprocess.Popen[bytes]]:
     """Run the command line on a file that notes what it sees of its process; return that, and the process."""
     (folder / "kit.py").write_text(FACTS, encoding="utf-8")
-    file = folder / f"facts-{really}.json"
-    environment = {**options.pop("env", os.environ), "FACTS": str(file)}
+    place = folder / f"facts-{really}-"
+    environment = {**options.pop("env", os.environ), "FACTS": str(place)}
     argv = [sys.executable, "-m", "toolwire", "tools", "kit.py"]
     forked_programs.start_really(really=really)
     with subprocess.Popen(argv, cwd=folder, env=environment, **{"stdin": subprocess.PIPE, **options}) as process:
@@ -66,9 +76,13 @@ def note_facts(folder: Path, really: bool, **options: Any) -> tuple[dict[str, An
             process.stdin.write(b"a line\nmore")
             process.stdin.close()
         process.wait(60)
-    facts = json.loads(file.read_text(encoding="utf-8"))
-    assert facts["environment"].pop("FACTS") == str(file)
-    return facts, process
+    return read_facts(place, "MainProcess"), process
+
+
+def read_facts(place: Path, process: str) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(place.with_name(place.name + process).read_text(encoding="utf-8"))
+    assert facts["environment"].pop("FACTS") == str(place)
+    return facts
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +108,28 @@ def test_a_forked_program_sees_what_a_started_one_sees(start_new_session: bool, 
     assert forked["parent"] == os.getpid()
     assert forked["leads"] == [start_new_session, start_new_session]
     assert forked["input"] == "a line\n"
+
+
+@pytest.mark.requirement("TE-05")
+def test_a_forked_worker_sees_what_a_started_one_sees(tmp_path: Path) -> None:
+    (tmp_path / "kit.py").write_text(FACTS + TOOL, encoding="utf-8")
+
+    def note(really: bool) -> list[dict[str, Any]]:
+        place = tmp_path / f"facts-{really}-"
+        forked_programs.start_really(really=really)
+        with start_serve(tmp_path / "kit.py", "--workers", "2", environment={"FACTS": str(place)}) as (server, _):
+            files = [tmp_path / f"facts-{really}-SpawnProcess-{number}" for number in (1, 2)]
+            wait_until(lambda: all(file.exists() and file.read_text().endswith("}") for file in files), within=60)
+            every = [read_facts(place, f"SpawnProcess-{number}") for number in (1, 2)]
+        for facts in every:
+            assert facts.pop("parent") == server.pid
+            for name in ("main", "argv", "signals"):  # with the numbers of processes, files and objects
+                facts[name] = re.sub(r"=\d+|0x\w+", "", str(facts[name]))
+            facts["files"] = [place.split(":")[0] for place in facts["files"]]
+        assert server.returncode == 0
+        return every
+
+    assert note(False) == note(True)
 
 
 @pytest.mark.requirement("TE-05")

@@ -14,7 +14,6 @@ coverage is measured.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 import pickle
 import signal
@@ -27,13 +26,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.fork_server import MAX_MESSAGE_BYTES, Program
+from tests.support.fork_server import MAX_MESSAGE_BYTES, Program, be_subreaper
 
 MODULES = (b"toolwire", b"uvicorn", b"examples.")
 """What the names of the modules begin with that are forked: they all import much of toolwire."""
 _SERVER = Path(__file__).with_name("fork_server.py")
-_SET_SUBREAPER = 36
-"""PR_SET_CHILD_SUBREAPER of Linux: who has it becomes the parent of a process whose own parent ends."""
 _OWN = (b"PYTHON", b"LD_")
 _BEFORE_CODE = (*_OWN, b"LC_", b"LANG")
 """What variables begin with that an interpreter reads before it runs code."""
@@ -54,7 +51,7 @@ class ForkServer:
         with self._lock:
             connection = self._connection or self._open()
             try:
-                _be_subreaper(1)
+                be_subreaper(1)
                 socket.send_fds(connection, [pickle.dumps(program)], files)
                 number = int(_receive(connection))
                 _receive(connection)  # its parent is this process from here on
@@ -62,7 +59,7 @@ class ForkServer:
                 self.close()
                 raise
             finally:
-                _be_subreaper(0)
+                be_subreaper(0)
             return number
 
     def close(self) -> None:
@@ -211,10 +208,6 @@ def _is_open(file: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _be_subreaper(value: int) -> None:
-    ctypes.CDLL(None).prctl(_SET_SUBREAPER, value, 0, 0, 0)
 
 
 def _receive(connection: socket.socket) -> bytes:
