@@ -54,6 +54,7 @@ PAGE_HEADERS: Final = (*build_page_headers(build_policy()), NO_STORE)
 NOTHING_ENTERED: Final[Mapping[str, str]] = MappingProxyType({})
 
 _COSTS: Final = {"free": "costs nothing", "credits": "costs credits", "paid": "costs money"}
+_IN_BODY: Final = "in the body"
 
 
 def build_question_page(
@@ -122,6 +123,7 @@ _SITE_SAYS: Final = "The site says"
 _SITE_WORDS: Final = "In the site's own words"
 _ABOVE: Final = ("tool", ACTION)
 _SITES: Final = ("site", "program")
+_QUOTED: Final = (*_SITES, "the site asks")
 _NO_ROW: Final = DisplayRow("part", "", "")
 
 
@@ -188,6 +190,8 @@ def _build_arguments(rows: Sequence[DisplayRow], values: Iterable[tuple[Json, bo
     shown = [row for row in rows if row.kind == "argument"]
     if not shown:
         return NO_HTML
+    if all(row.note.startswith(_IN_BODY) for row in shown):  # where all of them are is said once: by what is sent
+        shown = [row._replace(note=row.note.removeprefix(_IN_BODY).lstrip("; ")) for row in shown]
     facts = join_html(
         _build_row(row, _build_argument(row, value, is_unshown=is_unshown))
         for row, (value, is_unshown) in zip(shown, values, strict=True)
@@ -207,7 +211,7 @@ def _build_argument(row: DisplayRow, value: Json, *, is_unshown: bool) -> Html:
 
 
 def _build_row(row: DisplayRow, html: Html) -> Html:
-    note = Html(f" <small>{escape_text(row.note)}</small>") if row.note and row.label not in _SITES else NO_HTML
+    note = Html(f" <small>{escape_text(row.note)}</small>") if row.note and row.label not in _QUOTED else NO_HTML
     differs = Html(' data-differs="yes"') if row.note.endswith(DIFFERS) else NO_HTML
     is_hidden = row.note.removesuffix(f"; {DIFFERS}").endswith("hidden")
     marked = Html(' data-hidden="yes"') if is_hidden else NO_HTML

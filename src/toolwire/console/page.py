@@ -142,7 +142,7 @@ def build_page(request: PageRequest, page: Page, places: Sequence[tuple[str, str
     note = NOTES.get(request.query.get("note", ""))
     note_html = build_notice(note[0], note[1], role="status") if note else NO_HTML
     links = [(f"{request.root}{path}", words) for path, words in places]
-    out = request.build_form("/sign-out", Html("<button>Sign out</button>"))
+    out = request.build_form("/sign-out", Html('<button class="small">Sign out</button>'))
     topics = escape_text(" ".join(page.topics))
     html = build_html_page(
         f"{_find_count(places)}{page.title} - toolwire",

@@ -178,9 +178,10 @@ def _is_decimal(schema: Schema) -> bool:
     if not isinstance(alternatives, list):
         return False
     real = [one for one in alternatives if isinstance(one, Mapping) and one.get("type") != "null"]
-    texts = [one for one in real if one.get("type") == "string" and not one.keys().isdisjoint(("pattern", "format"))]
     numbers = [one for one in real if one.get("type") in ("number", "integer")]
-    return len(texts) == 1 and bool(numbers) and len(texts) + len(numbers) == len(real)
+    texts = [one for one in real if one.get("type") == "string"]
+    is_number = any(one["type"] == "number" or "pattern" in one or "format" in one for one in numbers + texts)
+    return is_number and len(texts) == 1 and bool(numbers) and len(texts) + len(numbers) == len(real)
 
 
 def _resolve(schema: Schema, root: Schema) -> Schema:
@@ -337,9 +338,10 @@ def _read_field(field: _Field, fields: Mapping[str, str]) -> Json:
     if field.kind == "array":
         if isinstance(whole := _read_whole(fields.get(field.pointer, "")), list):
             return whole[:_MAX_ITEMS]
-        items = [
-            _read_field(field.step_to_item(number), fields) for number in range(_read_count(fields, field.pointer))
-        ]
+        count = _read_count(fields, field.pointer)
+        if f"{COUNT}{field.pointer}" not in fields and field.required and field.step_to_item(0).kind == "object":
+            count = count or 1  # a form that nobody has filled in yet shows what an item is
+        items = [_read_field(field.step_to_item(number), fields) for number in range(count)]
         return ["" if one is _LEFT_OUT else one for one in items] if items or field.required else _LEFT_OUT
     return _read_text(field, fields)
 
@@ -351,7 +353,12 @@ def _read_text(field: _Field, fields: Mapping[str, str]) -> Json:
         return text if text or field.required else _LEFT_OUT
     if not text.strip():
         return _LEFT_OUT
-    value = text.strip() if field.kind == "decimal" else _read_json(text)
+    value = _read_json(text)
+    if field.kind == "decimal":
+        text = text.strip()
+        # A number of JSON has about 15 digits, and says neither 1.50 nor NaN.
+        is_exact = type(value) in (int, float) and len(text) < 16 and text[-1].isdigit() and json.dumps(value) == text
+        return value if is_exact else text
     # FD-06: a link has a choice as a person writes it, without quotation marks.
     return (
         text if field.kind == "enum" and value not in field.schema["enum"] and text in field.schema["enum"] else value

@@ -29,6 +29,7 @@ from toolwire.framing.html_page import (
     build_html_page,
     build_lines,
     build_list,
+    build_notice,
     build_page_headers,
     build_policy,
     build_submit,
@@ -51,10 +52,10 @@ from .page_script import SCRIPT_PATH
 from .protocol_exchange import ProtocolExchange, ServedProtocols, write_python
 
 _MAX_LISTED = 200
-_MAX_LIST_CHARS = 36_000
+_MAX_LIST_CHARS = 32_000
 """How much HTML the list may be: a page has at most 60 kB, without the answer of a tool."""
 _MAX_UNGROUPED = 20
-_MAX_LINE_LENGTH, _MAX_LINK_LENGTH = 160, 2_000
+_MAX_LINE_LENGTH, _MAX_LINK_LENGTH = 80, 2_000
 _POLICY = build_policy(script="'self'")
 _MAX_REQUESTS = 4
 _NOTHING: Mapping[str, Json] = {}
@@ -81,7 +82,7 @@ class View:
     """What one request shows.
 
     ``base`` is the URL of the page; ``words`` are searched for; ``name`` is the chosen tool, with the ``arguments`` in
-    its form and ``faults`` in them; ``problem`` is said above the form; ``html`` stands in place of the form.
+    its form and ``faults`` in them; ``problem`` or ``note`` is said above it; ``html`` stands in place of the form.
     ``is_live`` says that a script on the page asks this server how a call stands. ``focus`` is the JSON Pointer of the
     value whose field has the focus.
     """
@@ -92,6 +93,7 @@ class View:
     arguments: Mapping[str, Json] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
     problem: str = ""
+    note: str = ""
     html: Html = NO_HTML
     is_live: bool = False
     answer: CallAnswer | None = None
@@ -144,7 +146,7 @@ class IndexPage:
         return Response(status, (*fields, (b"etag", tag) if is_plain else NO_STORE), body)
 
     def _build_start(self, view: View) -> Html:
-        left = Html(f'<div class="card">{self._build_search(view)}{self._build_list(view)}</div>')
+        left = Html(f'<div class="card tools">{self._build_search(view)}{self._build_list(view)}</div>')
         right = Html(f"{self._build_intro()}{self._build_connect(view)}{self._build_history()}")
         return Html(f'<div class="split"><div>{left}</div><div>{right}</div></div>')
 
@@ -235,14 +237,15 @@ class IndexPage:
         lines = [line.strip() for line in (*tool.description.split("\n"), tool.hint) if line.strip()]
         about = join_html(Html(f"<p>{show_text(line)}</p>") for line in lines)
         answer = NO_HTML if view.answer is None else self._build_answer(view, tool, view.answer)
-        result = Html(f"{build_alert(make_visible(view.problem))}{answer}{view.html}")
+        note = build_notice(view.note, role="status") if view.note else NO_HTML
+        result = Html(f"{build_alert(make_visible(view.problem))}{note}{answer}{view.html}")
         # FD-06: each form of the page leads to it.
         result = Html(f'<div id="result">{result}</div>') if result else NO_HTML
+        heading = Html(f'<div class="card" id="tool"><h1>{build_code(view.name)}</h1>')
+        if view.html:  # a question says itself what the tool does
+            return Html(f"{heading}{result}</div>")
         badges = build_list(build_tool_badges(tool), "badges")
-        return Html(
-            f'<div class="card" id="tool"><h1>{build_code(view.name)}</h1>{badges}{about}{result}'
-            f"{NO_HTML if view.html else self._build_form(view, tool)}</div>"
-        )
+        return Html(f"{heading}{badges}{about}{result}{self._build_form(view, tool)}</div>")
 
     def _build_form(self, view: View, tool: Tool) -> Html:
         fields = build_form_fields(tool.input_schema, view.arguments, view.faults, view.focus)

@@ -191,7 +191,7 @@ class PageReader:
     def _deny(self, view: View, tool: Tool, word: str) -> Pending:
         """Return the call that its user did not allow: the server keeps that answer, and runs nothing."""
         # FU-60
-        shown = self._page.build(replace(view, problem="Denied. Nothing was sent."))
+        shown = self._page.build(replace(view, note="Denied. Nothing was sent."))
         context = replace(ANONYMOUS, confirmation=word, user_answer=_DENIED)
         return Pending(Call(tool, view.arguments, context=context), lambda _result, _duration_ms: shown)
 
