@@ -28,6 +28,7 @@ SCRIPTS = {
     "arabic": "متجر الأشياء ",
     "emoji": "👩‍👩‍👧‍👦",
     "marks": "e\u0301\u0302\u0303",
+    "stacked marks": "e" + "\u0336\u033f\u0e49\u0301\u20dd" * 4,
     "dots": "a.b/c?d=e&",
 }
 LENGTHS = (1, 24, 80, 600, 4_000)

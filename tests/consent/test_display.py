@@ -20,7 +20,7 @@ from toolwire.consent.question_page import (
 )
 from toolwire.core.check import Question
 from toolwire.core.http import Request
-from toolwire.core.model import Approval, Authorization, Call, Context, Cost, Requirements, Secret, Tool
+from toolwire.core.model import Approval, Authorization, Call, Context, Cost, Json, Requirements, Secret, Tool
 from toolwire.framing.visible_text import make_visible
 
 LONG = "x" * 99_990 + "\u202eEND\x1b[31m!"
@@ -174,6 +174,32 @@ def test_origin_with_lookalike_letters_is_displayed_in_ascii(url: str, shown_as:
         assert display_origin(url) == shown_as
     assert display_origin(url).isascii()
     assert (warned in find_lookalike_warning(url)) if warned else find_lookalike_warning(url) == ""
+
+
+@pytest.mark.requirement("D-03")
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        ({"to": "\u0430da@bank.example"}, "careful: one word mixes Cyrillic and Latin letters"),
+        ({"more": [{"t\u043e": "Eve"}]}, "careful: one word mixes Cyrillic and Latin letters"),
+        ({"t\u03bf": "Eve"}, "careful: one word mixes Greek and Latin letters"),
+        ({"to": "\uff21da"}, "careful: one word mixes Fullwidth and Latin letters"),
+        ({"iban": "DE1\u0660\u0660"}, "careful: one number mixes digits of two scripts"),
+        ({"to": "e" + "\u0301" * 20}, "12 hidden"),
+        ({"to": "x\U0001d159"}, "1 hidden"),
+        ({"to": ["\n\u041f\u0440\u0438\u0432\u0435\u0442, Ada\t\u0430"]}, ""),
+        (
+            {"to": "T\u30b7\u30e3\u30c4 AI\u6280\u8853 \u0665\u0660 \u5e745\u6708 \u00b5m e\u0301\u0302\u0303"},
+            "",
+        ),
+    ],
+)
+def test_argument_that_looks_like_another_is_marked(arguments: dict[str, Json], note: str) -> None:
+    question = Question(Call(Tool(name="pay"), arguments), "https://a.example", "POST /pay", Approval.PER_CALL)
+    (row,) = [one for one in build_display_rows(question) if one.kind == "argument"]
+    assert row.note == note
+    assert ('data-hidden="yes"' in build_question_page(question, "t")) is bool(note)
+    assert note in "\n".join(list_question(build_display_rows(question)))
 
 
 @pytest.mark.requirement("D-03")

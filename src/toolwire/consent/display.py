@@ -22,12 +22,14 @@ from toolwire.framing.question_template import fill_template
 from toolwire.framing.visible_text import count_hidden, make_visible, make_visible_json
 
 from .headline import build_headline
-from .origin_display import find_lookalike_warning, show_site
+from .origin_display import describe_mixed_word, find_lookalike_warning, show_site
 from .tool_facts import find_scopes
 
 _LONG_TEXT = 2_000
 OWN_PRINCIPAL = "me"
 """The user of a session who has no other name."""
+CAREFUL = "careful: "
+"""Begins the part of a note that says what in an argument looks like something else."""
 ACTION = "what happens"
 """The label of the row that says in one line what a call does."""
 
@@ -126,7 +128,7 @@ def _is_from_address(connection: str, site: str) -> bool:
 def _build_argument_rows(question: Question) -> Iterator[DisplayRow]:
     secrets, schemas = find_secrets(question), question.call.tool.parameters
     for name, value in question.call.arguments.items():
-        text, note = make_visible_json(value), _describe_size(value)
+        text, note = make_visible_json(value), _describe_text(name, value)
         if name in secrets:
             text, note = "*" * 8, f"secret, {len(value):,} characters"
         elif name in question.files:
@@ -179,11 +181,12 @@ def _list_context_credentials(question: Question) -> list[str]:
     return [*found, "your user id"] if needs.user_id and has.user_id is not None else found
 
 
-def _describe_size(value: Json) -> str:
+def _describe_text(name: str, value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     notes = [f"{len(text):,} characters"] if len(text) > _LONG_TEXT else []
-    unseen = count_hidden(text)
-    if unseen:
+    if mixed := describe_mixed_word(f"{name} {text}"):
+        notes.append(f"{CAREFUL}{mixed}")
+    if unseen := count_hidden(text):
         notes.append(f"{unseen:,} hidden")
     return ", ".join(notes)
 

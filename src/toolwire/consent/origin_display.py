@@ -1,9 +1,10 @@
-"""Show the origin of a URL in letters that cannot be mistaken for other letters."""
+"""Show the origin of a URL in letters that cannot be mistaken for other letters, and find words that mix scripts."""
 # D-03
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from unicodedata import name
 
 from toolwire.core.url_display import show_url
@@ -14,6 +15,11 @@ _PROGRAM = re.compile(
     r"(?:https://)?([a-z0-9][a-z0-9-]{0,23})-([0-9a-f]{8})[0-9a-f]{24}\.stdio\.invalid(?::443)?(?:/mcp)?(?![\w.:-])"
 )
 """The address of a program, as ``ServerCommand.url`` writes it."""
+_ALIKE = frozenset(
+    {"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "FULLWIDTH", "GREEK", "LATIN", "LISU", "MATHEMATICAL"}
+)
+_WORD = re.compile(r"\w+")
+_JSON_ESCAPE = re.compile(r"\\.")
 _MIXED_IN_JAPANESE = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
 
 
@@ -50,6 +56,24 @@ def find_lookalike_warning(url: str) -> str:
     return f"This address reads {shown!r} in its own script."
 
 
+def describe_mixed_word(text: str) -> str:
+    """Return what one word of ``text``, which may be JSON, mixes: letters of alphabets that look alike, or digits.
+
+    Return an empty text if there is no such word.
+    """
+    if text.isascii():
+        return ""
+    for word in _WORD.findall(_JSON_ESCAPE.sub(" ", text)):
+        if not word.isascii():
+            characters = set(word)
+            scripts = _find_scripts(characters) & _ALIKE
+            if len(scripts) > 1:
+                return f"one word mixes {' and '.join(sorted(map(str.capitalize, scripts)))} letters"
+            if len({name(one).partition(" ")[0] for one in characters if one.isdecimal()}) > 1:
+                return "one number mixes digits of two scripts"
+    return ""
+
+
 def _to_unicode_host(host: str) -> str:
     try:
         return ".".join(
@@ -60,6 +84,6 @@ def _to_unicode_host(host: str) -> str:
         return host
 
 
-def _find_scripts(label: str) -> frozenset[str]:
+def _find_scripts(label: Iterable[str]) -> frozenset[str]:
     found = frozenset(name(character, "?").partition(" ")[0] for character in label if character.isalpha())
     return frozenset() if found <= _MIXED_IN_JAPANESE else found

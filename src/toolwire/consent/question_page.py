@@ -38,6 +38,7 @@ from toolwire.framing.visible_text import make_visible, make_visible_json
 from .bounds_fields import ALWAYS, build_bounds_fields
 from .display import (
     ACTION,
+    CAREFUL,
     DisplayRow,
     build_display_rows,
     confirmation_text,
@@ -214,6 +215,7 @@ def _build_row(row: DisplayRow, html: Html) -> Html:
     note = Html(f" <small>{escape_text(row.note)}</small>") if row.note and row.label not in _QUOTED else NO_HTML
     differs = Html(' data-differs="yes"') if row.note.endswith(DIFFERS) else NO_HTML
     is_hidden = row.note.removesuffix(f"; {DIFFERS}").endswith("hidden")
+    is_hidden |= row.kind == "argument" and CAREFUL in row.note
     marked = Html(' data-hidden="yes"') if is_hidden else NO_HTML
     return Html(f"<dt{differs}>{escape_text(row.label)}{note}</dt><dd{differs}{marked}>{html}</dd>")
 

@@ -20,8 +20,10 @@ from .unicode_tables import IGNORABLE
 _SUSPECT: Final = re.compile(r"[^ -~]")
 # Not printable for Python are controls, formats (bidi, zero-width, tags), surrogates and what is not assigned.
 # Printable and yet without ink are fillers, joiners and variation selectors, but for those that an emoji has.
-_NO_INK: Final = re.compile(rf"[{IGNORABLE}\u2800]")
+_NO_INK: Final = re.compile(rf"[{IGNORABLE}\u2800\U0001d159\U00013441\U00013442]")
 _SELECTORS: Final = "\ufe0e\ufe0f"
+_MAX_MARKS: Final = 8
+"""More accents above each other would be drawn over other lines. No script has as many."""
 
 
 def make_visible(text: str) -> str:
@@ -58,4 +60,7 @@ def _has_ink(match: re.Match[str]) -> bool:
     character = match[0]
     if character in _SELECTORS:
         return not is_hidden(match.string, match.start())
-    return (character.isprintable() or category(character) == "Zs") and _NO_INK.match(character) is None
+    kind, before = category(character), match.string[max(match.start() - _MAX_MARKS, 0) : match.start()]
+    if kind[0] == "M" and len(before) == _MAX_MARKS and all(category(one)[0] == "M" for one in before):
+        return False
+    return (character.isprintable() or kind == "Zs") and _NO_INK.match(character) is None
