@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -377,3 +378,38 @@ def test_callers_learn_how_a_program_ended_and_never_its_command(
         assert not any(str(folder) in one or "canary" in one or "invalid" in one for one in seen)
     made = calls.read_text().split()
     assert [made.count(tool) for tool in ends] == [1, 1, 1], "what may change something is not repeated"
+
+
+@pytest.mark.requirement("MC-02", "GW-01")
+def test_programs_end_with_a_killed_gateway_and_a_crashing_one_delays_no_other(
+    folder: Path, toolwire: Callable[..., Outcome]
+) -> None:
+    (folder / "breaking.py").write_text(BREAKING)
+    command = f"stdio:{sys.executable} -P {folder / 'breaking.py'} {folder / 'calls'}"
+    tables = "".join(f'[upstreams.{name}]\ntarget = "{command}"\nagree = true\n' for name in ("printer", "scanner"))
+    (folder / "toolwire.toml").write_text(f"port = 0\nworkers = 2\n{tables}")
+    for name in ("printer", "scanner"):
+        assert toolwire("gateway", "agree", name).code == 0
+
+    def find_programs() -> list[str]:
+        found = [path for path in Path("/proc").iterdir() if path.name.isdigit()]
+        return [path.name for path in found if _runs(path, str(folder / "breaking.py"))]
+
+    with run_gateway() as (process, url):
+        with connect_sync(url, agree=lambda _: True, approve=lambda _: True, retries=0) as remote:
+            names = [tool.id for tool in remote.tools]
+            die = next(name for name in names if "die" in name and "printer" in name)
+            tell_other = next(name for name in names if "tell" in name and "scanner" in name)
+            for _ in range(6):
+                assert isinstance(remote.call(die), Problem)
+                assert isinstance(remote.call(tell_other), Value)
+        assert find_programs()
+        os.killpg(process.pid, signal.SIGKILL)
+        # No process of the gateway could end them: each reads the end of its input, which no other process holds open.
+        wait_until(lambda: not find_programs())
+
+
+def _runs(process: Path, file: str) -> bool:
+    with contextlib.suppress(OSError):  # it has just ended
+        return file.encode() in (process / "cmdline").read_bytes()
+    return False
