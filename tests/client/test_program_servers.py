@@ -413,6 +413,32 @@ def run(asked):
     assert json.loads(call(target).unwrap()) == [{"jsonrpc": "2.0", "id": 7, "result": {}}, -32601]
 
 
+@pytest.mark.requirement("MC-09")
+def test_program_that_asks_while_several_calls_run_learns_what_to_do(program: Write) -> None:
+    target = program(
+        """
+calls = []
+
+def run(asked):
+    calls.append(asked)
+    if len(calls) == 2:
+        write({"id": "q", "method": "elicitation/create", "params": {"message": "Sure?", "requestedSchema": {}}})
+        while (said := json.loads(sys.stdin.readline())).get("id") != "q":
+            handle(said)
+        for one in calls:
+            answer(one, {"content": [{"type": "text", "text": said["error"]["message"]}]})
+"""
+    )
+
+    async def call_both() -> list[Any]:
+        options: dict[str, Any] = {"approve": lambda _: True, "provide_input": lambda _: {}, "approve_command": agree}
+        async with connect(target, **options) as remote:
+            return await asyncio.gather(remote.call("run"), remote.call("run"))
+
+    text = "Several calls are running, so it is unknown whose user to ask. Make this call again, by itself."
+    assert [one.unwrap() for one in asyncio.run(call_both())] == [text, text]
+
+
 def test_an_answer_of_megabytes_arrives(program: Write) -> None:
     target = program("""
 def run(asked):

@@ -13,7 +13,7 @@ from toolwire.core.http import JSON_HEADERS, Headers, Request, Response
 from toolwire.core.model import Json, Problem
 from toolwire.framing import jsontext
 from toolwire.framing.jsonrpc import METHOD_NOT_FOUND
-from toolwire.protocols.mcp.revision import LISTEN, LISTENED, NOTICES, SESSION_HEADER
+from toolwire.protocols.mcp.revision import ELICITATION, LISTEN, LISTENED, NOTICES, SESSION_HEADER
 
 from .failures import bad_response
 
@@ -168,7 +168,7 @@ class ExchangeTable:
         self._unsolicited += size
         if self._unsolicited > MAX_UNSOLICITED:
             raise ValueError(f"more than {MAX_UNSOLICITED:,} bytes that answer no request")
-        return _build_reply(message)
+        return _build_reply(message, is_of_several=any(one.method == "tools/call" for one in self.pending.values()))
 
     def _find(self, message: dict[str, Any]) -> MessageExchange | None:
         """Return the exchange that ``message`` belongs to, or None if no request waits for it."""
@@ -216,13 +216,19 @@ def build_cancellation(exchange: MessageExchange) -> dict[str, Json]:
     return {"jsonrpc": "2.0", "method": CANCELLED, "params": params}
 
 
-def _build_reply(message: dict[str, Any]) -> dict[str, Json] | None:
-    """Return the reply to a request of the server that belongs to no call; None if ``message`` is no request."""
+def _build_reply(message: dict[str, Any], *, is_of_several: bool) -> dict[str, Json] | None:
+    """Return the reply to a request of the server that belongs to no call, or to one of several calls.
+
+    None if ``message`` is no request.
+    """
     method, id_ = message.get("method"), message.get("id")
     if not isinstance(method, str) or id_ is None:
         return None
     answer: dict[str, Json] = {"jsonrpc": "2.0", "id": id_}
-    refusal: Json = {"code": METHOD_NOT_FOUND, "message": f"This client does not support {method[:100]!r}."}
+    text = f"This client does not support {method[:100]!r}."
+    if is_of_several and method == ELICITATION:
+        text = "Several calls are running, so it is unknown whose user to ask. Make this call again, by itself."
+    refusal: Json = {"code": METHOD_NOT_FOUND, "message": text}
     return {**answer, "result": {}} if method == "ping" else {**answer, "error": refusal}
 
 

@@ -31,6 +31,7 @@ from .revision import (
     CAPABILITIES_META,
     CONFIRMATION_META,
     CONSENT_META,
+    ELICITATION,
     RECEIPT_META,
     SERVER_META,
     UNANSWERED_META,
@@ -254,7 +255,7 @@ def write_form(id_: bytes, asked: Mapping[str, Json], server: Mapping[str, Json]
     params: Json = {"mode": "form", "message": asked["message"], "requestedSchema": asked["schema"]}
     result: Json = {
         "resultType": "input_required",
-        "inputRequests": {str(asked["name"]): {"method": "elicitation/create", "params": params}},
+        "inputRequests": {str(asked["name"]): {"method": ELICITATION, "params": params}},
         "requestState": asked["state"],
         "_meta": {SERVER_META: dict(server)},
     }
@@ -276,7 +277,7 @@ def _write_inbox_visit(
     message = f"{call.tool.name} waits for your decision. Open the call in your inbox at"
     subject = f"{page} {get_text(get_object(problem.details, 'inbox'), 'id')}"
     params = _write_page(_clean(f"{message} {host}, and allow or deny it."), page, asked, subject)
-    return _write_input(asked.id, {_VISIT: {"method": "elicitation/create", "params": params}}, server)
+    return _write_input(asked.id, {_VISIT: {"method": ELICITATION, "params": params}}, server)
 
 
 def _write_sign_ins(asked: AskedMethod, problem: Problem, server: Mapping[str, Json]) -> bytes | None:
@@ -291,7 +292,7 @@ def _write_sign_ins(asked: AskedMethod, problem: Problem, server: Mapping[str, J
             continue
         message = _clean(f"Sign in to {name}. This tool uses your own account there.")
         params = _write_page(message, url, asked, url)
-        requests[f"sign_in_{name}"] = {"method": "elicitation/create", "params": params}
+        requests[f"sign_in_{name}"] = {"method": ELICITATION, "params": params}
     return _write_input(asked.id, requests, server) if requests else None
 
 

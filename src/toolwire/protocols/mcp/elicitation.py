@@ -21,10 +21,11 @@ from toolwire.framing.form_schema import FormError
 from toolwire.framing.input_messages import read_input_request, write_input_response
 from toolwire.framing.jsontext import get_object
 
+from .revision import ELICITATION
+
 CAPABILITIES: Final[dict[str, Json]] = {"elicitation": {"form": {}, "url": {}}}
 """What a client declares whose user can be asked."""
 
-METHOD: Final = "elicitation/create"
 MAX_ROUNDS: Final = 10
 MAX_QUESTIONS: Final = 5
 MAX_STATE: Final = 256 * 1024
@@ -64,7 +65,7 @@ def read_visits(data: Json) -> WantedInput | Problem:
     listed = data.get("elicitations") if isinstance(data, dict) else None
     pages: dict[str, Json] = {}
     for number, params in enumerate(listed if isinstance(listed, list) else ()):
-        pages[str(number)] = {"method": METHOD, "params": params if isinstance(params, dict) else {}}
+        pages[str(number)] = {"method": ELICITATION, "params": params if isinstance(params, dict) else {}}
     if not pages:
         return _build_refusal("it does not say what input it needs")
     wanted = read_questions(pages, None)
@@ -82,7 +83,7 @@ def read_questions(asked: Mapping[str, Json], state: str | None) -> WantedInput 
     questions: dict[str, InputRequest] = {}
     for name, request in asked.items():
         method = request.get("method") if isinstance(request, dict) else None
-        if method != METHOD:
+        if method != ELICITATION:
             return _build_refusal(f"this client does not support {str(method)[:100]!r}")
         try:
             questions[name] = read_input_request(get_object(request, "params"))

@@ -46,6 +46,7 @@ SKILLS = "io.modelcontextprotocol/skills"
 """The extension by which a call can go on as a task."""
 
 DISCOVER = "server/discover"
+ELICITATION = "elicitation/create"
 LISTEN = "subscriptions/listen"
 LISTENED = "notifications/subscriptions/acknowledged"
 NOTICES = {

@@ -22,9 +22,9 @@ from toolwire.framing.form_schema import FormError
 from toolwire.framing.input_messages import read_input_request, write_input_response
 from toolwire.framing.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
-from . import elicitation, post_message, progress
+from . import post_message, progress
 from .post_message import MAX_EVENT_BYTES, McpClientSession
-from .revision import STATELESS
+from .revision import ELICITATION, STATELESS
 
 MAX_REPLIES: Final = 100
 STREAM: Final = (b"content-type", b"text/event-stream")
@@ -121,7 +121,7 @@ class Listener:
             self._replies += 1
             if self._replies > MAX_REPLIES:
                 raise ValueError(f"the server asks more than {MAX_REPLIES} questions of its own")
-            if method == elicitation.METHOD and _is_unreachable(self._session, id_):
+            if method == ELICITATION and _is_unreachable(self._session, id_):
                 self.needs_session = True
                 raise ValueError("its question cannot be answered")
             yield reply_to_server(self._session, method, id_, message)
@@ -141,7 +141,7 @@ def reply_to_server(
     """Return the reply to a request of the server, or what the user must be asked first."""
     if method == "ping":
         return post_message.write_reply(session, id_, None)
-    if method != elicitation.METHOD or not session.can_ask or session.version == STATELESS:
+    if method != ELICITATION or not session.can_ask or session.version == STATELESS:
         return post_message.write_reply(session, id_, _refusal(method))
     try:
         return read_input_request(

@@ -26,7 +26,7 @@ from . import foreign_members
 from .answers import AskedMethod, Method, build_answer, build_error, build_invalid, build_refusal, write_static
 from .output_schema import OutputForm
 from .result import is_tool_error, write_failure, write_opening, write_value
-from .revision import CALL_META, CAPABILITIES_META, MISSING_CAPABILITY, SERVER_META, TASKS
+from .revision import CALL_META, CAPABILITIES_META, ELICITATION, MISSING_CAPABILITY, SERVER_META, TASKS
 
 POLL_MS: Final = 1_000
 _WORKING: Final = "working"
@@ -162,7 +162,7 @@ def _write_status(
     if status.message:
         task["statusMessage"] = status.message
     if status.state is LongCallState.WAITING:
-        asked = {name: {"method": "elicitation/create", "params": form} for name, form in status.input.items()}
+        asked = {name: {"method": ELICITATION, "params": form} for name, form in status.input.items()}
         return {**task, "status": "input_required", "inputRequests": asked}
     if status.state in _STATUSES:
         return {**task, "status": _STATUSES[status.state]}
