@@ -113,16 +113,13 @@ language. Each check has a number and the id of its requirement (`spec/requireme
 
 The exit code is 0 if no check failed, 1 if one failed, and 4 if the server has none of the protocols.
 
-To run the checks as tests of your own server, use `pytest -p toolwire.testing.server_checks` (or `pytest_plugins` in
-`conftest.py`):
+To run the checks in the tests of your own server, use `conform` of `toolwire.testing.server_checks`:
 
 ```text
-@pytest.mark.conform("otc")
-def test_our_server(conformance, our_url):
-    conformance(our_url, key="...", call=("add", {"a": 1, "b": 2}))
+def test_our_server(our_url):
+    reports = conform(our_url, protocol="otc", key="...", call=ProbeTool("add", {"a": 1, "b": 2}))
+    assert [report.failures for report in reports] == [()]
 ```
-
-Each check is one test. A check that does not apply is skipped.
 
 `python spec/conformance.py` writes the reports below, and a test compares them.
 """

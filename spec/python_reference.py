@@ -212,7 +212,7 @@ SECTIONS = (
     Section(
         "toolwire.testing.server_checks",
         "toolwire.testing.server_checks: conformance checks of any server",
-        "The plugin `toolwire.testing.server_checks` makes each check a pytest test."
+        "`conform` runs the checks of `toolwire conform`, for the tests of a server."
         " See [Conform](../how-to/conform.md).",
     ),
 )

@@ -18,8 +18,6 @@ from toolwire.testing.loopback import background
 from toolwire.testing.server_checks import PROTOCOLS, CheckReport, CheckStatus, ProbeTool, conform
 from toolwire.testing.server_checks.run_checks import format_markdown, reports_to_json, summarize_report
 
-pytest_plugins = ["pytester"]
-
 ROOT = Path(__file__).parents[3]
 CALL = ProbeTool("add", {"a": 1, "b": 2})
 
@@ -167,27 +165,3 @@ def test_the_known_deviations_of_universal_tool_server_are_named() -> None:
         *("OTC-001", "OTC-008", "OTC-025", "OTC-034", "OTC-036", "OTC-038", "OTC-040", "OTC-044"),
         *("OXP-008", "OXP-009", "OXP-013", "A-31", "A-42", "A-48"),
     }
-
-
-def test_as_a_plugin_each_check_is_a_test(pytester: pytest.Pytester, serve: Callable[..., str]) -> None:
-    url = serve(toolwire.asgi(calculator([])))
-    pytester.makepyfile(
-        f"""
-        import pytest
-
-        @pytest.mark.conform("openapi")
-        def test_good(conformance):
-            conformance("{url}", call=("add", {{"a": 1, "b": 2}}))
-
-        @pytest.mark.conform("openapi")
-        def test_bad(conformance):
-            conformance("http://127.0.0.1:9")
-
-        def test_other():
-            pass
-        """
-    )
-    loaded = ("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "toolwire.testing.server_checks")
-    result = pytester.runpytest_inprocess(*loaded)
-    result.assert_outcomes(passed=19, failed=6, skipped=8)
-    result.stdout.fnmatch_lines(["*XL-001 GET*refused the connection*"])
