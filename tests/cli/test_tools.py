@@ -214,7 +214,8 @@ def test_overlay_target_without_a_match_is_reported(shop: Path, tmp_path: Path, 
 
 def test_code_has_no_findings(desk: Path, toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("tools", desk, "--findings")
-    assert (outcome.code, outcome.out) == (0, "")
+    assert (outcome.code, outcome.out) == (0, "Desk has no findings: toolwire uses all that its server declares.\n")
+    assert toolwire("tools", desk, "--findings", "--json").out == "[]\n"
 
 
 TAGGED = {

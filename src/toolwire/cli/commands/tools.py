@@ -52,8 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     for line in list_differences(changed):
         print_error(line)
     if arguments.findings:
-        output = json_text(list(findings), indent=2) if arguments.json else "\n".join(map(escaped, findings))
-        print(output, end="\n" if output else "")
+        nothing = f"{escaped(catalog.title)} has no findings: toolwire uses all that its server declares."
+        text = "\n".join(map(escaped, findings)) or nothing
+        print(json_text(list(findings), indent=2) if arguments.json else text)
     elif arguments.find is not None and not tools and not arguments.json:
         print(f"No tool of {escaped(catalog.title)} fits: {escaped(arguments.find)}")
     elif arguments.json:
