@@ -28,6 +28,7 @@ SCHEMES = {
     "jar": {"type": "apiKey", "in": "cookie", "name": "sid"},
     "basic": {"type": "http", "scheme": "Basic"},
     "bearer": {"type": "http", "scheme": "bearer"},
+    "other": {"type": "http", "scheme": "SharedAccessKey"},
 }
 SECRETS = {name: f"{name}/secret" for name in SCHEMES}
 BASIC = "Basic " + b64encode(b"basic/secret").decode()
@@ -85,6 +86,7 @@ def send_one_call(listen: Any, said: Callable[..., bytes], security: Any, **opti
         ([{"jar": []}], "/ping?a=1", {"cookie": "sid=jar/secret"}),
         ([{"basic": []}], "/ping?a=1", {"authorization": BASIC}),
         ([{"bearer": []}], "/ping?a=1", {"authorization": "Bearer bearer/secret"}),
+        ([{"other": []}], "/ping?a=1", {"authorization": "SharedAccessKey other/secret"}),
         ([{"head": [], "jar": []}], "/ping?a=1", {"x-key": "head/secret", "cookie": "sid=jar/secret"}),
         ([{"head": [], "gone": []}, {"jar": []}], "/ping?a=1", {"cookie": "sid=jar/secret"}),
         ([], "/ping?a=1", {}),
@@ -257,6 +259,7 @@ def test_no_other_origin_is_sent_a_key(listen: Any, encode_response: Callable[..
     [
         ([{"bearer": []}], {}, True),
         ([{"head": []}, {"basic": [], "ask": []}], {}, True),
+        ([{"head": [], "jar": []}], {"keys": SECRETS}, False),
         ([{"bearer": []}, {}], {}, False),
         ([], {}, False),
         ([{"gone": []}], {}, False),
@@ -293,3 +296,30 @@ def test_refused_call_without_a_credential_says_how_to_give_one(
     assert not result.ok
     assert "Not authenticated" in result.message
     assert ("--key-env NAME" in result.message) == (not key)
+
+
+@pytest.mark.requirement("XL-118")
+@pytest.mark.parametrize("options", [{}, {"api_key": "pasted/secret"}, {"keys": {"head": "head/secret"}}])
+def test_question_and_refusal_say_which_credentials_are_needed_together(
+    options: dict[str, Any], listen: Any, encode_response: Callable[..., bytes]
+) -> None:
+    asked: list[Question] = []
+
+    def answer(seen: Any) -> Iterable[bytes]:
+        is_document = seen.line.split()[1] == "/openapi.json"
+        body = document([{"head": [], "bearer": []}]) if is_document else b"{}"
+        status = "200 OK" if is_document else "401 Unauthorized" if "/ping" in seen.line else "404 Not Found"
+        yield encode_response(body, "content-type: application/json", status=status)
+
+    def approve(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=True)
+
+    with connect_sync(listen(answer).origin, approve=approve, preferences=ALL, **options) as remote:
+        result = remote.call("ping", {"a": "1"})
+    needed = (
+        "the key of `bearer` as a Bearer token in the header Authorization and the key of `head` in the header X-Key"
+    )
+    assert needed in result.message
+    assert any(needed in reason for reason in asked[0].reasons)
+    assert "secret" not in result.message

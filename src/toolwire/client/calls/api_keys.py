@@ -10,21 +10,37 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
+from toolwire.consent.binding import NO_CREDENTIAL, CredentialRef
 from toolwire.core.codec import Flow, change_requests
 from toolwire.core.http import Request
 from toolwire.core.model import Json, Secret, Tool
 from toolwire.core.url_origin import get_origin
+from toolwire.framing.visible_text import make_visible
 
 T = TypeVar("T")
 
 Keys: TypeAlias = Mapping[str, Secret]
 """Keys by the names of their security schemes. The key under ``""`` is for any scheme that needs one key alone."""
 
+BEARER_KEY = "bearer key"
+"""The scheme of a credential that is a key without a name, where no scheme of the document takes it alone."""
+
+_KEY_MISSING = (
+    "The server's document says that this call needs a credential, and none is given: use --key-env NAME, "
+    "api_key=... in Python or key-env in the gateway's file, or sign in with `toolwire login URL`."
+)
+_KEYS_MISSING = (
+    "The server's document says that this call needs several credentials together:",
+    'and not all are given: use keys={"SCHEME": ...} in Python, or --header-env NAME=VARIABLE.',
+)
+_MAX_PARTS = 400
+_SCHEME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _KINDS = ("apiKey", "http", "oauth2", "openIdConnect")
 
 
@@ -54,14 +70,22 @@ def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Se
     return [(min(alone, key=_rank_scheme), keys[""])]
 
 
-def requires_key(tool: Tool) -> bool:
-    """Return whether the OpenAPI document of ``tool`` says that a call needs a credential that can be a key."""
+def explain_missing_key(tool: Tool, given: CredentialRef) -> str:
+    """Return a sentence that says which credential the OpenAPI document of ``tool`` requires beside ``given``.
+
+    It is empty if nothing is missing, as far as can be known.
+    """
     facts = tool.hints.get("openapi")
     alternatives = facts.get("security", ()) if isinstance(facts, Mapping) else ()
     # An empty alternative allows calls without a credential.
-    return bool(alternatives) and all(
+    if not alternatives or not all(
         schemes and all(one.get("kind") in _KINDS for one in schemes) for schemes in alternatives
-    )
+    ):
+        return ""
+    if (given == NO_CREDENTIAL or given.scheme == BEARER_KEY) and all(len(schemes) > 1 for schemes in alternatives):
+        parts = " and ".join(sorted(map(describe_key, alternatives[0])))
+        return f"{_KEYS_MISSING[0]} {make_visible(parts[:_MAX_PARTS])} {_KEYS_MISSING[1]}"
+    return _KEY_MISSING if given == NO_CREDENTIAL else ""
 
 
 def _rank_scheme(scheme: Mapping[str, Json]) -> tuple[bool, int]:
@@ -81,6 +105,8 @@ def describe_key_place(scheme: Mapping[str, Json]) -> str:
             return f"in the {place} {scheme.get('name', '')}"
         case {"kind": "http", "scheme": "basic"}:
             return "as Basic in the header Authorization"
+        case {"kind": "http", "scheme": word} if word != "bearer":
+            return f"as {word} in the header Authorization"
         case _:
             return "as a Bearer token in the header Authorization"
 
@@ -107,7 +133,9 @@ def _add_key(request: Request, scheme: Mapping[str, Json], key: str) -> Request:
         case {"kind": "http", "scheme": "basic"}:
             return _set_header(request, "authorization", "Basic " + b64encode(key.encode()).decode())
         case {"kind": "http" | "oauth2" | "openIdConnect"}:
-            return _set_header(request, "authorization", f"Bearer {key}")
+            word = str(scheme.get("scheme", "bearer"))
+            word = word if word != "bearer" and _SCHEME.fullmatch(word) else "Bearer"
+            return _set_header(request, "authorization", f"{word} {key}")
         case _:
             return request
 

@@ -56,7 +56,7 @@ from toolwire.validation import build_arguments_check, copy_arguments
 from toolwire.validation.requirements import check_own_context
 
 from .agreements import Agreements, CallParties, ClaimedRead, CurrentDefinitions, build_lock_check
-from .api_keys import requires_key
+from .api_keys import explain_missing_key
 from .budget import Budget, build_budget
 from .input_requests import CallInput
 from .long_calls import LongCall, WaitLimits, find_call_id, list_calls
@@ -84,10 +84,6 @@ DEFAULT_WAIT_S = 100.0
 
 _MAX_REDIRECTS = 3
 _REDIRECTED = "The server redirects this call to an address that you have not seen."
-_KEY_MISSING = (
-    "The server's document says that this call needs a credential, and none is given: use --key-env NAME, "
-    "api_key=... in Python or key-env in the gateway's file, or sign in with `toolwire login URL`."
-)
 _NOT_SHOWN = "The call continues with a request that was not shown before."
 
 
@@ -447,8 +443,8 @@ class CallPipeline:
                 result = yield from flow if data_flow is None else _record_progress(flow, data_flow, self.name)
         if isinstance(result, Problem):
             self._budget.record_problem(tool, result)
-            if result.kind in (Kind.UNAUTHORIZED, Kind.FORBIDDEN) and self._lacks_key(tool):
-                result = replace(result, message=f"{result.message.rstrip('. ')}. {_KEY_MISSING}")
+            if result.kind in (Kind.UNAUTHORIZED, Kind.FORBIDDEN) and (missing := self._explain_missing_key(tool)):
+                result = replace(result, message=f"{result.message.rstrip('. ')}. {missing}")
         return result
 
     def _record_texts(self, data_flow: DataFlow, result: Result, state: CallState) -> Flow[None]:
@@ -460,15 +456,14 @@ class CallPipeline:
     def _add_notices(self, question: Question, prepared: PreparedCall) -> Question:
         tool, reasons = prepared.call.tool, question.reasons
         # No refusal: a document can ask for more than its server does.
-        if self._lacks_key(tool):
-            reasons = (*reasons, _KEY_MISSING)
+        if missing := self._explain_missing_key(tool):
+            reasons = (*reasons, missing)
         if relies_on_claim(self.peer, tool, prepared.request, self._terms.retries):
             reasons = (*reasons, REPEAT_NOTICE)
         return question if reasons is question.reasons else replace(question, reasons=reasons)
 
-    def _lacks_key(self, tool: Tool) -> bool:
-        """Return whether the document of the server requires a credential for ``tool``, and none is given."""
-        return requires_key(tool) and self._terms.credential(tool) == NO_CREDENTIAL
+    def _explain_missing_key(self, tool: Tool) -> str:
+        return explain_missing_key(tool, self._terms.credential(tool))
 
     def _converse(self, prepared: PreparedCall, question: Question | None, state: CallState) -> Flow[Result]:
         """Run ``prepared`` to its end. The approved request is sent as it is; another one needs a question."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from toolwire.client.calls.api_keys import choose_keys, describe_key
+from toolwire.client.calls.api_keys import BEARER_KEY, choose_keys, describe_key
 from toolwire.client.calls.grant_polling import GrantUser, MissingGrant
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
@@ -467,7 +467,7 @@ class ConnectionFactory:
     def _find_credential(self) -> CredentialRef:
         options = self.options
         if options.key is not None:
-            return CredentialRef("bearer key", compute_identity(options.key))
+            return CredentialRef(BEARER_KEY, compute_identity(options.key))
         if options.keys:
             revealed = [[name, key.reveal()] for name, key in sorted(options.keys_by_scheme.items())]
             return CredentialRef(", ".join(sorted(options.keys)), compute_identity(repr(revealed)))

@@ -76,7 +76,7 @@ class Scheme:
     """One security scheme that an operation requires, with its scopes.
 
     ``kind`` is OpenAPI's type: apiKey, http, oauth2, openIdConnect, mutualTLS. ``place`` and ``name`` are those of
-    an API key; ``scheme`` is that of http, in lower case.
+    an API key; ``scheme`` is that of http, in lower case if it is basic or bearer.
     """
 
     id: str

@@ -19,6 +19,7 @@ from toolwire.protocols.openapi.request.plan import Place, Scheme
 Alternatives: TypeAlias = tuple[tuple[Scheme, ...], ...]
 
 _KINDS = frozenset(("apiKey", "http", "mutualTLS", "oauth2", "openIdConnect"))
+_NAMED_HERE = frozenset(("basic", "bearer", "digest"))
 _CREDENTIALS = frozenset(("access_token", "api_key", "apikey", "oauth_token"))
 _OAUTH_PARAMETERS = frozenset(("access_token", "key", "oauth_token", "token"))
 
@@ -66,7 +67,8 @@ class Security:
             kind=scheme.get("type", ""),
             place=Place(place) if place in ("query", "header", "cookie") else None,
             name=name if isinstance(name, str) else "",
-            scheme=word.lower() if isinstance(word, str) else "",
+            # Names of schemes have no case (RFC 9110, 11.1), but servers with one of their own compare texts.
+            scheme="" if not isinstance(word, str) else word.lower() if word.lower() in _NAMED_HERE else word,
             scopes=tuple(sorted({one for one in scopes if isinstance(one, str)})) if isinstance(scopes, list) else (),
         )
 
