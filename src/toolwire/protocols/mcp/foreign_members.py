@@ -140,8 +140,8 @@ def write_failure_members(
     notes = get_object(problem.details, NOTE)
     content = notes.get("content")
     # The details may be of a server of another protocol, so they are read like an answer.
-    said = {**get_object(notes, "members"), "structuredContent": notes.get("structuredContent")}
-    found = _build_failure(said, content if isinstance(content, list) else None)
+    members = {**get_object(notes, "members"), "structuredContent": notes.get("structuredContent")}
+    found = _build_failure(members, content if isinstance(content, list) else None)
     passed = get_object(found, NOTE)
     if "content" in passed:
         answer["content"] = [translate(block) for block in passed["content"]]
