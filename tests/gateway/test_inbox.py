@@ -566,7 +566,7 @@ def test_what_destroys_is_typed_and_never_allowed_for_later(start: Callable[...,
     assert "Later calls" not in page
     assert "To allow this call, type: erase yes" in gateway.answer(ann, answer="allow", always="yes")
     refused = gateway.answer(ann, answer="allow", confirm="erase yes", always="yes")
-    assert "Its tool can only be allowed one call at a time" in refused
+    assert "This tool can only be allowed one call at a time" in refused
     assert "Allowed. The call" in gateway.answer(ann, answer="allow", confirm="erase yes")
     assert client.call("erase", {"name": "old"})[0] == 200
     assert client.call("erase", {"name": "old"})[0] == 428
