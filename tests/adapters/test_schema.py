@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from toolwire.adapters.schema import Provider, build_tool_schema
@@ -211,7 +211,6 @@ def _values(draw: Any, node: Any, depth: int = 0) -> Any:
 
 
 @pytest.mark.requirement("XL-090")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(schema=_objects(_SCHEMAS), data=st.data())
 def test_arguments_survive_a_round_trip_and_match_the_declared_schema(schema: dict[str, Any], data: Any) -> None:
     schema = {**schema, "$defs": _DEFINITIONS}

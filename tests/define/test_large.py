@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire import Problem, Toolkit, Value
@@ -103,7 +103,6 @@ TYPES = st.sampled_from(
 )
 
 
-@settings(max_examples=400)
 @given(TYPES, st.lists(VALUES, min_size=1, max_size=3), st.sampled_from([is_plain_json, match_anything]))
 def test_matcher_of_a_list_agrees_with_the_matcher_of_each_item(
     kind: Any, values: list[Any], of: Callable[[Any], bool]

@@ -187,7 +187,7 @@ def test_result_matches_the_declared_output_schema(name: str) -> None:
     checks = jsonschema_rs.Draft202012Validator(schema, validate_formats=True)
     assert set(formats(schema)) <= AJV_FORMATS
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(values)
     def meets(value: Any) -> None:
         written = function.write(value)

@@ -400,7 +400,7 @@ def test_early_response_reaches_a_client_that_is_still_sending(dial: Dial) -> No
     assert read_until_closed(peer) == b""  # the rest of the body is not waited for
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.binary(max_size=200), good=st.booleans())
 def test_any_bytes_are_answered_or_closed(address: tuple[str, int], data: bytes, good: bool) -> None:
     with closing(socket.create_connection(address, timeout=HANG)) as peer:

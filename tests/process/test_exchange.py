@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from uvicorn import Server
 
@@ -110,7 +110,6 @@ def exchange_bytes(address: tuple[str, int], request: bytes) -> bytes:
     return DATE.sub(b"date: today", received)
 
 
-@settings(max_examples=150)
 @given(
     response=RESPONSES,
     method=st.sampled_from([b"POST", b"HEAD"]),

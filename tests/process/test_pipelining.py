@@ -152,7 +152,7 @@ def all_of(address: tuple[str, int], sent: bytes) -> list[dict[str, str]]:
     return replies
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(REQUEST, max_size=60))
 def test_pipelined_requests_with_bodies_are_answered_in_order(address: tuple[str, int], requests: list[bytes]) -> None:
     text = all_of(address, b"".join(requests) + LAST)

@@ -438,7 +438,7 @@ def test_settle_restores_the_default_gap_of_a_removed_test() -> None:
     assert ledger.finish(ledger.finish(SMALL, ["OTC-001"]), []) == SMALL
 
 
-@settings(max_examples=20, deadline=None)  # each example parses the whole ledger twice
+@settings(max_examples=20)  # each example parses the whole ledger twice
 @given(st.data())
 def test_settling_the_real_ledger_changes_only_default_gaps(data: st.DataObject) -> None:
     text = (ROOT / "spec" / "requirements.toml").read_text(encoding="utf-8")

@@ -146,7 +146,7 @@ def test_schema_violation_is_a_problem_in_every_protocol(protocol: str) -> None:
     values=st.lists(st.integers(-9, 9), max_size=4),
     most=st.integers(0, 4),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_returned_value_matches_the_declared_schema(low: int, high: int, values: list[int], most: int) -> None:
     item = Annotated[int, pydantic.Field(ge=low, le=high)]
     toolkit = build_returning_kit(Annotated[list[item], pydantic.Field(max_length=most)], values)  # type: ignore[valid-type]

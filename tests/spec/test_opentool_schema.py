@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.model import Problem
@@ -116,14 +116,12 @@ def test_schema_refuses_structural_faults(name: str, is_accepted: Callable[[Any]
 
 
 @given(data=draw_mutated_document() | ODD)
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.requirement("D-18")
 def test_schema_and_validator_refuse_the_same_documents(data: Any, is_accepted: Callable[[Any], bool]) -> None:
     assert is_accepted(data) is not has_structural_error(data)
 
 
 @given(data=draw_mutated_document())
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.requirement("OT-029")
 def test_document_accepted_by_the_validator_survives_a_round_trip(data: Any) -> None:
     document = objects.read(data)
@@ -133,7 +131,6 @@ def test_document_accepted_by_the_validator_survives_a_round_trip(data: Any) -> 
 
 
 @given(data=draw_mutated_document() | ODD)
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.requirement("A-04", "C-4")
 def test_any_document_that_is_read_is_written_without_errors(data: Any, is_accepted: Callable[[Any], bool]) -> None:
     document = objects.read(data)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import jsonschema
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from referencing import Registry
 
@@ -173,7 +173,6 @@ ROOTS = st.fixed_dictionaries(
 
 
 @pytest.mark.requirement("XL-143")
-@settings(max_examples=400, deadline=None)
 @given(OPERATIONS)
 def test_schema_rules_and_reader_agree_on_any_operation(data: Any) -> None:
     errors = [fault for fault in check_operation(data) if fault.severity == "error"]
@@ -200,7 +199,6 @@ def test_schema_rules_and_reader_agree_on_any_operation(data: Any) -> None:
 
 
 @pytest.mark.requirement("XL-143")
-@settings(max_examples=300, deadline=None)
 @given(st.one_of(st.sampled_from(ODD), ROOTS))
 def test_schema_rules_and_reader_agree_on_any_root(data: Any) -> None:
     errors = {fault.path[:1] for fault in check_root(data) if fault.severity == "error"}

@@ -386,10 +386,10 @@ def test_random_events_on_several_machines_never_run_a_call_twice() -> None:
     with run_postgres() as server:
         wait_until_answering(server)
         with closing(LedgerDatabase(server)) as InPostgres.database:
-            run_machine(InPostgres, 40)
+            run_machine(InPostgres, 20)
 
 
 @pytest.mark.requirement("R8", "R14", "A-42", "OTC-019")
-@pytest.mark.parametrize(("machine", "few"), [(InMemory, 120), (InFile, 80)])
+@pytest.mark.parametrize(("machine", "few"), [(InMemory, 40), (InFile, 30)])
 def test_random_events_never_run_a_call_twice_or_lose_its_result(machine: type[Machine], few: int) -> None:
     run_machine(machine, few)

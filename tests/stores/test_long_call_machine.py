@@ -344,7 +344,7 @@ def run_machine(machine: type[Machine], few: int) -> None:
 
 
 @pytest.mark.requirement("LC-03", "LC-04", "R8")
-@pytest.mark.parametrize(("machine", "few"), [(InMemory, 80), (InFile, 60)])
+@pytest.mark.parametrize(("machine", "few"), [(InMemory, 40), (InFile, 30)])
 def test_random_events_never_run_a_long_call_twice_or_lose_it(machine: type[Machine], few: int) -> None:
     run_machine(machine, few)
 
@@ -354,4 +354,4 @@ def test_random_events_on_several_machines_never_run_a_long_call_twice() -> None
     with run_postgres() as server:
         wait_until_answering(server)
         with closing(LedgerDatabase(server)) as InPostgres.database:
-            run_machine(InPostgres, 30)
+            run_machine(InPostgres, 15)

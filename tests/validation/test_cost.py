@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.core.check import ALLOW, Deny
@@ -228,7 +228,6 @@ def mark_schema(schema: Any) -> Any:
 
 @pytest.mark.requirement("D-17")
 @given(SCHEMAS, SCHEMAS, SCHEMAS, VALUES)
-@settings(deadline=None)
 def test_validator_work_never_exceeds_the_counted_cost(root: Any, p: Any, q: Any, data: Any) -> None:
     schema = {**root, "$defs": {"p": p, "q": q}}
     try:

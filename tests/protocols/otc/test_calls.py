@@ -262,7 +262,7 @@ def test_another_content_type_is_415(read_refusal):
     assert (status, body["error"]) == (415, "unsupported_type")
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.binary(max_size=300), path=st.sampled_from(PATHS))
 def test_any_bytes_are_answered(ask, body, path):
     assert isinstance(ask(path, body), Response | Pending)
@@ -291,7 +291,7 @@ bodies = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(request=st.dictionaries(names, bodies, max_size=6), schema=bodies, path=st.sampled_from(PATHS))
 def test_any_members_are_answered(ask, request, schema, path):
     reading = ask(path, {"$schema": schema, "request": {"tool_id": "Add", **request}})

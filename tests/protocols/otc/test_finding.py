@@ -278,7 +278,7 @@ tools = st.builds(
 
 @pytest.mark.requirement("A-34", "OTC-001", "OTC-013")
 @pytest.mark.parametrize("path", ["/tools", "/uts/tools"])
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(made=st.lists(tools, min_size=1, max_size=4, unique_by=lambda tool: tool.id))
 def test_served_catalog_is_found_unchanged(path, made):
     try:
@@ -305,13 +305,12 @@ documents = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(documents | st.lists(st.dictionaries(names, documents, max_size=6)).map(lambda items: {"items": items}))
 def test_any_data_is_a_listing_or_a_problem(data):
     assert isinstance(document.read(data, "h"), document.Listing | Problem)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200), st.integers(100, 599))
 def test_any_response_ends_the_search(body, status):
     flow = CODEC.find("http://h")
@@ -320,7 +319,6 @@ def test_any_response_ends_the_search(body, status):
         flow.send(Response(status, (), body))
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_url_text_causes_one_get_probe(url):
     flow = CODEC.find(url)

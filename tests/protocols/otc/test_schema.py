@@ -2,7 +2,7 @@
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from toolwire.protocols.otc.schema import MAX_LEVELS, MAX_SCHEMAS, describe_schema, inline_references
@@ -108,7 +108,6 @@ anything = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(keys, anything, max_size=5))
 def test_any_data_has_an_inlined_form(schema):
     plain = describe_schema(schema)

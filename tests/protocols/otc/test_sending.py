@@ -327,7 +327,6 @@ pieces = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(pieces.map(lambda data: json.dumps(data).encode()) | st.binary(max_size=100), st.integers(100, 599))
 def test_any_response_is_a_value_or_a_problem(body, status):
     for kind in DIALECTS:
@@ -356,7 +355,7 @@ problems = st.builds(
 
 @pytest.mark.requirement("A-33", "OTC-026", "OTC-028")
 @pytest.mark.parametrize("kind", DIALECTS[:3], ids=lambda kind: kind.title)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(arguments=st.dictionaries(st.text(max_size=5), json_data, max_size=3), end=json_data.map(Value) | problems)
 def test_call_and_result_arrive_unchanged(kind, arguments, end):
     prefix = "/uts" if kind is dialect.UNIVERSAL else ""
