@@ -70,7 +70,12 @@ OWN_TESTS = {
         "tests/interop/test_mcp_gateway_questions.py",
         "tests/server/test_own_host.py",
     ],
-    "limits": ["tests/limits", "tests/gateway/test_inbox.py"],
+    "limits": [
+        "tests/limits",
+        "tests/gateway/test_inbox.py",
+        "tests/hosting/test_approvers.py",
+        "tests/hosting/test_tool_rights.py",
+    ],
     "oauth": ["tests/oauth"],
     "protocols": ["tests/protocols", "tests/conformance"],
     "server": ["tests/server", "tests/oauth"],

@@ -25,6 +25,7 @@ def test_rate_check_counts_limited_tools_for_each_caller() -> None:
     denied = called(limited, "ada")
     assert isinstance(denied, Deny)
     assert (denied.problem.kind, denied.problem.retry_after_ms) == (Kind.RATE_LIMITED, 60_000)
+    assert "was not called" not in denied.problem.message  # that is how the sentence of another's limit ends
 
 
 class Gone:
@@ -41,4 +42,5 @@ def test_limited_tool_is_refused_and_unlimited_tool_runs_if_counting_fails() -> 
     assert isinstance(denied, Deny)
     assert (denied.problem.kind, denied.problem.can_retry) == (Kind.OVERLOADED, True)
     assert "did not run" in denied.problem.message
+    assert denied.problem.details == {"uncounted": True}
     assert check(Call(Tool(name="free"), {})) is ALLOW
