@@ -23,6 +23,9 @@ def answer(body: bytes, media_type: bytes = JSON, status: int = 200) -> Response
     return Response(status, ((b"content-type", media_type),) if media_type else (), body)
 
 
+XML = '<?xml version="1.0" encoding="ISO-8859-1"?>'
+
+
 @pytest.mark.requirement("XL-100")
 @pytest.mark.parametrize(
     ("response", "value"),
@@ -33,6 +36,11 @@ def answer(body: bytes, media_type: bytes = JSON, status: int = 200) -> Response
         (answer(b"12345678901234567890123"), 12345678901234567890123),
         (answer("é".encode(), b"text/plain"), "é"),
         (answer(b"\xe9", b"text/plain; charset=ISO-8859-1"), "é"),
+        (answer(b"\x80", b'text/csv; charset="windows-1252"'), "€"),
+        (answer("日".encode("shift_jis"), b"text/plain; charset=Shift_JIS"), "日"),
+        (answer(b'<?xml version="1.0" encoding="ISO-8859-1"?>\xe9', b"application/xml"), XML + "é"),
+        (answer(b"\xe9", b"text/plain; charset=idna"), "\ufffd"),
+        (answer(b"\xe9", b"text/plain; charset=iso-8859-99"), "\ufffd"),
         (answer(b"\xff", b"text/plain"), "\ufffd"),
         (answer(b"<a/>", b"application/xml"), "<a/>"),
         (answer(b"", b"", 204), {"ok": True, "status": 204}),

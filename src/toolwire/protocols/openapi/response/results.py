@@ -34,6 +34,10 @@ from toolwire.protocols.openapi.request.plan import WriteOnlyRemover
 from . import streaming
 from .streaming import StreamReader
 
+_CHARSET = re.compile(r"""(?:charset|encoding)\s{0,9}=\s{0,9}["']?([a-z0-9_-]{1,20})""")
+_WEB_ENCODING = re.compile(
+    r"iso-8859-(?:[1-9]|1[0-134-6])|windows-125[0-8]|koi8-[ru]|utf-16|utf-16[bl]e|shift_jis|euc-(?:jp|kr)|gb(?:k|2312|18030)|big5"
+)
 _UTF_8_MARK = b"\xef\xbb\xbf"
 _INERT: Final = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -171,10 +175,18 @@ def _read_other(body: bytes, media_type: str, parameters: str, expected: Expecte
     if stream_types.is_stream(media_type):
         return _read_items(body, expected, notes)
     if is_text(media_type) or is_xml(media_type):
-        # The one other encoding that servers of today still send; a wrong guess costs some letters, never the result.
-        encoding = "latin-1" if "8859-1" in parameters else "utf-8"
+        encoding = _find_encoding(body, parameters)
         return _read_text(body, encoding, Resource(data=body, media_type=media_type), expected, notes)
     return _read_binary(body, media_type, expected, notes)
+
+
+def _find_encoding(body: bytes, parameters: str) -> str:
+    """Return the encoding that the media type names, or else the declaration of an XML document; UTF-8 by default."""
+    found = _CHARSET.search(parameters.lower()) or _CHARSET.search(
+        body[:100].decode("latin-1").lower() if body.startswith(b"<?xml") else ""
+    )
+    # Python knows encodings in which a text can take time of its length squared, so only those of the web count.
+    return found[1] if found is not None and _WEB_ENCODING.fullmatch(found[1]) else "utf-8"
 
 
 def read_stream_end(reader: StreamReader, response: Response | Problem, expected: Expected) -> Result:
