@@ -36,7 +36,8 @@ from .streaming import StreamReader
 
 _CHARSET = re.compile(r"""(?:charset|encoding)\s{0,9}=\s{0,9}["']?([a-z0-9_-]{1,20})""")
 _WEB_ENCODING = re.compile(
-    r"iso-8859-(?:[1-9]|1[0-134-6])|windows-125[0-8]|koi8-[ru]|utf-16|utf-16[bl]e|shift_jis|euc-(?:jp|kr)|gb(?:k|2312|18030)|big5"
+    r"iso-8859-(?:[1-9]|1[0-134-6])|windows-125[0-8]|koi8-[ru]|utf-16(?:[bl]e)?"
+    r"|shift_jis|euc-(?:jp|kr)|gb(?:k|2312|18030)|big5"
 )
 _UTF_8_MARK = b"\xef\xbb\xbf"
 _INERT: Final = (
