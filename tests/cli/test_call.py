@@ -157,8 +157,8 @@ def test_call_that_needs_consent_gives_exit_code_3_without_a_terminal(
     outcome = toolwire("call", target, "note", "text=secretly")
     assert (outcome.code, outcome.out) == (3, "")
     assert outcome.err == (
-        "toolwire: note needs your consent, and there is no terminal to ask at: "
-        "use --ask page to be asked in a browser, or --ask store to answer with `toolwire approvals`.\n"
+        "toolwire: note needs your consent, and there is no terminal to ask you. "
+        "Use --ask page to answer in a browser, or --ask store to answer with `toolwire approvals`.\n"
         "toolwire: note was not called: it was not allowed.\n"
     )
     assert json.loads(toolwire("call", target, "note", "text=secretly", "--json").out)["kind"] == "denied"
@@ -170,14 +170,14 @@ def test_yes_option_approves_only_tools_that_permit_blanket_approval(target: str
     destructive = toolwire("call", target, "shred", "pages=1", "--yes")
     assert (allowed.code, destructive.code) == (0, 3)
     assert json.loads(toolwire("call", target, "noted").out) == ["openly"]
-    assert "--yes does not approve this: it destroys something." in destructive.err
+    assert "--yes does not cover this call: it destroys something." in destructive.err
     assert "shredded" not in destructive.out
 
 
 @pytest.mark.parametrize(
     ("declared", "reason"),
     [
-        ("", "the site does not say that it may be approved in advance"),
+        ("", "its server does not allow approval in advance"),
         ("blanket_allowed=True, destructive=True", "it destroys something"),
         ("blanket_allowed=True, cost='paid'", "it costs something"),
     ],
@@ -188,7 +188,7 @@ def test_reason_why_yes_does_not_approve_is_printed(
     text = f"from toolwire import Toolkit\nkit = Toolkit('K')\n@kit.tool({declared})\ndef act() -> None: ...\n"
     outcome = toolwire("call", write("kit.py", text), "act", "--yes")
     assert outcome.code == 3
-    assert f"toolwire: warning: --yes does not approve this: {reason}.\n" in outcome.err
+    assert f"toolwire: warning: --yes does not cover this call: {reason}.\n" in outcome.err
 
 
 def test_unreachable_server_gives_exit_code_4(toolwire: Callable[..., Any]) -> None:

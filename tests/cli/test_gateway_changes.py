@@ -221,7 +221,7 @@ def test_removing_an_upstream_leaves_every_other_letter(
         assert text == '# of a\r\n[upstreams.a]\r\ntarget = "own.py"\n'
     elif "[" in after:
         assert text == after
-        assert "No running gateway of this user was found" in outcome.out
+        assert "No gateway runs as this user" in outcome.out
     else:
         assert (outcome.code, text) == (2, before)
         assert (after or ". Edit its lines there yourself") in outcome.err

@@ -430,7 +430,7 @@ def test_duplicate_tool_id_is_a_definition_error(desk: Path) -> None:
 def test_missing_target_is_reported_in_one_sentence(toolwire: Callable[..., Any]) -> None:
     outcome = toolwire("serve")
     assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err == "toolwire: No target given. Name what to serve.\n"
+    assert outcome.err == "toolwire: Name what to serve: a file, a module or a URL.\n"
 
 
 class Bombs:

@@ -244,12 +244,12 @@ def test_module_is_searched_in_the_current_folder(write: Callable[..., Path], mo
         (
             "from fastapi import FastAPI\nsite = FastAPI()\n",
             None,
-            r"web application of FastAPI\. Add `publish_tools\(site\)` from toolwire\.integrations\.fastapi to it",
+            r"FastAPI application\. Publish .* `publish_tools\(site\)` from toolwire\.integrations\.fastapi,",
         ),
         (
             "from flask import Flask\nsite = Flask('a')\n",
             "site",
-            r"web application of Flask\. Add `publish_tools\(site, document\)` from toolwire\.integrations\.wsgi",
+            r"Flask application\. Publish .* `publish_tools\(site, document\)` from toolwire\.integrations\.wsgi",
         ),
         (
             "from mcp.server.mcpserver import MCPServer\na = MCPServer('A')\nb = MCPServer('B')\n",

@@ -219,6 +219,7 @@ def test_option_with_value_none_stays_undeclared(none: dict[str, None]) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        ({"annotations": {}}, "add() has no option 'annotations'. Write approval='auto' for readOnlyHint"),
         ({"aproval": "auto"}, "add() has no option 'aproval'. Did you mean 'approval'? Options: name, description,"),
         ({"destructive": "yes"}, "add(): the option 'destructive' must be bool, not 'yes'."),
         ({"timeout_s": True}, "add(): the option 'timeout_s' must be int or float, not True."),

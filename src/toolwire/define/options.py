@@ -97,6 +97,8 @@ _AS_GIVEN = (
 MAX_KEEP_S = 30 * 86_400
 """The longest time that the result of a long call is kept, in seconds: 30 days."""
 
+_FOREIGN = {"annotations": " Write approval='auto' for readOnlyHint, destructive and idempotent for other hints."}
+
 _SCOPE = re.compile(r"[!#-\[\]-~]{1,200}")  # what OAuth allows in one: RFC 6749, 3.3
 
 
@@ -110,7 +112,7 @@ def read_options(options: Options, where: str) -> dict[str, Any]:
     for key, value in given.items():
         if key not in _TYPES:
             near = find_nearest(key, _TYPES)
-            hint = f" Did you mean {near!r}?" if near else ""
+            hint = _FOREIGN.get(key) or (f" Did you mean {near!r}?" if near else "")
             raise DefinitionError(f"{where} has no option {key!r}.{hint} Options: {', '.join(_TYPES)}.")
         if not isinstance(value, _TYPES[key]) or (isinstance(value, bool) and bool not in _TYPES[key]):
             kinds = " or ".join(kind.__name__ for kind in _TYPES[key] if kind is not type(None))

@@ -45,7 +45,7 @@ def build_settings(
         ToolwireError: an option is not valid, or there is nothing to serve.
     """
     if not arguments.targets and not upstreams:
-        raise UsageError("No target given. Name what to serve.")
+        raise UsageError("Name what to serve: a file, a module or a URL.")
     # MC-10: the next request of a session may come to another worker.
     shares_sessions = arguments.workers == 1 or bool(find_state_places(arguments.state).sessions)
     if not shares_sessions and arguments.sessions not in ("", "none"):

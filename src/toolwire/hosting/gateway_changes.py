@@ -44,7 +44,7 @@ from .running_gateway import Reloads, find_gateways, reload_gateways
 from .toml_file import read_bytes
 
 _HEAD: Final = """\
-# The file of a gateway: `toolwire gateway run` serves its upstreams. Options stand here as in `toolwire serve`.
+# A gateway's file: `toolwire gateway run` serves its upstreams. Write options of `toolwire serve` above them.
 """
 _ADDED: Final = "upstream added"
 _REMOVED: Final = "upstream removed"

@@ -49,7 +49,7 @@ from .serve_settings import ServeSettings
 
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
-NO_FILE: Final = "`toolwire gateway add URL` begins one."
+NO_FILE: Final = "`toolwire gateway add URL` creates one."
 """What to do where there is no file of a gateway."""
 LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 

@@ -239,7 +239,7 @@ def _check_tool(store: StoredLevels, site: str, url: str, rule: StoredLevel) -> 
         with open_target(url, UrlOptions(selection=Selection(include="all")), lambda _: NO_APPROVER) as opened:
             found = opened.find(rule.tool)
     except (ToolwireError, UsageError) as error:
-        print_warning(f"Whether {site} has this tool was not checked: {error}")
+        print_warning(f"The tool was not checked at {site}: {error}")
         return
     if isinstance(found, Problem):
         print_warning(f"{found.message} The rule is stored, and applies once the server offers a tool with this name.")

@@ -232,7 +232,7 @@ def _describe_reloads(reloads: Reloads) -> str:
         )
     if reloads.taken:
         return "The running gateway is loading the change."
-    return "No running gateway of this user was found. Send SIGHUP to a gateway that runs as another user."
+    return "No gateway runs as this user. Start one with `toolwire gateway run`, or send SIGHUP to another user's."
 
 
 def _move(path: str, *, folder: Path) -> str:

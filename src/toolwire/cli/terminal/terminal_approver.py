@@ -42,12 +42,12 @@ def build_terminal_approver(advance: Advance) -> Approver:
         if advance == "yes" and question.always_allowed is True:
             return Answer(allowed=True, channel="--yes")
         if advance == "yes":
-            print_warning(f"--yes does not approve this: {_explain_refusal(question)}")
+            print_warning(f"--yes does not cover this call: {_explain_refusal(question)}")
         if not is_terminal():
             tool, why = question.call.tool, " ".join(("", *question.reasons))
-            how = " --agree trusts the tools that this site says only read." if tool.claimed_safe else ""
-            ask = "use --ask page to be asked in a browser, or --ask store to answer with `toolwire approvals`"
-            print_error(f"{tool.name} needs your consent, and there is no terminal to ask at: {ask}.{how}{why}")
+            how = " --agree trusts the tools that this server calls read-only." if tool.claimed_safe else ""
+            ask = "Use --ask page to answer in a browser, or --ask store to answer with `toolwire approvals`."
+            print_error(f"{tool.name} needs your consent, and there is no terminal to ask you. {ask}{how}{why}")
             return Answer(allowed=False, channel="terminal")
         return _ask(question)
 
@@ -188,7 +188,7 @@ def _print_question(rows: tuple[DisplayRow, ...]) -> None:
 def _explain_refusal(question: Question) -> str:
     tool = question.call.tool
     if not tool.blanket_allowed:
-        return "the site does not say that it may be approved in advance."
+        return "its server does not allow approval in advance."
     if tool.destructive:
         return "it destroys something."
     if tool.cost not in (None, Cost.FREE):

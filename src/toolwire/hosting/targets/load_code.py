@@ -142,8 +142,8 @@ def _explain_application(found: object, name: str, where: str) -> str:
     integration = _find_integration(found)
     arguments = name if integration == "fastapi" else f"{name}, document"
     return (
-        f"{name!r} in {where} is a web application of {type(found).__name__}. Add `publish_tools({arguments})` from "
-        f"toolwire.integrations.{integration} to it, serve it with uvicorn, and use its URL."
+        f"{name!r} in {where} is a {type(found).__name__} application. Publish its tools with "
+        f"`publish_tools({arguments})` from toolwire.integrations.{integration}, serve it, and use its URL."
     )
 
 

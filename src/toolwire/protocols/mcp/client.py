@@ -356,7 +356,7 @@ def _looks_like_mcp(endpoint: str, probes: list[Probe]) -> Flow[bool]:
 def _find_mark(response: Response) -> str | None:
     """Return what in the answer to a GET speaks for MCP, or None."""
     if response.status == 405 and "POST" in get_header(response.headers, b"allow").upper():
-        return "takes only POST, as an MCP endpoint may"
+        return "accepts only POST, as an MCP endpoint can"
     if response.status == 200 and get_header(response.headers, b"content-type").startswith("text/event-stream"):
         return "offers server-sent events, as an MCP endpoint may"
     if response.status in (400, 405, 406):
