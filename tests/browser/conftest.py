@@ -149,6 +149,7 @@ def look(page: Any, picture: Callable[[Any, str], None]) -> Callable[[str], None
                 assert texts == [], (name, theme, width)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, (name, theme, width)
                 assert page.evaluate(IS_DARK) == (theme == "dark"), (name, theme, width)
+                page.evaluate("scrollTo(0, 0)")  # a list that stays in sight is at the top, as at first
                 picture(page, f"{name}-{theme}-{width}")
                 if name in IN_DOCS and os.environ.get("TOOLWIRE_PICTURES"):
                     DOCS.mkdir(exist_ok=True)
