@@ -71,7 +71,7 @@ def test_call_texts_cannot_control_the_terminal(desk: Path, terminal: Callable[.
 def test_yes_option_explains_why_it_does_not_approve_and_asks(desk: Path, terminal: Callable[..., Any]) -> None:
     at = terminal("call", desk, "shred", "pages=1", "--yes", NO_COLOR="1")
     at.wait_for(TYPED)
-    assert b"--yes does not approve this: it destroys something." in at.shown
+    assert b"--yes does not cover this call: it destroys something." in at.shown
     at.type("n")
     assert at.end() == 3
 

@@ -174,5 +174,5 @@ def test_yes_says_why_a_tool_that_was_approved_over_another_protocol_is_asked_ab
         assert main(["call", base, "work", "--yes", "--protocol", "openapi"]) == 0
         assert main(["call", base, "work", "--yes", "--protocol", "mcp"]) == 3
     text = capsys.readouterr().err
-    assert "--yes does not approve this: You approved this tool at another address or over another protocol." in text
+    assert "--yes does not cover this call: You approved this tool at another address or over another protocol." in text
     assert "The server has changed this tool since you approved it" not in text
